@@ -102,7 +102,10 @@ run() {
 
     # The agent as a process among others. Here a few dozen trials of each, with the debug build; hundreds and thousands
     # by hand: Tests/crash.sh 2000, Tests/status-kills.sh 200, Tests/evidence/syscall-kills.sh.
-    crash) ! have nginx python3 || Tests/crash.sh "${CRASHES:-25}" ;;
+    crash) ! have nginx python3 || { Tests/crash.sh "${CRASHES:-25}" && Tests/crash.sh "${CRASHES:-10}" --atomic; } ;;
+    # Readers of a destination that changes as a whole; a thousand switches on file systems of every kind by hand:
+    # Tests/evidence/switches.sh.
+    switches) ! have python3 || where_possible Tests/evidence/switches.sh --seconds "${SWITCHES:-15}" here ;;
     status-kills) ! have nginx python3 || Tests/status-kills.sh "${STATUS_KILLS:-10}" ;;
     agents) ! have nginx python3 || Tests/agents.sh ;;
     # Calls that fail, power cuts, limits: some of each, the same each time, so that what breaks is what was changed. Others
@@ -111,7 +114,9 @@ run() {
     syscall-kills)
         have nginx python3 strace || return 0
         strace -o /dev/null true 2>/dev/null || { skipped "kills at system calls: strace may not trace here"; return 0; }
-        Tests/evidence/syscall-kills.sh --sample "${SYSCALLS:-30}"
+        Tests/evidence/syscall-kills.sh --sample "${SYSCALLS:-30}" &&
+            Tests/evidence/syscall-kills.sh --atomic --sample "${SYSCALLS:-10}" &&
+            Tests/evidence/syscall-kills.sh --rollback --sample "${SYSCALLS:-10}"
         ;;
 
     # Counts of the inner pieces against their limits; without times, which depend on the machine.

@@ -313,6 +313,16 @@ static inline int sa_rename_to_free(int olddir, const char *oldname, int newdir,
     return errno == ENOENT ? renameat(olddir, oldname, newdir, newname) : -1;
 }
 
+/* renameat2(2) with RENAME_EXCHANGE: two names change places in one step. EINVAL where the file system cannot. */
+static inline int sa_exchange(int olddir, const char *oldname, int newdir, const char *newname) {
+#if defined(__linux__) && defined(SYS_renameat2)
+    return (int)syscall(SYS_renameat2, olddir, oldname, newdir, newname, 2U);
+#else
+    errno = ENOSYS;
+    return -1;
+#endif
+}
+
 /* fcntl(2) with open file description locks: released by the kernel when the last descriptor closes. */
 static inline int sa_try_lock(int fd) {
     struct flock region;

@@ -13,7 +13,7 @@ package func runSyncagent() -> Never {
     StopSignals.ignoreBrokenPipes()
     boundHeaps(processors: ProcessInfo.processInfo.activeProcessorCount)
     do {
-        let words = try WeeklyWords.joined(arguments())
+        let words = try AtomicWish.named(WeeklyWords.joined(arguments()))
         try VerbCheck.check(words)
         var command = try SyncagentCommand.parseAsRoot(words)
         guard let asynchronous = command as? any AsyncParsableCommand else {
@@ -113,7 +113,10 @@ struct SyncagentCommand: CommandGroup {
         groupedSubcommands: [
             .init(
                 name: "Pull",
-                subcommands: [PullCommand.self, PlanCommand.self, VerifyCommand.self, TrustCommand.self]),
+                subcommands: [
+                    PullCommand.self, PlanCommand.self, VerifyCommand.self, RevisionsCommand.self,
+                    RollbackCommand.self, TrustCommand.self,
+                ]),
             .init(
                 name: "Publish",
                 subcommands: [PublishCommand.self, ChannelCommand.self, KeysCommand.self, ServeCommand.self]),

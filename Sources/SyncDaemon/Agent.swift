@@ -228,8 +228,8 @@ extension Agent {
     }
 
     private func begin(_ session: String, _ run: StoredRun?) {
-        // Hooks take no slot: two that run for an hour delay nobody.
-        let transferring = jobs.values.count { !$0.isCallingHooks }
+        // Hooks take no slot: two that run for an hour delay nobody. Nor does what is to be shown in the morning.
+        let transferring = jobs.values.count { !$0.takesNoTurn }
         guard stopMode == nil, run == nil || transferring < environment.maximumRuns,
             jobs.count < environment.maximumRuns + AgentEnvironment.hookCap
         else { return }
@@ -239,7 +239,7 @@ extension Agent {
         if let total = environment.rateLimit, run != nil { job.setShare(max(1, total / UInt64(transferring + 1))) }
         live.set(job, for: session)
         let work = JobWork(
-            environment: environment, job: job, hooksChanged: { Task { await self.wake() } },
+            environment: environment, job: job, turnChanged: { Task { await self.wake() } },
             isWatched: { [live] in live.isFollowed(session) })
         Task {
             do throws(ThreadError) { self.ended(job, try await onThread("run") { work.run() }) } catch {

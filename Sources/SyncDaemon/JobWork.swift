@@ -21,8 +21,8 @@ struct JobWork: Sendable {
 
     let environment: AgentEnvironment
     let job: SessionJob
-    /// Called when a hook starts and when it ends, since other runs may then start, or may not.
-    let hooksChanged: @Sendable () -> Void
+    /// Called when a hook starts and when it ends, and when only the time is waited for, since other runs may then start, or may not.
+    let turnChanged: @Sendable () -> Void
     /// Whether a client follows the session.
     let isWatched: @Sendable () -> Bool
 
@@ -172,9 +172,9 @@ struct JobWork: Sendable {
             // Once for all hooks that a job calls.
             if event.name == .hookStarted, !job.hasCalledHooks, !isWatched() { raiseLimiter() }
             job.note(event)
-            if event.name == .hookStarted || event.name == .hookFinished { hooksChanged() }
+            if event.name == .hookStarted || event.name == .hookFinished { turnChanged() }
         }
-        needs.progress = { [job] in job.note($0) }
+        needs.progress = { [job, turnChanged] in if job.note($0) { turnChanged() } }
         return needs
     }
 

@@ -19,6 +19,7 @@ extension ScheduleRecords.Record {
         var request = definition.request
         request.origin = .schedule
         if start > now { request.notBefore = WallTime(milliseconds: start) }
+        if let shown = occurrence.switchAt { request.atomic?.notBefore = WallTime(milliseconds: shown) }
         request.conditions.window = clock.dailyWindow
         return (request, plan)
     }

@@ -12,6 +12,8 @@ final class SessionJob: Sendable {
         var conditions: RunConditionCheck?
         var isCallingHooks: Bool
         var hasCalledHooks = false
+        /// Whether everything is here, and waits until it may be shown.
+        var isWaiting = false
         var handle: AssembledEngine?
         /// An engine that has found the manifest already.
         var spare: AssembledEngine?
@@ -51,6 +53,9 @@ final class SessionJob: Sendable {
     var isCallingHooks: Bool { state.withLock(\.isCallingHooks) }
     var hasCalledHooks: Bool { state.withLock(\.hasCalledHooks) }
 
+    /// Whether it takes no other job's turn, because it will transfer nothing for now.
+    var takesNoTurn: Bool { state.withLock { $0.isCallingHooks || $0.isWaiting } }
+
     // MARK: Its rate
 
     /// Work starts with this engine; `limit` is the run's own, in **bytes** a second.
@@ -74,7 +79,7 @@ final class SessionJob: Sendable {
     func claim(after time: Duration) -> BandwidthClaim? {
         guard let received = state.withLock(\.handle)?.received else { return nil }
         return state.withLock { state in
-            guard !state.isCallingHooks else { return nil }
+            guard !state.isCallingHooks, !state.isWaiting else { return nil }
             var claim = BandwidthClaim(weight: weight, limit: state.ownLimit, share: state.share)
             let bytes = received - min(state.received, received)
             let rate = Double(bytes) / max(time / .seconds(1), 0.001)
@@ -108,7 +113,15 @@ final class SessionJob: Sendable {
 
     var isOver: Bool { state.withLock(\.isOver) }
 
-    func note(_ progress: PullProgress) { if progress.isCounting { state.withLock { $0.progress = progress } } }
+    /// - Returns: Whether the job takes no turn from now on.
+    func note(_ progress: PullProgress) -> Bool {
+        state.withLock { state in
+            if progress.isCounting { state.progress = progress }
+            let begins = progress.phase == .waiting && !state.isWaiting
+            if begins { state.isWaiting = true }
+            return begins
+        }
+    }
 
     func note(_ event: SyncEvent) {
         if event.name == .hookStarted {

@@ -88,6 +88,10 @@ package struct StatusReader: Sendable {
             status.isInterrupted = true
             status.run?.isInterrupted = true
         }
+        let held = session.held.map {
+            HeldRevision(revision: $0.revision, manifestSha256: $0.manifest, since: WallTime(milliseconds: $0.since))
+        }
+        if !held.isEmpty { status.held = held }
         status.reason = open?.reason
         if let open, open.state == .waiting {
             let start = max(open.notBefore ?? 0, open.due ?? 0)

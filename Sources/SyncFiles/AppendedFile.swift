@@ -21,7 +21,7 @@ struct AppendedFile: ~Copyable {
         self.name = name
         self.isUnnamed = isUnnamed
         directory = destination.state
-        shown = "\(destination.path)/.syncagent/\(name)"
+        shown = "\(destination.statePath)/\(name)"
         buffer.reserveCapacity(Self.bufferLength)
     }
 

@@ -11,7 +11,7 @@ import SyncSystem
 ///
 /// Read from front to back, in bounded memory.
 package struct ChunkMap: ~Copyable {
-    static let name = "chunks"
+    package static let name = "chunks"
     static let magic: [UInt8] = Array("SACHUNK1".utf8)
     static let recordLength = 36
     /// Most **bytes** read: seven million chunks.

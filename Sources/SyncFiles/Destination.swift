@@ -3,7 +3,8 @@ package import SyncSystem
 
 /// A session's destination directory, by descriptor: nothing in it is reached through a path that leaves it.
 ///
-/// Our own files are inside, in `.syncagent/`, mode 0700, so that staging is on the same filesystem.
+/// Our own files are inside, in `.syncagent/`, mode 0700, so that staging is on the same filesystem. Where the destination changes as
+/// a whole, this is one of its trees, and our own files are beside them: ``TreeHome``.
 package final class Destination: Sendable {
     /// As the user gave it, absolute.
     package let path: String
@@ -11,10 +12,16 @@ package final class Destination: Sendable {
     package var root: Int32 { rootDirectory.raw }
     /// `.syncagent`; -1 if it is not open.
     package let state: Int32
+    /// Its path: for messages, and for programs that look at what is staged.
+    package let statePath: String
+    /// Where it is locked: in ``state``, but for trees, which are locked together.
+    private let lockPlace: (directory: SharedDescriptor?, path: String)
+    /// Whether files are those of other trees, too: none may be changed where it is.
+    package let sharesFiles: Bool
     private let found = Mutex<[MountedPlace]>([])
     private let rootDirectory: Descriptor
     private let stateDirectory: SharedDescriptor?
-    /// Identifies the directory, whatever its name is later.
+    /// Identifies the directory, whatever its name is later; of trees, what they are kept in.
     package let device: UInt64
     package let inode: UInt64
     /// What files and directories of a set are made without. Our own have modes of their own.
@@ -29,8 +36,32 @@ package final class Destination: Sendable {
         rootDirectory = root
         stateDirectory = SharedDescriptor(state)
         self.state = stateDirectory?.raw ?? -1
+        statePath = "\(path)/\(Self.stateName)"
+        lockPlace = (stateDirectory, statePath)
+        sharesFiles = false
         device = status.device
         inode = status.inode
+        self.umask = umask
+    }
+
+    /// One of the trees of a destination.
+    ///
+    /// - Parameters:
+    ///   - path: That of the destination, where readers look.
+    ///   - state: What is kept of this tree.
+    ///   - identity: Of what the trees are kept in.
+    init(
+        path: String, root: consuming Descriptor, state: consuming Descriptor?, statePath: String,
+        lockedIn home: SharedDescriptor, at homePath: String, identity: FileStatus, sharesFiles: Bool, umask: Umask
+    ) {
+        self.path = path
+        rootDirectory = root
+        stateDirectory = SharedDescriptor(state)
+        self.state = stateDirectory?.raw ?? -1
+        self.statePath = statePath
+        lockPlace = (home, homePath)
+        self.sharesFiles = sharesFiles
+        (device, inode) = (identity.device, identity.inode)
         self.umask = umask
     }
 
@@ -44,6 +75,20 @@ package final class Destination: Sendable {
     ///   write to, is refused: what stands in it is what we write to and remove.
     package static func open(path: String, create: Bool, usesState: Bool = true, umask: Umask = CurrentProcess.umask)
         throws(FileError) -> Destination
+    {
+        if let home = try TreeHome.find(path) {
+            if let shown = try home.shown(usesState: usesState, umask: umask) { return shown }
+            guard create else {
+                throw FileError(step: "open the destination", path: path, code: .noSuchFileOrDirectory)
+            }
+            return try home.anchor(umask: umask)
+        }
+        return try openInPlace(path: path, create: create, usesState: usesState, umask: umask)
+    }
+
+    /// The same of one that is not made of trees.
+    static func openInPlace(path: String, create: Bool, usesState: Bool = true, umask: Umask) throws(FileError)
+        -> Destination
     {
         if create { try makeDirectories(path, umask: umask) }
         guard let root = openDirectory(path), let status = SyncSystem.status(root.raw) else {
@@ -76,8 +121,9 @@ package final class Destination: Sendable {
     ///
     /// - Returns: The lock, or `nil` when another process has it.
     package func lock() throws(FileError) -> FileLock? {
-        let shown = path + "/.syncagent/lock"
-        let file = try openFile("lock", in: state, [.readWrite, .create], trust: .state, shown: shown)
+        let shown = lockPlace.path + "/lock"
+        let place = lockPlace.directory?.raw ?? -1
+        let file = try openFile("lock", in: place, [.readWrite, .create], trust: .state, shown: shown)
         guard let lock = try FileLock.take(file, path: shown) else { return nil }
         lock.sign("\(CurrentProcess.identifier)")
         return lock
@@ -85,7 +131,9 @@ package final class Destination: Sendable {
 
     /// The process that last wrote its number into the lock; for messages only.
     package func lockHolder() -> Int32? {
-        guard let bytes = try? readFile("lock", in: state, trust: .state, limit: 16) else { return nil }
+        guard let place = lockPlace.directory?.raw,
+            let bytes = try? readFile("lock", in: place, trust: .state, limit: 16)
+        else { return nil }
         return Int32(String(decoding: bytes.prefix { $0 != 0x0A }, as: UTF8.self))
     }
 
@@ -158,10 +206,14 @@ package final class Destination: Sendable {
     /// Whether names that differ only in case are the same here: tested with the name of the state directory.
     ///
     /// Names are compared, not inode numbers: FUSE, and CIFS without those of the server, number each spelling for itself.
-    package var foldsCase: Bool { state >= 0 && Self.foldsCase(root) }
+    package var foldsCase: Bool {
+        guard state >= 0 else { return false }
+        if let home = lockPlace.directory?.raw, home != state { return Self.foldsCase(home, TreeHome.treesName) }
+        return Self.foldsCase(root)
+    }
 
     /// The same of a directory in which there is a state directory.
-    static func foldsCase(_ directory: Int32) -> Bool {
+    static func foldsCase(_ directory: Int32, _ stateName: String = stateName) -> Bool {
         let other = stateName.uppercased()
         guard case .success(.some) = SyncSystem.status(directory, other), let names = try? directoryEntries(directory)
         else { return false }
@@ -207,7 +259,9 @@ package final class Destination: Sendable {
     /// Whether another process has locked it.
     package var isTaken: Bool {
         // Without the file it is not locked.
-        guard state >= 0, let file = try? openFile("lock", in: state, .readWrite, trust: .state) else { return false }
+        guard let place = lockPlace.directory?.raw,
+            let file = try? openFile("lock", in: place, .readWrite, trust: .state)
+        else { return false }
         return FileLock.isTaken(file)
     }
 

@@ -29,7 +29,7 @@ package struct HookReceipt: Sendable, Equatable {
     }
 
     private static func path(in destination: Destination) -> String {
-        "\(destination.path)/\(Destination.stateName)/receipts"
+        "\(destination.statePath)/receipts"
     }
 
     /// Leaves it, durably. ``OpenFlags/exclusive``: of two at the same time, one creates it.

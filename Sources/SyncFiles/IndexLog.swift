@@ -18,7 +18,7 @@ package final class IndexLog {
 
     /// Opens the log for appending. A log that others could change is replaced by a new one.
     package init(_ destination: Destination) throws(FileError) {
-        let shown = "\(destination.path)/.syncagent/\(Self.name)"
+        let shown = "\(destination.statePath)/\(Self.name)"
         do throws(FileError) {
             file = try openFile(Self.name, in: destination.state, [.readWrite, .create], trust: .ownState)
         } catch {
@@ -97,7 +97,7 @@ package final class IndexLog {
         guard destination.state >= 0, case .success(let found?) = status(destination.state, name),
             found.size > UInt64(StatIndex.limit)
         else { return }
-        throw tooLong("\(destination.path)/\(Destination.stateName)/\(name)", found.size)
+        throw tooLong("\(destination.statePath)/\(name)", found.size)
     }
 
     /// Reads a file of `.syncagent` that is to be believed.
@@ -107,7 +107,7 @@ package final class IndexLog {
         _ name: String, of destination: Destination,
         _ read: (_ file: Int32, _ shown: String) throws(FileError) -> [UInt8]?
     ) throws(FileError) -> [UInt8]? {
-        let shown = "\(destination.path)/\(Destination.stateName)/\(name)"
+        let shown = "\(destination.statePath)/\(name)"
         do throws(FileError) {
             let file = try openFile(name, in: destination.state, trust: .state, shown: shown)
             return try read(file.raw, shown)

@@ -98,7 +98,7 @@ package final class Staging: Sendable {
 
     /// Opens the staging directory with one lane per worker, and one more for parts of large files.
     package init(_ destination: Destination, lanes count: Int) throws(FileError) {
-        let path = "\(destination.path)/.syncagent/staging"
+        let path = "\(destination.statePath)/staging"
         (self.path, self.destination) = (path, destination)
         func entries(_ directory: Int32) throws(FileError) -> [String] {
             do throws(Errno) { return try directoryEntries(directory) } catch {
@@ -107,8 +107,9 @@ package final class Staging: Sendable {
         }
         own = try openPrivateDirectory("staging", in: destination.state, create: false, shown: path)
         dropInheritance(own.raw)
-        umask = destination.umask
-        underWay = UnderWay(umask)
+        // Nobody may write to a file that other trees have, too.
+        umask = destination.sharesFiles ? Umask(bits: destination.umask.bits | 0o222) : destination.umask
+        underWay = UnderWay(destination.umask)
         // Nothing goes to a file system without staging.
         let top = own.raw
         let places = [top] + destination.mounts.map { $0.staged ?? top }

@@ -500,7 +500,7 @@ package struct StatIndexWriter: ~Copyable {
     package consuming func write(
         owner: String, completion: StatIndex.Completion?, revision: StatIndex.Revision? = nil, durable: Bool
     ) throws(FileError) {
-        let shown = "\(destination.path)/.syncagent/\(Self.name)"
+        let shown = "\(destination.statePath)/\(Self.name)"
         var header = StatIndex.Header()
         header.count = count
         header.arenaLength = paths.length

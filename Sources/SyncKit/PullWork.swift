@@ -173,7 +173,7 @@ final class PullWork: Sendable {
     }
 
     private func tell(_ progress: PullProgress) {
-        guard progress.phase != .looking else { return }
+        guard progress.phase != .looking, progress.phase != .waiting else { return }
         tell {
             $0.progress = Sync.Progress(
                 filesDone: progress.filesDone, filesTotal: progress.filesTotal, bytesDone: progress.bytesDone,

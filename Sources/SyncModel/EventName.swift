@@ -19,6 +19,9 @@ package enum EventName: String, Sendable, CaseIterable, Codable {
     case pruneFailed = "prune.failed"
     case taskRedirected = "task.redirected"
 
+    // Trees.
+    case treeSwitched = "tree.switched"
+
     // Groups and hooks.
     case groupCompleted = "group.completed"
     case hookStarted = "hook.started"
@@ -114,6 +117,8 @@ extension EventName {
         case .taskRemoved: ("path", "")
         case .pruneFailed: ("path reason", "")
         case .taskRedirected: ("transfer reason hop from to", "\(Self.subject) status rule plugin")
+
+        case .treeSwitched: ("revision manifest_sha256 tree gap_us", "rollback")
 
         case .groupCompleted: ("group result", "")
         case .hookStarted: (Self.hook, Self.batches)

@@ -31,6 +31,8 @@ public enum FailureCause: String, Sendable, CaseIterable, Codable {
     case pruneRefused = "prune_refused"
     /// The manifest is older than what is installed.
     case olderRevision = "older_revision"
+    /// It was shown and taken back, and is held until a newer one comes.
+    case held
     /// The manifest is invalid.
     case badManifest = "bad_manifest"
     /// A verifier refuses the file.

@@ -69,4 +69,6 @@ public enum PullPhase: String, Sendable, Codable {
     case looking
     /// It brings what is missing.
     case fetching
+    /// All of it is here, and is to be shown later. Nothing is transferred any more.
+    case waiting
 }

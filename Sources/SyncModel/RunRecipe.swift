@@ -50,6 +50,10 @@ public struct RunRecipe: Sendable, Equatable, Codable {
     @Omittable public var force = false
     /// Refuse to prune more files than this, ``force`` or not; `nil` without such a limit.
     public var maxDelete: Int?
+    /// How the set becomes visible as a whole; `nil` for file by file, or for what the destination has on record.
+    public var atomic: AtomicSwitch?
+    /// Whether it shows an earlier tree again, the one of ``manifest``'s recorded digest: hooks are told.
+    @Omittable public var rollback = false
     /// Where what is removed or replaced is kept, absolute; `nil` for nowhere.
     public var backupDir: String?
     /// The permissions that files and directories are made without, unless the manifest keeps their modes; `nil` for those
@@ -233,5 +237,40 @@ extension JSONLine {
             $0.field("url", source.url)
             $0.field("at", source.at)
         }
+    }
+}
+
+/// How a destination changes from one whole set to the next.
+public struct AtomicSwitch: Sendable, Equatable, Codable {
+    /// What readers have in front of them.
+    public enum Layout: String, Sendable, Equatable, Codable, CaseIterable {
+        /// The destination is a directory, and changes places with the new one. renameat2(2), RENAME_EXCHANGE
+        case exchange
+    }
+
+    /// `nil` for the first that the place allows.
+    public var layout: Layout?
+    /// How many former trees are kept, from 1 on; `nil` for 1.
+    public var keep: Int?
+    /// For how many **seconds** at least a former tree stays as it was; `nil` for an hour.
+    public var keepSeconds: Int64?
+    /// A program that sees the new tree before readers do: argv, an absolute path first. Only if it exits with 0, the tree is shown.
+    @Omittable public var check: [String] = []
+    /// Whether files that no pull has put there are carried over to the new tree.
+    @Omittable public var keepForeign = false
+    /// Not to be shown earlier; `nil` for as soon as it is whole.
+    public var notBefore: WallTime?
+
+    /// A switch as soon as the set is whole, in the layout that the place allows.
+    public init() {}
+
+    /// How many former trees are kept.
+    package var kept: Int { max(1, keep ?? 1) }
+    /// What ``keep`` may be.
+    package static let keeps = 1...100
+    /// For how many **milliseconds** a former tree stays as it was.
+    package var leastAge: Int64 {
+        let (all, isLong) = max(0, keepSeconds ?? 3_600).multipliedReportingOverflow(by: 1_000)
+        return isLong ? .max : all
     }
 }

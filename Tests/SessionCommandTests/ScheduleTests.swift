@@ -105,6 +105,40 @@ struct ScheduleTests {
         #expect((listed["why"] as? String)?.contains("in 1 night") == true)
     }
 
+    @Test("With --switch-at a night builds the new revision, and readers see it when the time has come, not before")
+    func switchAt() throws {
+        let set = try ScheduledSet()
+        #expect(
+            try set.tool.run(["pull", set.published.url, "--into", "tower", "--atomic", "--keep-for", "0"]).status == 0)
+        try set.published.scratch.write(Data("three".utf8), to: "assets/a.txt")
+        try set.published.publish()
+        // The next full minute, unless that is too near.
+        let now = Int(Date().timeIntervalSince1970)
+        let minutes = now % 60 > 40 ? 2 : 1
+        let shown = (now / 60 + minutes) * 60
+        let added = try set.add(
+            "--atomic", "--keep-for", "0", "--nightly", ScheduledSet.time(in: -30), "--window", "4h", "--switch-at",
+            ScheduledSet.time(in: minutes), "--time-zone", "Etc/UTC", "--name", "early")
+        #expect(added.status == 0, "\(added.error)")
+        #expect(added.error.contains("shown at \(ScheduledSet.time(in: minutes))"), "\(added.error)")
+        let run = set.tool.process(["schedule", "run", "early"])
+        run.standardOutput = FileHandle.nullDevice
+        run.standardError = FileHandle.nullDevice
+        try run.run()
+        // It is built, and waits.
+        let revisions = ["revisions", "com.example.tower", "--json"]
+        func states() throws -> [String?] {
+            try set.tool.run(revisions).objects().map { $0["state"] as? String }
+        }
+        while try states() != ["current", "building"], Int(Date().timeIntervalSince1970) < shown - 1 {}
+        #expect(try set.published.text("tower/a.txt") == "one")
+        run.waitUntilExit()
+        #expect(run.terminationStatus == 0)
+        #expect(Int(Date().timeIntervalSince1970) >= shown)
+        #expect(try set.published.text("tower/a.txt") == "three")
+        #expect(try states() == ["current", "kept"])
+    }
+
     @Test("--now starts what waits for its window")
     func now() throws {
         let set = try ScheduledSet()

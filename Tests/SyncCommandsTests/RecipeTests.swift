@@ -25,6 +25,11 @@ struct RecipeTests {
         ]), "Optional<Array<String>>": .array([.string("a.example")]), "Optional<TLSVersion>": .string("1.3"),
         "Optional<HTTP2Use>": .string("whole"),
         "Omittable<HostExemption>": .object(["hosts": .object(["_0": .array([.string("a.example")])])]),
+        "Optional<AtomicSwitch>": .object([
+            "layout": .string("exchange"), "keep": .integer(3), "keepSeconds": .integer(7),
+            "check": .array([.string("/bin/check"), .string("a b")]), "keepForeign": .bool(true),
+            "notBefore": .string("2026-11-20T12:00:00Z"),
+        ]),
         "Optional<RunConfiguration>": .object([
             "file": .string("/c"),
             "hooks": .object(["in-place Re_index": .object(["arguments": .array([.string("/bin/h")])])]),

@@ -112,6 +112,32 @@ struct AgentScheduleTests {
         }
     }
 
+    @Test("What is to be shown in the morning keeps nobody from working through the night")
+    func waitsForMorning() async throws {
+        let bench = try AgentBench(hasStillClock: true)
+        var night = bench.request()
+        var wishes = AtomicSwitch()
+        wishes.notBefore = WallTime(milliseconds: bench.now() + 3_600_000)
+        night.atomic = wishes
+        night.session = "night"
+        var other = bench.request()
+        other.destination = bench.root.path("other")
+        other.session = "other"
+        let agent = bench.agent(jobs: 1)
+        try await whileRunning(agent) {
+            _ = try await agent.enqueue(night)
+            try await bench.until(.running, session: "night")
+            _ = try await agent.enqueue(other)
+            try await bench.until(.finished, session: "other")
+            #expect(try bench.store.runs(session: "night", limit: 1).first?.state == .running)
+            #expect(!FileManager.default.fileExists(atPath: bench.destination))
+            bench.advance(.seconds(3_600))
+            try await bench.until(.finished, session: "night")
+        }
+        #expect(bench.tree.problems(in: bench.destination) == [])
+        #expect(try bench.disorder("night") == [])
+    }
+
     @Test("What could not be kept of one night does not fire the next one again and again [S132]")
     func keptAgain() async throws {
         let bench = try AgentBench()

@@ -255,6 +255,22 @@ struct ClockTests {
         #expect(night.end == instant(utc, 2026, 11, 21, "06:00") && night.readyBy == night.end)
     }
 
+    @Test("What a night builds is shown at --switch-at, the next morning too, by the clock on the wall")
+    func switchAt() throws {
+        var timing = ScheduleTiming(.daily(at: 22 * 60, on: []))
+        timing.switchAt = 6 * 60 + 45
+        try timing.check()
+        let zone = try Zone.of("Europe/Berlin")
+        let night = try #require(
+            timing.occurrences(on: CivilDay(year: 2026, month: 11, day: 21), in: zone, delay: 900).first)
+        #expect(night.switchAt == instant(zone, 2026, 11, 22, "06:45"))
+        // Clocks are put back in this night.
+        let longer = try #require(
+            timing.occurrences(on: CivilDay(year: 2026, month: 10, day: 24), in: zone, delay: 0).first)
+        #expect(longer.switchAt == instant(zone, 2026, 10, 25, "06:45"))
+        #expect(try #require(longer.switchAt) - longer.begin == (9 * 60 + 45) * 60_000)
+    }
+
     @Test(
         "Times of day are read strictly",
         arguments: [

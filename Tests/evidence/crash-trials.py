@@ -41,10 +41,15 @@ class Trials(Place):
         self.kills.append(time.time())
         super().kill_agent()
 
+    # What a look has begun to read stays as it was for longer than the look takes.
+    @property
+    def how(self):
+        return ["--atomic", "--keep-for", "20s"] if self.a.atomic else ["--prune"]
+
     def pull(self, revision):
         rate = ["--limit-rate", str(self.rate)] if self.rate else []
         return ["pull", f"{self.a.url}/{revision}.json", "--background", "--session", SESSION, "--into", self.destination,
-                "--prune", "--force", "--allow-older", "--hook", self.hook, "--json", *rate]
+                *self.how, "--force", "--allow-older", "--hook", self.hook, "--json", *rate]
 
     # One trial
 
@@ -172,12 +177,23 @@ class Trials(Place):
         """What is wrong with the visible files; `exactly` is the revision that must be in place, if one must."""
         if not os.path.isdir(self.destination):
             return []
-        found = checks.describe(self.destination)
+        found = self.described()
         if exactly:
             return [f"wrong {when}: {line}" for line in checks.differences(self.wanted[exactly], found)]
         may = [self.wanted[r] for r in self.mixed | ({self.current} if self.current else set())]
+        if self.a.atomic and found not in may:
+            sides = [checks.differences(one, found)[0] for one in may]
+            return [f"wrong {when}: no revision is whole: {sides[:3]}"]
         return [f"wrong {when}: {path!r} is {what}, which no manifest says"
                 for path, what in found.items() if all(m.get(path) != what for m in may)]
+
+    def described(self):
+        """What one directory has, whatever takes its place meanwhile."""
+        directory = os.open(self.destination, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            return checks.describe(f"/proc/self/fd/{directory}")
+        finally:
+            os.close(directory)
 
     def check_promises(self, broken, when):
         states = {r["id"]: r["state"] for r in self.store.runs()}
@@ -343,6 +359,7 @@ class Trials(Place):
 parser = argparse.ArgumentParser(description=__doc__)
 for option in ("site", "url", "log", "work"):
     parser.add_argument(f"--{option}", required=True)
+parser.add_argument("--atomic", action="store_true")
 parser.add_argument("--count", type=int, default=200)
 parser.add_argument("--seconds", type=float, default=0.5)
 parser.add_argument("--every", type=int, default=20, help="print a line for every so many trials")

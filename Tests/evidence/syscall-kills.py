@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The trials of syscall-kills.sh; started by it, which says what is checked."""
-import argparse, os, random, re, shutil, subprocess, sys, time
+import argparse, json, os, random, re, shutil, subprocess, sys, time
 from collections import Counter
 import checks
 
@@ -18,12 +18,22 @@ class Kills:
         self.place = f"{a.work}/place"
         self.wanted = {n: checks.wanted(checks.load(f"{a.site}/{n}.json")) for n in ("one", "two")}
         self.violations, self.points, self.spared = [], Counter(), Counter()
+        self.whole = a.atomic or a.rollback
+        self.work = "back" if a.rollback else "two"
+        with open(f"{a.work}/hook", "w") as hook:
+            hook.write('#!/bin/sh\necho "$SYNCAGENT_RUN_ID $SYNCAGENT_ATTEMPT ${SYNCAGENT_ROLLBACK:-0}" >> ../hooks\n')
+        os.chmod(f"{a.work}/hook", 0o755)
 
     def environment(self, place):
         return dict(os.environ, XDG_STATE_HOME=f"{place}/state")
 
     def command(self, place, name):
-        return [self.syncagent, "pull", f"{self.a.url}/{name}.json", "--into", f"{place}/files", "--prune", "--force", "--quiet"]
+        if name == "back":
+            return [self.syncagent, "rollback", "syscall.trial", "--quiet"]
+        if name == "release":
+            return [self.syncagent, "rollback", "syscall.trial", "--release", "--quiet"]
+        whole = ["--atomic", "--keep-for", "0", "--hook", f"{self.a.work}/hook"] if self.whole else ["--prune"]
+        return [self.syncagent, "pull", f"{self.a.url}/{name}.json", "--into", f"{place}/files", *whole, "--force", "--quiet"]
 
     def pull(self, place, name, *prefix):
         """The prefix is a program that runs it."""
@@ -37,13 +47,15 @@ class Kills:
         first = self.pull(self.place, "one")
         if first.returncode != 0:
             sys.exit(f"the first revision cannot be pulled: exit {first.returncode}: {first.stderr}")
+        if self.a.rollback and self.pull(self.place, "two").returncode != 0:
+            sys.exit("the second revision cannot be pulled")
 
     def count(self):
         """Calls of each kind: in all, and of the thread with most."""
         self.fresh()
         trace = f"{self.a.work}/trace"
         known = ",".join("?" + call for call in CALLS)
-        done = self.pull(self.place, "two", "strace", "-f", "-qq", "-o", trace, "-e", f"trace={known}")
+        done = self.pull(self.place, self.work, "strace", "-f", "-qq", "-o", trace, "-e", f"trace={known}")
         if done.returncode != 0:
             sys.exit(f"the pull under strace ends with {done.returncode}: {done.stderr}")
         each = Counter()
@@ -61,14 +73,21 @@ class Kills:
     def trial(self, call, n):
         """Kills at one point; whether the run died of it."""
         self.fresh()
-        done = self.pull(self.place, "two", "strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}",
+        done = self.pull(self.place, self.work, "strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}",
                          "-e", f"inject={call}:signal=SIGKILL:when={n}")
         where, broken = f"{call} {n}", []
         died = done.returncode not in (0, 1, 2, 3, 4, 5, 69, 73, 74, 75)
         files = f"{self.place}/files"
+        if self.whole:
+            seen = checks.describe(files)
+            sides = {name: checks.differences(self.wanted[name], seen) for name in ("one", "two")}
+            if all(sides.values()):
+                broken.append(f"neither revision is whole: {sides}")
         for path, what in checks.describe(files).items():
             if what not in (self.wanted["one"].get(path), self.wanted["two"].get(path)):
                 broken.append(f"wrong: {path!r} is {what}")
+        if self.a.rollback:
+            broken += self.after_rollback(files)
         again = self.pull(self.place, "two")
         if again.returncode != 0:
             broken.append(f"the next pull: exit {again.returncode}: {again.stderr.strip()[-300:]}")
@@ -77,14 +96,50 @@ class Kills:
                                 capture_output=True, text=True)
         if doctor.returncode != 0:
             broken.append(f"doctor --strict: exit {doctor.returncode}: {(doctor.stdout + doctor.stderr).strip()[-300:]}")
-        staging = f"{files}/.syncagent/staging"
-        left = [f for _, _, names in os.walk(staging) for f in names]
+        staging = f"{self.place}/.syncagent-files/state" if self.whole else f"{files}/.syncagent/staging"
+        left = [f for at, _, names in os.walk(staging) for f in names if "/staging" in at]
+        if self.whole:
+            broken += self.hooks()
         if left:
             broken.append(f"left in staging: {left[:3]}")
         for line in broken[:5]:
             print(f"BROKEN at {where}: {line}", flush=True)
         self.violations += broken
         return died
+
+    def after_rollback(self, files):
+        """The old revision is shown by a second rollback, unless the killed one has done it, and stays until it is let go."""
+        broken = []
+        if checks.differences(self.wanted["one"], checks.describe(files)):
+            back = self.pull(self.place, "back")
+            if back.returncode != 0:
+                broken.append(f"the next rollback: exit {back.returncode}: {back.stderr.strip()[-300:]}")
+            broken += checks.differences(self.wanted["one"], checks.describe(files))
+        held = self.pull(self.place, "two")
+        if held.returncode != 77:
+            broken.append(f"a held revision is pulled: exit {held.returncode}: {held.stderr.strip()[-300:]}")
+        broken += checks.differences(self.wanted["one"], checks.describe(files))
+        if self.pull(self.place, "release").returncode != 0:
+            broken.append("what is held cannot be let go")
+        return broken
+
+    def hooks(self):
+        """Every hook on record as done has been called, and no run's hook twice for one attempt."""
+        try:
+            with open(f"{self.place}/hooks") as file:
+                calls = [tuple(line.split()[:2]) for line in file]
+        except FileNotFoundError:
+            calls = []
+        broken = [f"called twice: {call}" for call, count in Counter(calls).items() if count > 1]
+        listed = subprocess.run([self.syncagent, "hooks", "list", "--json"], env=self.environment(self.place), stdin=subprocess.DEVNULL,
+                                capture_output=True, text=True)
+        for line in listed.stdout.splitlines():
+            hook = json.loads(line)
+            if hook["state"] == "done" and hook["run"] not in {run for run, _ in calls}:
+                broken.append(f"on record and never called: {hook['run']}")
+            if hook["state"] not in ("done", "failed", "skipped"):
+                broken.append(f"still {hook['state']}: {hook['run']}")
+        return broken
 
     def run(self):
         a = self.a
@@ -117,6 +172,8 @@ class Kills:
 parser = argparse.ArgumentParser(description=__doc__)
 for option in ("site", "url", "work"):
     parser.add_argument(f"--{option}", required=True)
+parser.add_argument("--atomic", action="store_true")
+parser.add_argument("--rollback", action="store_true")
 parser.add_argument("--sample", type=int)
 parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
 Kills(parser.parse_args()).run()

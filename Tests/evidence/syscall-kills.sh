@@ -1,8 +1,12 @@
 #!/bin/bash
 # Kills a small pull at every single system call that changes a file or the store, once each.
 #
-# usage: syscall-kills.sh [--sample N] [--seed N]
+# usage: syscall-kills.sh [--atomic | --rollback] [--sample N] [--seed N]
 #
+#   --atomic     an update that is shown as a whole (pull --atomic): after each kill, readers see one of the two revisions
+#                whole, and the next pull shows the new one and calls the hook exactly as it is on record
+#   --rollback   the same for a rollback: after each kill one revision whole; a second rollback shows the old one, which
+#                the next pull leaves alone until it is let go
 #   --sample N   only N of the points, chosen by the seed (default: all of them, some 10 minutes)
 #   --seed N     the sample of an earlier run
 #
@@ -22,6 +26,7 @@ options=()
 while [ $# -gt 0 ]; do
   case $1 in
   -h|--help) usage ;;
+  --atomic|--rollback) options+=("$1") ;;
   --sample|--seed) options+=("$1" "${2:?$1 wants a number}"); shift ;;
   *) usage 64 >&2 ;;
   esac

@@ -38,7 +38,8 @@ checks, Base, Place = places.checks, places.Base, places.Place
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 KINDS = ("lost", "ordered", "unordered", "kept")
-NAMES = ("first", "update", "no-op", "backup", "pinned", "publish", "publish-new", "publish-sign", "refresh", "rotate", "gc", "background", "schedule")
+NAMES = ("first", "update", "no-op", "backup", "pinned", "publish", "publish-new", "publish-sign", "refresh", "rotate", "gc", "background", "schedule",
+         "atomic", "atomic-first", "rollback")
 
 
 def described(found, top):
@@ -157,6 +158,8 @@ class Cuts:
         story = stories.STORIES[name]
         old, new = self.base.wanted.get(story.before, {}), self.base.wanted[story.after]
         files = described(found, "a/dest")
+        if isinstance(story, stories.Whole):
+            yield from story.judge_seen(files, place)
         for path, what in files.items():
             if what not in (old.get(path), new.get(path)):
                 yield f"wrong bytes: {path} is {what}"
@@ -172,7 +175,9 @@ class Cuts:
         for line in known:
             if isinstance(line, str) and line.startswith("{"):
                 event = json.loads(line)
-                if event["event"] == "task.installed" and (event["path"] not in files or files[event["path"]] != new[event["path"]]):
+                # Where readers see the whole at once, it is in the tree that they are to see.
+                is_seen = not isinstance(story, stories.Whole) or not missing
+                if is_seen and event["event"] == "task.installed" and (event["path"] not in files or files[event["path"]] != new[event["path"]]):
                     yield f"lie: it was told that {event['path']} is installed, and it is {files.get(event['path'])}"
                 if event["event"] in ("group.completed", "pull.finished") and event["result"] == "ok" and missing:
                     yield f"lie: {event['event']} was told ok, and {missing[0]}"
@@ -201,8 +206,11 @@ class Cuts:
                     yield "lost: a run was promised, and its hook was not called"
             if isinstance(story, stories.Agent):
                 story.settle(place)
-            yield from place.judge_next(story.after)
-            yield from place.judge_hooks(story.after)
+            if isinstance(story, stories.Whole):
+                yield from story.judge_next(place)
+            else:
+                yield from place.judge_next(story.after)
+                yield from place.judge_hooks(story.after)
             if isinstance(story, stories.Agent):
                 place.run("agent", "stop")
 

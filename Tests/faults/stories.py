@@ -77,6 +77,108 @@ class Backup(Pull):
         yield from super().judge(place, done)
 
 
+class Whole(Pull):
+    """An update that readers see at once. Besides: they have one revision, whole, at every moment."""
+
+    before = "one"
+    atomic = ("--atomic", "--keep-for", "0")
+
+    def prepare(self, place):
+        place.must(*place.pull_arguments(*self.atomic))
+        os.unlink(place.calls)
+
+    def act(self, place, wrap):
+        return place.pull(self.after, *self.atomic, wrap=wrap)
+
+    def judge_seen(self, found, place):
+        """That what readers have is one revision; which one is known by then."""
+        sides = {name: checks.differences(wanted, found) for name, wanted in place.base.wanted.items()}
+        if all(sides.values()):
+            yield f"mixed: readers have neither revision: {sides['one'][0]}; {sides['two'][0]}"
+
+    def judge(self, place, done):
+        yield from place.judge_end(done)
+        yield from self.judge_seen(place.files(), place)
+        missing = place.is_whole(self.after)
+        if done.status == 0 and missing:
+            yield f"lie: exit 0, and {missing[0]}"
+        # What is told to be installed is so in the tree that is to be shown.
+        if missing:
+            yield from self.judge_unshown(place, missing)
+        else:
+            yield from place.judge_record([], self.after)
+        yield from self.judge_next(place)
+
+    def judge_unshown(self, place, missing):
+        yield from place.judge_shown(missing, self.after)
+
+    def judge_next(self, place):
+        yield from place.judge_next(self.after)
+        yield from place.judge_hooks(self.after)
+        home = os.path.join(os.path.dirname(place.dest), f".syncagent-{os.path.basename(place.dest)}")
+        left = [name for at, _, names in os.walk(f"{home}/state") for name in names if "/staging" in at]
+        if left:
+            yield f"next: left in staging: {left[:3]}"
+        trees = os.listdir(f"{home}/rev") if os.path.isdir(home) else []
+        if len(trees) > 1:
+            yield f"next: {len(trees)} former trees are there, not one: {trees}"
+
+
+@story
+class Atomic(Whole):
+    name = "atomic"
+
+
+@story
+class AtomicFirst(Whole):
+    """Where files have changed one by one until now."""
+
+    name = "atomic-first"
+
+    def prepare(self, place):
+        place.have("one")
+        os.unlink(place.calls)
+
+
+@story
+class Rollback(Whole):
+    """Back to the first revision."""
+
+    name, before, after = "rollback", "two", "one"
+
+    def prepare(self, place):
+        super().prepare(place)
+        if place.pull("two", *self.atomic).status != 0:
+            raise SystemExit("what the trials start from cannot be pulled as a whole")
+        os.unlink(place.calls)
+
+    def act(self, place, wrap):
+        return place.run("rollback", "s", "--json", wrap=wrap)
+
+    def judge_unshown(self, place, missing):
+        # The run that brought it long ago is on record as what it was.
+        last = [run for one in place.run("status", "s", "--json").events() if (run := one.get("run"))]
+        if last and last[-1].get("result") == "ok" and last[-1]["manifest_sha256"] == place.digest("one"):
+            yield f"lie: status says ok, and {missing[0]}"
+
+    def judge_next(self, place):
+        # A second one does it, unless the first has; what is held stays away until it is let go.
+        if place.is_whole("one"):
+            again = place.run("rollback", "s")
+            if again.status != 0 or place.is_whole("one"):
+                yield f"next: the next rollback: {again} {place.is_whole('one')[:1]}"
+        held = place.pull("two")
+        if held.status != 77 or place.is_whole("one"):
+            yield f"next: what is held was pulled: {held} {place.is_whole('one')[:1]}"
+        if (released := place.run("rollback", "s", "--release")).status != 0:
+            yield f"next: what is held cannot be let go: {released}"
+        self.after = "two"
+        try:
+            yield from super().judge_next(place)
+        finally:
+            del self.after
+
+
 @story
 class Pinned(Pull):
     """An update of a pinned project. Besides: no floor of trust falls."""

@@ -82,7 +82,7 @@ extension RunRecipe {
         of: RunRecipe(manifest: ""), required: ["manifest", "destination"],
         nested: [
             "hooks": ControlKeys(of: RunHook(arguments: []), required: ["arguments"]),
-            "settings": ControlKeys(of: TransferSettings()),
+            "settings": ControlKeys(of: TransferSettings()), "atomic": ControlKeys(of: AtomicSwitch()),
             "configuration": ControlKeys(of: RunConfiguration(file: nil, hooks: [:]), required: ["hooks"]),
             "conditions": ControlKeys(
                 of: RunConditions(),

@@ -25,6 +25,8 @@ public struct SessionStatus: Sendable, Equatable, Codable {
     public var holder: Int32?
     /// The open run, else the latest one.
     public var run: RunStatus?
+    /// Revisions that were rolled back and do not come again before a newer one; `nil` for none.
+    public var held: [HeldRevision]?
     /// Hooks that are owed or running.
     public var owedHooks: Int
     /// How long the launch limiter holds back the next run that a hook asks for, in **seconds**.
@@ -42,6 +44,21 @@ public struct SessionStatus: Sendable, Equatable, Codable {
         (self.label, self.state, self.reason) = (label, state, reason)
         (self.until, self.holder, self.run) = (until, holder, run)
         (self.owedHooks, self.limiterDelaySeconds, self.lastSequence) = (owedHooks, limiterDelaySeconds, lastSequence)
+    }
+}
+
+/// A revision that was shown and rolled back.
+public struct HeldRevision: Sendable, Equatable, Codable {
+    /// Of its manifest; 0 if it has none.
+    public var revision: UInt64
+    /// Of its manifest's bytes, 64 digits.
+    public var manifestSha256: String
+    /// When it was rolled back.
+    public var since: WallTime
+
+    /// See the properties.
+    public init(revision: UInt64, manifestSha256: String, since: WallTime) {
+        (self.revision, self.manifestSha256, self.since) = (revision, manifestSha256, since)
     }
 }
 

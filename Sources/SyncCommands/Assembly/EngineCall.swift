@@ -54,6 +54,19 @@ struct EngineCall: Sendable {
         }
     }
 
+    /// Shows a former revision again; its last JSON line is printed here.
+    func rollback(_ session: String, to wish: String?, keepForeign: Bool) async throws -> PullReport {
+        defer { tellFailures() }
+        return try await stoppable { [self] in
+            let store = try StateAccess.open(EnvironmentPaths.ofProcess.stateDirectory(), warn: output.warning)
+            return try await withEngine(store: store) { engine, stop in
+                let report = try engine.rollback(session, to: wish, keepForeign: keepForeign)
+                if stop.isStopped, report.result != .ok { throw CancellationError() }
+                return report
+            }
+        }
+    }
+
     /// Plans a pull and prints the plan; `explains` adds where its requests go, and asks the servers for that. Ends as
     /// the pull would, where that is known before.
     func plan(explains: Bool = false) async throws {
@@ -222,6 +235,7 @@ extension ProgressSnapshot {
         switch progress.phase {
         case .finding: self.init(phase: "Manifest", unit: .bytes, bytesDone: progress.received)
         case .looking where progress.filesTotal == 0: self.init(phase: "Looking", unit: .nothing)
+        case .waiting: self.init(phase: "Waiting", unit: .nothing)
         case .looking, .fetching:
             self.init(
                 phase: progress.phase == .looking ? "Checking" : "Fetching", filesDone: progress.filesDone,

@@ -43,6 +43,11 @@ extension RunOptions {
         downgrade.apply(to: &recipe)
         recipe.verifiers = try absoluteCommands(placement.verifiers)
         try placement.apply(to: &recipe, settings.file, environment.pathBase)
+        if let check = placement.check {
+            let hook = RunHook(arguments: [try environment.absoluteProgram(check, option: "--check")])
+            try refuseChangeable([hook], .refused)
+            recipe.atomic?.check = hook.arguments
+        }
         recipe.umask = recipe.umask ?? CurrentProcess.umask
         try trust.apply(to: &recipe, environment)
         metadata.apply(to: &recipe)
@@ -196,6 +201,32 @@ struct DestinationOptions: ParsableArguments {
     @Option(help: "Refuse to prune more than this many files, even with --force.".taking("n")) var maxDelete: String?
 
     @Option(
+        name: .customLong("atomic"),
+        help:
+            "Build the new revision beside the old one and show all of it in one step. What it does not list is not in it. A destination stays with its layout: without a value the first that is possible, here exchange."
+            .taking("layout"), completion: .list(AtomicWish.allCases.map(\.rawValue)), transform: AtomicWish.named)
+    var atomic: AtomicWish?
+
+    @Option(
+        help: "With --atomic: how many former revisions stay, to be shown again by 'syncagent rollback'.  (default: 1)"
+            .taking("n"))
+    var keep: String?
+
+    @Option(
+        help:
+            "With --atomic: for how long at least a former revision stays as it was, for readers that are still in it.  (default: 1h)"
+            .taking("time"), transform: { try $0 == "0" ? .zero : duration($0) })
+    var keepFor: Duration?
+
+    @Option(
+        help:
+            "With --atomic: run this program in the new revision before readers see it; unless it exits with 0, they never do."
+            .taking("program"), completion: .file())
+    var check: String?
+
+    @Flag(help: "With --atomic: carry over files that no pull has put into the destination.") var keepForeign = false
+
+    @Option(
         help:
             "Move removed and replaced files to this directory, which must be on the same file system as the destination and outside it."
             .taking("dir"), completion: .directory)
@@ -214,8 +245,18 @@ struct DestinationOptions: ParsableArguments {
     var verifiers: [[String]] = []
 
     func validate() throws {
-        if force, !prune { throw ValidationError("--force needs --prune; without it there is nothing to force.") }
-        if maxDelete != nil, !prune {
+        if force, !prune, atomic == nil {
+            throw ValidationError("--force needs --prune; without it there is nothing to force.")
+        }
+        if atomic != nil, backupDir != nil {
+            throw ValidationError("--atomic keeps former revisions whole; it cannot be combined with --backup-dir.")
+        }
+        let given = [
+            ("--keep", keep != nil), ("--keep-for", keepFor != nil), ("--check", check != nil),
+            ("--keep-foreign", keepForeign),
+        ].first { $0.1 }
+        if atomic == nil, let given { throw ValidationError("\(given.0) needs --atomic.") }
+        if maxDelete != nil, !prune, atomic == nil {
             throw ValidationError("--max-delete needs --prune; without it nothing is removed.")
         }
         if let backupDir { try requireLocal(backupDir, "--backup-dir", "run the pull there") }
@@ -230,6 +271,41 @@ struct DestinationOptions: ParsableArguments {
             try maxDelete.map { try setting(of: "--max-delete", SettingValue.count($0)) } ?? file.maxDelete
         recipe.backupDir = try backupDir.map { try setting(of: "--backup-dir", base.absolute($0)) } ?? file.backupDir
         recipe.umask = try umask.map { try setting(of: "--umask", SettingValue.umask($0)) } ?? file.umask
+        guard let atomic else { return }
+        var wishes = AtomicSwitch()
+        wishes.layout = atomic.layout
+        wishes.keep = try keep.map { text in
+            guard let count = Int(text), AtomicSwitch.keeps.contains(count) else {
+                throw ValidationError("--keep takes a number from 1 to 100, not '\(escaped(text))'.")
+            }
+            return count
+        }
+        wishes.keepSeconds = keepFor.map { $0.components.seconds }
+        wishes.keepForeign = keepForeign
+        recipe.atomic = wishes
+        recipe.prune = true
+    }
+}
+
+/// A layout that is asked for, or any.
+enum AtomicWish: String, Sendable, CaseIterable {
+    case auto, exchange
+
+    var layout: AtomicSwitch.Layout? { AtomicSwitch.Layout(rawValue: rawValue) }
+
+    /// The one with a name.
+    @Sendable static func named(_ name: String) throws -> AtomicWish {
+        if let wish = AtomicWish(rawValue: name) { return wish }
+        let way = name == "links" ? " A mount point cannot be exchanged; a directory below it can." : ""
+        throw ValidationError(
+            "--atomic takes 'exchange', or nothing for the first layout that is possible, not '\(escaped(name))'.\(way)"
+        )
+    }
+
+    /// The words of a command line, `--atomic` alone with its meaning: the word behind it is none of its own.
+    static func named(_ words: [String]) -> [String] {
+        let end = words.firstIndex(of: "--") ?? words.endIndex
+        return words[..<end].map { $0 == "--atomic" ? "--atomic=\(auto.rawValue)" : $0 } + words[end...]
     }
 }
 

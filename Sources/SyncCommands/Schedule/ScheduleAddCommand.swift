@@ -53,6 +53,9 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         if schedule.interactive, conditionOptions.discretionary {
             throw ValidationError("--interactive and --discretionary are mutually exclusive.")
         }
+        if schedule.switchAt != nil, placement.atomic == nil {
+            throw ValidationError("--switch-at needs --atomic: without it files become visible one by one.")
+        }
         if trust.stale != nil { throw ValidationError("--stale is for a pull in the foreground, not for a schedule.") }
     }
 

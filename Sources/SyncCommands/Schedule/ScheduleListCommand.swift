@@ -161,6 +161,7 @@ extension ScheduleOutlook.View {
             line.field("catch_up", record.timing.catchesUp)
             line.field("window_minutes", optional: record.timing.window)
             line.field("ready_by", optional: record.timing.readyBy.map(ScheduleTiming.time))
+            line.field("switch_at", optional: record.timing.switchAt.map(ScheduleTiming.time))
             line.field("delay_seconds", record.clock.delay)
             line.field("time_zone", optional: record.timing.timeZone)
             line.field("backend", record.backend.name)
@@ -193,6 +194,7 @@ struct ScheduleText: Sendable {
         var text = timing.recurrence.words(until: timing.window)
         if let zone = timing.timeZone { text += " \(escaped(zone))" }
         if let readyBy = timing.readyBy { text += ", ready by \(ScheduleTiming.time(readyBy))" }
+        if let switchAt = timing.switchAt { text += ", shown at \(ScheduleTiming.time(switchAt))" }
         return text
     }
 

@@ -31,6 +31,12 @@ struct ScheduleOptions: ParsableArguments {
 
     @Option(
         help:
+            "With --atomic: show the new revision at this time, 06:45, and not as soon as it is whole. One that comes later is shown at once."
+            .taking("time"))
+    var switchAt: String?
+
+    @Option(
+        help:
             "Delay the start by up to this much, 30m for example; each machine has its own fixed delay.  (default: none)"
             .taking("time"), transform: period)
     var jitter: Duration?
@@ -106,6 +112,7 @@ struct ScheduleOptions: ParsableArguments {
             timing.window = seconds / 60
         }
         timing.readyBy = try readyBy.map { try minutes($0, "--ready-by") }
+        timing.switchAt = try switchAt.map { try minutes($0, "--switch-at") }
         timing.jitter = jitter.map { Int($0 / .seconds(1)) } ?? 0
         timing.timeZone = timeZone
         try checked(timing.check())

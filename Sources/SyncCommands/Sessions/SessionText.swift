@@ -32,6 +32,13 @@ struct SessionText: Sendable {
         rows.append(["state", [state(of: session), why(session)].compactMap(\.self).joined(separator: ": ")])
         if let process = session.holder { rows.append(["worked on by", "process \(process)"]) }
         if let run = session.run { rows += details(run) }
+        for held in session.held ?? [] {
+            let name = held.revision > 0 ? "revision \(held.revision)" : String(held.manifestSha256.prefix(12))
+            rows.append([
+                "held",
+                "\(name), rolled back \(moment(held.since)); 'syncagent rollback \(escaped(session.session)) --release' lets it come back",
+            ])
+        }
         if session.owedHooks > 0 { rows.append(["hooks owed", String(session.owedHooks)]) }
         if session.limiterDelaySeconds > 0 {
             rows.append([

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import SyncAgent
+import SyncEngine
 import SyncFiles
 import SyncModel
 import SyncReport
@@ -52,7 +53,7 @@ private struct GarbageCollection {
 
     func manifests() throws {
         let directory = state.place.stateDirectory + "/manifests"
-        let needed = try store.neededManifests().map(\.hex)
+        let needed = try store.neededManifests().map(\.hex) + store.manifestsInTrees().map(\.hex)
         let parts = neededParts(of: needed, in: directory)
         let now = SystemTime.milliseconds() / 1_000
         var (count, bytes) = (0, UInt64(0))

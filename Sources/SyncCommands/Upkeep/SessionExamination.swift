@@ -37,7 +37,8 @@ extension Examination {
         if !isPermitted(.change, session.destination) {
             findings.problem(subject, "\(path) cannot be written to", "give this user write permission")
         }
-        if !session.isAt(device: found.device, inode: found.inode) {
+        let place = try? Destination.open(path: session.destination, create: false, usesState: false)
+        if !session.isAt(device: place?.device ?? found.device, inode: place?.inode ?? found.inode) {
             findings.problem(
                 subject, "\(path) is not the directory of the last pull",
                 "mount the right one; if this is the right one, pull again: files are verified")

@@ -84,7 +84,14 @@ extension InventoryScan {
         }
         if let known, known.matches(status), known.kind == files.indexKind(row), index.trusts(known) {
             guard known.digest == files.contentDigest(row) else { return .differs(isOurs: isOurs) }
-            return files.traits(row).hold(of: status) ? .unchanged : .worn
+            if files.traits(row).hold(of: status) { return .unchanged }
+            return wear == .counts ? .differs(isOurs: isOurs) : .worn
+        }
+        // What another tree has, too, is replaced by a copy and not mended.
+        if wear == .counts, let known, known.matches(status), index.trusts(known),
+            known.digest == files.contentDigest(row)
+        {
+            return .differs(isOurs: isOurs)
         }
         return .unknown(isOurs: isOurs)
     }
@@ -99,8 +106,8 @@ struct InventoryScan: Sendable {
     let index: StatIndex
     /// Paths that an interrupted run put in place, which count as installed.
     var logged: Set<[UInt8]> = []
-    /// Whether wrong modes and times are corrected; otherwise nothing is changed.
-    var mends = true
+    /// What a mode or time means that is not the manifest's.
+    var wear: PlaceReader.Wear
     /// Directories that this user cannot look into before a pull opens them. What is below is taken from the index.
     var closed: [[UInt8]] = []
     let environment: EngineEnvironment
@@ -148,7 +155,7 @@ struct InventoryScan: Sendable {
             let known = position.flatMap(index.record)
             switch verdict(row: row, known: known, directories: directories) {
             case .unchanged,
-                .worn where !mends:
+                .worn where wear == .ignored:
                 if let position { unchanged.append((row, position)) }
             case .worn: unknown.append((row, known?.installed ?? false, known))
             case .absent: result.wanted.append(row)
@@ -187,7 +194,8 @@ struct InventoryScan: Sendable {
         ) { reader, position -> IndexRecord? in
             let entry = unknown[position]
             defer { progress?.add(files: 1) }
-            return reader.verify(entry.row, of: manifest, installed: entry.installed, known: entry.known, mends: mends)
+            return reader.verify(
+                entry.row, of: manifest, installed: entry.installed, known: entry.known, wear: wear)
         }
         var seen = Set<Int>()
         var right: [(row: Int, record: IndexRecord)] = []

@@ -23,14 +23,34 @@ extension PullRun {
         try recording { () throws(StoreError) in
             let told = try toldPaths(of: loggingRun(), atMost: files.rows.count)
             for row in placed {
-                let isTold = told.contains(RunEvents.path(table.path(row)))
+                let isReused = told[RunEvents.path(table.path(row))]
                 // A run that has come to its end has counted it.
-                if isTold, !isTakenUp { continue }
-                files[row] = .installed
-                if !isTold { journal.installed(row, of: files.manifest, isReused: nil) }
+                if isReused != nil, !isTakenUp { continue }
+                files[row] = isReused == true ? .reused : .installed
+                if isReused == nil { journal.installed(row, of: files.manifest, isReused: nil) }
             }
             // Only then is the log no longer needed: another kill, or a power cut, must lose nothing.
             try environment.events.flush(synced: environment.isDurable)
+        }
+    }
+
+    /// Takes over what is in a tree and what its readers did not have: whoever put it there, this run shows it to them. It counts as
+    /// the run's, and the events that the run lacks are recorded now, before its groups are complete.
+    ///
+    /// - Parameters:
+    ///   - former: What readers had.
+    ///   - isReused: Whether the bytes were here before the run; otherwise a process of this run may have brought them.
+    mutating func claim(_ files: inout RunFiles, since former: StatIndex, isReused: Bool) throws(EngineError) {
+        let table = files.manifest.files
+        let rows = files.unseen(since: former)
+        guard !rows.isEmpty else { return }
+        let run = isTakenUp ? report.run : nil
+        let told = try recording { () throws(StoreError) in try toldPaths(of: run, atMost: files.rows.count) }
+        for row in rows {
+            let before = told[RunEvents.path(table.path(row))]
+            files[row] = before ?? isReused ? .reused : .installed
+            if before ?? isReused { report.bytes.reused = report.bytes.reused.saturatingAdd(table.size(row)) }
+            if before == nil { journal.installed(row, of: files.manifest, isReused: isReused ? true : nil) }
         }
     }
 
@@ -41,15 +61,15 @@ extension PullRun {
         return former?.state == .superseded ? nil : former?.identifier
     }
 
-    /// Paths with a recorded `task.installed` of a run, as spelled in the events.
-    private func toldPaths(of run: String?, atMost count: Int) throws(StoreError) -> Set<[UInt8]> {
-        guard let run else { return [] }
+    /// Paths with a recorded `task.installed` of a run, as spelled in the events, and whether their bytes were here.
+    private func toldPaths(of run: String?, atMost count: Int) throws(StoreError) -> [[UInt8]: Bool] {
+        guard let run else { return [:] }
         let end = try environment.store.session(session)?.lastSequence ?? 0
         let events = RunEvents(run: run)
-        var told: Set<[UInt8]> = []
+        var told: [[UInt8]: Bool] = [:]
         // Its files, each with events that may precede it: hops, waits, failures.
         try environment.store.scanEvents(of: session, after: max(0, end - Int64(count) * 3 - 20_000)) {
-            if let path = events.installedPath(in: $0.line) { told.insert(path) }
+            if let path = events.installedPath(in: $0.line) { told[path] = RunEvents.isReused($0.line) }
             return true
         }
         return told
@@ -110,6 +130,13 @@ struct RunEvents {
         while end < line.count, line[end] != UInt8(ascii: "\"") { end += line[end] == UInt8(ascii: "\\") ? 2 : 1 }
         return end < line.count ? Array(line[start..<end]) : nil
     }
+
+    /// Whether a `task.installed` says that the bytes were here.
+    static func isReused(_ line: [UInt8]) -> Bool {
+        line.suffix(reusedEnd.count).elementsEqual(reusedEnd)
+    }
+
+    private static let reusedEnd = Array(#""source":"reused"}"#.utf8)
 
     /// Where the first occurrence of `wanted` ends.
     private static func end(of wanted: [UInt8], in event: [UInt8]) -> Int? {

@@ -29,24 +29,44 @@ struct PlaceReader: ~Copyable {
 
     deinit { buffer.deallocate() }
 
-    /// The record of a file or link that is right, with its mode and time mended where only these were wrong;
-    /// `nil` when the content differs or cannot be read.
+    /// What a mode or time means that is not the manifest's, of a file whose content is.
+    enum Wear {
+        /// It is corrected.
+        case mended
+        /// The file counts as wrong: it is another tree's, too, and nothing may be done to it.
+        case counts
+        /// Nothing. It stays as it is.
+        case ignored
+
+        /// - Parameter mends: Whether the destination is to be changed, and not only looked at.
+        init(in destination: Destination, mends: Bool) {
+            self = destination.sharesFiles ? .counts : mends ? .mended : .ignored
+        }
+    }
+
+    /// The record of a file or link that is right; `nil` when the content differs or cannot be read.
     ///
     /// - Parameters:
     ///   - known: A record that speaks for the content, which is not read again while it does.
-    ///   - mends: Without it mode and time stay as they are, and do not count.
+    ///   - wear: What a mode or time means that is not the manifest's.
     mutating func verify(
-        _ row: Int, of manifest: Manifest, installed: Bool, known: IndexRecord? = nil, mends: Bool = true
+        _ row: Int, of manifest: Manifest, installed: Bool, known: IndexRecord? = nil, wear: Wear = .mended
     ) -> IndexRecord? {
         let files = manifest.files
         return files.withPath(row) { path in
             let found = try? directories.withLeaf(of: path) { directory, leaf -> FileStatus? in
                 guard let found = content(of: row, files, directory, leaf, known: known).found else { return nil }
-                return mends ? Self.mended(found, row, files, directory, leaf) : found
+                switch wear {
+                case .mended: return Self.mended(found, row, files, directory, leaf)
+                case .counts: return Self.isAsListed(found, row, files) ? found : nil
+                case .ignored: return found
+                }
             }
             // What cannot be read is wanted.
             guard let found, let status = found, let digest = files.contentDigest(row) else { return nil }
-            let kind = files.indexKind(row)
+            var kind = files.indexKind(row)
+            // A record says what is there, not what is listed.
+            if wear == .ignored, !Self.hasListedBit(status, row, files) { kind = kind == .file ? .executable : .file }
             return IndexRecord(status: status, digest: digest, kind: kind, installed: installed)
         }
     }
@@ -144,8 +164,7 @@ struct PlaceReader: ~Copyable {
     ) -> FileStatus? {
         let (traits, executable) = (files.traits(row), files.kind(row) == .executable)
         let isLink = files.kind(row) == .link
-        let hasRightBit = isLink || traits.mode != nil || found.isExecutable == executable
-        if traits.hold(of: found), hasRightBit { return found }
+        if isAsListed(found, row, files) { return found }
         if isLink {
             guard traits.giveTime(to: leaf, in: directory) == nil, case .success(let mended) = status(directory, leaf)
             else { return nil }
@@ -154,6 +173,17 @@ struct PlaceReader: ~Copyable {
         guard let file = openToRead(directory, leaf), status(file.raw) == found else { return nil }
         if !traits.hold(of: found) { return try? traits.give(to: file.raw, found, shown: "") }
         return setExecutable(file.raw, executable) == nil ? status(file.raw) : nil
+    }
+
+    /// Whether a file has the mode and time that the manifest keeps of it.
+    private static func isAsListed(_ found: FileStatus, _ row: Int, _ files: FileTable) -> Bool {
+        files.traits(row).hold(of: found) && hasListedBit(found, row, files)
+    }
+
+    /// Whether it is executable if the manifest says so, unless that keeps its whole mode.
+    private static func hasListedBit(_ found: FileStatus, _ row: Int, _ files: FileTable) -> Bool {
+        files.kind(row) == .link || files.traits(row).mode != nil
+            || found.isExecutable == (files.kind(row) == .executable)
     }
 
     private func target(_ directory: Int32, _ leaf: UnsafePointer<CChar>) -> String? {

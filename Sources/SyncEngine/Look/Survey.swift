@@ -55,7 +55,8 @@ struct Survey {
         closed = places.closed
         if mends { directories.open(former: formerDirectories, of: manifest.files) }
         inventory = InventoryScan(
-            manifest: manifest, rows: rows, destination: destination, index: index, logged: logged, mends: mends,
+            manifest: manifest, rows: rows, destination: destination, index: index, logged: logged,
+            wear: PlaceReader.Wear(in: destination, mends: mends),
             closed: mends ? [] : places.closed.map { manifest.directories.withPath($0.row) { Array($0) } },
             environment: environment, progress: progress
         ).run()

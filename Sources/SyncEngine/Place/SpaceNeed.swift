@@ -84,7 +84,9 @@ extension FileError {
     /// Why a file of the manifest could not be brought, without the names of files that nobody knows.
     var reasonForFile: String {
         if cause == .diskFull { return "the disk is full" }
-        let isOwn = path.contains("/\(Destination.stateName)/") || StagedName(parsing: path) != nil
+        let isOwn =
+            path.contains("/\(Destination.stateName)/") || path.contains("/\(TreeHome.prefix)")
+            || StagedName(parsing: path) != nil
         return isOwn ? "cannot be written: \(reason)" : "\(self)"
     }
 }

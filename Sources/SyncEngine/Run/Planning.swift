@@ -18,6 +18,9 @@ extension PullEngine {
         var recipe = recipe
         recipe.note(found)
         let path = try Self.destinationPath(recipe, project: found.project)
+        // A new tree has what its manifest names.
+        let trees = try usable(TreeHome.find(path))
+        if recipe.atomic != nil || trees != nil { recipe.prune = true }
         let session = try sessionName(recipe, project: found.project)
         // In the order in which a pull would find them.
         var refusals: [EngineError] = []
@@ -35,7 +38,7 @@ extension PullEngine {
         if let destination, destination.isTaken { refusals.append(Self.isAtWork(in: destination)) }
         let old = try destination.map { (place) throws(EngineError) in try Self.index(of: place) } ?? .empty
         try PullRun.requireOwner(old, of: path, project: found.project)
-        let manifest = try known(found, recipe)
+        let manifest = try known(found, recipe).sharingFiles(destination?.sharesFiles ?? false)
         try recipe.requireGroups(of: manifest)
         try recipe.requirePaths(of: manifest, environment.stop)
         let rows = try recipe.selectedRows(of: manifest, environment.stop)

@@ -46,7 +46,7 @@ package struct PullEngine: Sendable {
         let progress = ProgressCount(environment)
         defer { progress.end() }
         environment.releaseMemory()  // What reading arguments and settings took.
-        let source = try manifestSource(caching: true, base: recipe.base)
+        let source = try manifestSource(caching: true, base: recipe.base, keepsFormer: recipe.beginsTrees)
         let found = try releases(source, recipe).find(recipe.manifest)
         // After a crash these hooks get the whole list of files.
         let wantsFiles = (recipe.hooks + environment.namedHooks.values).contains { $0.batch != nil }
@@ -74,6 +74,9 @@ package struct PullEngine: Sendable {
             if recorded == nil { try recipe.requirePaths(of: manifest, environment.stop) }
             if recipe.hasPatterns { _ = try recipe.selectedRows(of: manifest, environment.stop) }
         }
+        if let home = try trees(at: path, recipe) {
+            return try work(in: home, on: found, recipe, recorded: recorded, started: started, progress)
+        }
         let destination = try usable(
             Destination.open(path: path, create: true, umask: recipe.umask ?? CurrentProcess.umask))
         let lock = try Self.lock(destination)
@@ -99,14 +102,17 @@ package struct PullEngine: Sendable {
             .busy, "\(escaped(destination.path)): another syncagent is at work there\(holder); wait for it")
     }
 
-    func manifestSource(caching: Bool, base: String? = nil) throws(EngineError) -> ManifestSource {
+    /// - Parameter keepsFormer: Whether the manifest before stays, needed or not.
+    func manifestSource(caching: Bool, base: String? = nil, keepsFormer: Bool = false) throws(EngineError)
+        -> ManifestSource
+    {
         var cache: ManifestCache?
         if caching {
             cache = try ManifestCache(
                 stateDirectory: environment.stateDirectory, limit: environment.manifestLimits.ownTextBytes
             ) { [store = environment.store] in
                 // If the store cannot tell, it is kept; 'syncagent gc' removes it.
-                (try? store.isNeeded($0)) ?? true
+                keepsFormer || (try? store.isNeeded($0)) ?? true || store.isKeptInTrees($0)
             }
         }
         let limit = environment.manifestLimits.ownTextBytes
@@ -173,6 +179,13 @@ extension RunRecipe {
 
     /// Whether its manifest is the one at the named place.
     var isOfDefaultChannel: Bool { WantedRelease(self).path == nil }
+
+    /// Whether what is in the destination is to become the first of its trees.
+    var beginsTrees: Bool {
+        guard atomic != nil, let destination else { return false }
+        // What cannot be read is told later.
+        return ((try? TreeHome.find(destination)) ?? nil) == nil
+    }
 
     /// Adds what is known of a found manifest.
     mutating func note(_ found: FoundManifest) {

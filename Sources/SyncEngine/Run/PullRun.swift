@@ -12,7 +12,14 @@ struct PullRun {
     private(set) var facts: ManifestFacts
     let environment: EngineEnvironment
     let found: FoundManifest
-    let destination: Destination
+    /// Where the run works: the destination, or one of its trees.
+    private(set) var destination: Destination
+    /// How the destination changes as a whole; `nil` for file by file.
+    var trees: TreeSwitch?
+    /// Whether a tree was built that readers do not see because it is not whole …
+    private var isWithheld = false
+    /// … or because the run was stopped.
+    private var isUnshown = false
     /// **Milliseconds** since 1970.
     let started: Int64
     let progress: ProgressCount
@@ -35,9 +42,12 @@ struct PullRun {
 
     init(
         recipe: RunRecipe, environment: EngineEnvironment, found: FoundManifest, destination: Destination,
-        started: Int64, progress: ProgressCount, recorded: StoredRun?
+        started: Int64, progress: ProgressCount, recorded: StoredRun?, trees: TreeSwitch? = nil
     ) {
         self.recipe = recipe
+        self.trees = trees
+        // A new tree has what its manifest names.
+        if trees != nil { self.recipe.prune = true }
         facts = recorded?.facts ?? found.facts
         facts.source = facts.source ?? found.origin
         facts.userData = facts.userData ?? recipe.userData?.text
@@ -53,16 +63,21 @@ struct PullRun {
         let index = try PullEngine.index(of: destination)
         try Self.requireOwner(index, of: destination.path, project: found.project)
         let completion = unchangedSinceCompletion(index)
+        if completion == nil, var building = trees {
+            destination = try building.build(found.digest)
+            trees = building
+        }
+        let isUntold = trees?.isUntold ?? false
         let promised = recorded == nil ? try stored(environment.store.promisedHooks(of: session, to: recipe)) : []
         let names: [String]
         var manifest: Manifest?
         var named: NamedHooks?
-        if completion != nil, (recipe.hooks + promised).isEmpty, environment.namedHooks.isEmpty {
+        if completion != nil, !isUntold, (recipe.hooks + promised).isEmpty, environment.namedHooks.isEmpty {
             names = index.owner.split(separator: "\n").dropFirst().map(String.init)
             facts.revision = index.revision?.number
         } else {
             // Hooks get the name of every file.
-            let decoded = try found.decode()
+            let decoded = try found.decode().sharingFiles(destination.sharesFiles)
             if recorded == nil {
                 let found = NamedHooks(decoded, recipe, environment.namedHooks)
                 recipe.hooks += found.specifications
@@ -81,9 +96,19 @@ struct PullRun {
         try enter(groups)
         named?.tell(environment.events, session: session, run: report.run, time: environment.now())
         do throws(EngineError) {
+            if let completion { try trees?.know(completion, revision: facts.revision ?? 0, run: report.run) }
             if let manifest {
-                if let completion { return try conclude(unchanged(completion, manifest, index)) }
-                return try conclude(bring(manifest, index))
+                if let completion {
+                    var files = try unchanged(completion, manifest, index)
+                    if isUntold, let trees {
+                        try claim(&files, since: try trees.formerIndex(), isReused: !isTakenUp)
+                        list(files)
+                    }
+                    return try conclude(files)
+                }
+                let files = try bring(manifest, index)
+                try show(files)
+                return try conclude(files)
             }
             report.obsolete = index.obsoleteFiles
             return try finish(completion, groups)
@@ -134,6 +159,7 @@ struct PullRun {
     private mutating func bring(_ listed: Manifest, _ index: StatIndex) throws(EngineError) -> RunFiles {
         let rows = try recipe.selectedRows(of: listed, environment.stop)
         let (manifest, unknown) = try learn(listed, rows)
+        let index = try trees?.begin(manifest, rows: rows, progress) ?? index
         var files = RunFiles(manifest, rows, .waiting)
         report.files.total = rows.count
         report.bytes.total = files.bytes
@@ -142,6 +168,7 @@ struct PullRun {
         var survey = try look(at: files, index)
         for row in rows where survey.inventory.records.has(row) { files[row] = .unchanged }
         try takeUp(survey, &files)
+        if let trees, trees.isResumed { try claim(&files, since: trees.known, isReused: !isTakenUp) }
         IndexLog.remove(destination)
         try makeRoom(&survey, files)
         let tasks = environment.live.begin(files)
@@ -160,7 +187,8 @@ struct PullRun {
         if !recipe.prune { report.obsolete = survey.left(of: survey.obsolete).count }
         let directories = makeDirectories(survey)
         keepReasons(files)
-        guard destination.isInPlace else {
+        // A tree that is being built is nobody's place yet.
+        guard trees != nil || destination.isInPlace else {
             count(files)
             throw EngineError(
                 .cannotCreate,
@@ -248,7 +276,8 @@ struct PullRun {
         let taken = survey.inventory.obstructed.filter { $0.error.trouble == .inTheWay }
         let again = InventoryScan(
             manifest: files.manifest, rows: taken.map(\.row), destination: destination, index: survey.index,
-            logged: survey.logged, environment: environment, progress: progress
+            logged: survey.logged, wear: PlaceReader.Wear(in: destination, mends: true), environment: environment,
+            progress: progress
         ).run()
         survey.inventory.obstructed.removeAll { $0.error.trouble == .inTheWay }
         survey.inventory.obstructed += again.obstructed
@@ -291,7 +320,7 @@ struct PullRun {
             }
         }
         // What came counts even if the rest cannot be fetched.
-        report.bytes.reused = step.reusedBytes
+        report.bytes.reused = report.bytes.reused.saturatingAdd(step.reusedBytes)
         survey.inventory.records.take(step.records)
         let reused = context.reused.withLock { $0 }
         for row in step.records.rows { files[row] = reused.contains(row) ? .reused : .installed }
@@ -396,6 +425,97 @@ struct PullRun {
             if error.cause.isOfDisk, error.cause != .inTheWay { report.status = .ioError }
         }
         return placed
+    }
+
+    // MARK: Switching
+
+    /// Shows the tree that was built, if it is whole.
+    private mutating func show(_ files: RunFiles) throws(EngineError) {
+        guard let trees, files.count(.waiting) == 0 else { return }
+        guard files.missing == 0, report.folders.failed == 0, report.status == .done else {
+            isWithheld = true
+            return
+        }
+        let manifest = files.manifest
+        let content = TreeSwitch.Content(
+            manifest: manifest.digest, revision: manifest.revision, files: files.rows.count, bytes: files.bytes,
+            run: report.run)
+        isUnshown = environment.stop.isStopped
+        guard !isUnshown else { return }
+        try trees.finish(content, manifest: manifest)
+        try trees.check(content, session: session)
+        if waitForSwitch() {
+            isUnshown = environment.stop.isStopped
+            guard !isUnshown else { return }
+            try trees.finish(content, manifest: manifest)
+        }
+        try exchange(trees, manifest)
+    }
+
+    private mutating func exchange(_ trees: TreeSwitch, _ manifest: Manifest, isRollback: Bool = false)
+        throws(EngineError)
+    {
+        let (shown, gap) = try trees.show(isRollback: isRollback)
+        destination = shown
+        journal.switched(
+            manifest.digest, revision: manifest.revision, tree: trees.number, gap: gap, isRollback: isRollback)
+    }
+
+    /// Waits until the time has come at which the tree may be shown, or until a stop is requested.
+    ///
+    /// - Returns: Whether there was anything to wait for.
+    private func waitForSwitch() -> Bool {
+        guard let until = trees?.wishes.notBefore?.milliseconds, environment.now() < until else { return false }
+        progress.enter(.waiting)
+        while environment.now() < until, !environment.stop.isStopped { pauseThread(milliseconds: 200) }
+        return true
+    }
+
+    /// Shows a former tree again, once it is known to be as it was.
+    mutating func goBack(to tree: TreeLedger.Tree) throws(EngineError) -> PullReport {
+        guard var trees else { throw EngineError(.internalError, "there is no tree to go back to") }
+        trees.choose(tree)
+        self.trees = trees
+        let manifest = try found.decode().sharingFiles(destination.sharesFiles)
+        try enter(recipe.completing(manifest.groups.map(\.name)))
+        do throws(EngineError) {
+            let rows = try recipe.selectedRows(of: manifest, environment.stop)
+            var files = RunFiles(manifest, rows, .unchanged)
+            report.files.total = rows.count
+            report.bytes.total = files.bytes
+            let isDone = trees.home.ledger.current == tree.number
+            journal.planned(Plan(), total: rows.count, unchanged: rows.count)
+            if !isDone { try trees.requireIntact(tree, files, progress) }
+            let former = isDone ? try trees.formerIndex() : trees.known
+            try claim(&files, since: former, isReused: true)
+            list(files)
+            tellRemoved(former, rows, of: manifest)
+            if !isDone {
+                let content = TreeSwitch.Content(
+                    manifest: manifest.digest, revision: manifest.revision, files: rows.count, bytes: files.bytes,
+                    run: report.run)
+                try trees.finish(content, manifest: nil)
+                try exchange(trees, manifest, isRollback: true)
+            }
+            return try conclude(files)
+        } catch { throw failed(error) }
+    }
+
+    /// Reports what readers had and do not have in the tree that they are to see.
+    private mutating func tellRemoved(_ former: StatIndex, _ rows: [Int], of manifest: Manifest) {
+        var walk = IndexWalk(index: former)
+        var gone: [Int] = []
+        for row in rows { _ = manifest.files.withPath(row) { walk.find($0) { gone.append($0) } } }
+        gone += walk.rest
+        gone.removeAll(where: former.isDirectory)
+        report.files.removed = gone.count
+        if !isTakenUp { for position in gone { journal.removed(former.text(position)) } }
+    }
+
+    /// Lists the files in the status, where nothing is brought.
+    private func list(_ files: RunFiles) {
+        environment.live.look(at: files)
+        _ = environment.live.begin(files)
     }
 
     // MARK: The end
@@ -515,17 +635,34 @@ extension PullRun {
             report.result = missing > 0 && report.files.total == missing ? .failed : .partial
             if report.status == .done { report.status = .incomplete }
         }
+        if isWithheld {
+            // Readers see nothing of it.
+            report.result = .failed
+            if report.status == .done { report.status = .incomplete }
+        }
+        if environment.stop.reason == .late, isUnshown {
+            throw .late("the new tree is whole, but not shown; the next pull shows it", .unavailable)
+        }
         if environment.stop.reason == .late, pending > 0 {
             let here = report.files.total - missing
             let what = "\(here) of \(report.files.total) files are in place; the next pull continues from there"
             throw .late(what, report.changed == 0 ? .unavailable : .incomplete)
         }
-        if let reason = environment.stop.reason, pending > 0 {
+        if let reason = environment.stop.reason, pending > 0 || isUnshown {
             try rest(reason)
             return report
         }
         count()
         let haveHooksSucceeded = try completeGroups(files)
+        if let trees, !isWithheld {
+            // If it cannot be recorded, the next run tells it again.
+            try? trees.home.record { [result = report.result] ledger in
+                guard let current = ledger.current else { return }
+                ledger[current]?.isAnnounced = true
+                if haveHooksSucceeded, result == .ok { ledger[current]?.isProven = true }
+            }
+            trees.tidy()
+        }
         if !haveHooksSucceeded, report.status == .done { report.status = .hookFailed }
         if let reason = environment.stop.reason, try isCutShort(by: reason, haveHooksSucceeded) {
             // A hook was stopped: whoever continues the run calls it again.
@@ -552,6 +689,7 @@ extension PullRun {
             }
             ends.append(files.end(of: group.name, rows))
         }
+        if isWithheld { ends = ends.map { CompletedGroup(name: $0.name, result: .failed, changed: 0) } }
         return try recording { () throws(StoreError) -> Bool in
             let owed = try journal.complete(ends, report)
             let hooks = OwedHooks(environment: environment, destination: destination)

@@ -27,7 +27,8 @@ extension PullEngine {
     ///
     /// - Parameter isReadOnly: Whether nothing is kept: neither the manifest, nor whom the recipe wants to believe.
     package func prepare(_ recipe: RunRecipe, isReadOnly: Bool = false) throws(EngineError) -> PreparedRun {
-        let source = try manifestSource(caching: !isReadOnly, base: recipe.base)
+        let source = try manifestSource(
+            caching: !isReadOnly, base: recipe.base, keepsFormer: recipe.beginsTrees)
         let found = try releases(source, recipe, isReadOnly: isReadOnly).find(recipe.manifest)
         let plain = recipe.manifest.prefix { $0 != "?" && $0 != "#" }
         if plain.contains("://"), withoutSecrets(recipe.manifest) != plain {
@@ -71,7 +72,10 @@ extension PullEngine {
     package func enqueue(_ prepared: PreparedRun, isBehind: Bool = false) throws(EngineError) -> StartedRun {
         let path = try Self.destinationPath(prepared.recipe, project: prepared.found.project)
         let umask = prepared.recipe.umask ?? CurrentProcess.umask
-        let destination = try usable(Destination.open(path: path, create: true, umask: umask))
+        let destination =
+            if let home = try trees(at: path, prepared.recipe) { try switching(home.anchor(umask: umask)) } else {
+                try usable(Destination.open(path: path, create: true, umask: umask))
+            }
         let lease = try isBehind ? nil : environment.lease(prepared.session)
         let started = try environment.begin(prepared, in: destination, isHeld: false, isBehind: isBehind)
         _ = consume lease
@@ -97,6 +101,11 @@ extension PullEngine {
         if !keepsStaging {
             destination.findMounts(on: try Self.index(of: destination))
             try usable(Staging(destination, lanes: 1)).clear()
+        }
+        if let home = try usable(TreeHome.find(path)) {
+            // What was begun beside it goes with what is staged, former revisions go with the files.
+            if !keepsStaging, let building = home.ledger.building { _ = try usable(home.remove(building.number)) }
+            if files { for tree in home.ledger.former { _ = try usable(home.remove(tree.number)) } }
         }
         guard files else { return 0 }
         let log = try Self.known { () throws(FileError) in try IndexLog.load(destination) }

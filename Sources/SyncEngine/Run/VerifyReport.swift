@@ -119,25 +119,26 @@ extension PullEngine {
     /// Hashes every file in the manifest, whatever the index says, on every core. Changes nothing.
     package func verify(_ recipe: RunRecipe) throws(EngineError) -> VerifyReport {
         let source = try find(recipe)
-        let manifest = try known(source, recipe)
-        try recipe.requirePaths(of: manifest, environment.stop)
-        let rows = try recipe.selectedRows(of: manifest, environment.stop)
-        let directories = recipe.selectedDirectories(of: manifest, with: rows)
+        let listed = try known(source, recipe)
+        try recipe.requirePaths(of: listed, environment.stop)
+        let rows = try recipe.selectedRows(of: listed, environment.stop)
+        let directories = recipe.selectedDirectories(of: listed, with: rows)
         let path = try Self.destinationPath(recipe, project: source.project)
         var report = VerifyReport()
         report.files = rows.count
         report.directories = directories.count
         report.release = source.release
-        report.source = manifest.source
+        report.source = listed.source
         // What the index says matters for modes that cannot be set, and to nothing else; another user cannot read it.
         let own: Destination? = (try? Self.openIfPresent(path)) ?? nil
         let destination = own == nil ? try Self.openIfPresent(path, usesState: false) : own
         guard let destination else {
             report.missingPlace = path
-            let paths = rows.map(manifest.files.path) + directories.map(manifest.directories.path)
+            let paths = rows.map(listed.files.path) + directories.map(listed.directories.path)
             report.problems = paths.map { VerifyReport.Problem(path: $0, reason: "missing") }
             return report
         }
+        let manifest = listed.sharingFiles(destination.sharesFiles)
         let found = StatIndex.read(from: destination)
         let index = found.revision?.manifest == manifest.digest.firstWord ? found : .empty
         let findings = Monitor<(bytes: UInt64, problems: [VerifyReport.Problem])>((0, []))

@@ -32,6 +32,7 @@ struct OwedHooks {
             return true
         }
         let receipt = hook.batch == nil ? try receipt(of: hook) : nil
+        let isRollback = try store.run(hook.run).recipe.rollback
         for round in 1...Self.attemptLimit {
             let attempt = try store.started(hook: hook.identifier, now: environment.now())
             if hook.attempt > 0, hook.ended != StoredHook.replayed, receipt?.file.exists(in: destination) == true {
@@ -43,7 +44,7 @@ struct OwedHooks {
             journal.started(hook, input, attempt: attempt)
             try environment.events.flush()
             let (outcome, calls) = input.run(
-                invocation(of: hook, attempt: attempt, number: receipt?.number), by: runner)
+                invocation(of: hook, attempt: attempt, number: receipt?.number, isRollback: isRollback), by: runner)
             let word = Self.word(outcome.end)
             journal.finished(hook, input, attempt: attempt, outcome, result: word, calls: calls)
             try environment.events.flush()
@@ -92,13 +93,14 @@ struct OwedHooks {
     }
 
     /// - Parameter number: The hook's own, where it needs it for its receipt.
-    private func invocation(of hook: StoredHook, attempt: Int, number: Int64?) -> HookInvocation {
+    private func invocation(of hook: StoredHook, attempt: Int, number: Int64?, isRollback: Bool) -> HookInvocation {
         var variables = [
             "SYNCAGENT_SESSION": hook.session, "SYNCAGENT_RUN_ID": hook.run, "SYNCAGENT_GROUP": hook.group,
             "SYNCAGENT_RESULT": hook.result?.rawValue ?? "", "SYNCAGENT_CHANGED": String(hook.changed),
             "SYNCAGENT_DESTINATION": destination.path, "SYNCAGENT_ATTEMPT": String(attempt),
         ]
         if let number { variables["SYNCAGENT_HOOK"] = String(number) }
+        if isRollback { variables["SYNCAGENT_ROLLBACK"] = "1" }
         return HookInvocation(
             arguments: hook.arguments, directory: destination.path, environment: variables, input: [],
             timeout: hook.timeout, isStopped: environment.isStopped)
@@ -110,7 +112,7 @@ struct OwedHooks {
         while !environment.stop.isStopped, ContinuousClock.now < end { pauseThread(milliseconds: 50) }
     }
 
-    private static func word(_ end: HookOutcome.End) -> String {
+    static func word(_ end: HookOutcome.End) -> String {
         switch end {
         case .exited(let status): "exit \(status)"
         case .signalled(let signal): "signal \(signal)"
@@ -181,7 +183,7 @@ extension PullEngine {
         }
         let scan = InventoryScan(
             manifest: manifest, rows: rows, destination: destination, index: StatIndex.read(from: destination),
-            mends: false, environment: environment)
+            wear: .ignored, environment: environment)
         return rows.filter(scan.run().records.has)
     }
 }

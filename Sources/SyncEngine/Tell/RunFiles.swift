@@ -1,3 +1,4 @@
+import SyncFiles
 import SyncManifest
 import SyncModel
 import SyncReport
@@ -41,6 +42,19 @@ struct RunFiles: Sendable {
 
     /// Whether this process has put a row's file in place.
     func isPlaced(_ row: Int) -> Bool { states[row] == .installed || states[row] == .reused }
+
+    /// Rows whose files are in place as they were before this process, and other than readers had them.
+    ///
+    /// - Parameter former: What they had.
+    func unseen(since former: StatIndex) -> [Int] {
+        let files = manifest.files
+        var walk = IndexWalk(index: former)
+        return rows.filter { row in
+            let record = files.withPath(row) { walk.find($0) }.flatMap(former.record)
+            return states[row] == .unchanged
+                && (record?.digest != files.contentDigest(row) || record?.kind != files.indexKind(row))
+        }
+    }
 
     /// Raw **bytes** of all of them.
     var bytes: UInt64 { rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) } }

@@ -94,6 +94,21 @@ struct RunJournal: Sendable {
         }
     }
 
+    /// Reports that readers see another tree.
+    ///
+    /// - Parameters:
+    ///   - tree: Its number.
+    ///   - gap: How long the exchange took, in **nanoseconds**.
+    func switched(_ manifest: SHA256Digest, revision: UInt64, tree: UInt64, gap: Int64, isRollback: Bool) {
+        tell(.treeSwitched) {
+            $0.field("revision", revision)
+            $0.field("manifest_sha256", manifest.hex)
+            $0.field("tree", tree)
+            $0.field("gap_us", gap / 1_000)
+            if isRollback { $0.field("rollback", true) }
+        }
+    }
+
     func removed(_ path: String) { tell(.taskRemoved) { $0.field("path", path) } }
 
     /// Reports what should be removed and could not be reached, backed up or removed: no file of the manifest has failed.

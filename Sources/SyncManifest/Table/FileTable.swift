@@ -23,6 +23,8 @@ package struct FileTable: Sendable {
     var deltaColumn = DeltaColumn()
     /// Of the rows up to the last that has some; empty where nothing is kept.
     private var traitColumn: [FileTraits] = []
+    /// Whether files are placed in a tree that shares them with others.
+    package var isShared = false
     /// `x-user-data` of the rows that have it: JSON text on one line.
     package internal(set) var userData: [Int: String] = [:]
     /// Rows whose size or SHA-256 nobody knows yet, only in what a source has listed: their digests are stand-ins.
@@ -170,7 +172,13 @@ package struct FileTable: Sendable {
     package func isOnTrust(_ index: Int) -> Bool { learned[index].map { $0.digest == nil } ?? false }
 
     /// What is kept of a row besides its content.
-    package func traits(_ index: Int) -> FileTraits { index < traitColumn.count ? traitColumn[index] : .none }
+    ///
+    /// Where trees share their files, nobody may write to one, whatever mode its publisher gave it.
+    package func traits(_ index: Int) -> FileTraits {
+        guard index < traitColumn.count else { return .none }
+        guard isShared, let mode = traitColumn[index].mode else { return traitColumn[index] }
+        return FileTraits(mode: mode & ~0o222, modified: traitColumn[index].modified)
+    }
 
     /// Whether modes, or times, of some rows are kept.
     package var keepsTraits: (modes: Bool, times: Bool) {

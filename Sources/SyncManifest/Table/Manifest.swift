@@ -49,6 +49,14 @@ package struct Manifest: Sendable {
         return shared
     }
 
+    /// The same manifest, for a tree that shares its files with others.
+    package func sharingFiles(_ isShared: Bool) -> Manifest {
+        guard isShared else { return self }
+        var shared = self
+        shared.files.isShared = true
+        return shared
+    }
+
     /// Bytes that many blobs have in common, for zstd. It is a blob in a pack itself.
     package struct SharedDictionary: Sendable, Equatable {
         /// Where it is; its own digest is beside it.

@@ -96,6 +96,7 @@ extension FailureCause {
         case .inTheWay: "something is in the way"
         case .pruneRefused: "the prune was refused"
         case .olderRevision: "the set is older than the installed one"
+        case .held: "the newest revision was rolled back and is held"
         case .badManifest: "its manifest cannot be fetched or read"
         case .rejected: "a verifier refused files"
         case .cancelled: "a plugin cancelled requests"
@@ -114,7 +115,7 @@ extension FailureCause {
     /// Whether waiting and trying again will not mend it.
     var needsPerson: Bool {
         switch self {
-        case .serverTrouble, .unreachable, .late, .busy, .wrongBytes, .notThere: false
+        case .serverTrouble, .unreachable, .late, .busy, .wrongBytes, .notThere, .held: false
         default: true
         }
     }

@@ -69,6 +69,8 @@ extension FailureCause {
         case .pruneRefused: "If the manifest is the right one, pull once with --force; nothing was changed."
         case .olderRevision:
             "Ask the publisher why the server offers an older set. If that is intended, pull once with --allow-older."
+        case .held:
+            "Nothing to do if a newer revision will come; 'syncagent rollback NAME --release' lets the held one come back."
         case .badManifest: "Check the URL of the manifest, or publish it again; what is in place stays."
         case .rejected:
             "None was installed. Check refused files at their source; if they could not be checked, fix the verifier and pull again."

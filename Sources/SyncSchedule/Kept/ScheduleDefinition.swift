@@ -15,8 +15,8 @@ package struct ScheduleDefinition: Codable, Sendable, Equatable {
     }
 
     private enum CodingKeys: String, CodingKey {
-        case nightly, days, everyMinutes, cron, windowMinutes, readyBy, jitterSeconds, timeZone, catchUp, paused,
-            backend
+        case nightly, days, everyMinutes, cron, windowMinutes, readyBy, switchAt, jitterSeconds, timeZone, catchUp,
+            paused, backend
         case request
     }
 
@@ -44,6 +44,7 @@ package struct ScheduleDefinition: Codable, Sendable, Equatable {
         }
         timing.window = try number(.windowMinutes)
         timing.readyBy = try text(.readyBy).map { try minutes($0, "ready_by") }
+        timing.switchAt = try text(.switchAt).map { try minutes($0, "switch_at") }
         timing.jitter = try number(.jitterSeconds) ?? 0
         timing.timeZone = try text(.timeZone)
         timing.catchesUp = try flag(.catchUp) ?? true
@@ -63,6 +64,7 @@ package struct ScheduleDefinition: Codable, Sendable, Equatable {
         try values.encodeIfPresent(recurrence.cron, forKey: .cron)
         try values.encodeIfPresent(timing.window, forKey: .windowMinutes)
         try values.encodeIfPresent(timing.readyBy.map(ScheduleTiming.time), forKey: .readyBy)
+        try values.encodeIfPresent(timing.switchAt.map(ScheduleTiming.time), forKey: .switchAt)
         try values.encode(timing.jitter, forKey: .jitterSeconds)
         try values.encodeIfPresent(timing.timeZone, forKey: .timeZone)
         if !timing.catchesUp { try values.encode(false, forKey: .catchUp) }

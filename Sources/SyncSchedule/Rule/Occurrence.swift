@@ -32,6 +32,8 @@ package struct Occurrence: Sendable, Equatable {
     package let end: Int64?
     /// When everything is to be in place; `nil` if nobody said.
     package let readyBy: Int64?
+    /// When readers may see it at the earliest; `nil` for as soon as it is whole.
+    package var switchAt: Int64?
 }
 
 extension ScheduleTiming {
@@ -74,9 +76,10 @@ extension ScheduleTiming {
         // Clocks are put back between the two: the delay is not to take the window away.
         if let end, fire >= end { fire = begin }
         let ready = readyBy.map { instant(start + Int64(untilReady($0)) * 60) * 1_000 }
+        let shown = switchAt.map { instant(start + Int64(untilReady($0)) * 60) * 1_000 }
         return Occurrence(
             slot: slot, begin: begin * 1_000, fire: fire * 1_000, end: end.map { $0 * 1_000 },
             // After the window nothing comes any more.
-            readyBy: ready.map { min($0, end.map { $0 * 1_000 } ?? .max) })
+            readyBy: ready.map { min($0, end.map { $0 * 1_000 } ?? .max) }, switchAt: shown)
     }
 }

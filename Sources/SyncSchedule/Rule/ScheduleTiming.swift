@@ -7,6 +7,8 @@ package struct ScheduleTiming: Sendable, Equatable {
     package var window: Int?
     /// **Minutes** after midnight by which everything is to be in place; a window that ends earlier counts.
     package var readyBy: Int?
+    /// **Minutes** after midnight before which readers do not see what has come; for destinations that change as a whole.
+    package var switchAt: Int?
     /// Most **seconds** that this machine may begin later than others.
     package var jitter: Int = 0
     /// An IANA name; `nil` for the machine's zone, wherever it goes.
@@ -22,9 +24,10 @@ package struct ScheduleTiming: Sendable, Equatable {
     package func check() throws(ScheduleError) {
         func invalid(_ text: String) -> ScheduleError { ScheduleError(.invalid, text) }
         try recurrence.check()
-        if recurrence.onlyTime == nil, window != nil || readyBy != nil {
+        if recurrence.onlyTime == nil, window != nil || readyBy != nil || switchAt != nil {
+            let option = window != nil ? "--window" : readyBy != nil ? "--ready-by" : "--switch-at"
             throw invalid(
-                "\(window == nil ? "--ready-by" : "--window") needs a schedule with one time a day: "
+                "\(option) needs a schedule with one time a day: "
                     + "this one has \(recurrence.times.count), and each run continues until it is done.")
         }
         if let window, !(1...1440).contains(window) { throw invalid("--window takes 1 minute to 24 hours.") }
@@ -53,6 +56,14 @@ package struct ScheduleTiming: Sendable, Equatable {
             }
             let span = min(untilReady(readyBy), window ?? 1440)
             if jitter >= span * 60 { throw invalid("--jitter leaves no time until --ready-by \(Self.time(readyBy)).") }
+        }
+        if let switchAt {
+            guard (0..<1440).contains(switchAt), switchAt != recurrence.onlyTime else {
+                throw invalid("--switch-at takes 00:00 to 23:59, and must differ from --nightly.")
+            }
+            guard untilReady(switchAt) < window ?? .max else {
+                throw invalid("--switch-at \(Self.time(switchAt)) is after --window: make the window longer.")
+            }
         }
         _ = try Zone.of(timeZone)
     }

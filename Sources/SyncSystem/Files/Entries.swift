@@ -15,6 +15,11 @@ package func renameEntry(
     _ name: UnsafePointer<CChar>, in directory: Int32, toFree newName: UnsafePointer<CChar>, in newDirectory: Int32
 ) -> Errno? { failure(sa_rename_to_free(directory, name, newDirectory, newName)) }
 
+/// Two names change places, in one step: whoever looks sees what was at either, never nothing. renameat2(2), RENAME_EXCHANGE
+package func exchangeEntries(
+    _ name: UnsafePointer<CChar>, in directory: Int32, with other: UnsafePointer<CChar>, in otherDirectory: Int32
+) -> Errno? { failure(sa_exchange(directory, name, otherDirectory, other)) }
+
 /// Removes a name of a file or link. unlinkat(2)
 @discardableResult package func removeFile(_ name: UnsafePointer<CChar>, in directory: Int32 = currentDirectory)
     -> Errno?

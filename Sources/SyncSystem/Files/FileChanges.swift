@@ -13,6 +13,13 @@ package func setMode(_ name: UnsafePointer<CChar>, in directory: Int32, _ mode: 
     failure(fchmodat(directory, name, mode_t(mode), AT_SYMLINK_NOFOLLOW))
 }
 
+/// Gives an open file or directory the group of another one, where this user may. fchown(2)
+package func handOverGroup(of source: Int32, to target: Int32) {
+    var (one, other) = (stat(), stat())
+    guard fstat(source, &one) == 0, fstat(target, &other) == 0, one.st_gid != other.st_gid else { return }
+    _ = fchown(target, uid_t.max, one.st_gid)
+}
+
 /// Gives or takes the execute bits, where the file may be read; set-id and sticky bits are dropped. fchmod(2)
 package func setExecutable(_ descriptor: Int32, _ isExecutable: Bool) -> Errno? {
     failure(sa_set_executable(descriptor, isExecutable ? 1 : 0))

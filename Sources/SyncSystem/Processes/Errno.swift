@@ -24,6 +24,7 @@ package struct Errno: Error, RawRepresentable, Hashable, Sendable {
     package static let resourceTemporarilyUnavailable = Errno(EAGAIN)
     package static let noMemory = Errno(ENOMEM)
     package static let permissionDenied = Errno(EACCES)
+    package static let deviceOrResourceBusy = Errno(EBUSY)
     package static let fileExists = Errno(EEXIST)
     package static let improperLink = Errno(EXDEV)
     package static let operationNotSupportedByDevice = Errno(ENODEV)

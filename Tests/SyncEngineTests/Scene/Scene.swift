@@ -149,7 +149,8 @@ final class Scene: Sendable {
         outcome.received = transport.totals.bytesReceived - before
         // Hooks that an earlier run owed may come first.
         let own = outcome.report?.run ?? outcome.events.last?["run"] as? String
-        let story = RunStory(outcome.events.filter { $0["run"] as? String == own })
+        let told = outcome.events.filter { $0["run"] as? String == own }
+        let story = RunStory(told, earlier: try toldEarlier(in: store ?? self.store, own, told))
         #expect(story.violations == [], sourceLocation: location)
         #expect(try disorder(in: store ?? self.store) == [], sourceLocation: location)
         #expect(heard.overlaps == 0, "listeners hear one event at a time", sourceLocation: location)
@@ -159,6 +160,16 @@ final class Scene: Sendable {
         Self.check(heard.progress, location)
         #expect(refusedTaskSteps(inEvents: outcome.events) == 0, sourceLocation: location)
         return outcome
+    }
+
+    /// Of how many files other processes of a run have told that they are in place.
+    private func toldEarlier(in store: SyncStore, _ run: String?, _ told: [[String: Any]]) throws -> Int {
+        guard let run, let found = try? store.run(run) else { return 0 }
+        let page = try store.events(of: found.session, after: 0, limit: .max)
+        let all = page.events.map(\.text).count {
+            $0.hasPrefix("{\"event\":\"task.installed\"") && $0.contains("\"run\":\"\(run)\"")
+        }
+        return all - told.count { $0["event"] as? String == "task.installed" }
     }
 
     /// Totals are constant, nothing goes back, nothing is more than the total [S117].

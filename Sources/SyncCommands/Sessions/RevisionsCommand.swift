@@ -1,0 +1,143 @@
+import ArgumentParser
+import SyncAgent
+import SyncAssembly
+import SyncEngine
+import SyncFiles
+import SyncModel
+import SyncSystem
+
+struct RevisionsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "revisions", abstract: "List the revisions that a destination keeps.",
+        discussion: """
+            For destinations that change as a whole ('syncagent pull --atomic'). The first line is what \
+            readers see, 'current'; then come former ones, the one that they saw last first. A revision that was rolled \
+            back is 'held': it does not come back before a newer one.
+            """)
+
+    @OptionGroup var session: SessionArgument
+
+    @OptionGroup(title: "Output") var reporting: ReportingOptions
+
+    func run() async throws {
+        let output = reporting.output()
+        let store = try StateAccess(output: output).store()
+        let name = try StateAccess.session(session.session, in: store)
+        let call = EngineCall(reporting, on: output, .ofRevisions)
+        let revisions = try await call.withEngine(store: store, keepsMetrics: false) { engine, _ in
+            try engine.revisions(name)
+        }
+        if reporting.json {
+            for revision in revisions { output.event(RevisionText.json(revision), flushing: true) }
+            return
+        }
+        for line in RevisionText.lines(revisions, now: SystemTime.milliseconds()) { output.line(line) }
+    }
+}
+
+struct RollbackCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rollback", abstract: "Show a former revision again, whole and at once.",
+        discussion: """
+            For destinations that change as a whole ('syncagent pull --atomic'). Nothing is fetched. The hooks of the \
+            session run with SYNCAGENT_ROLLBACK=1. The revision that readers saw until now is held: pulls and schedules do \
+            not bring it back until a newer one comes, or until --release.
+            """)
+
+    @OptionGroup var session: SessionArgument
+
+    @Option(
+        name: .customLong("to"),
+        help:
+            "The revision to show, or the first digits of its manifest's SHA-256.  (default: the one before)".taking(
+                "revision"))
+    var revision: String?
+
+    @Flag(help: "Only let revisions that were rolled back come again; what readers see stays.") var release = false
+
+    @Flag(help: "Carry over files that no pull has put into the destination.") var keepForeign = false
+
+    @OptionGroup(title: "Output") var reporting: ReportingOptions
+
+    func validate() throws {
+        if release, revision != nil { throw ValidationError("--release shows nothing; leave --to out.") }
+    }
+
+    func run() async throws {
+        let (output, end) = (reporting.output(), PullEnd())
+        let store = try StateAccess(output: output).store()
+        let name = try StateAccess.session(session.session, in: store)
+        let call = EngineCall(reporting, on: output, .ofRevisions, end: end)
+        if release {
+            let count = try await call.withEngine(store: store, keepsMetrics: false) { engine, _ in
+                try engine.release(name)
+            }
+            if reporting.json {
+                output.event(
+                    JSONLine.object {
+                        $0.field("session", name)
+                        $0.field("released", count)
+                    }, flushing: true)
+            }
+            return output.message(
+                count == 0
+                    ? "\(escaped(name)): no revision is held."
+                    : "\(escaped(name)): \(Figures.count(count, "revision")) may come again.")
+        }
+        CurrentProcess.clearUmask()  // The recipe has one.
+        do {
+            let report = try await call.rollback(name, to: revision, keepForeign: keepForeign)
+            output.message(PullCommand.summary(report))
+            if report.status != .done { throw CommandFailure(report.status) }
+            if reporting.json { end.tell(nil, on: output) }
+        } catch {
+            if reporting.json { end.tell(error, on: output) }
+            throw error
+        }
+    }
+}
+
+extension EngineRequest {
+    /// For work on what is kept here: no server is asked.
+    fileprivate static var ofRevisions: EngineRequest {
+        EngineRequest(deadline: .seconds(7 * 86_400), patience: .seconds(60), stop: StopRequest())
+    }
+}
+
+/// Revisions in plain words, and as JSON.
+enum RevisionText {
+    static func lines(_ revisions: [KeptRevision], now: Int64) -> [String] {
+        guard !revisions.isEmpty else { return ["no revision is kept yet"] }
+        let head = ["REVISION", "STATE", "SHOWN", "FILES", "SIZE", "OWN", "HOOKS", "MANIFEST"]
+        return TextTable.lines(
+            [head]
+                + revisions.map { revision in
+                    let tree = revision.tree
+                    return [
+                        tree.revision > 0 ? "\(tree.revision)" : "-", revision.state.rawValue,
+                        tree.shown.map { timestamp(milliseconds: $0) } ?? "-", Figures.grouped(tree.files),
+                        "\(ByteCount(tree.bytes))", "\(ByteCount(revision.own))", tree.isProven ? "ok" : "-",
+                        tree.manifest.map { String($0.hex.prefix(12)) } ?? "-",
+                    ]
+                })
+    }
+
+    static func json(_ revision: KeptRevision) -> JSONLine {
+        let tree = revision.tree
+        return JSONLine.object { line in
+            line.field("revision", tree.revision)
+            line.field("state", revision.state)
+            line.field("manifest_sha256", optional: tree.manifest?.hex)
+            line.field("tree", tree.number)
+            line.field("path", revision.path)
+            line.field("files", tree.files)
+            line.field("bytes", tree.bytes)
+            line.field("own_bytes", revision.own)
+            line.field("shared_bytes", revision.shared)
+            line.time("shown", tree.shown)
+            line.time("left", tree.left)
+            line.field("hooks_succeeded", tree.isProven)
+            line.field("run", optional: tree.run)
+        }
+    }
+}

@@ -1,0 +1,368 @@
+package import SyncFiles
+import SyncManifest
+package import SyncModel
+package import SyncStore
+import SyncSystem
+
+// Work on destinations that change as a whole.
+extension PullEngine {
+    /// The trees of a destination; `nil` for one whose files change one by one. What is on record there decides, and where
+    /// there is nothing, the recipe.
+    func trees(at path: String, _ recipe: RunRecipe) throws(EngineError) -> TreeHome? {
+        if recipe.atomic == nil { return try usable(TreeHome.find(path)) }
+        return try switching(
+            TreeHome.make(
+                path, umask: recipe.umask ?? CurrentProcess.umask, now: environment.now()))
+    }
+
+    /// As ``work(on:_:recorded:started:_:)``, for trees.
+    func work(
+        in home: TreeHome, on found: FoundManifest, _ recipe: RunRecipe, recorded: StoredRun?, started: Int64,
+        _ progress: ProgressCount
+    ) throws(EngineError) -> PullReport {
+        if recipe.backupDir != nil {
+            throw EngineError(
+                .usage,
+                "\(escaped(home.path)) changes as a whole and keeps its former revisions; leave --backup-dir out")
+        }
+        let lock = try take(home, recipe)
+        // To go back to it, it must be read again when nobody publishes it any more.
+        if found.release == nil, recipe.isOfDefaultChannel {
+            try manifestSource(caching: true).keep(found.location, found.digest)
+        }
+        let session = recipe.session ?? found.project
+        let (destination, trees) = try look(at: home, recipe)
+        if let recorded, recorded.recipe.rollback {
+            let report = try goBack(recorded, on: found, in: destination, trees, started: started, progress)
+            _ = consume lock
+            return report
+        }
+        if recorded == nil {
+            try finishRollback(of: session, in: destination, trees)
+            try settle(session, in: destination, resuming: true)
+        }
+        var run = PullRun(
+            recipe: recipe, environment: environment, found: found, destination: destination, started: started,
+            progress: progress, recorded: recorded, trees: trees)
+        let report = try run.run()
+        _ = consume lock
+        return report
+    }
+
+    /// Locks trees, and mends what was cut short.
+    private func take(_ home: TreeHome, _ recipe: RunRecipe) throws(EngineError) -> FileLock {
+        guard let lock = try switching(home.lock()) else {
+            throw Self.isAtWork(in: try switching(home.anchor(umask: recipe.umask ?? CurrentProcess.umask)))
+        }
+        try switching(home.settle(now: environment.now()))
+        return lock
+    }
+
+    /// What readers see, and what is known of that.
+    private func look(at home: TreeHome, _ recipe: RunRecipe) throws(EngineError) -> (Destination, TreeSwitch) {
+        let umask = recipe.umask ?? CurrentProcess.umask
+        let shown = try switching(home.shown(umask: umask))
+        var known = StatIndex.empty
+        if let shown {
+            known = try Self.index(of: shown)
+            let log = try Self.known { () throws(FileError) in try IndexLog.load(shown) }
+            if !log.isEmpty {
+                // Of a run that changed its files one by one, and was killed.
+                let folded = try switching { () throws(FileError) in
+                    try environment.fold(log, into: known, in: shown, isStopped: environment.isStopped)
+                }
+                guard let folded else {
+                    throw EngineError(.interrupted, "stopped while checking what an earlier run left")
+                }
+                known = folded
+                IndexLog.remove(shown)
+            }
+        }
+        let trees = TreeSwitch(home, recipe, shown: shown, known: known, environment)
+        // What was pulled file by file can be shown again if its manifest is still here.
+        if let completion = known.completion, home.ledger.shownTree?.manifest == nil,
+            try manifestSource(caching: true).cache?.body(completion.manifest) != nil
+        {
+            try trees.know(completion, revision: known.revision?.number ?? 0)
+        }
+        if let shown { return (shown, trees) }
+        return (try switching(home.anchor(umask: umask)), trees)
+    }
+
+    // MARK: Going back
+
+    /// Shows a former revision again, and holds the present one until a newer one comes. What it shares with the present one
+    /// is not read.
+    ///
+    /// - Parameter wish: Which one: a revision, or the beginning of its manifest's SHA-256; `nil` for the one before.
+    /// - Throws: ``EngineError``; with status 66 when it is not kept, 74 when it is no longer what it was.
+    package func rollback(_ session: String, to wish: String?, keepForeign: Bool = false) throws(EngineError)
+        -> PullReport
+    {
+        let started = environment.now()
+        let progress = ProgressCount(environment)
+        defer { progress.end() }
+        let lease = try environment.lease(session)
+        let (known, home) = try trees(of: session)
+        let recent = try stored(environment.store.runs(session: session, limit: 50))
+        let last = recent.first { $0.recipe.atomic != nil || $0.result == .ok }
+        guard let last else {
+            throw EngineError(.noInput, "session \(escaped(session)) has no run whose revision could be shown again")
+        }
+        var recipe = last.recipe
+        recipe.session = session
+        recipe.destination = known.destination
+        recipe.hooks = try stored(environment.store.hooks(run: last.identifier, limit: .max).reversed().map(\.hook))
+        if recipe.hooks.isEmpty { recipe.hooks = last.recipe.hooks }
+        recipe.rollback = true
+        recipe.paused = false
+        recipe.notBefore = nil
+        var wishes = recipe.atomic ?? AtomicSwitch()
+        wishes.keepForeign = wishes.keepForeign || keepForeign
+        recipe.atomic = wishes
+        let lock = try take(home, recipe)
+        let (destination, trees) = try look(at: home, recipe)
+        try finishRollback(of: session, in: destination, trees)
+        try settle(session, in: destination, resuming: false)
+        guard let target = home.ledger.target(wish), let digest = target.manifest else {
+            let what = wish.map { "revision \(escaped($0))" } ?? "a former revision"
+            throw EngineError(
+                .noInput, "\(escaped(home.path)): \(what) is not kept; see 'syncagent revisions \(escaped(session))'")
+        }
+        let found = try manifestSource(caching: true).recorded(
+            digest, project: known.project, location: last.location, WantedRelease(recipe),
+            isPublic: last.facts.isPublic)
+        var run = PullRun(
+            recipe: recipe, environment: environment, found: found, destination: destination, started: started,
+            progress: progress, recorded: nil, trees: trees)
+        let report = try run.goBack(to: target)
+        _ = consume lock
+        _ = consume lease
+        return report
+    }
+
+    /// Goes on with a rollback that was cut short.
+    private func goBack(
+        _ recorded: StoredRun, on found: FoundManifest, in destination: Destination, _ trees: TreeSwitch,
+        started: Int64,
+        _ progress: ProgressCount
+    ) throws(EngineError) -> PullReport {
+        let ledger = trees.home.ledger
+        let target = ledger.trees.first { $0.manifest == recorded.manifest && !$0.isBuilding }
+        guard let target else {
+            throw EngineError(.noInput, "\(escaped(trees.home.path)): the revision to go back to is no longer kept")
+        }
+        var run = PullRun(
+            recipe: recorded.recipe, environment: environment, found: found, destination: destination,
+            started: started, progress: progress, recorded: recorded, trees: trees)
+        return try run.goBack(to: target)
+    }
+
+    /// Ends a rollback whose process was killed when readers saw the former revision already: its hooks are due.
+    private func finishRollback(of session: String, in destination: Destination, _ trees: TreeSwitch)
+        throws(EngineError)
+    {
+        guard trees.isUntold, let shown = trees.home.ledger.shownTree, let digest = shown.manifest else { return }
+        let open = try stored(environment.store.runs(session: session, onlyOpen: true)).first {
+            $0.recipe.rollback && $0.manifest == digest && $0.identifier == shown.run
+        }
+        guard let open, let known = try stored(environment.store.session(session)) else { return }
+        // Its process is gone: this one holds the session.
+        _ = try stored(environment.store.recover(session: session, now: environment.now()))
+        let found = try manifestSource(caching: true).recorded(
+            digest, project: known.project, location: open.location, WantedRelease(open.recipe),
+            isPublic: open.facts.isPublic)
+        var recipe = open.recipe
+        recipe.destination = known.destination
+        recipe.hooks = try stored(environment.store.hooks(run: open.identifier, limit: .max).reversed().map(\.hook))
+        let progress = ProgressCount(environment)
+        defer { progress.end() }
+        var run = PullRun(
+            recipe: recipe, environment: environment, found: found, destination: destination,
+            started: environment.now(), progress: progress, recorded: open, trees: trees)
+        _ = try run.goBack(to: shown)
+    }
+
+    /// Lets what was taken back be brought again.
+    ///
+    /// - Returns: How many revisions were held.
+    package func release(_ session: String) throws(EngineError) -> Int {
+        let lease = try environment.lease(session)
+        let (_, home) = try trees(of: session)
+        let lock = try take(home, RunRecipe(manifest: ""))
+        let held = home.ledger.held.count
+        if held > 0 { try switching(home.record { $0.release() }) }
+        _ = consume lock
+        _ = consume lease
+        return held
+    }
+
+    private func trees(of session: String) throws(EngineError) -> (session: StoredSession, home: TreeHome) {
+        guard let known = try stored(environment.store.session(session)) else {
+            throw EngineError(StoreError.noSession(session))
+        }
+        guard let home = try usable(TreeHome.find(known.destination)) else {
+            throw EngineError(
+                .usage,
+                "\(escaped(known.destination)) does not change as a whole, so that no former revision is kept; see --atomic of "
+                    + "'syncagent pull'")
+        }
+        return (known, home)
+    }
+}
+
+extension TreeSwitch {
+    /// Checks a former tree: what it shares with what readers see is as it was; the rest is read.
+    ///
+    /// - Throws: ``EngineError`` with status 74 when something is not what the manifest names.
+    func requireIntact(_ tree: TreeLedger.Tree, _ files: RunFiles, _ progress: ProgressCount) throws(EngineError) {
+        let place = try switching(home.destination(tree.number, umask: umask))
+        let index = try PullEngine.index(of: place)
+        let shared = index.sharing(with: known)
+        let found = InventoryScan(
+            manifest: files.manifest, rows: files.rows, destination: place, index: shared, wear: .ignored,
+            environment: environment, progress: progress
+        ).run()
+        if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while a former revision was checked") }
+        let missing = files.rows.filter { !found.records.has($0) }
+        guard let first = missing.first else {
+            return try switching(shared.write(to: place, as: index, found.records, files.manifest.files, environment))
+        }
+        throw EngineError(
+            .ioError,
+            "\(escaped(home.treePath(tree.number))): \(Figures.count(missing.count, "file")) of the former revision, such as "
+                + "\(escaped(files.manifest.files.path(first))), \(missing.count == 1 ? "is" : "are") no longer what "
+                + "\(missing.count == 1 ? "it was" : "they were"); nothing was changed", cause: .wrongBytes)
+    }
+}
+
+extension StatIndex {
+    /// Writes what is known now, with what was read just now.
+    ///
+    /// - Parameter former: What was known before; what it says of the whole stays true.
+    fileprivate func write(
+        to destination: Destination, as former: StatIndex, _ records: RecordColumn, _ files: FileTable,
+        _ environment: EngineEnvironment
+    ) throws(FileError) {
+        var writer = StatIndexWriter(in: destination)
+        for position in 0..<count {
+            guard var record = record(position) else { continue }
+            withPath(position) { path in
+                if let now = files.row(of: path).flatMap({ records[$0] }) { record.status = now.status }
+                _ = writer.append(record, path: path)
+            }
+        }
+        try writer.write(
+            owner: former.owner, completion: former.completion, revision: former.revision,
+            durable: environment.isDurable)
+    }
+
+    /// The same records, with the status that another tree's index has of the very same files: it is the later one.
+    fileprivate func sharing(with other: StatIndex) -> StatIndex {
+        var walk = IndexWalk(index: other)
+        let merged = replacingRecords { append in
+            for position in 0..<count {
+                guard var record = record(position) else { continue }
+                withPath(position) { path in
+                    if let there = walk.find(path).flatMap(other.record), there.digest == record.digest,
+                        there.status.device == record.status.device, there.status.inode == record.status.inode,
+                        there.status.modified == record.status.modified, other.trusts(there)
+                    {
+                        record.status = there.status
+                    }
+                    append(record, path)
+                }
+            }
+        }
+        return merged ?? self
+    }
+}
+
+/// One revision that is kept.
+package struct KeptRevision: Sendable {
+    package enum State: String, Sendable { case current, kept, held, building }
+    package var tree: TreeLedger.Tree
+    package var state: State
+    /// **Bytes** of files that no other tree has, and of those that one has, too.
+    package var own: UInt64
+    package var shared: UInt64
+    /// Where it is.
+    package var path: String
+}
+
+extension PullEngine {
+    /// The revisions that a session's destination keeps: the one that readers see, the former ones, the one that they saw last first,
+    /// and what is being built.
+    package func revisions(_ session: String) throws(EngineError) -> [KeptRevision] {
+        let (_, home) = try trees(of: session)
+        let ledger = home.ledger
+        let trees = ledger.trees.filter { $0.manifest != nil || $0.isBuilding }
+        var indexes: [UInt64: StatIndex] = [:]
+        for tree in trees where !tree.isBuilding {
+            // One that was recycled meanwhile has none.
+            if let place = try? home.destination(tree.number, umask: CurrentProcess.umask) {
+                indexes[tree.number] = StatIndex.read(from: place)
+            }
+        }
+        return trees.map { tree in
+            let others = indexes.filter { $0.key != tree.number }.map(\.value)
+            let (own, shared) =
+                indexes[tree.number]?.bytes(sharedWith: others, isCloned: ledger.sharing == .clone) ?? (0, 0)
+            let isHeld = tree.manifest.map(ledger.isHeld) ?? false
+            let state: KeptRevision.State =
+                tree.number == ledger.current ? .current : tree.isBuilding ? .building : isHeld ? .held : .kept
+            let path = state == .current ? home.path : home.treePath(tree.number)
+            return KeptRevision(tree: tree, state: state, own: own, shared: shared, path: path)
+        }.sorted { ($0.tree.turn, $0.tree.number) > ($1.tree.turn, $1.tree.number) }
+    }
+}
+
+extension StatIndex {
+    /// **Bytes** of files that no other tree has at the same path, and of those that one has.
+    fileprivate func bytes(sharedWith others: [StatIndex], isCloned: Bool) -> (own: UInt64, shared: UInt64) {
+        var sums: (own: UInt64, shared: UInt64) = (0, 0)
+        for position in 0..<count where !isDirectory(position) && !isLink(position) {
+            guard let record = record(position) else { continue }
+            let isShared = withPath(position) { path in
+                others.contains { other in
+                    guard let there = other.position(of: path).flatMap(other.record) else { return false }
+                    return there.digest == record.digest && (isCloned || there.status.inode == record.status.inode)
+                }
+            }
+            if isShared {
+                sums.shared = sums.shared.saturatingAdd(record.status.size)
+            } else {
+                sums.own = sums.own.saturatingAdd(record.status.size)
+            }
+        }
+        return sums
+    }
+}
+
+extension StoredSession {
+    /// What was rolled back in its destination and does not come again before a newer one: revision, manifest, and since when, in
+    /// **milliseconds** since 1970.
+    package var held: [(revision: UInt64, manifest: String, since: Int64)] {
+        // What cannot be read holds nothing; a pull says why it cannot.
+        let home = (try? TreeHome.find(destination)) ?? nil
+        return home?.ledger.held.map { ($0.revision, $0.manifest.hex, $0.since) } ?? []
+    }
+}
+
+extension SyncStore {
+    /// The manifests of revisions that are kept in the destinations of all sessions.
+    package func manifestsInTrees() throws(StoreError) -> [SHA256Digest] {
+        var found: [SHA256Digest] = []
+        for path in Set(try sessions().map(\.destination)) {
+            // What cannot be read keeps nothing.
+            let home = (try? TreeHome.find(path)) ?? nil
+            found += home?.ledger.trees.compactMap(\.manifest) ?? []
+        }
+        return found
+    }
+
+    /// Whether a manifest is that of a kept revision; so it is where that cannot be told.
+    func isKeptInTrees(_ manifest: SHA256Digest) -> Bool {
+        (try? manifestsInTrees())?.contains(manifest) ?? true
+    }
+}

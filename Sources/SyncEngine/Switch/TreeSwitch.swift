@@ -1,0 +1,228 @@
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncPlugins
+import SyncSystem
+
+/// The part of a run that makes a destination change as a whole: which tree is brought up to date, how it begins, and how readers
+/// come to see it.
+struct TreeSwitch {
+    let home: TreeHome
+    let wishes: AtomicSwitch
+    let environment: EngineEnvironment
+    let umask: Umask
+    /// What readers see when the run begins; `nil` for nothing yet.
+    let shown: Destination?
+    /// What is known of that.
+    let known: StatIndex
+    /// The tree at which the run works.
+    private(set) var number: UInt64 = 0
+    /// Whether an earlier process has worked at this very tree.
+    private(set) var isResumed = false
+
+    init(
+        _ home: TreeHome, _ recipe: RunRecipe, shown: Destination?, known: StatIndex, _ environment: EngineEnvironment
+    ) {
+        (self.home, self.shown, self.known, self.environment) = (home, shown, known, environment)
+        wishes = recipe.atomic ?? AtomicSwitch()
+        umask = recipe.umask ?? CurrentProcess.umask
+    }
+
+    /// Whether readers see a tree whose groups are not on record as complete: the process that showed it was killed then.
+    var isUntold: Bool { home.ledger.shownTree.map { !$0.isAnnounced } ?? false }
+
+    /// What readers saw before the tree that they see now, as far as it is kept.
+    func formerIndex() throws(EngineError) -> StatIndex {
+        guard let former = home.ledger.former.first else { return .empty }
+        return try PullEngine.index(of: try switching(home.destination(former.number, umask: umask)))
+    }
+
+    /// Chooses the tree to bring up to date.
+    ///
+    /// - Throws: ``EngineError`` with status 77 where what is to be brought was taken back.
+    mutating func build(_ manifest: SHA256Digest) throws(EngineError) -> Destination {
+        if let held = home.ledger.held.first(where: { $0.manifest == manifest }) {
+            let name = held.revision > 0 ? "revision \(held.revision)" : "\(manifest.hex.prefix(12))"
+            throw EngineError(
+                .refused,
+                "\(escaped(home.path)): \(name) has been held since it was rolled back at "
+                    + "\(timestamp(milliseconds: held.since)), until a newer one comes; nothing was changed. "
+                    + "'syncagent rollback NAME --release' lets it come back", cause: .held)
+        }
+        let before = home.ledger
+        number = try switching(
+            home.build(keeping: wishes.kept, leastAge: wishes.leastAge, now: environment.now(), umask: umask))
+        isResumed = before.building != nil && before.building?.likeness == before.current
+        return try switching(home.destination(number, umask: umask))
+    }
+
+    /// Chooses a former tree to show again.
+    mutating func choose(_ tree: TreeLedger.Tree) { number = tree.number }
+
+    /// Files of strangers in what readers see.
+    ///
+    /// - Throws: ``EngineError`` with status 77 where they would be lost.
+    func strangers(_ manifest: Manifest?) throws(EngineError) -> Strangers? {
+        guard let shown else { return nil }
+        let place = escaped(home.path)
+        let found: Strangers
+        do throws(FileError) {
+            found = try Strangers(in: shown) { path in
+                known.position(of: path).map { !known.isDirectory($0) } ?? false || manifest?.files.row(of: path) != nil
+            }
+        } catch { throw EngineError(.ioError, "\(place): \(error)", cause: error.cause) }
+        if let mount = found.mounts.first {
+            throw EngineError(
+                .refused,
+                "\(place): \(escaped(String(decoding: mount, as: UTF8.self))) is a file system of its own, which cannot change "
+                    + "together with the rest; nothing was changed", cause: .inTheWay)
+        }
+        guard let first = found.paths.first, !wishes.keepForeign else { return found }
+        let name = escaped(String(decoding: first, as: UTF8.self))
+        let what =
+            found.paths.count == 1
+            ? "\(name), which" : "\(Figures.grouped(found.paths.count)) files such as \(name), which"
+        throw EngineError(
+            .refused,
+            "\(place) has \(what) no pull has put there, and which the new tree would not have; nothing was changed. "
+                + "Move such files away, or carry them over with --keep-foreign", cause: .inTheWay)
+    }
+
+    /// Makes the tree like the one that readers see.
+    ///
+    /// - Returns: What is known of it then.
+    func begin(_ manifest: Manifest, rows: [Int], _ progress: ProgressCount) throws(EngineError) -> StatIndex {
+        _ = try strangers(manifest)
+        let tree = try switching(home.destination(number, umask: umask))
+        if let shown, home.ledger[number]?.likeness != home.ledger.current {
+            try refuseShortage(of: shown)
+            try TreeMirror(
+                source: shown, known: known, target: tree, sharing: home.ledger.sharing, manifest: manifest,
+                rows: rows, environment: environment, progress: progress
+            ).run()
+            let current = home.ledger.current
+            try switching(home.record { $0[number]?.likeness = current })
+        }
+        return try PullEngine.index(of: tree)
+    }
+
+    /// A new tree needs a place for each name, and for all content where files cannot be shared.
+    private func refuseShortage(of shown: Destination) throws(EngineError) {
+        let ledger = home.ledger
+        guard ledger.sharing == .copy, ledger[number]?.manifest == nil, StatIndex.read(from: shown).count > 0 else {
+            return
+        }
+        let bytes = (0..<known.count).reduce(UInt64(0)) { sum, position in
+            known.isDirectory(position) ? sum : sum.saturatingAdd(known.record(position)?.status.size ?? 0)
+        }
+        let free = try usable(shown.freeSpace())
+        guard free.bytes <= bytes else { return }
+        throw EngineError(
+            .ioError,
+            "\(escaped(home.path)): a second tree needs \(ByteCount(bytes)), since files cannot be shared here, but only "
+                + "\(ByteCount(free.bytes)) are free; nothing was changed", cause: .diskFull)
+    }
+
+    /// What is to be recorded of a tree that is finished.
+    struct Content {
+        var manifest: SHA256Digest
+        var revision: UInt64
+        var files: Int
+        var bytes: UInt64
+        var run: String?
+
+        fileprivate func record(in ledger: inout TreeLedger, of number: UInt64) {
+            guard var tree = ledger[number] else { return }
+            (tree.manifest, tree.revision, tree.run) = (manifest, revision, run)
+            (tree.files, tree.bytes) = (UInt64(clamping: files), bytes)
+            ledger[number] = tree
+        }
+    }
+
+    /// Records what readers see where that is not known: they have it from before the destination changed as a whole.
+    ///
+    /// - Parameter run: The run that has looked; `nil` for none.
+    func know(_ completion: StatIndex.Completion, revision: UInt64, run: String? = nil) throws(EngineError) {
+        guard let shown = home.ledger.shownTree, shown.manifest == nil else { return }
+        let content = Content(
+            manifest: completion.manifest, revision: revision, files: Int(clamping: completion.files),
+            bytes: completion.totalBytes, run: run)
+        try switching(home.record { content.record(in: &$0, of: shown.number) })
+    }
+
+    /// Finishes the tree: nothing in it is a stranger's but what is carried over, and all of it is on the disk.
+    func finish(_ content: Content, manifest: Manifest?) throws(EngineError) {
+        let strangers = try strangers(manifest)
+        let tree = try switching(home.destination(number, umask: umask))
+        let index = try PullEngine.index(of: tree)
+        try switching { () throws(FileError) in
+            // What a killed run has left without a record, or what was carried over before.
+            let left = try Strangers(in: tree) { path in
+                index.position(of: path).map { !index.isDirectory($0) } ?? false
+            }
+            try left.remove(from: tree, keeping: index)
+            if let shown { try strangers?.carry(from: shown, to: tree) }
+            if environment.isDurable { try environment.synchronize(tree) }
+            try home.record { content.record(in: &$0, of: number) }
+        }
+    }
+
+    /// Lets a program look at the tree before readers do.
+    ///
+    /// - Throws: ``EngineError`` with status 5 unless it is content.
+    func check(_ content: Content, session: String) throws(EngineError) {
+        guard let program = wishes.check.first else { return }
+        let place = home.treePath(number)
+        let outcome = environment.hooks?.run(
+            HookInvocation(
+                arguments: wishes.check, directory: place,
+                environment: [
+                    "SYNCAGENT_SESSION": session, "SYNCAGENT_RUN_ID": content.run ?? "", "SYNCAGENT_CHECK": "1",
+                    "SYNCAGENT_DESTINATION": home.path, "SYNCAGENT_TREE": place,
+                    "SYNCAGENT_REVISION": String(content.revision),
+                ], input: [], timeout: Self.checkTimeout, isStopped: environment.isStopped))
+        guard let outcome else { throw EngineError(.hookFailed, "no program can be run here", cause: .hookNotStarted) }
+        if outcome.succeeded { return }
+        if environment.stop.isStopped {
+            throw EngineError(.interrupted, "stopped while \(escaped(program)) looked at it")
+        }
+        let words = outcome.output.split(whereSeparator: \.isNewline).last.map {
+            ": \(escaped(String($0.prefix(200))))"
+        }
+        let isMissing = if case .notStarted = outcome.end { true } else { false }
+        throw EngineError(
+            .hookFailed,
+            "\(escaped(home.path)): the check \(escaped(program)) ended with \(OwedHooks.word(outcome.end))\(words ?? ""); "
+                + "readers see what they saw before", cause: isMissing ? .hookNotStarted : .hookFailed)
+    }
+
+    /// Most **seconds** a check may take.
+    private static let checkTimeout = 3_600
+
+    /// Shows the tree, and lets go of what is no longer kept.
+    ///
+    /// - Returns: What readers see now, and how long the exchange took, in **nanoseconds**.
+    func show(isRollback: Bool = false) throws(EngineError) -> (tree: Destination, gap: Int64) {
+        let gap = try switching(home.show(number, isRollback: isRollback, now: environment.now()))
+        return (try switching(home.destination(number, umask: umask)), gap)
+    }
+
+    /// Removes former trees that are no longer kept.
+    func tidy() {
+        let surplus = home.ledger.surplus(keeping: wishes.kept, leastAge: wishes.leastAge, now: environment.now())
+        // What stays is removed the next time.
+        for number in surplus { _ = try? home.remove(number) }
+    }
+}
+
+/// What the trees of a destination say, with errors converted.
+func switching<R: ~Copyable>(_ value: @autoclosure () throws(FileError) -> R) throws(EngineError) -> R {
+    try switching(value)
+}
+
+func switching<R: ~Copyable>(_ body: () throws(FileError) -> R) throws(EngineError) -> R {
+    do throws(FileError) { return try body() } catch {
+        if error.code == .resourceTemporarilyUnavailable { throw EngineError(.busy, "\(error)") }
+        throw EngineError(cannotUse: error)
+    }
+}

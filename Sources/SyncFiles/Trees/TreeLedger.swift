@@ -1,0 +1,327 @@
+package import SyncModel
+
+/// The trees of a destination that changes as a whole, and which of them its readers see: a small file beside them, replaced with
+/// every step. What may be done with which tree is decided here; ``TreeHome`` carries it out.
+package struct TreeLedger: Sendable, Equatable {
+    /// One copy of the set.
+    package struct Tree: Sendable, Equatable {
+        /// Never used twice in a destination.
+        package var number: UInt64
+        /// Its directory, by which it is known wherever it is …
+        package var inode: UInt64 = 0
+        /// … and, where those numbers change with every mount, by the time that was set on it. **Nanoseconds** since 1970.
+        package var mark: Int64 = 0
+        package var isBuilding = false
+        /// While it is being built: the tree that it was made like, to go on from there.
+        package var likeness: UInt64?
+        /// What it holds; `nil` while that is not known.
+        package var manifest: SHA256Digest?
+        /// The manifest's `revision`; 0 for none.
+        package var revision: UInt64 = 0
+        /// The run that has made it.
+        package var run: String?
+        package var files: UInt64 = 0
+        /// **Bytes** of its files.
+        package var bytes: UInt64 = 0
+        /// Which of the switches showed it last, the first one being 1; 0 for none. Clocks go back, this does not.
+        package var turn: UInt64 = 0
+        /// When readers came to see it, and when they no longer did. **Milliseconds** since 1970.
+        package var shown: Int64?
+        package var left: Int64?
+        /// Whether it is on record that its groups are complete …
+        package var isAnnounced = false
+        /// … and that all its hooks have done their work.
+        package var isProven = false
+
+        package init(number: UInt64) { self.number = number }
+    }
+
+    /// A switch that is under way.
+    package struct Step: Sendable, Equatable {
+        /// `nil` where there was nothing.
+        package var from: UInt64?
+        package var to: UInt64
+        package var isRollback: Bool
+        /// **Milliseconds** since 1970.
+        package var time: Int64
+    }
+
+    /// A tree's content that was shown and taken back: it is not brought again.
+    package struct Held: Sendable, Equatable {
+        package var manifest: SHA256Digest
+        package var revision: UInt64
+        /// **Milliseconds** since 1970.
+        package var since: Int64
+
+        package init(manifest: SHA256Digest, revision: UInt64, since: Int64) {
+            (self.manifest, self.revision, self.since) = (manifest, revision, since)
+        }
+    }
+
+    /// How trees come to the same file.
+    package enum Sharing: String, Sendable {
+        /// The blocks are shared, each tree has a file of its own. ioctl_ficlone(2)
+        case clone
+        /// One file has a name in each tree, and nobody may write to it. link(2)
+        case link
+        /// Not at all.
+        case copy
+    }
+
+    package let layout: AtomicSwitch.Layout
+    package let sharing: Sharing
+    /// What readers see; `nil` for nothing yet.
+    package private(set) var current: UInt64?
+    package private(set) var trees: [Tree] = []
+    package private(set) var step: Step?
+    package private(set) var held: [Held] = []
+    private var next: UInt64 = 1
+
+    package init(layout: AtomicSwitch.Layout, sharing: Sharing) { (self.layout, self.sharing) = (layout, sharing) }
+
+    package subscript(number: UInt64) -> Tree? {
+        get { trees.first { $0.number == number } }
+        set {
+            trees.removeAll { $0.number == number }
+            guard let newValue else { return }
+            trees.append(newValue)
+            trees.sort { $0.number < $1.number }
+        }
+    }
+
+    package var shownTree: Tree? { current.flatMap { self[$0] } }
+
+    /// The one that is being built.
+    package var building: Tree? { trees.first(where: \.isBuilding) }
+
+    /// Those that readers have seen and do not see, the one seen last first.
+    package var former: [Tree] {
+        trees.filter { $0.number != current && !$0.isBuilding }.sorted { ($0.turn, $0.number) > ($1.turn, $1.number) }
+    }
+
+    // MARK: Which tree readers see
+
+    /// Which tree a directory is.
+    package func tree(inode: UInt64, mark: Int64) -> Tree? {
+        trees.first { $0.inode == inode && inode != 0 } ?? trees.first { $0.mark == mark && mark != 0 }
+    }
+
+    /// What readers see, by the directory that is there: whatever was cut short, it is one tree or the other.
+    ///
+    /// - Returns: `nil` where a switch was cut short and the directory is neither.
+    package func seen(inode: UInt64, mark: Int64) -> UInt64? {
+        guard let step else { return current }
+        let sides = [step.to, step.from].compactMap { $0.flatMap { self[$0] } }
+        return (sides.first { $0.inode == inode } ?? sides.first { $0.mark == mark })?.number
+    }
+
+    // MARK: Building
+
+    /// The tree to bring up to date: the one at which an earlier run was at work, the oldest former one that may go, or a new
+    /// one.
+    ///
+    /// - Parameters:
+    ///   - kept: How many former ones there are to be.
+    ///   - leastAge: How long one stays as it was: readers may be in it. **Milliseconds**.
+    package mutating func build(keeping kept: Int, leastAge: Int64, now: Int64) -> (number: UInt64, isNew: Bool) {
+        if let building { return (building.number, false) }
+        let surplus = former.dropFirst(max(1, kept) - 1)
+        if let oldest = surplus.last(where: { mayGo($0, leastAge: leastAge, now: now) }) {
+            var tree = Tree(number: oldest.number)
+            (tree.inode, tree.mark, tree.isBuilding) = (oldest.inode, oldest.mark, true)
+            self[oldest.number] = tree
+            return (oldest.number, false)
+        }
+        var tree = Tree(number: next)
+        tree.isBuilding = true
+        next += 1
+        self[tree.number] = tree
+        return (tree.number, true)
+    }
+
+    /// Former trees that are more than are kept.
+    package func surplus(keeping kept: Int, leastAge: Int64, now: Int64) -> [UInt64] {
+        let unknown = former.filter { $0.manifest == nil }
+        let known = former.filter { $0.manifest != nil }
+        return (known.dropFirst(max(1, kept)) + unknown).filter { mayGo($0, leastAge: leastAge, now: now) }.map(
+            \.number)
+    }
+
+    /// Whether a former tree may go: it has been left for long enough, and it is not the last one whose hooks have all done
+    /// their work.
+    private func mayGo(_ tree: Tree, leastAge: Int64, now: Int64) -> Bool {
+        let age = now.saturatingSubtract(tree.left ?? 0)
+        // Where the clock has been set back by more than that, it says nothing of how old it is.
+        guard age >= leastAge || age < 0 && age < -leastAge else { return false }
+        let proven = trees.filter { $0.isProven && !$0.isBuilding }.max { $0.turn < $1.turn }
+        return proven?.number != tree.number
+    }
+
+    /// The tree that a directory with files of another origin becomes.
+    package mutating func adopt(inode: UInt64, mark: Int64, now: Int64) {
+        var tree = Tree(number: next)
+        (tree.inode, tree.mark, tree.shown) = (inode, mark, now)
+        (tree.isAnnounced, tree.isProven) = (true, true)
+        tree.turn = nextTurn
+        next += 1
+        self[tree.number] = tree
+        current = tree.number
+    }
+
+    // MARK: Switching
+
+    private var nextTurn: UInt64 { (trees.map(\.turn).max() ?? 0) + 1 }
+
+    package mutating func begin(_ number: UInt64, isRollback: Bool, now: Int64) {
+        step = Step(from: current, to: number, isRollback: isRollback, time: now)
+    }
+
+    /// The switch has happened.
+    package mutating func complete() {
+        guard let step else { return }
+        if let from = step.from, var tree = self[from] {
+            tree.left = step.time
+            self[from] = tree
+            if step.isRollback, let manifest = tree.manifest, !isHeld(manifest) {
+                held.append(Held(manifest: manifest, revision: tree.revision, since: step.time))
+                held = held.suffix(Self.mostHeld)
+            }
+        }
+        if var tree = self[step.to] {
+            (tree.isBuilding, tree.likeness, tree.left) = (false, nil, nil)
+            (tree.shown, tree.turn) = (step.time, nextTurn)
+            if step.isRollback { tree.isAnnounced = false }
+            if step.isRollback, let manifest = tree.manifest { held.removeAll { $0.manifest == manifest } }
+            self[step.to] = tree
+            if !step.isRollback, let manifest = tree.manifest, !isHeld(manifest) { held = [] }
+        }
+        current = step.to
+        self.step = nil
+    }
+
+    /// It has not.
+    package mutating func forgetStep() { step = nil }
+
+    /// What readers see is gone.
+    package mutating func lose() {
+        if let current { self[current] = nil }
+        current = nil
+    }
+
+    private static let mostHeld = 64
+
+    package func isHeld(_ manifest: SHA256Digest) -> Bool { held.contains { $0.manifest == manifest } }
+
+    /// Lets what was taken back be brought again.
+    package mutating func release() { held = [] }
+
+    /// The tree to go back to.
+    ///
+    /// - Parameter wish: A revision, or the first 8 or more digits of a manifest's SHA-256; `nil` for the one seen last.
+    /// - Returns: `nil` where no such tree is kept.
+    package func target(_ wish: String?) -> Tree? {
+        let candidates = former.filter { $0.manifest != nil }
+        guard let wish else { return candidates.first { !($0.manifest.map(isHeld) ?? false) } ?? candidates.first }
+        return candidates.first { tree in
+            if tree.revision > 0, String(tree.revision) == wish { return true }
+            return wish.utf8.count >= 8 && tree.manifest?.hex.hasPrefix(wish.lowercased()) == true
+        }
+    }
+}
+
+// As a file: JSON, unknown keys ignored.
+extension TreeLedger {
+    static let format = "syncagent-trees/1"
+    /// Most **bytes** of it.
+    static let limit = 1 << 20
+
+    var text: [UInt8] {
+        JSONLine.object { line in
+            line.field("format", Self.format)
+            line.field("layout", layout)
+            line.field("sharing", sharing)
+            line.field("next", next)
+            line.field("current", optional: current)
+            if let step {
+                line.object("switching") { line in
+                    line.field("from", optional: step.from)
+                    line.field("to", step.to)
+                    line.field("rollback", step.isRollback)
+                    line.field("time", step.time)
+                }
+            }
+            line.list("held", held) { held, line in
+                line.field("manifest", held.manifest.hex)
+                line.field("revision", held.revision)
+                line.field("since", held.since)
+            }
+            line.list("trees", trees) { tree, line in
+                line.field("number", tree.number)
+                line.field("inode", String(tree.inode))
+                line.field("mark", String(tree.mark))
+                if tree.isBuilding { line.field("building", true) }
+                line.field("likeness", optional: tree.likeness)
+                line.field("manifest", optional: tree.manifest?.hex)
+                line.field("revision", tree.revision)
+                line.field("run", optional: tree.run)
+                line.field("files", tree.files)
+                line.field("bytes", tree.bytes)
+                if tree.turn > 0 { line.field("turn", tree.turn) }
+                line.field("shown", optional: tree.shown)
+                line.field("left", optional: tree.left)
+                if tree.isAnnounced { line.field("announced", true) }
+                if tree.isProven { line.field("proven", true) }
+            }
+        }.bytes + [0x0A]
+    }
+
+    /// Reads it; `nil` for another text.
+    init?(_ bytes: [UInt8]) {
+        guard let all = JSONValue(text: String(decoding: bytes, as: UTF8.self)), all["format"]?.string == Self.format,
+            let layout = all["layout"]?.string.flatMap(AtomicSwitch.Layout.init),
+            let sharing = all["sharing"]?.string.flatMap(Sharing.init), let next = all["next"]?.unsigned,
+            next < .max / 2,
+            let trees = all["trees"]?.array
+        else { return nil }
+        self.init(layout: layout, sharing: sharing)
+        (self.next, current) = (next, all["current"]?.unsigned)
+        for value in trees {
+            guard let tree = Tree(value), self[tree.number] == nil, tree.number < next else { return nil }
+            self[tree.number] = tree
+        }
+        if let value = all["switching"] {
+            guard let to = value["to"]?.unsigned, let time = value["time"]?.integer else { return nil }
+            step = Step(
+                from: value["from"]?.unsigned, to: to, isRollback: value["rollback"]?.bool == true, time: time)
+        }
+        for value in all["held"]?.array ?? [] {
+            guard let manifest = value["manifest"]?.string.flatMap({ SHA256Digest(hex: $0.utf8) }) else { return nil }
+            held.append(
+                Held(
+                    manifest: manifest, revision: value["revision"]?.unsigned ?? 0,
+                    since: value["since"]?.integer ?? 0))
+        }
+        if let current, self[current] == nil { return nil }
+    }
+}
+
+extension TreeLedger.Tree {
+    fileprivate init?(_ value: JSONValue) {
+        guard let number = value["number"]?.unsigned, let inode = value["inode"]?.string.flatMap(UInt64.init),
+            let mark = value["mark"]?.string.flatMap(Int64.init)
+        else { return nil }
+        self.init(number: number)
+        (self.inode, self.mark) = (inode, mark)
+        isBuilding = value["building"]?.bool == true
+        likeness = value["likeness"]?.unsigned
+        manifest = value["manifest"]?.string.flatMap { SHA256Digest(hex: $0.utf8) }
+        revision = value["revision"]?.unsigned ?? 0
+        run = value["run"]?.string
+        files = value["files"]?.unsigned ?? 0
+        bytes = value["bytes"]?.unsigned ?? 0
+        turn = min(value["turn"]?.unsigned ?? 0, .max / 2)
+        (shown, left) = (value["shown"]?.integer, value["left"]?.integer)
+        isAnnounced = value["announced"]?.bool == true
+        isProven = value["proven"]?.bool == true
+    }
+}

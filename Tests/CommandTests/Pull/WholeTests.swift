@@ -1,0 +1,163 @@
+import CommandTestSupport
+import Foundation
+import Testing
+
+/// A set in several revisions, pulled into `tower` as a whole.
+private struct WholeSet {
+    let set: ServedSet
+
+    init() throws { set = try ServedSet(Self.files(1)) }
+
+    static func files(_ number: Int) -> [String: Data] {
+        ["same.txt": Data("same".utf8), "which.txt": Data("\(number)".utf8), "of/\(number).txt": Data("here".utf8)]
+    }
+
+    func publish(_ number: Int) throws {
+        try FileManager.default.removeItem(atPath: set.scratch.path + "/assets")
+        for (path, data) in Self.files(number) { try set.scratch.write(data, to: "assets/\(path)") }
+        try set.publish()
+    }
+
+    func pull(_ arguments: String...) throws -> Tool.Outcome {
+        try set.tool.run(["pull", set.url, "--into", "tower", "--atomic", "--keep-for", "0", "--json"] + arguments)
+    }
+
+    func run(_ arguments: String...) throws -> Tool.Outcome { try set.tool.run(arguments) }
+
+    /// Of the directory that readers see.
+    var inode: Int {
+        get throws {
+            let found = try FileManager.default.attributesOfItem(atPath: set.scratch.path + "/tower")
+            return try #require(found[.systemFileNumber] as? Int)
+        }
+    }
+
+    /// What readers see: exactly the files of one revision.
+    func shows(_ number: Int, _ location: SourceLocation = #_sourceLocation) throws {
+        let wanted = Self.files(number)
+        let found = try set.scratch.contents(of: "tower").filter { $0 != "of" }
+        #expect(found == wanted.keys.sorted(), sourceLocation: location)
+        for (path, data) in wanted {
+            #expect(try Data(set.text("tower/\(path)").utf8) == data, "\(path)", sourceLocation: location)
+        }
+    }
+}
+
+@Suite("Sets that change as a whole", .timeLimit(.minutes(10)))
+struct WholeTests {
+    @Test("Pulled, updated, listed, rolled back, held, let go, and pulled again [S30]")
+    func life() throws {
+        let whole = try WholeSet()
+        try whole.set.script("hook", "echo \"$SYNCAGENT_RESULT ${SYNCAGENT_ROLLBACK-no}\" >> ../hooks")
+        let first = try whole.pull("--hook", "./hook")
+        #expect(first.status == 0 && first.complaints == [], "\(first.error)")
+        try whole.shows(1)
+        try whole.publish(2)
+        let second = try whole.pull("--hook", "./hook")
+        #expect(second.status == 0 && second.complaints == [], "\(second.error)")
+        try whole.shows(2)
+        let switched = try #require(try second.events().first { $0["event"] as? String == "tree.switched" })
+        #expect(switched["revision"] as? Int == 2 && switched["rollback"] == nil && switched["gap_us"] is Int)
+
+        let listed = try whole.run("revisions", "com.example.tower", "--json").objects()
+        #expect(listed.map { $0["revision"] as? Int } == [2, 1])
+        #expect(listed.map { $0["state"] as? String } == ["current", "kept"])
+        #expect(listed.allSatisfy { $0["files"] as? Int == 3 && $0["hooks_succeeded"] as? Bool == true })
+        #expect(listed.map { ($0["own_bytes"] as? Int ?? 0) + ($0["shared_bytes"] as? Int ?? 0) } == [9, 9])
+        #expect(try whole.run("revisions", "com.example.tower").output.contains("current"))
+
+        let back = try whole.run("rollback", "com.example.tower", "--json")
+        #expect(back.status == 0 && back.complaints == [], "\(back.error)")
+        try whole.shows(1)
+        #expect(try whole.set.text("hooks") == "ok no\nok no\nok 1\n")
+        let after = try whole.run("revisions", "com.example.tower", "--json").objects()
+        #expect(after.map { $0["revision"] as? Int } == [1, 2])
+        #expect(after.map { $0["state"] as? String } == ["current", "held"])
+        let last = try #require(try back.events().last)
+        let files = try #require(last["files"] as? [String: Int])
+        #expect(files["reused"] == 2 && files["unchanged"] == 1 && files["removed"] == 1)
+
+        let held = try whole.pull()
+        #expect(held.status == 77 && held.error.contains("has been held since"), "\(held.error)")
+        try whole.shows(1)
+        #expect(try whole.run("status", "com.example.tower").output.contains("revision 2, rolled back"))
+        #expect(try whole.run("rollback", "com.example.tower", "--to", "7").status == 66)
+        #expect(try whole.run("rollback", "com.example.tower", "--release").status == 0)
+        #expect(try whole.pull().status == 0)
+        try whole.shows(2)
+
+        // A newer one ends what was held by itself.
+        #expect(try whole.run("rollback", "com.example.tower", "--to", "1").status == 0)
+        try whole.publish(3)
+        #expect(try whole.pull().status == 0)
+        try whole.shows(3)
+        #expect(try whole.run("doctor", "--strict").status == 0)
+    }
+
+    @Test("A check that fails leaves readers untouched, with 5; the next pull fetches nothing and asks again")
+    func check() throws {
+        let whole = try WholeSet()
+        #expect(try whole.pull().status == 0)
+        try whole.publish(2)
+        // It sees the new tree, and readers the old one.
+        try whole.set.script(
+            "check", "echo looked; cat which.txt \"$SYNCAGENT_DESTINATION/which.txt\" > ../../../seen; exit 3")
+        let before = try whole.inode
+        let failed = try whole.pull("--check", "./check")
+        #expect(failed.status == 5 && failed.complaints == [], "\(failed.error)")
+        #expect(failed.error.contains("ended with exit 3: looked"), "\(failed.error)")
+        #expect(try whole.set.text("seen") == "21")
+        #expect(try failed.events().allSatisfy { $0["event"] as? String != "tree.switched" })
+        try whole.shows(1)
+        #expect(try whole.inode == before)
+        let listed = try whole.run("revisions", "com.example.tower", "--json").objects()
+        #expect(listed.map { $0["state"] as? String } == ["current", "building"])
+        let missing = try whole.pull("--check", "./nowhere")
+        #expect(missing.status == 64, "\(missing.error)")
+
+        try whole.set.script("check", "exit 0")
+        let shown = try whole.pull("--check", "./check")
+        #expect(shown.status == 0 && shown.complaints == [], "\(shown.error)")
+        let last = try #require(try shown.events().last)
+        #expect((last["bytes"] as? [String: Int])?["received"] == 0)
+        try whole.shows(2)
+    }
+
+    @Test("A set that comes from a file can be rolled back when another one is in that file, whoever named --atomic")
+    func fromFile() throws {
+        let whole = try WholeSet()
+        func pull(_ arguments: String...) throws -> Tool.Outcome {
+            try whole.set.tool.run(["pull", "site/manifest.json", "--into", "tower"] + arguments)
+        }
+        #expect(try pull("--atomic", "--keep-for", "0").status == 0)
+        for number in 2...4 {
+            try whole.publish(number)
+            let pulled = try pull()
+            #expect(pulled.status == 0, "\(pulled.error)")
+            try whole.shows(number)
+        }
+        let back = try whole.run("rollback", "com.example.tower")
+        #expect(back.status == 0, "\(back.error)")
+        try whole.shows(3)
+    }
+
+    @Test("What does not go together is refused, and nothing is changed")
+    func refused() throws {
+        let whole = try WholeSet()
+        #expect(try whole.run("pull", whole.set.url, "--into", "tower", "--keep", "3").status == 64)
+        #expect(try whole.pull("--backup-dir", "kept").status == 64)
+        let links = try whole.run("pull", whole.set.url, "--into", "tower", "--atomic=links")
+        #expect(links.status == 64 && links.error.contains("--atomic takes 'exchange'"), "\(links.error)")
+        #expect(!FileManager.default.fileExists(atPath: whole.set.scratch.path + "/tower"))
+        #expect(try whole.pull().status == 0)
+        try whole.set.scratch.write(Data("mine".utf8), to: "tower/mine.txt")
+        try whole.publish(2)
+        let strange = try whole.pull()
+        #expect(strange.status == 77 && strange.error.contains("mine.txt"), "\(strange.error)")
+        #expect(try whole.set.text("tower/which.txt") == "1")
+        let carried = try whole.pull("--keep-foreign")
+        #expect(carried.status == 0, "\(carried.error)")
+        #expect(try whole.set.text("tower/mine.txt") == "mine")
+        #expect(try whole.set.text("tower/which.txt") == "2")
+    }
+}

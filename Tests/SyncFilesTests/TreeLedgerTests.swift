@@ -1,0 +1,153 @@
+import SyncModel
+import SyncTestKit
+import Testing
+
+@testable import SyncFiles
+
+@Suite("Which tree may do what")
+struct TreeLedgerTests {
+    private let manifests: [SHA256Digest]
+
+    init() throws { manifests = try (UInt8(0)..<20).map { try FilesFixture.digest([$0]) } }
+
+    /// A ledger after revisions have been shown one after the other, a second apart.
+    private func shown(_ revisions: Range<UInt64>, keep: Int = 1, leastAge: Int64 = 0) -> TreeLedger {
+        var ledger = TreeLedger(layout: .exchange, sharing: .link)
+        for revision in revisions { show(revision, &ledger, keep: keep, leastAge: leastAge) }
+        return ledger
+    }
+
+    private func show(
+        _ revision: UInt64, _ ledger: inout TreeLedger, keep: Int = 1, leastAge: Int64 = 0, isProven: Bool = true
+    ) {
+        let now = Int64(revision) * 1_000
+        let number = ledger.build(keeping: keep, leastAge: leastAge, now: now).number
+        ledger[number]?.inode = 100 + number
+        ledger[number]?.manifest = manifests[Int(revision)]
+        ledger[number]?.revision = revision
+        ledger.begin(number, isRollback: false, now: now)
+        ledger.complete()
+        if let current = ledger.current { ledger[current]?.isProven = isProven }
+    }
+
+    @Test("The oldest kept tree becomes the newest, and no more are made than are kept")
+    func recycles() {
+        let ledger = shown(1..<12)
+        #expect(ledger.trees.count == 2)
+        #expect(ledger.shownTree?.revision == 11)
+        #expect(ledger.former.map(\.revision) == [10])
+        #expect(shown(1..<12, keep: 3).former.map(\.revision) == [10, 9, 8])
+    }
+
+    @Test("A clock that stands still, or goes back, changes nothing about the order of trees", arguments: [0, -1_000])
+    func clock(step: Int64) {
+        var ledger = TreeLedger(layout: .exchange, sharing: .link)
+        for revision in UInt64(1)..<12 {
+            let now = 1_000_000 + Int64(revision) * step
+            let number = ledger.build(keeping: 2, leastAge: 0, now: now).number
+            ledger[number]?.manifest = manifests[Int(revision)]
+            ledger[number]?.revision = revision
+            ledger.begin(number, isRollback: false, now: now)
+            ledger.complete()
+            ledger[number]?.isProven = true
+        }
+        #expect(ledger.trees.count == 3)
+        #expect(ledger.shownTree?.revision == 11)
+        #expect(ledger.former.map(\.revision) == [10, 9])
+        #expect(ledger.target(nil)?.revision == 10)
+    }
+
+    @Test("Of trees that may go, the oldest is built over, whatever the oldest of all is")
+    func passesOver() {
+        var ledger = shown(1..<3)
+        for revision in UInt64(3)..<9 { show(revision, &ledger, isProven: false) }
+        // Revision 2 stays; the others share two trees.
+        #expect(ledger.trees.count == 3)
+        #expect(ledger.former.map(\.revision) == [7, 2])
+    }
+
+    @Test("A tree that readers have just left stays as it was, and goes when it is old enough")
+    func leastAge() {
+        let ledger = shown(1..<6, leastAge: 2_500)
+        // Left 0, 1 and 2 seconds before the last one came.
+        #expect(ledger.former.map(\.revision) == [4, 3, 2])
+        #expect(ledger.surplus(keeping: 1, leastAge: 2_500, now: 5_000) == [])
+        let late = ledger.surplus(keeping: 1, leastAge: 2_500, now: 60_000)
+        #expect(late.compactMap { ledger[$0]?.revision }.sorted() == [2, 3])
+    }
+
+    @Test("The last tree whose hooks have all succeeded is never built over")
+    func proven() {
+        var ledger = shown(1..<3)
+        for revision in UInt64(3)..<6 { show(revision, &ledger, isProven: false) }
+        #expect(ledger.trees.contains { $0.revision == 2 && $0.isProven })
+        #expect(ledger.surplus(keeping: 1, leastAge: 0, now: 1_000_000).allSatisfy { ledger[$0]?.revision != 2 })
+        show(6, &ledger)
+        #expect(ledger.surplus(keeping: 1, leastAge: 0, now: 1_000_000).contains { ledger[$0]?.revision == 2 })
+    }
+
+    @Test("Whatever is at the destination after a kill, it is one side of the switch or it is told that it is neither")
+    func seen() {
+        var ledger = shown(1..<3)
+        let (old, new) = (ledger.former[0], ledger.shownTree)
+        ledger.begin(old.number, isRollback: true, now: 9)
+        #expect(ledger.seen(inode: old.inode, mark: 0) == old.number)
+        #expect(ledger.seen(inode: new?.inode ?? 0, mark: 0) == new?.number)
+        #expect(ledger.seen(inode: 7, mark: 7) == nil)
+        ledger.forgetStep()
+        #expect(ledger.seen(inode: 7, mark: 7) == new?.number)
+    }
+
+    @Test("What is rolled back is held until a newer one comes, or until it is let go")
+    func holds() {
+        var ledger = shown(1..<4, keep: 2)
+        let target = ledger.target(nil)
+        #expect(target?.revision == 2)
+        ledger.begin(target?.number ?? 0, isRollback: true, now: 10_000)
+        ledger.complete()
+        #expect(ledger.shownTree?.revision == 2)
+        #expect(ledger.isHeld(manifests[3]) && !ledger.isHeld(manifests[2]))
+        #expect(ledger.held.map(\.revision) == [3])
+        // One step further back: both are held.
+        #expect(ledger.target(nil)?.revision == 1)
+        #expect(ledger.target("3")?.revision == 3)
+        #expect(ledger.target(manifests[1].hex)?.revision == 1)
+        #expect(ledger.target(String(manifests[1].hex.prefix(8)))?.revision == 1)
+        #expect(ledger.target(String(manifests[1].hex.prefix(7))) == nil)
+        #expect(ledger.target("17") == nil)
+        var later = ledger
+        show(14, &later, keep: 2)
+        #expect(later.held == [])
+        ledger.release()
+        #expect(ledger.held == [])
+    }
+
+    @Test("Going forward again to what was held lets it go")
+    func forward() {
+        var ledger = shown(1..<3)
+        ledger.begin(ledger.former[0].number, isRollback: true, now: 10)
+        ledger.complete()
+        let held = ledger.target("2")
+        ledger.begin(held?.number ?? 0, isRollback: true, now: 11)
+        ledger.complete()
+        #expect(ledger.held.map(\.revision) == [1])
+    }
+
+    @Test("What is written is what is read, and damage is not taken for a ledger")
+    func text() {
+        var ledger = shown(1..<4, keep: 2)
+        ledger.begin(ledger.former[0].number, isRollback: true, now: 5)
+        #expect(TreeLedger(ledger.text) == ledger)
+        ledger.complete()
+        #expect(TreeLedger(ledger.text) == ledger)
+        #expect(TreeLedger([]) == nil)
+        let text = String(decoding: ledger.text, as: UTF8.self)
+        for (old, new) in [
+            ("syncagent-trees/1", "syncagent-trees/2"), ("\"exchange\"", "\"swap\""), ("\"number\":1", "\"number\":99"),
+            ("\"current\":", "\"current\":9"), ("\"inode\":\"", "\"inode\":\"x"),
+        ] {
+            #expect(text.contains(old))
+            #expect(TreeLedger(Array(text.replacing(old, with: new, maxReplacements: 1).utf8)) == nil, "\(old)")
+        }
+    }
+}
