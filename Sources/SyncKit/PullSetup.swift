@@ -36,7 +36,7 @@ struct PullSetup {
         let manifest: String
         switch pull.subject {
         case .manifest(let text):
-            let named = withAuthority(text, schemes: plugins.schemes)
+            let named = withAuthority(text, schemes: plugins.schemes.union(plugins.sourceSchemes))
             manifest = urlScheme(of: named) == nil ? try Self.absolute(named) : named
         case .entries(let entries, let project): manifest = try Self.write(entries, project, under: state)
         }
@@ -139,6 +139,12 @@ struct PullSetup {
             for (prefix, transport) in said.transports {
                 plugins.transports.append((try .prefixes([prefix]), transport))
             }
+            for (prefix, source) in said.sources {
+                let scope = try URLScope.prefixes([prefix])
+                plugins.sources.append(
+                    ConfiguredSource(
+                        name: prefix, source: source, schemes: scope.schemes, covers: { scope.covers($0) }))
+            }
             for (index, resolver) in said.resolvers.enumerated() {
                 plugins.resolvers.append(
                     ConfiguredResolver(name: "resolver-\(index + 1)", plugin: resolver, scope: .all))
@@ -149,7 +155,9 @@ struct PullSetup {
             }
         } catch { throw Sync.Failure(.usage, "a plugin's URL is \(error.description)") }
         // A manifest from elsewhere could name this machine's files.
-        guard !plugins.schemes.contains("file") else { throw Sync.Failure(.usage, URLScope.fileIsBuiltIn) }
+        guard !plugins.schemes.union(plugins.sourceSchemes).contains("file") else {
+            throw Sync.Failure(.usage, URLScope.fileIsBuiltIn)
+        }
         plugins.verifications = said.verifiers.enumerated().map {
             FileVerification(name: "verifier-\($0.offset + 1)", verifier: $0.element)
         }

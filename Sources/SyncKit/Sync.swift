@@ -100,10 +100,12 @@ public enum Sync {
         }
     }
 
-    /// Your own types for the seven extension points. All of them are called on threads that may block.
+    /// Your own types for the eight extension points. All of them are called on threads that may block.
     public struct Plugins: Sendable {
         /// Transports for URLs with these prefixes: `store:`, `https://assets.example.com/`. None can be for `file:`.
         public var transports: [(prefix: String, transport: any Transport)] = []
+        /// Sources for manifests that do not lie where their URLs say: `listing:`, `https://assets.example.com/`.
+        public var sources: [(prefix: String, source: any SetSource)] = []
         /// Asked in this order before requests are sent.
         public var resolvers: [any RequestResolver] = []
         /// Asked for credentials for these origins, such as `https://assets.example.com`.

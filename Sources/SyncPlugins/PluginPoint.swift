@@ -16,6 +16,8 @@ public enum PluginPoint: String, Sendable, CaseIterable {
     case hook
     /// Receives every event: ``EventObserver``.
     case observer
+    /// Makes a manifest of a set that nobody published: ``SetSource``.
+    case source
 }
 
 /// A plugin that could not answer. Each protocol says what the caller does then.
@@ -31,6 +33,10 @@ public struct PluginError: Error, Sendable, Equatable, CustomStringConvertible {
         public static let timedOut = Code(description: "timed_out")
         /// An answer that the protocol does not allow.
         public static let badAnswer = Code(description: "bad_answer")
+        /// It cannot make anything of what it was asked.
+        public static let misused = Code(description: "misused")
+        /// What it was asked for is not there.
+        public static let notThere = Code(description: "not_there")
         /// It refused the request.
         public static let refused = Code(description: "refused")
         /// Cancelled by the caller.

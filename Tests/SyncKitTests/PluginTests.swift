@@ -22,6 +22,21 @@ private struct Token: CredentialProvider {
     }
 }
 
+/// Makes a manifest of `shelf:///top`, of one file of which nothing is known.
+private struct Catalogue: SetSource {
+    let url: String
+
+    func manifest(of location: String, known: String?) throws(PluginError) -> SourceAnswer {
+        guard location == "shelf:///top" else {
+            throw PluginError(plugin: "catalogue", code: .notThere, message: "there is no \(location)")
+        }
+        if known == "1" { return .unchanged }
+        let file = #"{"path":"a.txt","urls":["\#(url)"],"x-learn":{}}"#
+        let text = #"{"format":"syncagent-manifest/1","project":"top","source":{"at":"1"},"files":[\#(file)]}"#
+        return .manifest(Array(text.utf8))
+    }
+}
+
 /// Objects in memory by URL. Asked on threads that may block, it answers at once.
 private final class Shelf: Transport {
     private let objects: [String: [UInt8]]
@@ -124,6 +139,22 @@ struct PluginTests {
         let summary = [last].compactMap(\.self).summary
         #expect(summary?.result == .ok && summary?.requests == shelf.totals.requests)
         #expect(scene.tree.problems(in: scene.destination) == [])
+    }
+
+    @Test("A source makes the manifest of a URL, and a failure of its own ends the pull")
+    func source() async throws {
+        let scene = try KitScene()
+        scene.server.serve(ServedObject(text: "one"), at: "/one")
+        var plugins = Sync.Plugins()
+        plugins.sources = [("shelf:", Catalogue(url: scene.server.url("/one")))]
+        var last: Sync.Event?
+        let pull = Sync.pull("shelf:top", into: scene.destination, options: scene.options, plugins: plugins)
+        for try await event in pull { last = event }
+        #expect([last].compactMap(\.self).summary?.result == .ok)
+        #expect(scene.root.read("\(scene.destination.dropFirst(scene.root.path.count + 1))/a.txt") == Array("one".utf8))
+        let none = Sync.pull("shelf:none", into: scene.destination, options: scene.options, plugins: plugins)
+        let failure = await #expect(throws: Sync.Failure.self) { for try await _ in none {} }
+        #expect(failure?.status == .noInput, "\(String(describing: failure))")
     }
 
     @Test(

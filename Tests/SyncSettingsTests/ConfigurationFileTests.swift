@@ -265,7 +265,7 @@ struct ExampleTests {
         #expect(settings.tlsMinimum == .tls12 && settings.http2 == .never && settings.redirectLimit == 10)
         #expect(settings.downgrade != .none && settings.privateTargets != .none)
         #expect(try parse(text).hooks["reindex"]?.timeout == 3600)
-        #expect(try parse(text).plugins.uses.map(\.point) == [.resolver, .verifier, .observer])
+        #expect(try parse(text).plugins.uses.map(\.point) == [.resolver, .verifier, .observer, .source])
         #expect(try parse(text).metricsFile == "/var/lib/prometheus/node-exporter/syncagent.prom")
         #expect(throws: SettingsError.self) { try parse("{metrics: {textfile: \"/tmp/metrics.txt\"}}") }
         for key in ConfigurationFile.keys { #expect(text.contains("\"\(key)\":"), "\(key)") }

@@ -44,6 +44,9 @@ struct PluginSettingsTests {
             ("{ plugin: 'a', point: 'verifier', for: ['x'] }", "for: has no meaning for a verifier"),
             ("{ plugin: 'a', point: 'hook', events: ['x'] }", "events: has no meaning for a hook"),
             ("{ plugin: 'a', point: 'transport' }", "plugins.use[0].for: missing"),
+            ("{ plugin: 'a', point: 'source' }", "plugins.use[0].for: missing; a source needs the URLs"),
+            ("{ plugin: 'a', point: 'source', for: ['FILE:'] }", "plugins.use[0].for: file: URLs are not for plugins"),
+            ("{ plugin: 'a', point: 'source', for: ['a:'], include: ['x'] }", "include: has no meaning for a source"),
             (
                 "{ plugin: 'a', point: 'transport', for: ['File:'] }",
                 "plugins.use[0].for: file: URLs are not for plugins"

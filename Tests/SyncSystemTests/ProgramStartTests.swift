@@ -1,5 +1,6 @@
 import Glibc
 import SyncSystem
+import SyncTestKit
 import Testing
 
 @Suite("Programs are started in one way", .timeLimit(.minutes(10)))
@@ -74,4 +75,39 @@ struct ProgramStartTests {
     }
 }
 
-extension String { fileprivate var trimmed: String { filter { $0 != " " } } }
+extension String {
+    fileprivate var trimmed: String { filter { $0 != " " } }
+    private func collect(_ script: String, seconds: Int = 30, silence: Duration? = nil, most: Int = 1 << 20) -> (
+        end: ProgramStart.BriefEnd, output: [UInt8], errors: String
+    ) {
+        ProgramStart(["/bin/sh", "-c", script], variables: []).collect(
+            deadline: .seconds(seconds), silence: silence, most: most, errors: 1_000)
+    }
+
+    @Test("All of its output is taken up to a limit, and the end of its errors; more output ends it")
+    func collected() {
+        let whole = collect("head -c 1000000 /dev/zero; for n in $(seq 2000); do echo line $n >&2; done; exit 3")
+        #expect(whole.end == .exited(3) && whole.output.count == 1_000_000)
+        #expect(whole.errors.hasSuffix("line 2000\n") && whole.errors.utf8.count <= 18_000)
+        #expect(collect("head -c 1048576 /dev/zero").end == .exited(0))
+        let begun = ContinuousClock.now
+        let endless = collect("yes")
+        #expect(endless.end == .overflowed && endless.output.count == 1 << 20)
+        // It has ended by then, which makes it no better.
+        #expect(collect("head -c 65537 /dev/zero", most: 65_536).end == .overflowed)
+        #expect(ContinuousClock.now - begun < .seconds(20))
+    }
+
+    @Test("Silence ends it, and writing puts that off; what it has started ends with it")
+    func silent() throws {
+        let directory = try TemporaryRoot()
+        let begun = ContinuousClock.now
+        #expect(
+            collect("(sleep 100; echo x > \(directory.path)/late) & sleep 100", silence: .milliseconds(300)).end
+                == .silent)
+        #expect(ContinuousClock.now - begun < .seconds(20))
+        let busy = collect("for n in 1 2 3 4 5 6; do echo $n >&2; sleep 0.2; done; echo x", silence: .milliseconds(900))
+        #expect(busy.end == .exited(0) && busy.output == Array("x\n".utf8))
+        #expect(collect("while :; do echo x; sleep 0.1; done", seconds: 1, silence: .seconds(9)).end == .timedOut)
+    }
+}

@@ -82,7 +82,8 @@ package struct AssembledEngine: Sendable {
         }
         let context = PluginContext(
             settings: settings.plugins, host: host, destination: asked.recipe?.destination, web: configuration,
-            isStopped: { request.withLock(\.stop).isStopped }, notice: { listener($0.event) })
+            patience: settings.transfer.patience, isStopped: { request.withLock(\.stop).isStopped },
+            notice: { listener($0.event) })
         let plugins = try PluginSet(own, context, verifiers: asked.recipe?.verifiers ?? [])
 
         let feeds = plugins.observers.map { entry in
@@ -137,7 +138,7 @@ package struct AssembledEngine: Sendable {
         environment.verifications = plugins.verifications
         environment.namedHooks = settings.hooks
         environment.trust = trust
-        environment.hub = hub
+        (environment.hub, environment.sources) = (hub, plugins.sources)
         if let limit = settings.transfer.manifestLimit {
             environment.manifestLimits = ManifestLimits(ownText: Int(clamping: limit))
         }

@@ -8,7 +8,7 @@ package struct CheckSubject: Sendable {
     package let name: String
     let context: PluginContext
     /// The only point to check, where one is named.
-    private let point: PluginPoint?
+    let point: PluginPoint?
     /// Settings that replace the configured ones.
     private let json: String?
     /// What to ask about; `nil` for a made-up one.
@@ -44,12 +44,19 @@ package struct CheckSubject: Sendable {
 
     private var isBuiltIn: Bool { PluginPoint.allCases.contains(where: isBuiltIn) }
 
+    /// Whether it is a program that makes manifests: such a one speaks no protocol, and cannot be asked.
+    private var isSource: Bool {
+        point == .source || point == nil && !isBuiltIn && context.settings.isSource(name)
+    }
+
     /// What it serves and is to be checked for.
     ///
     /// - Throws: ``PluginError`` when there is no such plugin, or it is not for the point that was asked for.
     package func points() throws(PluginError) -> [PluginPoint] {
         let served: [PluginPoint]
-        if isBuiltIn {
+        if isSource {
+            served = [.source]
+        } else if isBuiltIn {
             served = PluginPoint.allCases.filter(isBuiltIn)
         } else {
             let client = PluginClient(try configuration(nil))
@@ -88,13 +95,13 @@ package struct CheckSubject: Sendable {
 
     /// The rules of the protocol, for a program.
     package func processReports(_ point: PluginPoint?) throws(PluginError) -> [PointReport] {
-        if isBuiltIn { return [] }
+        if isBuiltIn || isSource { return [] }
         return [PointReport(plugin: plainName, point: nil, results: check(process: try configuration(point)))]
     }
 
     /// The rules of one point.
     package func report(_ point: PluginPoint) throws(PluginError) -> PointReport {
-        let client = isBuiltIn(point) ? nil : PluginClient(try configuration(point))
+        let client = isBuiltIn(point) || point == .source ? nil : PluginClient(try configuration(point))
         defer { client?.close() }
         return PointReport(plugin: plainName, point: point, results: try point.descriptor.check(self, client))
     }

@@ -17,6 +17,7 @@ package struct PluginSet: Sendable {
     package var transports: [(scope: URLScope, transport: any Transport)] = []
     /// By the names that `plugin:NAME` has.
     package var hooks: [String: any GroupHook] = [:]
+    package var sources: [ConfiguredSource] = []
     package var observers: [(observer: any EventObserver, names: Set<String>)] = []
     /// Programs that have been made; they end with the engine.
     var clients: [PluginClient] = []
@@ -57,6 +58,9 @@ package struct PluginSet: Sendable {
     /// What a URL may begin with: http and https, and what a transport is for; in lower case.
     package var schemes: Set<String> { transports.reduce(into: webSchemes) { $0.formUnion($1.scope.schemes) } }
 
+    /// What a URL may begin with that a source makes a manifest of; in lower case.
+    package var sourceSchemes: Set<String> { sources.reduce(into: []) { $0.formUnion($1.schemes) } }
+
     /// Ends the programs; waits until they have ended, for seconds at most.
     func close() { for client in clients { client.close() } }
 }
@@ -69,10 +73,28 @@ struct PluginContext: Sendable {
     var destination: String?
     /// Whose proxies and trust those use that are built in and send requests of their own.
     var web: TransportConfiguration?
-    /// Whether programs that look at files are to be ended early.
+    /// How long nobody may say anything, where that is said for a run; `nil` elsewhere.
+    var patience: Duration?
+    /// Whether programs that look at files, and those that make manifests, are to be ended early.
     var isStopped: @Sendable () -> Bool = { false }
     /// Told of what happens to programs.
     var notice: @Sendable (PluginNotice) -> Void
+
+    /// A program that makes manifests: a plugin's, or a command that gets the URL behind its arguments.
+    func source(_ use: PluginSettings.Use, timeout: Int? = nil) throws(PluginError) -> SourceProgram {
+        let bounds = SourceProgram.Bounds(
+            time: (timeout ?? use.timeout).map { .seconds($0) }, silence: use.timeout == nil ? patience : nil)
+        if use.plugin == "program" {
+            return try SourceProgram(
+                command: try use.command, bounds: bounds, environment: host.variables, destination: destination,
+                isStopped: isStopped)
+        }
+        let program = try PluginProgram(
+            use.plugin, directory: settings.directory ?? host.pluginDirectory, destination: destination)
+        return SourceProgram(
+            program, settings: use.settings, bounds: bounds, environment: host.variables, destination: destination,
+            isStopped: isStopped)
+    }
 
     func client(_ use: PluginSettings.Use) throws(PluginError) -> PluginClient {
         let program = try PluginProgram(

@@ -41,6 +41,7 @@ extension PluginPoint {
         case .verifier: .verifier
         case .hook: .hook
         case .observer: .observer
+        case .source: .source
         }
     }
 }
@@ -117,6 +118,34 @@ extension PointDescriptor {
         return SyncPluginHost.check(observer: plugin)
     }
 
+    fileprivate static let source = PointDescriptor(builtIn: ["program"], keys: ["for"]) {
+        use, context, set throws(PluginError) in
+        // Looked at when it is needed: that of a scheme nobody asks for may be missing.
+        let source = LateSource(make: { () throws(PluginError) in try context.source(use) })
+        set.sources.append(
+            ConfiguredSource(
+                name: use.name, source: source, setup: "\(use.plugin)\n\(use.settings)", schemes: use.scope.schemes,
+                covers: { [scope = use.scope] in scope.covers($0) }))
+    } check: { subject, _ throws(PluginError) in
+        // The built-in one is what its settings name; without them there is nothing to try.
+        if subject.point == nil, subject.name == "program" { return [] }
+        guard let url = subject.url else { throw subject.lacks("--url says what to make a manifest of") }
+        let program = try subject.context.source(subject.use(.source), timeout: subject.timeout)
+        return SyncPluginHost.check(source: program, url: url) { text in
+            var limits = ManifestLimits.standard
+            (limits.learns, limits.schemes) = (true, nil)
+            do throws(ManifestError) {
+                var at: String?
+                let whole = try SourceOrigin.put(into: text) { known in
+                    at = known
+                    return SourceOrigin(kind: "source", url: url, at: known ?? "unknown")
+                }
+                let manifest = try ManifestAssembly(whole, digest: .zero, limits: limits).finish()
+                return (manifest.objectionToSource, at)
+            } catch { return ("\(error)", nil) }
+        }
+    }
+
     fileprivate static let hook = PointDescriptor(builtIn: ["program", "webhook"]) {
         use, context, set throws(PluginError) in
         set.hooks[use.name] = PluginHook(try set.client(use, context))
@@ -187,8 +216,8 @@ extension PluginSettings.Use {
         }
     }
 
-    /// The argv of a program that answers by its exit status.
-    fileprivate var command: [String] {
+    /// The argv of a program that speaks no protocol.
+    var command: [String] {
         get throws(PluginError) {
             let command = try setting("command", "{ command: [\"/absolute/path\", \"argument\"] }") { $0.texts }
             guard command.first?.hasPrefix("/") == true else {
@@ -224,6 +253,15 @@ extension JSONValue {
         guard let list = array else { return nil }
         let texts = list.compactMap(\.string)
         return texts.count == list.count ? texts : nil
+    }
+}
+
+/// A source whose program is looked for when it is asked.
+private struct LateSource: SetSource {
+    let make: @Sendable () throws(PluginError) -> SourceProgram
+
+    func manifest(of url: String, known: String?) throws(PluginError) -> SourceAnswer {
+        try make().manifest(of: url, known: known)
     }
 }
 

@@ -47,8 +47,17 @@ package struct PluginSettings: Sendable, Equatable {
         uses(of: .transport).reduce(into: webSchemes) { $0.formUnion($1.scope.schemes) }
     }
 
+    /// What a URL may begin with that a source makes a manifest of; in lower case.
+    package var sourceSchemes: Set<String> { uses(of: .source).reduce(into: []) { $0.formUnion($1.scope.schemes) } }
+
     /// The uses of one point.
     package func uses(of point: PluginPoint) -> [Use] { uses.filter { $0.point == point } }
+
+    /// Whether a plugin, by its name or its path, is used as a source, and as nothing else: such a program is not asked what it is.
+    package func isSource(_ plugin: String) -> Bool {
+        let points = Set(uses.filter { $0.plugin == plugin || $0.name == plugin }.map(\.point))
+        return points == [.source]
+    }
 }
 
 extension PluginSettings {
@@ -90,7 +99,11 @@ extension PluginSettings {
                 node, "for",
                 "missing; a transport needs the URLs it handles, such as \"https://assets.example.com/\" or \"http:\"")
         }
-        if point == .transport, use.scope.schemes.contains("file") {
+        if point == .source, use.scope == .all {
+            throw object.fault(
+                node, "for", "missing; a source needs the URLs it makes manifests of, such as \"listing:\"")
+        }
+        if [.transport, .source].contains(point), use.scope.schemes.contains("file") {
             // A manifest from elsewhere could name this machine's files.
             throw object.fault(node, "for", URLScope.fileIsBuiltIn)
         }

@@ -152,14 +152,15 @@ extension RunSettings {
     ///
     /// - Throws: ``CommandFailure`` with status 64 for a URL that no transport is for, 66 for what may be one and is no file.
     func location(_ argument: String) throws(CommandFailure) -> String {
-        let location = withAuthority(argument, schemes: self.plugins.schemes)
+        let known = self.plugins.schemes.union(self.plugins.sourceSchemes).union(sourceSchemes)
+        let location = withAuthority(argument, schemes: known)
         guard let scheme = leadingScheme(of: location) else { return location }
         let nobody =
             scheme == "file"
             ? URLScope.fileIsBuiltIn
-            : "no transport plugin on this machine handles \(scheme): (plugins.use in the configuration)"
+            : "no transport plugin on this machine handles \(scheme):, and no source (plugins.use in the configuration)"
         if urlScheme(of: location) != nil {
-            guard self.plugins.schemes.contains(scheme) || sourceSchemes.contains(scheme) else {
+            guard known.contains(scheme) else {
                 throw CommandFailure(.usage, "MANIFEST is a path or an http(s) URL; \(nobody)")
             }
             return location
@@ -171,7 +172,7 @@ extension RunSettings {
             // What follows may be a password.
             throw CommandFailure(.noInput, "\(scheme):…: a URL needs two slashes: \(scheme)://host/path")
         }
-        let reason = self.plugins.schemes.contains(scheme) ? "nothing follows the scheme" : nobody
+        let reason = known.contains(scheme) ? "nothing follows the scheme" : nobody
         throw CommandFailure(.noInput, "\(redacted(url: argument)): there is no such file, and \(reason)")
     }
 }

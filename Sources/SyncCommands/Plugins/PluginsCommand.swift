@@ -96,7 +96,9 @@ struct PluginRow: Sendable {
             line.field("built_in", path == nil)
             line.field("version", optional: version)
             line.field("path", optional: path)
-            if path != nil, fault == nil { line.field("protocol", PluginDescription.protocolVersion) }
+            if path != nil, fault == nil, points != [.source] {
+                line.field("protocol", PluginDescription.protocolVersion)
+            }
             line.field("fault", optional: fault)
         }
     }
@@ -115,7 +117,18 @@ struct PluginRow: Sendable {
             do throws(PluginError) { programs.append(try PluginProgram(path, directory: "/", destination: nil)) } catch
             { faults.append(PluginRow(name: error.plugin, points: [], path: path, fault: error.message)) }
         }
-        return builtIn + programs.map { asked($0, host) } + faults
+        let rows = programs.map { program in
+            settings.isSource(program.name) || settings.isSource(program.path)
+                ? looked(program) : asked(program, host)
+        }
+        return builtIn + rows + faults
+    }
+
+    /// A program that makes manifests: it speaks no protocol, and is not started.
+    private static func looked(_ program: PluginProgram) -> PluginRow {
+        var row = PluginRow(name: program.name, points: [.source], path: program.path)
+        do throws(PluginError) { try program.check(destination: nil) } catch { row.fault = error.message }
+        return row
     }
 
     /// Starts a program and asks what it is.

@@ -364,6 +364,12 @@ extension FileTable {
             project: manifest.project, revision: manifest.revision, created: manifest.created,
             userData: manifest.userData, source: manifest.source)
         var text: [UInt8] = []
+        let directories = manifest.directories
+        for row in directories.indices {
+            directories.withPath(row) {
+                writer.directory(path: $0, traits: directories.traits(row), group: directories.groupName(row))
+            }
+        }
         for row in indices {
             let group = groupName(row)
             withPath(row) { path in

@@ -19,8 +19,19 @@ package let sourceSchemes: Set = [HubAddress.scheme]
 extension ManifestSource {
     /// The place of a manifest; that of a source is where its answers come from.
     func place(_ location: String, isPublic: Bool? = nil) -> ManifestPlace {
+        // What a program of this machine names is as trusted as what a file here names.
+        if source(of: location) != nil { return ManifestPlace(location, base: "file:///", isPublic: isPublic) }
         guard urlScheme(of: location) == HubAddress.scheme else { return ManifestPlace(location, isPublic: isPublic) }
         return ManifestPlace(location, base: hub.endpoint + "/", isPublic: isPublic)
+    }
+
+    /// What makes the manifest of a location, where that is not simply there; `nil` for all others.
+    func maker(of location: String) -> ((String) throws(EngineError) -> FoundManifest)? {
+        if let source = source(of: location) {
+            return { (location) throws(EngineError) in try find(by: source, location) }
+        }
+        guard urlScheme(of: location) == HubAddress.scheme else { return nil }
+        return { (location) throws(EngineError) in try findOnHub(location) }
     }
 
     /// Makes a manifest of a repository on a hub: asks which commit its revision is, and, if that is new, for its tree, page by

@@ -94,7 +94,13 @@ extension ManifestSource {
     /// - Parameter derivation: `nil` where it is only needed by its digest.
     func keep(_ text: [UInt8], at place: ManifestPlace, _ derivation: Derivation?) throws(EngineError) -> FoundManifest
     {
-        let manifest = try decode(text, isCompressed: false, at: place, isDerived: true)
+        keep(try decode(text, isCompressed: false, at: place, isDerived: true), text, at: place, derivation)
+    }
+
+    /// The same of one that is decoded already.
+    func keep(_ manifest: Manifest, _ text: [UInt8], at place: ManifestPlace, _ derivation: Derivation?)
+        -> FoundManifest
+    {
         if let derivation {
             var entry = ManifestCache.Entry(
                 digest: manifest.digest, validator: derivation.validator, isCompressed: false,

@@ -15,6 +15,8 @@ struct ManifestSource: Sendable {
     var derived: ManifestCache?
     /// Where `hf://` is.
     var hub = HubPlace()
+    /// What makes manifests of other URLs, the first that is for one.
+    var sources: [ConfiguredSource] = []
     /// What the names of a checksum list are relative to; `nil` for the list's own place.
     var base: String?
     /// Parts of manifests that are here.
@@ -29,12 +31,12 @@ struct ManifestSource: Sendable {
     let ahead = Monitor<(digest: SHA256Digest, fetch: PartFetch)?>(nil)
 
     func find(_ location: String, _ wanted: WantedRelease = WantedRelease()) throws(EngineError) -> FoundManifest {
-        if let scheme = urlScheme(of: location), sourceSchemes.contains(scheme) {
+        if let make = maker(of: location) {
             guard wanted.path == nil else {
                 throw EngineError(
                     .usage, "\(redacted(url: location)) has no channels; leave out --channel and --revision")
             }
-            return try findOnHub(location)
+            return try make(location)
         }
         if let path = wanted.path { return try find(path, wanted, besides: Self.named(location)) }
         guard let scheme = urlScheme(of: location) else { return try read(location) }

@@ -24,6 +24,11 @@ extension PullEngine {
         guard found.derivation != nil, let origin = manifest.source else {
             throw EngineError(.usage, "\(found.shown) is a manifest already; pull it, or copy it as it is")
         }
+        guard manifest.packs.isEmpty else {
+            throw EngineError(
+                .usage,
+                "\(found.shown): what its source gives has packs, and is whole already; keep what that program prints")
+        }
         if !manifest.files.checks.isEmpty {
             let progress = ProgressCount(environment)
             defer { progress.end() }

@@ -33,6 +33,8 @@ package struct EngineEnvironment: Sendable {
     package var trust = TrustChoice()
     /// Where `hf://` is.
     package var hub = HubPlace()
+    /// What makes manifests of other URLs, the first that is for one.
+    package var sources: [ConfiguredSource] = []
     /// Limits of a manifest.
     package var manifestLimits = ManifestLimits.standard
     /// The wait before a hook that asked for a retry is called again; attempts count from 1.

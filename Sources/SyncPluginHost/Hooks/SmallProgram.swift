@@ -72,7 +72,8 @@ package struct SmallProgram: Sendable {
             let words = Self.firstLine(errors) ?? Self.firstLine(output)
             return .trouble("it exited with status \(status)" + (words.map { ": \($0)" } ?? ""))
         case .signalled(let number): return .trouble("it was killed by signal \(number)")
-        case .timedOut: return .trouble("it has not answered within \(limit.components.seconds) s and was ended")
+        case .timedOut, .silent, .overflowed:
+            return .trouble("it has not answered within \(limit.components.seconds) s and was ended")
         case .stopped: return .trouble(Self.stopped)
         case .unknown: return .trouble("its exit status is not known")
         case .notRun(let reason): return .trouble("it cannot be started: \(reason)")

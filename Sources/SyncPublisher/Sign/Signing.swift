@@ -103,7 +103,8 @@ package struct Signing: Sendable {
         case .exited(0): break
         case .exited(let status): throw TrustFault("\(name) exited with status \(status)")
         case .signalled(let number): throw TrustFault("\(name) was killed by signal \(number)")
-        case .timedOut, .stopped: throw TrustFault("\(name) did not exit within \(patience.components.seconds) s")
+        case .timedOut, .stopped, .silent, .overflowed:
+            throw TrustFault("\(name) did not exit within \(patience.components.seconds) s")
         case .unknown: throw TrustFault("the exit status of \(name) is not known")
         case .notRun(let reason): throw TrustFault("cannot run \(name): \(reason)")
         }

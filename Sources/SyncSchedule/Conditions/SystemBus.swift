@@ -40,7 +40,8 @@ package struct SystemBus: Sendable {
         case .exited(0): break
         case .exited: throw Failure(reason: Self.complaint(output))
         case .signalled(let number): throw Failure(reason: "the query was killed by signal \(number)")
-        case .timedOut, .stopped: throw Failure(reason: "no answer within \(deadline.components.seconds) s")
+        case .timedOut, .stopped, .silent, .overflowed:
+            throw Failure(reason: "no answer within \(deadline.components.seconds) s")
         case .unknown: throw Failure(reason: "the exit status of the query is not known")
         case .notRun(let reason): throw Failure(reason: "the query cannot be run: \(reason)")
         }

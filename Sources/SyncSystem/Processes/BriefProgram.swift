@@ -1,4 +1,4 @@
-/// A program that is run for a few lines of output, and never longer than its deadline.
+/// A program that is run for what it writes, and never longer than its deadline.
 ///
 /// It leads a session of its own; what it leaves running in its group ends with it.
 extension ProgramStart {
@@ -12,6 +12,10 @@ extension ProgramStart {
         case timedOut
         /// It was killed because it was no longer wanted.
         case stopped
+        /// It was killed because it had written nothing for too long.
+        case silent
+        /// It was killed because it wrote more than is taken.
+        case overflowed
         /// It could not be run: what the system said.
         case notRun(String)
         /// It ran, but somebody else has taken its exit status, or nobody can.
@@ -41,23 +45,72 @@ extension ProgramStart {
     package func run(
         deadline: Duration, keeping limit: Int = 16 << 10, keepsErrors: Bool = false, isStopped: () -> Bool = { false }
     ) -> (end: BriefEnd, output: String, errors: String) {
-        let last = ContinuousClock.now + deadline
-        guard let out = Pipe(), let err = Pipe() else { return (.notRun(errnoText), "", "") }
+        let bounds = OutputBounds(
+            deadline: deadline, output: limit, errors: limit, endsBeyond: false, keepsErrors: keepsErrors)
+        let (end, output, errors) = run(bounds, isStopped: isStopped)
+        return (end, String(decoding: output, as: UTF8.self), String(decoding: errors, as: UTF8.self))
+    }
+
+    /// Runs it for all that it writes to standard output; blocks until it has ended.
+    ///
+    /// - Parameters:
+    ///   - deadline: From now.
+    ///   - silence: The longest time in which it writes nothing at all; `nil` for the deadline alone.
+    ///   - most: **Bytes** of output; who writes more is killed.
+    ///   - errors: The last **bytes** of standard error are kept, about as many.
+    ///   - isStopped: Asked several times a second.
+    package func collect(
+        deadline: Duration, silence: Duration? = nil, most: Int, errors: Int = 16 << 10,
+        isStopped: () -> Bool = { false }
+    ) -> (end: BriefEnd, output: [UInt8], errors: String) {
+        let bounds = OutputBounds(
+            deadline: deadline, silence: silence, output: most, errors: errors, endsBeyond: true, keepsErrors: true)
+        let (end, output, errors) = run(bounds, isStopped: isStopped)
+        return (end, output, String(decoding: errors, as: UTF8.self))
+    }
+
+    /// How long a program may run, and how much of what it writes is kept.
+    private struct OutputBounds {
+        var deadline: Duration
+        var silence: Duration?
+        /// **Bytes**.
+        var output: Int
+        /// **Bytes**.
+        var errors: Int
+        /// Whether more output ends it, and its last errors are kept; else the first of both are, and the rest is dropped.
+        var endsBeyond: Bool
+        var keepsErrors: Bool
+    }
+
+    private func run(_ bounds: OutputBounds, isStopped: () -> Bool) -> (
+        end: BriefEnd, output: [UInt8], errors: [UInt8]
+    ) {
+        let last = ContinuousClock.now + bounds.deadline
+        guard let out = Pipe(), let err = Pipe() else { return (.notRun(errnoText), [], []) }
         var start = self
         start.output = out.writer.raw
-        if keepsErrors { start.error = err.writer.raw }
+        if bounds.keepsErrors { start.error = err.writer.raw }
         let program: StartedProgram
         do throws(FileError) {
             program = try withExtendedLifetime((out, err)) { () throws(FileError) in try start.start() }
-        } catch { return (.notRun(error.reason), "", "") }
-        var output = Stream(out.reader, limit)
-        var errors = Stream(err.reader, limit)
+        } catch { return (.notRun(error.reason), [], []) }
+        var output = Stream(out.reader, bounds.output)
+        var errors = Stream(err.reader, bounds.errors, keepsLast: bounds.endsBeyond)
         var end: BriefEnd?
+        var heard = ContinuousClock.now
         while end == nil {
             end = program.reap().map(BriefEnd.init)
             guard end == nil else { break }
             let left = last - .now
-            if left <= .zero { end = .timedOut } else if isStopped() { end = .stopped }
+            if left <= .zero {
+                end = .timedOut
+            } else if isStopped() {
+                end = .stopped
+            } else if bounds.endsBeyond, output.isBeyond {
+                end = .overflowed
+            } else if let silence = bounds.silence, .now - heard > silence {
+                end = .silent
+            }
             guard end == nil else {
                 program.signalGroup(.kill)
                 // A killed program that the kernel cannot end now stays behind: nothing may hang on it.
@@ -68,37 +121,48 @@ extension ProgramStart {
             let most = program.ended < 0 ? Duration.milliseconds(5) : min(left, Self.tick)
             var entries = [output.entry, errors.entry, PollEntry(program.ended)]
             waitForAny(of: &entries, atMost: Int32(clamping: most.milliseconds + 1))
-            output.take()
-            errors.take()
+            let (hasWritten, hasComplained) = (output.take(), errors.take())
+            if hasWritten || hasComplained { heard = .now }
         }
         if !program.groupIsEmpty { program.signalGroup(.kill) }
         output.take()
         errors.take()
-        return (end ?? .timedOut, output.text, errors.text)
+        if bounds.endsBeyond, case .exited = end, output.isBeyond { end = .overflowed }
+        return (end ?? .timedOut, output.bytes, errors.bytes)
     }
 
-    /// The first bytes of what comes out of a pipe; the rest is read and dropped.
+    /// The first or the last bytes of what comes out of a pipe; the rest is read and dropped.
     private struct Stream {
         private let reader: SharedDescriptor
         private let limit: Int
+        private let keepsLast: Bool
         private var isOpen = true
-        private var bytes: [UInt8] = []
+        private(set) var bytes: [UInt8] = []
+        /// Whether there was more than is kept.
+        private(set) var isBeyond = false
 
-        init(_ reader: SharedDescriptor, _ limit: Int) { (self.reader, self.limit) = (reader, limit) }
+        init(_ reader: SharedDescriptor, _ limit: Int, keepsLast: Bool = false) {
+            (self.reader, self.limit, self.keepsLast) = (reader, limit, keepsLast)
+        }
 
         var entry: PollEntry { PollEntry(isOpen ? reader.raw : -1) }
-        var text: String { String(decoding: bytes, as: UTF8.self) }
 
         /// Takes what is there, in bounded steps: whoever writes without end is not waited for.
-        mutating func take() {
-            guard isOpen else { return }
-            for _ in 0..<64 {
-                var buffer = [UInt8](repeating: 0, count: 16 << 10)
+        ///
+        /// - Returns: Whether there was anything.
+        @discardableResult mutating func take() -> Bool {
+            guard isOpen else { return false }
+            var buffer = [UInt8](repeating: 0, count: 16 << 10)
+            for step in 0..<64 {
                 let result = buffer.withUnsafeMutableBytes { readSome(reader.raw, into: $0) }
                 if result == .ended { isOpen = false }
-                guard case .bytes(let count) = result else { return }
-                bytes += buffer.prefix(min(count, limit - bytes.count))
+                guard case .bytes(let count) = result else { return step > 0 }
+                if keepsLast, bytes.count + count > 2 * limit { bytes.removeFirst(min(bytes.count, limit)) }
+                let kept = keepsLast ? count : min(count, limit - bytes.count)
+                if kept < count { isBeyond = true }
+                bytes += buffer.prefix(kept)
             }
+            return true
         }
     }
 }

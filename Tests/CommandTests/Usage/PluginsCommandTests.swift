@@ -67,7 +67,9 @@ struct PluginsCommandTests {
         #expect(outcome.status == 0, "\(outcome.error)")
         let points = try outcome.objects().flatMap { $0["points"] as? [String] ?? [] }
         #expect(
-            Set(points) == ["transport", "resolver", "credential", "condition", "verifier", "hook", "observer"],
+            Set(points) == [
+                "transport", "resolver", "credential", "condition", "verifier", "hook", "observer", "source",
+            ],
             "\(points)")
         #expect(try outcome.objects().allSatisfy { $0["built_in"] as? Bool == true })
         let text = try Tool(scratch).run(["plugins", "list"])

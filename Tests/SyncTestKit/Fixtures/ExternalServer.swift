@@ -79,8 +79,12 @@ public final class ExternalServer: Sendable {
 extension ExternalServer {
     /// nginx for one directory: ranges, ETags, keep-alive; with an identity, TLS and HTTP/2.
     ///
+    /// With `lists`, pages that list directories.
+    ///
     /// `access.log` has a line for each request: status, protocol, body bytes, range, URI.
-    public static func nginx(serving directory: String, identity: TestIdentity? = nil) throws -> ExternalServer {
+    public static func nginx(serving directory: String, identity: TestIdentity? = nil, lists: Bool = false) throws
+        -> ExternalServer
+    {
         let root = try TemporaryRoot()
         var tls = ""
         if let identity {
@@ -108,6 +112,7 @@ extension ExternalServer {
                   server {
                     listen 127.0.0.1:\(port)\(secure);
                     root \(directory);
+                    autoindex \(lists ? "on" : "off");
                     \(tls)
                   }
                 }

@@ -1,0 +1,108 @@
+import SyncContent
+import SyncManifest
+import SyncModel
+package import SyncPlugins
+
+/// A source for some URLs.
+package struct ConfiguredSource: Sendable {
+    /// Its name in messages.
+    package let name: String
+    package let source: any SetSource
+    /// `source.kind` of what it makes, of one that is built in; `nil` for the scheme.
+    package let kind: String?
+    /// What changes when it is set up in another way.
+    private let setup: String
+    /// Whether it is for a URL.
+    package let covers: @Sendable (_ url: String) -> Bool
+    /// What its URLs begin with, in lower case.
+    package let schemes: Set<String>
+
+    package init(
+        name: String, kind: String? = nil, source: any SetSource, setup: String = "", schemes: Set<String>,
+        covers: @escaping @Sendable (String) -> Bool
+    ) {
+        (self.name, self.kind, self.source, self.setup) = (name, kind, source, setup)
+        (self.schemes, self.covers) = (schemes, covers)
+    }
+
+    /// Under which key the cache has what it has made of a URL.
+    fileprivate func key(_ location: String) -> String { "\(location)\nsource \(name)\n\(setup)" }
+}
+
+extension ManifestSource {
+    /// The source that is for a location; `nil` where there is none.
+    func source(of location: String) -> ConfiguredSource? {
+        urlScheme(of: location) == nil ? nil : sources.first { $0.covers(location) }
+    }
+
+    /// Lets a source make a manifest, or say that the one it made last still holds.
+    func find(by configured: ConfiguredSource, _ location: String) throws(EngineError) -> FoundManifest {
+        let place = place(location)
+        let key = configured.key(location)
+        let known = derived?.entry(for: key)
+        let answer: SourceAnswer
+        do throws(PluginError) { answer = try configured.source.manifest(of: location, known: known?.source?.at) } catch
+        {
+            let told = configured.kind == nil ? "\(error)" : error.message
+            if stop.reason == .late { throw .late("\(place.shown): \(told)") }
+            if stop.isStopped { throw EngineError(.interrupted, "stopped while \(configured.name) made the manifest") }
+            throw EngineError(error.status, "\(place.shown): \(told)", cause: error.code == .refused ? .access : nil)
+        }
+        guard case .manifest(let text) = answer else {
+            guard let known else {
+                throw EngineError(
+                    .dataInvalid, "\(place.shown): \(configured.name) says that nothing is new, but nothing is known")
+            }
+            return cached(known, at: place, key: key)
+        }
+        // Who lists everything every time may still say the same.
+        let mark: SHA256Digest
+        do throws(DigestError) { mark = try sha256(text) } catch { throw EngineError(.internalError, "\(error)") }
+        if let known, known.validator.etag == mark.hex { return cached(known, at: place, key: key) }
+        let whole: [UInt8]
+        do throws(ManifestError) {
+            whole = try SourceOrigin.put(into: text) { at in
+                SourceOrigin(
+                    kind: configured.kind ?? urlScheme(of: location) ?? "source", url: place.location,
+                    at: at ?? mark.hex)
+            }
+        } catch { throw EngineError(.dataInvalid, "\(place.shown): what \(configured.name) printed: \(error)") }
+        let manifest: Manifest
+        do throws(EngineError) { manifest = try decode(whole, isCompressed: false, at: place, isDerived: true) } catch {
+            guard error.status == .dataInvalid else { throw error }
+            throw EngineError(.dataInvalid, "what \(configured.name) printed: \(error.message)", cause: error.cause)
+        }
+        if let reason = manifest.objectionToSource {
+            throw EngineError(.dataInvalid, "\(place.shown): \(configured.name) gave \(reason)")
+        }
+        return keep(manifest, whole, at: place, Derivation(key: key, validator: Validator(etag: mark.hex)))
+    }
+}
+
+extension Manifest {
+    /// Why what a source has made cannot be used, although it is a manifest; `nil` for nothing.
+    package var objectionToSource: String? {
+        func isRelative(_ url: String) -> Bool { leadingScheme(of: url) == nil }
+        let found =
+            files.indices.lazy.compactMap { row in files.urls(row).first(where: isRelative) }.first
+            ?? packs.lazy.compactMap { pack in pack.urls.first(where: isRelative) }.first
+        if let found { return "the relative URL \(quoted(found)); a source writes absolute ones" }
+        guard files.checks.isEmpty || packs.isEmpty else {
+            return "both “packs” and “x-learn”; a source writes one of them"
+        }
+        return nil
+    }
+}
+
+extension PluginError {
+    /// What a pull ends with.
+    fileprivate var status: ExitStatus {
+        switch code {
+        case .misused: .usage
+        case .notThere: .noInput
+        case .refused: .refused
+        case .badAnswer: .dataInvalid
+        default: .unavailable
+        }
+    }
+}

@@ -1,0 +1,207 @@
+import SyncModel
+package import SyncPlugins
+import SyncSystem
+
+/// A source that is a program: it gets the URL as its last argument and prints a manifest. No JSON-RPC, no shell.
+///
+/// `SYNCAGENT_AT` is `source.at` of the manifest that it printed last; if that still holds, it prints nothing. `SYNCAGENT_SETTINGS`
+/// has its settings. What it writes to standard error is for people.
+package struct SourceProgram: SetSource {
+    /// argv without the URL; an absolute path first.
+    private let arguments: [String]
+    /// In messages.
+    private let name: String
+    /// Makes sure that it may still be run.
+    private let check: @Sendable () throws(PluginError) -> Void
+    private let bounds: Bounds
+    private let variables: [String]
+    private let isStopped: @Sendable () -> Bool
+
+    /// How long it may take, and how much it may say.
+    package struct Bounds: Sendable {
+        /// Longest time.
+        package var time = Duration.seconds(600)
+        /// The longest time in which it writes nothing; `nil` for ``time`` alone.
+        package var silence: Duration?
+        /// **Bytes** of the longest manifest.
+        package var text = 64 << 20
+
+        package init(time: Duration? = nil, silence: Duration? = nil) {
+            self.time = time ?? self.time
+            self.silence = silence
+        }
+    }
+
+    /// A plugin's program.
+    ///
+    /// - Parameters:
+    ///   - settings: The text of a JSON object.
+    ///   - environment: This process's variables, of which it gets few.
+    ///   - destination: Nothing below it may be run.
+    ///   - isStopped: Asked several times a second: `true` ends it early.
+    package init(
+        _ program: PluginProgram, settings: String, bounds: Bounds, environment: [String: String],
+        destination: String?, isStopped: @escaping @Sendable () -> Bool = { false }
+    ) {
+        (arguments, name, self.bounds, self.isStopped) = ([program.path], program.name, bounds, isStopped)
+        check = { () throws(PluginError) in try program.check(destination: destination) }
+        variables = HookEnvironment.minimal(environment) + ["SYNCAGENT_SETTINGS=\(settings)"]
+    }
+
+    /// A command, with the URL behind its arguments.
+    ///
+    /// - Parameter command: An absolute path first.
+    package init(
+        command: [String], bounds: Bounds, environment: [String: String], destination: String?,
+        isStopped: @escaping @Sendable () -> Bool = { false }
+    ) throws(PluginError) {
+        let program = try SmallProgram(
+            command, destination: destination, limit: bounds.time, environment: environment)
+        (arguments, name, self.bounds, self.isStopped) = (program.arguments, program.name, bounds, isStopped)
+        check = { () throws(PluginError) in
+            _ = try SmallProgram(command, destination: destination, limit: bounds.time, environment: environment)
+        }
+        variables = HookEnvironment.minimal(environment)
+    }
+
+    package func manifest(of url: String, known: String?) throws(PluginError) -> SourceAnswer {
+        guard !isStopped() else { throw fault(.cancelled, "it was stopped") }
+        // It may have been changed since.
+        try check()
+        var start = ProgramStart(
+            arguments + [url], variables: variables + (known.map { ["SYNCAGENT_AT=\($0)"] } ?? []))
+        start.mask = 0o077
+        let limits = PluginLimits()
+        start.limits = ProgramStart.Limits(
+            addressSpace: limits.addressSpace, data: limits.memory, processorTime: limits.processorTime,
+            descriptors: limits.descriptors)
+        let (end, output, errors) = start.collect(
+            deadline: bounds.time, silence: bounds.silence, most: bounds.text, isStopped: isStopped)
+        let said = Self.lastLine(errors, without: url)
+        func ended(_ reason: String) -> String { reason + (said.map { ": \($0)" } ?? "") }
+        switch end {
+        case .exited(0): break
+        case .exited(let status):
+            throw fault(Self.codes[status] ?? .unavailable, said ?? "it exited with status \(status)")
+        case .signalled(let number): throw fault(.unavailable, ended("it was killed by signal \(number)"))
+        case .timedOut:
+            throw fault(.timedOut, ended("it took more than \(bounds.time.components.seconds) s and was ended"))
+        case .silent:
+            let silence = bounds.silence?.components.seconds ?? 0
+            throw fault(.timedOut, ended("it wrote nothing for \(silence) s and was ended"))
+        case .overflowed:
+            throw fault(.badAnswer, "it printed more than \(ByteCount(UInt64(bounds.text))) and was ended")
+        case .stopped: throw fault(.cancelled, "it was stopped")
+        case .unknown: throw fault(.unavailable, "its exit status is not known")
+        case .notRun(let reason): throw fault(.unavailable, "it cannot be started: \(reason)")
+        }
+        guard output.contains(where: { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }) else {
+            guard known != nil else { throw fault(.badAnswer, ended("it printed nothing")) }
+            return .unchanged
+        }
+        return .manifest(output)
+    }
+
+    /// What exit statuses of sysexits.h mean.
+    private static let codes: [Int32: PluginError.Code] = [
+        64: .misused, 65: .badAnswer, 66: .notThere, 77: .refused, 78: .refused,
+    ]
+
+    private func fault(_ code: PluginError.Code, _ message: String) -> PluginError {
+        PluginError(plugin: name, code: code, message: message)
+    }
+
+    /// The last line of standard error, without what a URL may have of secrets: a user and a password, a query.
+    private static func lastLine(_ text: String, without url: String) -> String? {
+        let lines = text.split(whereSeparator: \.isNewline).map { line in line.drop { $0.isWhitespace } }
+        guard let last = lines.last(where: { !$0.isEmpty }) else { return nil }
+        var line = String(last.prefix(2_000)).replacing(url, with: redacted(url: url))
+        for secret in secrets(of: url) { line = line.replacing(secret, with: "…") }
+        return escaped(String(line.prefix(300)))
+    }
+
+    /// The parts of a URL that are nobody's business, the longest first.
+    private static func secrets(of url: String) -> [String] {
+        let plain = url.prefix { $0 != "?" && $0 != "#" }
+        var secrets: [String] = []
+        if plain.endIndex < url.endIndex {
+            let query = String(url[url.index(after: plain.endIndex)...])
+            secrets.append(query)
+            for part in query.split(whereSeparator: { "&#;?".contains($0) }) {
+                secrets.append(String(part.firstIndex(of: "=").map { part[part.index(after: $0)...] } ?? part))
+            }
+        }
+        if let slashes = plain.firstRange(of: "://") {
+            let authority = plain[slashes.upperBound...].prefix { $0 != "/" }
+            if let at = authority.lastIndex(of: "@") {
+                secrets.append(String(authority[..<at]))
+                secrets += authority[..<at].split(separator: ":", maxSplits: 1).map(String.init)
+            }
+        }
+        // As they stand, and as a program may have decoded them. What is shorter is in every text.
+        secrets += secrets.compactMap { text in
+            percentDecoded(text.utf8).map { String(decoding: $0, as: UTF8.self) }
+        }
+        return Set(secrets).filter { $0.utf8.count >= 4 }.sorted { $0.utf8.count > $1.utf8.count }
+    }
+}
+
+/// Tries the rules of the point `source`.
+///
+/// - Parameters:
+///   - url: What there is.
+///   - read: What is wrong with a manifest, `nil` for nothing; and its `source.at`.
+package func check(
+    source plugin: any SetSource, url: String, read: (_ manifest: [UInt8]) -> (objection: String?, at: String?)
+) -> [CheckResult] {
+    var results: [CheckResult] = []
+    var first: [UInt8]?
+    var at: String?
+    results.rule(
+        "A URL gives a manifest with absolute URLs",
+        "Print one JSON object as Manifests/FORMAT.md has it, and exit with 0."
+    ) {
+        switch attempt({ () throws(PluginError) in try plugin.manifest(of: url, known: nil) }) {
+        case .failure(let error): return error.message
+        case .success(.unchanged): return "it printed nothing, although nothing was known"
+        case .success(.manifest(let text)):
+            let objection: String?
+            (objection, at) = read(text)
+            first = text
+            return objection
+        }
+    }
+    guard let first else { return results }
+    results.rule(
+        "The same set gives the same manifest",
+        "Sort what you list, and leave out times of your own: else every pull looks at everything."
+    ) {
+        switch attempt({ () throws(PluginError) in try plugin.manifest(of: url, known: nil) }) {
+        case .failure(let error): error.message
+        case .success(let answer): answer == .manifest(first) ? nil : "the second one is another"
+        }
+    }
+    if let at {
+        results.rule(
+            "A state that still holds gives nothing, or the same manifest",
+            "Compare SYNCAGENT_AT with what would be source.at now, before anything is listed where that is possible."
+        ) {
+            switch attempt({ () throws(PluginError) in try plugin.manifest(of: url, known: at) }) {
+            case .failure(let error): error.message
+            case .success(.unchanged): nil
+            case .success(.manifest(let text)): text == first ? nil : "it printed another manifest"
+            }
+        }
+    }
+    results.rule(
+        "What is not there is an error",
+        "Say on standard error what is wrong, and exit with 66 for what is not there, 77 for what is refused, 69 for what cannot be reached."
+    ) {
+        let other = url.hasSuffix("/") ? url + "syncagent-none/" : url + ".syncagent-none"
+        return switch attempt({ () throws(PluginError) in try plugin.manifest(of: other, known: nil) }) {
+        case .failure: nil
+        case .success: "it printed a manifest"
+        }
+    }
+    return results
+}
