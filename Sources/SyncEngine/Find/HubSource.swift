@@ -14,13 +14,16 @@ package struct HubPlace: Sendable, Equatable {
 }
 
 /// The schemes of sources that are built in.
-package let sourceSchemes: Set = [HubAddress.scheme]
+package let sourceSchemes: Set = [HubAddress.scheme, RegistryAddress.scheme]
 
 extension ManifestSource {
     /// The place of a manifest; that of a source is where its answers come from.
     func place(_ location: String, isPublic: Bool? = nil) -> ManifestPlace {
-        guard urlScheme(of: location) == HubAddress.scheme else { return ManifestPlace(location, isPublic: isPublic) }
-        return ManifestPlace(location, base: hub.endpoint + "/", isPublic: isPublic)
+        switch urlScheme(of: location) {
+        case HubAddress.scheme: return ManifestPlace(location, base: hub.endpoint + "/", isPublic: isPublic)
+        case RegistryAddress.scheme: return registryPlace(location, isPublic: isPublic)
+        default: return ManifestPlace(location, isPublic: isPublic)
+        }
     }
 
     /// Makes a manifest of a repository on a hub: asks which commit its revision is, and, if that is new, for its tree, page by
@@ -61,7 +64,7 @@ extension ManifestSource {
     }
 
     /// What a hub has answered, with errors that say of what.
-    private func read<Value>(_ place: ManifestPlace, _ body: () throws(ListingError) -> Value) throws(EngineError)
+    func read<Value>(_ place: ManifestPlace, _ body: () throws(ListingError) -> Value) throws(EngineError)
         -> Value
     {
         do throws(ListingError) { return try body() } catch {

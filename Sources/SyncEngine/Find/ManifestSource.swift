@@ -2,6 +2,7 @@ import SyncContent
 import SyncManifest
 import SyncModel
 import SyncPlugins
+import SyncSources
 import SyncSystem
 import SyncTrust
 
@@ -15,6 +16,8 @@ struct ManifestSource: Sendable {
     var derived: ManifestCache?
     /// Where `hf://` is.
     var hub = HubPlace()
+    /// How to get into the registries that `oci://` names.
+    var registries = RegistryAccess()
     /// What the names of a checksum list are relative to; `nil` for the list's own place.
     var base: String?
     /// Parts of manifests that are here.
@@ -34,7 +37,7 @@ struct ManifestSource: Sendable {
                 throw EngineError(
                     .usage, "\(redacted(url: location)) has no channels; leave out --channel and --revision")
             }
-            return try findOnHub(location)
+            return scheme == RegistryAddress.scheme ? try findInRegistry(location) : try findOnHub(location)
         }
         if let path = wanted.path { return try find(path, wanted, besides: Self.named(location)) }
         guard let scheme = urlScheme(of: location) else { return try read(location) }

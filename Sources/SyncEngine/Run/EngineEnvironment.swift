@@ -33,6 +33,8 @@ package struct EngineEnvironment: Sendable {
     package var trust = TrustChoice()
     /// Where `hf://` is.
     package var hub = HubPlace()
+    /// How to get into the registries that `oci://` names.
+    package var registries = RegistryAccess()
     /// Limits of a manifest.
     package var manifestLimits = ManifestLimits.standard
     /// The wait before a hook that asked for a retry is called again; attempts count from 1.

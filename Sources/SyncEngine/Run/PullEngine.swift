@@ -115,7 +115,7 @@ package struct PullEngine: Sendable {
             parts: cache?.parts ?? PartCache(stateDirectory: environment.stateDirectory, isReadOnly: true),
             stop: environment.stop, limits: environment.manifestLimits)
         source.derived = cache ?? ManifestCache(reading: environment.stateDirectory, limit: limit)
-        (source.base, source.hub) = (base, environment.hub)
+        (source.base, source.hub, source.registries) = (base, environment.hub, environment.registries)
         return source
     }
 
