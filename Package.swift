@@ -152,8 +152,8 @@ let package = Package(
         library(
             "SyncAssembly",
             [
-                "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncContent", "SyncCurl", "SyncTransfer",
-                "SyncPluginHost", "SyncStore", "SyncTrust", "SyncEngine", "SyncSchedule",
+                "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncContent", "SyncSources", "SyncCurl",
+                "CCurl", "SyncTransfer", "SyncPluginHost", "SyncStore", "SyncTrust", "SyncEngine", "SyncSchedule",
             ]),
         // The agent: the process that works on runs nobody waits for, and its socket.
         library(

@@ -18,6 +18,9 @@ package final class HTTPCall {
     package let easy: EasyHandle
     /// Looks at a socket before a byte is sent over it, and ends the call with `false`. `CURLOPT_PREREQFUNCTION`.
     package var mayUse: ((Int32) -> Bool)?
+    /// Looks at the address of the server, or of the proxy in between, before a byte is sent there, and ends the call with
+    /// `false`. `CURLOPT_PREREQFUNCTION`.
+    package var mayAsk: ((_ address: String) -> Bool)?
     private var receive: (UnsafeRawBufferPointer, _ status: Int) -> Bool = { _, _ in true }
     private var isFull = false
     private var socket: Int32 = -1
@@ -58,8 +61,10 @@ package final class HTTPCall {
             call.socket = sa_curl_socket(address, 0)
             return call.socket
         }
-        _ = sa_curl_set_prereq(easy.raw) { context, _, _, _, _ in
-            guard let call = HTTPCall.of(context), call.mayUse?(call.socket) != false else {
+        _ = sa_curl_set_prereq(easy.raw) { context, address, _, _, _ in
+            guard let call = HTTPCall.of(context), call.mayUse?(call.socket) != false,
+                call.mayAsk?(address.map { String(cString: $0) } ?? "") != false
+            else {
                 return CURL_PREREQFUNC_ABORT
             }
             return CURL_PREREQFUNC_OK

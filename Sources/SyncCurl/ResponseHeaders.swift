@@ -16,6 +16,10 @@ package struct ResponseHeaders: Equatable {
     package var expires: String?
     package var acceptRanges: String?
     package var link: String?
+    /// `WWW-Authenticate`, several as one.
+    package var challenge: String?
+    /// `Docker-Content-Digest`.
+    package var contentDigest: String?
     /// How many requests are left, and for how many **seconds**, where the server says it. draft-ietf-httpapi-ratelimit-headers.
     package var rateLimit: RateLimit?
     /// Whether a cookie is to be set, of which nothing is kept.
@@ -59,6 +63,8 @@ package struct ResponseHeaders: Equatable {
         case "expires": expires = value
         case "accept-ranges": acceptRanges = value
         case "link": link = link.map { "\($0), \(value)" } ?? value
+        case "www-authenticate": challenge = challenge.map { "\($0), \(value)" } ?? value
+        case "docker-content-digest": contentDigest = value
         case "ratelimit": rateLimit = RateLimit(value) ?? rateLimit
         case "set-cookie": setsCookie = true
         default: break

@@ -4,6 +4,10 @@ public struct CredentialRequest: Sendable, Hashable {
     public var origin: String
     /// The status with which the last credential was refused, 401 or 403; `nil` if none was.
     public var refused: Int?
+    /// What `WWW-Authenticate` said when a request was refused; for those who answer challenges.
+    package var challenge: String?
+    /// Whether the origin has answered from a public address.
+    package var isPublic = false
 
     /// Makes a request; see the properties.
     public init(origin: String, refused: Int? = nil) {
@@ -39,6 +43,12 @@ public struct Credential: Sendable, Equatable, CustomStringConvertible, CustomRe
     public var description: String { "credential" }
     /// As ``description``.
     public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// Answers what servers ask for with `WWW-Authenticate`, for origins that no other credential is for.
+package protocol ChallengeAnswer: CredentialProvider {
+    /// Whether a challenge of this origin can be answered at all; does not block.
+    func mayAnswer(_ challenge: String, of origin: String) -> Bool
 }
 
 /// Provides credentials for origins. If it fails, the request goes out without credentials, with a warning.

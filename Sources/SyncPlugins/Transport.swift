@@ -32,6 +32,10 @@ public struct TransferRequest: Sendable {
     public var reload: Bool
     /// Where ``urls`` come from, if not from the user: they may not lead where a redirect from there might not.
     public var referrer: Referrer?
+    /// What `Accept` says; `nil` for anything.
+    package var accepted: String?
+    /// Whether only the head of the answer is wanted (`HEAD`): its sink begins, and gets nothing.
+    package var isHeadOnly = false
 
     /// A document from a server that names URLs.
     public struct Referrer: Sendable, Equatable {
@@ -89,6 +93,8 @@ public struct ResponseHead: Sendable {
     /// Which of the request's URLs answers, as ``TransferRequest/urls`` has it, whatever it redirects to: who is to be
     /// blamed if the bytes that follow are wrong. `nil` if the transport does not tell.
     public var source: String?
+    /// What `Docker-Content-Digest` gives as the digest of a manifest, as written.
+    package var contentDigest: String?
     /// What `Link` gives as the next part of a document that comes in several, as written. RFC 8288.
     package var next: String?
 

@@ -106,6 +106,8 @@ package struct AssembledEngine: Sendable {
         configuration.awaitRecord = { events.settle(then: $0) }
         configuration.resolvers = plugins.resolvers
         configuration.credentialProviders = plugins.credentialProviders
+        let registries = RegistryTokens(host, configuration) { request.withLock(\.stop).isStopped }
+        configuration.challenges = registries
         if let directory = store.directory {
             let now = SystemTime.clock.unixTime()
             configuration.links = LinkFile(stateDirectory: directory).read(now: now)
@@ -139,6 +141,7 @@ package struct AssembledEngine: Sendable {
         environment.namedHooks = settings.hooks
         environment.trust = trust
         (environment.hub, environment.sources) = (hub, plugins.sources)
+        environment.registries = registries.access
         if let limit = settings.transfer.manifestLimit {
             environment.manifestLimits = ManifestLimits(ownText: Int(clamping: limit))
         }

@@ -36,15 +36,11 @@ extension HubPlace {
         guard token.utf8.count <= 4_096, token.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
             throw EngineError(.configuration, "\(place) holds no token")
         }
-        guard origin.scheme == "https" || Self.isLoopback(origin.host) else {
+        guard origin.scheme == "https" || origin.isOfThisMachine else {
             throw EngineError(
                 .configuration, "\(origin): the token of \(place) would be readable on the way; use https, or unset it")
         }
         configuration.credentials[origin] = .bearer(token: token)
-    }
-
-    private static func isLoopback(_ host: String) -> Bool {
-        host == "localhost" || host == "[::1]" || host.hasPrefix("127.") && host.allSatisfy { $0.isNumber || $0 == "." }
     }
 
     /// The token, and where it is from, for people: `HF_TOKEN`, the file that `HF_TOKEN_PATH` names, or `token` in `HF_HOME`.
@@ -69,5 +65,5 @@ extension HubPlace {
 
 extension HostEnvironment {
     /// A variable of the environment that programs get, or of this process.
-    fileprivate func variable(_ name: String) -> String? { variables[name] ?? lookup(name) }
+    func variable(_ name: String) -> String? { variables[name] ?? lookup(name) }
 }

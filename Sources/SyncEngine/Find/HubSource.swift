@@ -14,15 +14,18 @@ package struct HubPlace: Sendable, Equatable {
 }
 
 /// The schemes of sources that are built in.
-package let sourceSchemes: Set = [HubAddress.scheme]
+package let sourceSchemes: Set = [HubAddress.scheme, RegistryAddress.scheme]
 
 extension ManifestSource {
     /// The place of a manifest; that of a source is where its answers come from.
     func place(_ location: String, isPublic: Bool? = nil) -> ManifestPlace {
         // What a program of this machine names is as trusted as what a file here names.
         if source(of: location) != nil { return ManifestPlace(location, base: "file:///", isPublic: isPublic) }
-        guard urlScheme(of: location) == HubAddress.scheme else { return ManifestPlace(location, isPublic: isPublic) }
-        return ManifestPlace(location, base: hub.endpoint + "/", isPublic: isPublic)
+        switch urlScheme(of: location) {
+        case HubAddress.scheme: return ManifestPlace(location, base: hub.endpoint + "/", isPublic: isPublic)
+        case RegistryAddress.scheme: return registryPlace(location, isPublic: isPublic)
+        default: return ManifestPlace(location, isPublic: isPublic)
+        }
     }
 
     /// What makes the manifest of a location, where that is not simply there; `nil` for all others.
@@ -30,8 +33,11 @@ extension ManifestSource {
         if let source = source(of: location) {
             return { (location) throws(EngineError) in try find(by: source, location) }
         }
-        guard urlScheme(of: location) == HubAddress.scheme else { return nil }
-        return { (location) throws(EngineError) in try findOnHub(location) }
+        switch urlScheme(of: location) {
+        case HubAddress.scheme: return { (location) throws(EngineError) in try findOnHub(location) }
+        case RegistryAddress.scheme: return { (location) throws(EngineError) in try findInRegistry(location) }
+        default: return nil
+        }
     }
 
     /// Makes a manifest of a repository on a hub: asks which commit its revision is, and, if that is new, for its tree, page by
@@ -72,7 +78,7 @@ extension ManifestSource {
     }
 
     /// What a hub has answered, with errors that say of what.
-    private func read<Value>(_ place: ManifestPlace, _ body: () throws(ListingError) -> Value) throws(EngineError)
+    func read<Value>(_ place: ManifestPlace, _ body: () throws(ListingError) -> Value) throws(EngineError)
         -> Value
     {
         do throws(ListingError) { return try body() } catch {

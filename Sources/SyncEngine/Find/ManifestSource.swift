@@ -2,6 +2,7 @@ import SyncContent
 import SyncManifest
 import SyncModel
 import SyncPlugins
+import SyncSources
 import SyncSystem
 import SyncTrust
 
@@ -15,6 +16,8 @@ struct ManifestSource: Sendable {
     var derived: ManifestCache?
     /// Where `hf://` is.
     var hub = HubPlace()
+    /// How to get into the registries that `oci://` names.
+    var registries = RegistryAccess()
     /// What makes manifests of other URLs, the first that is for one.
     var sources: [ConfiguredSource] = []
     /// What the names of a checksum list are relative to; `nil` for the list's own place.

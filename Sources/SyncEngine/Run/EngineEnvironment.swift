@@ -33,6 +33,8 @@ package struct EngineEnvironment: Sendable {
     package var trust = TrustChoice()
     /// Where `hf://` is.
     package var hub = HubPlace()
+    /// How to get into the registries that `oci://` names.
+    package var registries = RegistryAccess()
     /// What makes manifests of other URLs, the first that is for one.
     package var sources: [ConfiguredSource] = []
     /// Limits of a manifest.

@@ -122,6 +122,7 @@ package struct PullEngine: Sendable {
             stop: environment.stop, limits: environment.manifestLimits)
         source.derived = cache ?? ManifestCache(reading: environment.stateDirectory, limit: limit)
         (source.base, source.hub, source.sources) = (base, environment.hub, environment.sources)
+        source.registries = environment.registries
         return source
     }
 

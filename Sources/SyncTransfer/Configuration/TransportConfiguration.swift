@@ -49,6 +49,8 @@ package struct TransportConfiguration: Sendable {
     package var resolvers: [ConfiguredResolver] = []
     /// Asked in this order for origins without ``credentials``.
     package var credentialProviders: [ConfiguredCredentialProvider] = []
+    /// Asked when a server says in a 401 what it wants, where none of ``credentialProviders`` has a credential for it.
+    package var challenges: (any ChallengeAnswer)?
     /// Longest time for an answer of ``resolvers`` or ``credentialProviders``; then requests are sent as they are
     ///.
     package var pluginDeadline: Duration = .seconds(30)

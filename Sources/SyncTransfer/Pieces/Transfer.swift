@@ -165,6 +165,8 @@ final class Piece {
     var shownCredential = 0
     /// Times that another credential was requested after a refusal.
     var credentialRefusals = 0
+    /// Where it was when that was last counted: one that gets on may be refused again.
+    var refusedAt: UInt64 = 0
     /// The place it scouts for others, see ``Scouts``; `nil` if for none.
     var scoutKey: String?
     /// Whether it has waited for a scout.

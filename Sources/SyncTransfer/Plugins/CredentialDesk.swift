@@ -25,6 +25,8 @@ struct HostCredential {
     /// Refusals since the last accepted request.
     fileprivate var refusals = 0
     fileprivate var isProvided = false
+    /// What the server said it wants, where whoever answers challenges has been asked.
+    fileprivate var challenge: (text: String, isPublic: Bool)?
 
     fileprivate mutating func set(_ kind: Credential.Kind?) {
         state = .known
@@ -36,6 +38,9 @@ struct HostCredential {
 
     mutating func wasAccepted() { refusals = 0 }
 
+    /// Whether it is the answer to a challenge: then a redirect accepts it, too.
+    var isByChallenge: Bool { challenge != nil && isProvided }
+
     var isAsked: Bool { if case .asking = state { true } else { false } }
 }
 
@@ -43,6 +48,7 @@ struct HostCredential {
 final class CredentialDesk {
     private let configured: Credentials
     private let providers: [ConfiguredCredentialProvider]
+    private let challenges: (any ChallengeAnswer)?
     private let deadline: Duration
     private let events: @Sendable (TransferEvent) -> Void
     private let agenda: Agenda
@@ -56,6 +62,8 @@ final class CredentialDesk {
     private static let mostRefusals = 2
     /// With so many questions overdue, requests go out without credentials: each holds a thread.
     private static let mostOverdue = 3
+    /// What events call whoever answers challenges.
+    private static let challengeName = "registry"
     /// **Seconds** after which is asked again what could not be answered, or was answered with an expired credential:
     /// clocks differ, and asking again at once would never end.
     private static let pause: Int64 = 60
@@ -63,6 +71,7 @@ final class CredentialDesk {
     init(_ configuration: TransportConfiguration, agenda: Agenda, inbox: Inbox) {
         configured = configuration.credentials
         providers = configuration.credentialProviders
+        challenges = configuration.challenges
         deadline = configuration.pluginDeadline
         events = configuration.events
         self.agenda = agenda
@@ -92,7 +101,11 @@ final class CredentialDesk {
                 record(failed(.unavailable, "\(overdue.count) earlier questions are unanswered", host), for: host)
                 return false
             }
-            ask(CredentialRequest(origin: host.origin.description, refused: refused), for: host)
+            var request = CredentialRequest(origin: host.origin.description, refused: refused)
+            (request.challenge, request.isPublic) = (
+                host.credential.challenge?.text, host.credential.challenge?.isPublic ?? false
+            )
+            ask(request, for: host)
             return true
         }
     }
@@ -102,7 +115,10 @@ final class CredentialDesk {
         let (number, origin) = (lastQuestion, host.origin)
         host.credential.state = .asking(number)
         agenda.add(.credentialDeadline(origin, number), at: agenda.now + deadline)
-        let asked = providers.filter { $0.scope.covers(origin) }
+        let asked =
+            request.challenge == nil
+            ? providers.filter { $0.scope.covers(origin) }
+            : challenges.map { [ConfiguredCredentialProvider(name: Self.challengeName, plugin: $0)] } ?? []
         do throws(ThreadError) {
             try WorkerThread(name: "credentials") { [inbox] in
                 inbox.post(.provided(origin, number, asked.credential(for: request)))
@@ -111,7 +127,8 @@ final class CredentialDesk {
     }
 
     private func failed(_ code: PluginError.Code, _ text: String, _ host: HostState) -> ProvidedCredential {
-        let names = providers.map(\.name).joined(separator: ", ")
+        let names =
+            host.credential.challenge != nil ? Self.challengeName : providers.map(\.name).joined(separator: ", ")
         let message = "\(text); requests to \(host.origin) go out without credentials"
         return (nil, [PluginError(plugin: names, code: code, message: message)])
     }
@@ -139,6 +156,8 @@ final class CredentialDesk {
         host.credential.set(answer.credential?.kind)
         host.credential.answers += 1
         host.credential.isProvided = answer.credential != nil
+        // What could not be answered is not asked again for each request.
+        if host.credential.challenge != nil, answer.credential == nil { host.credential.refusals = Self.mostRefusals }
         let now = agenda.unixTime
         let expires = answer.failures.isEmpty ? answer.credential?.expires : now
         host.credential.expires = expires.map { $0 > now ? $0 : now + Self.pause }
@@ -149,10 +168,18 @@ final class CredentialDesk {
     /// A provider's credential may have been refused: requests another.
     ///
     /// - Returns: Whether the piece shall try again.
-    func renew(after fault: Fault, of piece: Piece, chain: RedirectChain, at host: HostState?) -> Bool {
-        guard case .status(let status) = fault.kind, status == 401 || status == 403, let host,
-            host.credential.isProvided, !chain.current.isSigned
+    func renew(after fault: Fault, of piece: Piece, chain: RedirectChain, at host: HostState?, isPublic: Bool) -> Bool {
+        guard case .status(let status) = fault.kind, status == 401 || status == 403, let host, !chain.current.isSigned
         else { return false }
+        let isChallenge =
+            host.credential.challenge != nil
+            || !host.credential.isProvided
+                && fault.challenge.map { challenges?.mayAnswer($0, of: host.origin.description) ?? false } ?? false
+        guard host.credential.isProvided || isChallenge && status == 401 else { return false }
+        // Another token would have the same rights.
+        if isChallenge, status == 403 { return false }
+        if piece.position > piece.refusedAt { piece.credentialRefusals = 0 }
+        piece.refusedAt = piece.position
         // Another piece's refusal has already led to a new one.
         guard piece.shownCredential == host.credential.answers, host.credential.state == .known else {
             return piece.credentialRefusals < Self.mostRefusals
@@ -162,6 +189,7 @@ final class CredentialDesk {
         }
         piece.credentialRefusals += 1
         host.credential.refusals += 1
+        if isChallenge, let text = fault.challenge { host.credential.challenge = (text, isPublic) }
         host.credential.state = .unasked(refused: status)
         return true
     }

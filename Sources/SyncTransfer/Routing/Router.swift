@@ -78,6 +78,9 @@ final class Router {
 
     func notePublic(_ origin: Origin) { publicOrigins.insert(origin) }
 
+    /// Whether an origin has answered from a public address.
+    func isPublic(_ origin: Origin) -> Bool { publicOrigins.contains(origin) }
+
     // MARK: - Redirects
 
     /// Follows a redirect and announces that; `isPublic` if it came from a public address.

@@ -97,11 +97,17 @@ package struct Fault: Error, Equatable, Sendable {
     package let detail: String
     /// **Seconds** that the server asked to wait.
     package var retryAfter: Int64?
+    /// `WWW-Authenticate` of a 401; server's words, for nobody to read.
+    package private(set) var challenge: String?
     /// What can be done about it, where ``kind`` does not tell.
     private let given: TransferAdvice?
 
-    package init(_ kind: Kind, _ detail: String, retryAfter: Int64? = nil, advice: TransferAdvice? = nil) {
+    package init(
+        _ kind: Kind, _ detail: String, retryAfter: Int64? = nil, challenge: String? = nil,
+        advice: TransferAdvice? = nil
+    ) {
         self.kind = kind
+        self.challenge = challenge
         given = advice
         self.detail = escaped(detail)  // Some of it are the server's words.
         self.retryAfter = retryAfter
@@ -211,7 +217,7 @@ extension Fault {
         if let proxy = plan.proxy, plan.chain.current.origin.scheme == "http" {
             detail += " (the server's, or that of \(proxy.named))"
         }
-        return Fault(kind, detail, retryAfter: retryAfter, advice: given)
+        return Fault(kind, detail, retryAfter: retryAfter, challenge: challenge, advice: given)
     }
 
     /// The fault of a proxy that gave no way to the server; `nil` where there is none in between, or it did.

@@ -11,6 +11,8 @@ struct Question: Equatable {
     var objectSize: UInt64?
     /// Whether 304 is a good answer.
     var isConditional = false
+    /// Whether only the head of the answer was asked for.
+    var isHeadOnly = false
     /// Whether the request goes to another host than the original URL's.
     var isElsewhere = false
     /// Whether a web page can be what was asked for.
@@ -21,6 +23,7 @@ struct Question: Equatable {
 enum AnswerVerdict: Equatable {
     /// A body that starts at `offset` of the object; `end` and `total` if the answer says them.
     case body(offset: UInt64, end: UInt64?, total: UInt64?)
+    /// 304, or the answer to `HEAD`: no body.
     case notModified
     /// 301, 302, 303, 307 or 308.
     case redirect
@@ -40,6 +43,7 @@ private func verdict(on answer: ResponseHeaders, to question: Question, now: Int
         if length == nil { throw Fault(.malformed, "Content-Length: \(text.prefix(80))") }
     }
     switch answer.status {
+    case 200 where question.isHeadOnly: return .notModified
     case 200: return try judgeWhole(answer, length: length, to: question)
     case 206: return try judgePart(answer, length: length, to: question)
     case 204 where question.objectSize == 0: return .body(offset: 0, end: 0, total: 0)
@@ -50,7 +54,9 @@ private func verdict(on answer: ResponseHeaders, to question: Question, now: Int
     case 0..<400: throw Fault(.unwantedForm, "status \(answer.status) instead of 200 or 206")
     default:
         let wait = answer.retryAfter.flatMap { retryAfter($0, now: now) }
-        throw Fault(.status(answer.status), "status \(answer.status)", retryAfter: wait)
+        throw Fault(
+            .status(answer.status), "status \(answer.status)", retryAfter: wait,
+            challenge: answer.status == 401 ? answer.challenge : nil)
     }
 }
 

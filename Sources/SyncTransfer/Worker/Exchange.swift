@@ -267,11 +267,12 @@ final class Exchange {
             validator: Validator(etag: headers.etag, lastModified: headers.lastModified),
             contentType: headers.mediaType, source: piece.transfer.request.urls[piece.sourceIndex])
         head.next = headers.link.flatMap(nextLink)
+        head.contentDigest = headers.contentDigest
         piece.transfer.lastHead = head
         piece.transfer.lastSource = piece.sourceIndex
         piece.ifRange = headers.ifRange
         piece.ifRangeSource = piece.sourceIndex
-        if headers.status == 304 {
+        if verdict == .notModified {
             _ = piece.sink.begin(head)
             piece.end = piece.position
             return

@@ -36,10 +36,11 @@ extension TransportConfiguration {
         var question = Question(objectSize: request.objectSize)
         question.isElsewhere = chain.current.origin.host != chain.entry.origin.host
         question.mayBeWebPage = chain.original.path.hasSuffix(".html") || chain.original.path.hasSuffix(".htm")
+        question.isHeadOnly = request.isHeadOnly
         question.isConditional = request.knownValidator != nil && piece.position == 0 && request.range == nil
         let reachesEnd = piece.transfer.hasOpenEnd || piece.end == nil || piece.end == request.objectSize
         let isWhole = piece.position == 0 && reachesEnd
-        if !wholeOnly, !isWhole {
+        if !wholeOnly, !isWhole, !request.isHeadOnly {
             question.first = piece.position
             question.end = piece.end
         }
@@ -71,6 +72,9 @@ extension TransportConfiguration {
         } else {
             try easy.set(CURLOPT_RANGE, nil)
         }
+        // A handle is used for one after another.
+        try easy.set(question.isHeadOnly ? CURLOPT_NOBODY : CURLOPT_HTTPGET, 1)
+        if let accepted = request.accepted { lines.append("Accept: \(accepted)") }
         if question.isConditional, let known = request.knownValidator {
             if let etag = known.etag { lines.append("If-None-Match: \(etag)") }
             if let date = known.lastModified { lines.append("If-Modified-Since: \(date)") }

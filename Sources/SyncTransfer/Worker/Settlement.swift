@@ -12,6 +12,8 @@ extension Dispatcher {
     func finish(_ exchange: Exchange, fault: Fault?) {
         let host = exchange.host
         noteAnswer(of: exchange, fault)
+        let isBroken = fault != nil && exchange.isAccepted && exchange.bodyBytes > 0
+        if isBroken || exchange.verdict == .redirect && host.credential.isByChallenge { host.credential.wasAccepted() }
         if fault == nil, exchange.verdict != .redirect {
             host.credential.wasAccepted()
             let time = now - exchange.plan.startedAt
@@ -138,7 +140,8 @@ extension Dispatcher {
         return PieceFailure(
             fault: fault, position: piece.position, hasMoved: chain.hasMoved,
             isCredentialRenewed: credentials.renew(
-                after: fault, of: piece, chain: chain, at: hosts[chain.current.origin]),
+                after: fault, of: piece, chain: chain, at: hosts[chain.current.origin],
+                isPublic: router.isPublic(chain.current.origin)),
             strikes: piece.source.strikes, isSourceSpent: piece.source.isSpent, hasOtherSource: !others.isEmpty,
             isOtherSourceReady: others.contains { index in
                 !health.isPenalised(sources[index].url.text, now: now)

@@ -1,0 +1,139 @@
+import Foundation
+import SyncModel
+import SyncPlugins
+import SyncSystem
+
+/// Who the user is to a registry, as docker's `config.json` says: in itself, or through a credential helper that it names.
+struct DockerLogins: Sendable {
+    enum Login: Sendable, Equatable {
+        case password(user: String, password: String)
+        /// What is shown to the server of tokens in their place.
+        case identity(token: String)
+    }
+
+    /// The configuration's path, absolute; `nil` where there can be none.
+    let path: String?
+    /// What helpers get, and where they are looked for.
+    private let variables: [String: String]
+    private let programs: String
+    private let isStopped: @Sendable () -> Bool
+
+    init(_ host: HostEnvironment, isStopped: @escaping @Sendable () -> Bool) {
+        let own = host.variable("DOCKER_CONFIG").map { $0 + "/config.json" }
+        let path = own ?? host.variable("HOME").map { $0 + "/.docker/config.json" }
+        self.path = path?.hasPrefix("/") == true ? path : nil
+        (variables, programs, self.isStopped) = (host.variables, host.variable("PATH") ?? "", isStopped)
+    }
+
+    private struct Configuration: Decodable {
+        struct Entry: Decodable {
+            var auth, username, password, identitytoken: String?
+        }
+        var auths: [String: Entry]?
+        var credHelpers: [String: String]?
+        var credsStore: String?
+    }
+
+    private static let longest = 1 << 20
+    /// Longest time of a helper.
+    private static let patience = Duration.seconds(20)
+
+    /// The login for a registry; `nil` where there is none.
+    ///
+    /// - Parameter registry: Host and port.
+    func login(_ registry: String) throws(PluginError) -> Login? {
+        guard let path, exists(path) else { return nil }
+        func failed(_ reason: String) -> PluginError {
+            PluginError(plugin: "registry", code: .unavailable, message: "\(escaped(path)): \(reason)")
+        }
+        let configuration: Configuration
+        do {
+            // It may name programs that are run.
+            try checkUnchangeable(path)
+            let bytes = try readFile(path, trust: .input, limit: Self.longest)
+            configuration = try JSONDecoder().decode(Configuration.self, from: Data(bytes))
+        } catch let error as FileError { throw failed(error.reason) } catch {
+            throw failed("it is not docker's configuration")
+        }
+        let isHub = registry == "registry-1.docker.io"
+        let names: Set = isHub ? ["docker.io", "index.docker.io", registry] : [registry]
+        func isMeant(_ key: String) -> Bool { names.contains(Self.host(key)) }
+        let helper = configuration.credHelpers?.first { isMeant($0.key) }?.value ?? configuration.credsStore
+        if let helper, !helper.isEmpty,
+            let login = try ask(helper, about: isHub ? "https://index.docker.io/v1/" : registry)
+        {
+            return login
+        }
+        let entries = (configuration.auths ?? [:]).filter { isMeant($0.key) }.sorted { $0.key < $1.key }
+        for (_, entry) in entries {
+            if let token = entry.identitytoken, !token.isEmpty { return .identity(token: token) }
+            if let user = entry.username, let password = entry.password, !user.isEmpty {
+                return .password(user: user, password: password)
+            }
+            guard let text = entry.auth, !text.isEmpty else { continue }
+            guard let data = Data(base64Encoded: text), let colon = data.firstIndex(of: UInt8(ascii: ":")) else {
+                throw failed("what it has for \(escaped(registry)) is no user name and password")
+            }
+            return .password(
+                user: String(decoding: data[..<colon], as: UTF8.self),
+                // Some have zero bytes at the end.
+                password: String(decoding: data[data.index(after: colon)...].prefix { $0 != 0 }, as: UTF8.self))
+        }
+        return nil
+    }
+
+    /// Host and port of a key, which may be a URL.
+    private static func host(_ key: String) -> String {
+        var rest = key.lowercased()[...]
+        for scheme in ["https://", "http://"] where rest.hasPrefix(scheme) { rest = rest.dropFirst(scheme.utf8.count) }
+        return String(rest.prefix { $0 != "/" })
+    }
+
+    // MARK: Helpers
+
+    private struct Answer: Decodable {
+        // As the protocol of helpers spells them.
+        var Username, Secret: String
+    }
+
+    /// Asks `docker-credential-NAME get`; `nil` where it knows nobody.
+    private func ask(_ name: String, about server: String) throws(PluginError) -> Login? {
+        let program = "docker-credential-\(name)"
+        func failed(_ reason: String) -> PluginError {
+            PluginError(plugin: "registry", code: .unavailable, message: "\(escaped(program)): \(reason)")
+        }
+        guard name.utf8.count <= 64, name.utf8.allSatisfy({ isAlphanumeric($0) || [0x2D, 0x2E, 0x5F].contains($0) })
+        else { throw failed("this is no name of a helper") }
+        let places = programs.split(separator: ":").filter { $0.hasPrefix("/") }.map { "\($0)/\(program)" }
+        guard let found = places.first(where: { isPermitted(.execute, $0) }) else { throw failed("it is not in PATH") }
+        do throws(FileError) { try checkUnchangeable(found) } catch { throw failed(error.reason) }
+        guard let input = Pipe() else { throw failed(errnoText) }
+        // Less than a pipe takes.
+        let written = Array("\(server)\n".utf8).withUnsafeBytes { writeAll($0, to: input.writer.raw) }
+        guard written == nil else { throw failed("it cannot be asked") }
+        var start = ProgramStart([found, "get"], variables: variables.map { "\($0.key)=\($0.value)" }.sorted())
+        start.input = input.reader.raw
+        let (end, output, errors) = withExtendedLifetime(input) {
+            start.run(deadline: Self.patience, keeping: 64 << 10, keepsErrors: true, isStopped: isStopped)
+        }
+        switch end {
+        case .exited(0): break
+        case .exited(let status):
+            if (output + errors).contains("credentials not found") { return nil }
+            let words = (output + errors).split(whereSeparator: \.isNewline).first.map {
+                ": \(escaped(String($0.prefix(200))))"
+            }
+            throw failed("it exited with status \(status)\(words ?? "")")
+        case .timedOut: throw failed("it has not answered within \(Self.patience.components.seconds) s and was ended")
+        case .signalled(let number): throw failed("it was killed by signal \(number)")
+        case .notRun(let reason): throw failed("it cannot be started: \(reason)")
+        case .stopped, .unknown: throw failed("it has given no answer")
+        }
+        guard let answer = try? JSONDecoder().decode(Answer.self, from: Data(output.utf8)) else {
+            throw failed("it has given no answer that is one")
+        }
+        guard !answer.Secret.isEmpty else { return nil }
+        return answer.Username == "<token>"
+            ? .identity(token: answer.Secret) : .password(user: answer.Username, password: answer.Secret)
+    }
+}

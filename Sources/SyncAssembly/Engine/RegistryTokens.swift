@@ -1,0 +1,232 @@
+import CCurl
+import Foundation
+import SyncCurl
+import SyncEngine
+import SyncModel
+import SyncPlugins
+import SyncSources
+import SyncSystem
+import SyncTransfer
+
+/// Gets into registries: answers what they ask for in a 401, with a token that a server of theirs gives, or with the user's
+/// password. Distribution, "Token Authentication Specification" and "OAuth2 Token Authentication".
+///
+/// Anybody's token is asked for wherever a registry wants one; what is known of the user is only shown for registries that the
+/// user has named, and for those of the credentials file.
+final class RegistryTokens: ChallengeAnswer {
+    private let logins: DockerLogins
+    private let configuration: TransportConfiguration
+    private let isStopped: @Sendable () -> Bool
+    private let state = Mutex(State())
+
+    private struct State {
+        /// The repository that the user has named, by origin.
+        var named: [String: String] = [:]
+        var troubles: [String: (reason: String, isPassing: Bool)] = [:]
+        /// Origins that were shown a password.
+        var shown: Set<String> = []
+    }
+
+    /// What events call it.
+    static let name = "registry"
+    /// Longest time for one token, tries included; the transport waits no longer than half a minute.
+    private static let patience = Duration.seconds(25)
+
+    /// - Parameter configuration: For trust, proxies and the credentials file.
+    init(
+        _ host: HostEnvironment, _ configuration: TransportConfiguration, isStopped: @escaping @Sendable () -> Bool
+    ) {
+        logins = DockerLogins(host, isStopped: isStopped)
+        (self.configuration, self.isStopped) = (configuration, isStopped)
+    }
+
+    /// For the engine.
+    var access: RegistryAccess {
+        var access = RegistryAccess()
+        access.name = { [self] endpoint, repository in
+            guard let origin = (try? CurlURL(endpoint))?.origin.description else { return }
+            state.withLock { $0.named[origin] = repository }
+        }
+        access.trouble = { [self] endpoint in
+            guard let origin = (try? CurlURL(endpoint))?.origin.description else { return nil }
+            return state.withLock { $0.troubles[origin] }
+        }
+        return access
+    }
+
+    func mayAnswer(_ challenge: String, of origin: String) -> Bool {
+        let isNamed = state.withLock { $0.named[origin] != nil }
+        switch RegistryChallenge(challenge) {
+        case .bearer(_, _, let scope): return isNamed || scope?.hasPrefix("repository:") == true
+        case .basic: return isNamed
+        case nil: return false
+        }
+    }
+
+    func credential(for request: CredentialRequest) throws(PluginError) -> Credential? {
+        let outcome = Result { () throws(PluginError) in try answer(request) }
+        state.withLock { state in
+            guard case .failure(let error) = outcome else {
+                state.troubles[request.origin] = nil
+                return
+            }
+            state.troubles[request.origin] = (error.message, error.code != .refused)
+        }
+        return try outcome.get()
+    }
+
+    private func answer(_ request: CredentialRequest) throws(PluginError) -> Credential? {
+        guard let origin = (try? CurlURL(request.origin))?.origin,
+            let challenge = request.challenge.flatMap(RegistryChallenge.init)
+        else { return nil }
+        switch challenge {
+        case .basic:
+            guard case .password(let user, let password)? = try login(origin) else { return nil }
+            guard state.withLock({ $0.shown.insert(request.origin).inserted }) || request.refused == nil else {
+                throw Self.error(.refused, "it refuses the user name and password of \(place)")
+            }
+            return Credential(.basic(user: user, password: password))
+        case .bearer(let realm, let service, let scope):
+            let named = state.withLock { $0.named[request.origin] }
+            let question = Question(
+                realm: try self.realm(realm, of: origin), service: service,
+                scope: scope ?? named.map { "repository:\($0):pull" }, login: try login(origin),
+                isPublic: request.isPublic)
+            let token = try ask(question)
+            // A little earlier than it ends: requests are on their way.
+            let seconds = Int64(clamping: min(token.seconds, 86_400))
+            let now = configuration.clock.unixTime()
+            return Credential(.bearer(token: token.token), expires: now + max(1, seconds - min(10, seconds / 5)))
+        }
+    }
+
+    private var place: String { logins.path.map { escaped($0) } ?? "docker's configuration" }
+
+    private static func error(_ code: PluginError.Code, _ message: String) -> PluginError {
+        PluginError(plugin: name, code: code, message: message)
+    }
+
+    /// What is known of the user at a registry.
+    private func login(_ origin: Origin) throws(PluginError) -> DockerLogins.Login? {
+        if case .basic(let user, let password)? = configuration.credentials[origin] {
+            return .password(user: user, password: password)
+        }
+        guard state.withLock({ $0.named[origin.description] != nil }) else { return nil }
+        let isDefault = origin.description.hasSuffix(origin.host)
+        return try logins.login(isDefault ? origin.host : "\(origin.host):\(origin.port)")
+    }
+
+    // MARK: Tokens
+
+    private struct Question {
+        let realm: CurlURL
+        let service, scope: String?
+        let login: DockerLogins.Login?
+        /// Whether the registry is not of this site: then nobody of this site is asked for it.
+        let isPublic: Bool
+    }
+
+    /// Where tokens are to be had: over https, or on this machine for a registry on it.
+    private func realm(_ text: String, of origin: Origin) throws(PluginError) -> CurlURL {
+        guard let realm = try? CurlURL(text) else {
+            throw Self.error(.badAnswer, "it names '\(redacted(url: text))' for tokens, which is no URL")
+        }
+        let isHere = origin.isOfThisMachine && realm.origin.isOfThisMachine
+        guard realm.origin.scheme == "https" || isHere && origin.scheme == "http" else {
+            throw Self.error(.refused, "it sends to \(realm.origin) for tokens, which others on the way could read")
+        }
+        return realm
+    }
+
+    /// Asks for a token, again where that may help.
+    private func ask(_ question: Question) throws(PluginError) -> RegistryToken {
+        let end = ContinuousClock.now + Self.patience
+        var wait = Duration.milliseconds(500)
+        while true {
+            do throws(PluginError) { return try askOnce(question, until: end) } catch {
+                guard error.code == .unavailable, !isStopped(), ContinuousClock.now + wait < end else { throw error }
+                pauseThread(milliseconds: Int(wait.milliseconds))
+                wait = min(wait * 2, .seconds(5))
+            }
+        }
+    }
+
+    private func askOnce(_ question: Question, until end: ContinuousClock.Instant) throws(PluginError)
+        -> RegistryToken
+    {
+        let origin = question.realm.origin
+        var fields: [(String, String)] = []
+        if let service = question.service { fields.append(("service", service)) }
+        if let scope = question.scope { fields.append(("scope", scope)) }
+        var headers = ["Accept: application/json"]
+        var url = question.realm.text
+        var body: [UInt8]?
+        switch question.login {
+        case .identity(let token):
+            fields += [("grant_type", "refresh_token"), ("client_id", "syncagent"), ("refresh_token", token)]
+            headers.append("Content-Type: application/x-www-form-urlencoded")
+            body = Array(Self.form(fields).utf8)
+        case .password(let user, let password):
+            headers.append("Authorization: Basic " + Data("\(user):\(password)".utf8).base64EncodedString())
+            fields.append(("account", user))
+        case nil: break
+        }
+        if body == nil, !fields.isEmpty { url += (question.realm.query == nil ? "?" : "&") + Self.form(fields) }
+        let text: [UInt8]
+        switch call(url, headers, body, question, until: end) {
+        case .failure(let error): throw Self.error(.unavailable, "\(origin) gives no token: \(error.detail)")
+        case .success((let status, let answer)):
+            switch status {
+            case 200..<300: text = answer
+            case 401, 403:
+                throw Self.error(
+                    .refused,
+                    question.login == nil
+                        ? "\(origin) gives no token (status \(status)): is it private? Log in with 'docker login'"
+                        : "\(origin) gives no token (status \(status)): it refuses the login of \(place)")
+            case 408, 429, 500...: throw Self.error(.unavailable, "\(origin) gives no token: status \(status)")
+            default: throw Self.error(.badAnswer, "\(origin) gives no token: status \(status)")
+            }
+        }
+        do throws(ListingError) { return try RegistryToken(text) } catch {
+            throw Self.error(.badAnswer, "\(origin) gives no token: \(error)")
+        }
+    }
+
+    /// One request, of which no redirect is followed: nobody else is shown the login.
+    private func call(
+        _ url: String, _ headers: [String], _ body: [UInt8]?, _ question: Question, until end: ContinuousClock.Instant
+    ) -> Result<(status: Int, answer: [UInt8]), CurlError> {
+        Result { () throws(CurlError) in
+            let call = try HTTPCall(url, headers: headers, body: body)
+            let proxy = configuration.proxy(for: question.realm.origin)
+            try call.easy.set(CURLOPT_USERAGENT, configuration.userAgent)
+            try call.easy.set(CURLOPT_CONNECTTIMEOUT_MS, Int(configuration.connectTimeout / .milliseconds(1)))
+            try call.easy.apply(proxy)
+            try call.easy.apply(configuration.tls, showsCertificate: false)
+            if question.isPublic, proxy == nil { call.mayAsk = { AddressScope(literal: $0) == .global } }
+            var answer: [UInt8] = []
+            let outcome = try call.perform(until: end, every: 200, isStopped: isStopped) { bytes, _ in
+                answer += bytes
+                return answer.count <= RegistryToken.limit
+            }
+            switch outcome {
+            case .answered(let status): return (status, answer)
+            case .failed(let code): throw CurlError(detail: call.easy.message(for: code))
+            case .timedOut: throw CurlError(detail: "it has not answered in time")
+            case .stopped: throw CurlError(detail: "stopped")
+            }
+        }
+    }
+
+    private static func form(_ fields: [(String, String)]) -> String {
+        fields.map { "\($0.0)=\(percentEncoded(bytes: $0.1.utf8, keepsSlash: false))" }.joined(separator: "&")
+    }
+}
+
+extension Origin {
+    /// Whether it is on this machine, by its name.
+    var isOfThisMachine: Bool {
+        host == "localhost" || host == "[::1]" || host.hasPrefix("127.") && host.allSatisfy { $0.isNumber || $0 == "." }
+    }
+}

@@ -1,0 +1,148 @@
+import SyncContent
+import SyncManifest
+import SyncModel
+import SyncPlugins
+import SyncSources
+
+/// What the engine tells whoever has credentials of registries, and hears from it.
+package struct RegistryAccess: Sendable {
+    /// The user has named a repository of the registry at this URL: what is known of the user there may be shown to it.
+    package var name: @Sendable (_ endpoint: String, _ repository: String) -> Void = { _, _ in }
+    /// Why there was no credential for the registry at this URL, and whether there may be one later; `nil` where nothing has failed.
+    package var trouble: @Sendable (_ endpoint: String) -> (reason: String, isPassing: Bool)? = { _ in nil }
+
+    package init() {}
+}
+
+extension ManifestSource {
+    /// The place of an artifact; where it comes from is its registry.
+    func registryPlace(_ location: String, _ endpoint: String? = nil, isPublic: Bool?) -> ManifestPlace {
+        guard let address = try? RegistryAddress(location) else { return ManifestPlace(location, isPublic: isPublic) }
+        let endpoints = endpoint.map { [$0] } ?? address.endpoints
+        for endpoint in endpoints { registries.name(endpoint, address.name) }
+        return ManifestPlace(location, base: endpoints[0] + "/", isPublic: isPublic)
+    }
+
+    /// Makes a manifest of an artifact in a registry: asks for the digest of its tag, and, if that is new, for its manifest.
+    func findInRegistry(_ location: String) throws(EngineError) -> FoundManifest {
+        let address: RegistryAddress
+        do throws(ListingError) { address = try RegistryAddress(location) } catch {
+            throw EngineError(.usage, "\(redacted(url: location)): \(error)")
+        }
+        for (position, endpoint) in address.endpoints.enumerated() {
+            registries.name(endpoint, address.name)
+            switch head(of: address, at: endpoint) {
+            case .success(let head): return try found(address, location, at: endpoint, head)
+            case .failure(let error):
+                // A server that speaks TLS says so: 400.
+                if position + 1 < address.endpoints.count, error.code.status == 400, !stop.isStopped { continue }
+                throw refusal(error, address, endpoint)
+            }
+        }
+        throw EngineError(.unavailable, "\(redacted(url: location)): nobody to ask")
+    }
+
+    /// What a registry says of a tag without its manifest; `nil` where it says nothing.
+    private func head(of address: RegistryAddress, at endpoint: String) -> Result<TransferReport?, TransferError> {
+        switch bring(request(address.manifestURL(endpoint, address.reference), isHeadOnly: true)) {
+        case .success(let answer): return .success(answer.report)
+        // Some know no HEAD.
+        case .failure(let error):
+            return error.code.status == 405 || error.code.status == 501 ? .success(nil) : .failure(error)
+        }
+    }
+
+    private func found(_ address: RegistryAddress, _ location: String, at endpoint: String, _ head: TransferReport?)
+        throws(EngineError) -> FoundManifest
+    {
+        let told = (head?.response.contentDigest).flatMap { RegistryAddress.sha256(Substring($0)) }
+        if let wanted = address.digest, let told, told != wanted {
+            throw EngineError(.dataInvalid, "\(redacted(url: location)): the registry says that it is sha256:\(told)")
+        }
+        let expected = address.digest ?? told
+        var place = registryPlace(location, endpoint, isPublic: head?.isPublic)
+        let key = "\(place.location)\nregistry \(endpoint)"
+        func known(_ digest: SHA256Digest) -> FoundManifest? {
+            guard let entry = derived?.entry(for: key), entry.source?.at == "sha256:\(digest)" else { return nil }
+            return cached(entry, at: place, key: key)
+        }
+        if let expected, let found = known(expected) { return found }
+        let first = try manifest(address, at: endpoint, expected.map { "sha256:\($0)" } ?? address.reference, expected)
+        place = registryPlace(location, endpoint, isPublic: first.isPublic ?? head?.isPublic)
+        if expected == nil, let found = known(first.digest) { return found }
+        var text = first.text
+        var seen: Set<SHA256Digest> = [first.digest]
+        while true {
+            let read = try self.read(place) { () throws(ListingError) in
+                try RegistryAnswer.read(text, prefix: address.blobPrefix(endpoint))
+            }
+            switch read {
+            case .files(let listing):
+                let source = SourceOrigin(
+                    kind: RegistryAddress.scheme, url: place.location, at: "sha256:\(first.digest)")
+                return try keep(
+                    listing.manifest(project: address.project, source), at: place,
+                    Derivation(key: key, validator: Validator()))
+            case .elsewhere(let digest):
+                guard seen.insert(digest).inserted, seen.count <= RegistryAnswer.mostLevels else {
+                    throw EngineError(.dataInvalid, "\(place.shown): its indexes lead to no manifest")
+                }
+                text = try manifest(address, at: endpoint, "sha256:\(digest)", digest).text
+            }
+        }
+    }
+
+    /// Fetches a manifest, which must have a digest where one is known.
+    private func manifest(
+        _ address: RegistryAddress, at endpoint: String, _ reference: String, _ expected: SHA256Digest?
+    ) throws(EngineError) -> (text: [UInt8], digest: SHA256Digest, isPublic: Bool?) {
+        let url = address.manifestURL(endpoint, reference)
+        switch bring(request(url, isHeadOnly: false)) {
+        case .failure(let error): throw refusal(error, address, endpoint)
+        case .success((let text, let report)):
+            let digest: SHA256Digest
+            do throws(DigestError) { digest = try sha256(text) } catch {
+                throw EngineError(.internalError, "\(error)")
+            }
+            guard expected == nil || digest == expected else {
+                throw EngineError(
+                    .dataInvalid, "\(redacted(url: url)): the registry gave another manifest, of sha256:\(digest)",
+                    cause: .badManifest)
+            }
+            return (text, digest, report.isPublic)
+        }
+    }
+
+    private func request(_ url: String, isHeadOnly: Bool) -> TransferRequest {
+        var request = TransferRequest(
+            id: TransferNumbers.next(), urls: [url], limit: UInt64(RegistryAnswer.limit), priority: .max)
+        (request.accepted, request.isHeadOnly) = (RegistryAnswer.accepted, isHeadOnly)
+        return request
+    }
+
+    /// What a registry's refusal means for who asked.
+    private func refusal(_ error: TransferError, _ address: RegistryAddress, _ endpoint: String) -> EngineError {
+        let shown = "oci://\(address.host)/\(address.name)"
+        if stop.reason == .late { return .late("\(error.url): \(error.detail)") }
+        if stop.isStopped { return EngineError(.interrupted, "stopped while asking the registry") }
+        if error.code == .tooLarge {
+            return EngineError(.dataInvalid, "\(error.url): a manifest of more than \(RegistryAnswer.limit) bytes")
+        }
+        if error.code.status == 404 || error.code.status == 410 {
+            return EngineError(
+                .noInput, "\(shown): there is no such artifact, or no \(escaped(address.reference)) of it")
+        }
+        if error.cause.isRefusal {
+            if let trouble = registries.trouble(endpoint) {
+                return trouble.isPassing
+                    ? EngineError(.unavailable, "\(shown): \(trouble.reason)", cause: .serverTrouble)
+                    : EngineError(.refused, "\(shown): \(trouble.reason)", cause: error.cause)
+            }
+            return EngineError(
+                .refused,
+                "\(shown): the registry refuses it (\(error.detail)). Is it private, or not there? Log in with "
+                    + "'docker login \(address.host)' or 'oras login \(address.host)'", cause: error.cause)
+        }
+        return EngineError(error.exitStatus, "cannot ask the registry: \(error)", cause: error.cause)
+    }
+}

@@ -1,0 +1,132 @@
+import SyncManifest
+package import SyncModel
+
+/// What `oci://HOST[:PORT]/NAME[:TAG|@sha256:HEX]` names, and where a registry has it. OCI Distribution Specification 1.1.
+package struct RegistryAddress: Sendable, Equatable {
+    /// Host and port, as written; docker's own names for its hub are all the same host.
+    package let host: String
+    /// The repository.
+    package let name: String
+    /// A tag, or `sha256:HEX`.
+    package let reference: String
+
+    package static let scheme = "oci"
+
+    /// - Throws: ``ListingError`` for text that names no artifact.
+    package init(_ location: String) throws(ListingError) {
+        guard location.hasPrefix("oci://") else {
+            throw ListingError("", "an artifact is oci://HOST/NAME:TAG")
+        }
+        var rest = location.dropFirst("oci://".utf8.count)
+        let slash = rest.firstIndex(of: "/")
+        let host = rest[..<(slash ?? rest.endIndex)].lowercased()
+        guard let slash, Self.isHost(host) else {
+            throw ListingError("", "\(quoted(host)) is no registry; write oci://HOST/NAME:TAG")
+        }
+        rest = rest[rest.index(after: slash)...]
+        var digest: Substring?
+        if let at = rest.firstIndex(of: "@") {
+            digest = rest[rest.index(after: at)...]
+            rest = rest[..<at]
+        }
+        var tag: Substring?
+        if let colon = rest.firstIndex(of: ":") {
+            tag = rest[rest.index(after: colon)...]
+            rest = rest[..<colon]
+        }
+        let components = rest.split(separator: "/", omittingEmptySubsequences: false)
+        guard rest.utf8.count <= 255, components.allSatisfy(Self.isComponent) else {
+            throw ListingError(
+                "", "\(quoted(String(rest))) is no name of a repository: lower case letters, digits, '.', '_', '-', '/'"
+            )
+        }
+        if let tag, !Self.isTag(tag) { throw ListingError("", "\(quoted(String(tag))) is no tag") }
+        if let digest, Self.sha256(digest) == nil {
+            throw ListingError("", "\(quoted(String(digest))) is no digest; write @sha256: and 64 digits")
+        }
+        let isHub = ["docker.io", "index.docker.io", "registry-1.docker.io"].contains(host)
+        self.host = isHub ? Self.hub : host
+        name = isHub && components.count == 1 ? "library/\(rest)" : String(rest)
+        reference = digest.map(String.init) ?? tag.map(String.init) ?? "latest"
+    }
+
+    /// Where docker's own hub is.
+    package static let hub = "registry-1.docker.io"
+
+    /// Whether ``reference`` says which bytes it means.
+    package var digest: SHA256Digest? { Self.sha256(Substring(reference)) }
+
+    /// The project of its manifest: the last two components of the path.
+    package var project: String {
+        SourceListing.project(name.split(separator: "/").suffix(2).joined(separator: "."))
+    }
+
+    /// Where the registry may be, best first, without a slash at the end: on this machine it may speak plain http.
+    package var endpoints: [String] { isLoopback ? ["http://\(host)", "https://\(host)"] : ["https://\(host)"] }
+
+    private var isLoopback: Bool {
+        let bare = host.hasPrefix("[") ? host.prefix { $0 != "]" } + "]" : host.prefix { $0 != ":" }
+        return bare == "localhost" || bare == "[::1]"
+            || bare.hasPrefix("127.") && bare.allSatisfy { $0.isASCII && $0.isNumber || $0 == "." }
+    }
+
+    /// Where a registry has a manifest.
+    ///
+    /// - Parameter reference: A tag or a digest.
+    package func manifestURL(_ endpoint: String, _ reference: String) -> String {
+        "\(endpoint)/v2/\(name)/manifests/\(reference)"
+    }
+
+    /// What stands before the digest of a blob in its URL.
+    package func blobPrefix(_ endpoint: String) -> String { "\(endpoint)/v2/\(name)/blobs/" }
+
+    /// The digest in `sha256:HEX`.
+    package static func sha256(_ text: Substring) -> SHA256Digest? {
+        guard text.hasPrefix("sha256:"), !text.contains(where: \.isUppercase) else { return nil }
+        return SHA256Digest(hex: text.dropFirst("sha256:".utf8.count).utf8)
+    }
+
+    /// A name or an address, and perhaps a port.
+    private static func isHost(_ text: String) -> Bool {
+        guard text.utf8.count <= 255 else { return false }
+        var rest = text[...]
+        if rest.hasPrefix("[") {
+            guard let end = rest.firstIndex(of: "]") else { return false }
+            let inside = rest[rest.index(after: rest.startIndex)..<end]
+            guard !inside.isEmpty, inside.utf8.allSatisfy({ hexadecimalValue($0) != nil || $0 == 0x3A || $0 == 0x2E })
+            else { return false }
+            rest = rest[rest.index(after: end)...]
+        } else {
+            let name = rest.prefix { $0 != ":" }
+            guard let first = name.utf8.first, isAlphanumeric(first),
+                name.utf8.allSatisfy({ isAlphanumeric($0) || $0 == 0x2E || $0 == 0x2D })
+            else { return false }
+            rest = rest[name.endIndex...]
+        }
+        guard !rest.isEmpty else { return true }
+        let port = rest.dropFirst()
+        return rest.hasPrefix(":") && port.utf8.allSatisfy { (0x30...0x39).contains($0) }
+            && UInt16(port).map { $0 > 0 } == true
+    }
+
+    /// `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*`
+    private static func isComponent(_ text: Substring) -> Bool {
+        func isPlain(_ byte: UInt8) -> Bool { (0x61...0x7A).contains(byte) || (0x30...0x39).contains(byte) }
+        guard let first = text.utf8.first, let last = text.utf8.last, isPlain(first), isPlain(last) else {
+            return false
+        }
+        guard text.utf8.allSatisfy({ isPlain($0) || [0x2D, 0x2E, 0x5F].contains($0) }) else { return false }
+        return text.utf8.split(whereSeparator: isPlain).allSatisfy { run in
+            run.allSatisfy { $0 == 0x2D } || run.elementsEqual([0x2E]) || run.elementsEqual([0x5F])
+                || run.elementsEqual([0x5F, 0x5F])
+        }
+    }
+
+    /// `[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}`
+    private static func isTag(_ text: Substring) -> Bool {
+        guard let first = text.utf8.first, isAlphanumeric(first) || first == 0x5F, text.utf8.count <= 128 else {
+            return false
+        }
+        return text.utf8.allSatisfy { isAlphanumeric($0) || [0x2D, 0x2E, 0x5F].contains($0) }
+    }
+}

@@ -1,0 +1,258 @@
+import SyncManifest
+package import SyncModel
+
+/// What a registry answers when it is asked for a manifest: JSON of which only what is needed is read. OCI Image Specification
+/// 1.1 and Docker's Image Manifest 2.2, whose fields are the same.
+package enum RegistryAnswer {
+    /// The longest manifest, in **bytes**: what registries take.
+    package static let limit = 4 << 20
+    /// Most layers of a manifest, and entries of an index.
+    package static let mostLayers = 20_000, mostEntries = 2_000
+    /// How deep indexes may stand in each other.
+    package static let mostLevels = 4
+
+    private static let imageManifest = "application/vnd.oci.image.manifest.v1+json"
+    private static let dockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
+    private static let artifactManifest = "application/vnd.oci.artifact.manifest.v1+json"
+    private static let indexes = [
+        "application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json",
+    ]
+
+    /// The kinds of manifests that are read, as `Accept` has them.
+    package static var accepted: String {
+        ([imageManifest, dockerManifest, artifactManifest] + indexes).joined(separator: ", ")
+    }
+
+    /// For which machines a manifest of an index is.
+    package struct Platform: Sendable, Equatable, CustomStringConvertible {
+        package var system, architecture: String
+        package var variant: String?
+
+        package init(system: String, architecture: String, variant: String? = nil) {
+            (self.system, self.architecture, self.variant) = (system, architecture, variant)
+        }
+
+        package var description: String {
+            "\(system)/\(architecture)" + (variant.map { "/\($0)" } ?? "")
+        }
+
+        /// This machine's.
+        package static let own: Platform = {
+            #if arch(x86_64)
+                Platform(system: "linux", architecture: "amd64")
+            #elseif arch(arm64)
+                Platform(system: "linux", architecture: "arm64")
+            #else
+                Platform(system: "linux", architecture: "unknown")
+            #endif
+        }()
+    }
+
+    /// What a manifest is.
+    package enum Manifest: Sendable {
+        /// Files, each with its digest.
+        case files(SourceListing)
+        /// Another manifest is to be read, by this digest.
+        case elsewhere(SHA256Digest)
+    }
+
+    /// Reads a manifest, or chooses one of an index.
+    ///
+    /// - Parameters:
+    ///   - prefix: What stands before the digest of a blob in its URL.
+    ///   - platform: For which machine a manifest is chosen.
+    package static func read(_ text: [UInt8], prefix: String, platform: Platform = .own) throws(ListingError)
+        -> Manifest
+    {
+        let document = try Document(text)
+        let type = document.mediaType ?? ""
+        if document.isFirstVersion {
+            throw ListingError("", "it is in the first version of docker's format, which names no files; push it again")
+        }
+        // Where no type is said, what is in it says it.
+        if indexes.contains(type) || type.isEmpty && document.layers == nil && document.manifests != nil {
+            return .elsewhere(try choose(document.manifests ?? [], platform))
+        }
+        guard type.isEmpty || [imageManifest, dockerManifest, artifactManifest].contains(type),
+            let layers = document.layers
+        else {
+            throw ListingError(
+                "", "it is no manifest of an artifact but \(quoted(type.isEmpty ? "something else" : type))")
+        }
+        return .files(try files(layers, prefix: prefix))
+    }
+
+    // MARK: Index
+
+    /// The manifest for a machine, or the only one there is.
+    private static func choose(_ all: [Descriptor], _ platform: Platform) throws(ListingError) -> SHA256Digest {
+        // Signed statements about the others, as docker's builder adds them.
+        let entries = all.filter { entry in
+            entry.annotations["vnd.docker.reference.type"] == nil
+                && (entry.mediaType == imageManifest || entry.mediaType == dockerManifest
+                    || entry.mediaType == artifactManifest || indexes.contains(entry.mediaType))
+        }
+        func isFitting(_ entry: Descriptor) -> Bool {
+            entry.platform?.system == platform.system && entry.platform?.architecture == platform.architecture
+        }
+        let plain = entries.filter { $0.platform == nil }
+        let chosen =
+            entries.first(where: isFitting) ?? (entries.count == 1 ? entries.first : nil)
+            ?? (plain.count == 1 ? plain.first : nil)
+        guard let chosen else {
+            let names = entries.prefix(8).map { "\($0.platform.map(\.description) ?? "any machine") at \($0.digest)" }
+            throw ListingError(
+                "",
+                entries.isEmpty
+                    ? "its index has no manifests"
+                    : "its index has \(entries.count) manifests and none for \(platform); name one by its digest: "
+                        + escaped(names.joined(separator: ", ")))
+        }
+        guard let digest = RegistryAddress.sha256(Substring(chosen.digest)) else {
+            throw ListingError("", "its index has \(quoted(chosen.digest)), which is no SHA-256")
+        }
+        return digest
+    }
+
+    // MARK: Layers
+
+    /// Under which a layer's annotations have the path of a file: everybody's, and ModelPack's.
+    private static let titles = [
+        "org.opencontainers.image.title", "org.cncf.model.filepath", "org.cnai.model.filepath",
+    ]
+    /// What the types of ModelPack's layers begin with: their tars have the file inside.
+    private static let modelTypes = ["application/vnd.cncf.model.", "application/vnd.cnai.model."]
+
+    private static func files(_ layers: [Descriptor], prefix: String) throws(ListingError) -> SourceListing {
+        var builder = ListingBuilder()
+        for (index, layer) in layers.enumerated() {
+            let title = titles.lazy.compactMap { layer.annotations[$0] }.first
+            if title == nil, layer.mediaType == "application/vnd.oci.empty.v1+json" { continue }
+            let place = "layer \(index + 1)"
+            if let reason = objection(to: layer, title) { throw ListingError(place, reason) }
+            let digest: (ContentCheck.Algorithm, String)?
+            if layer.digest.hasPrefix("sha512:") {
+                digest = ContentCheck.digest(.sha512, layer.digest.dropFirst("sha512:".utf8.count).utf8)
+            } else {
+                digest = RegistryAddress.sha256(Substring(layer.digest)).map { (.sha256, $0.hex) }
+            }
+            guard let title, let digest, let size = layer.size else {
+                throw ListingError(place, "it has no size, or no digest of SHA-256: \(quoted(layer.digest))")
+            }
+            let path = title.hasPrefix("./") ? title.dropFirst(2) : title[...]
+            try builder.add(
+                SourceListing.File(path: Array(path.utf8), size: size, digest: digest, urls: [prefix + layer.digest]),
+                at: place)
+        }
+        guard !builder.listing.files.isEmpty else { throw ListingError("", "it has no files") }
+        return builder.listing
+    }
+
+    /// Why a layer is no file; `nil` where it is one. What is in a tar is not known before it is unpacked, so nothing could be
+    /// verified or left out.
+    private static func objection(to layer: Descriptor, _ title: String?) -> String? {
+        let what = "\(escaped(layer.mediaType)), \(layer.size ?? 0) bytes, \(escaped(layer.digest))"
+        let isTar =
+            layer.mediaType.hasSuffix(".tar") || layer.mediaType.contains(".tar+")
+            || layer.mediaType.contains(".tar.")
+        guard let title else {
+            return isTar
+                ? "a tar archive without a title, as container images have them (\(what)); layers are not unpacked"
+                : "no annotation says what file it is (\(what)); \(titles[0]) is needed"
+        }
+        if layer.annotations["io.deis.oras.content.unpack"] == "true" {
+            return
+                "the directory \(quoted(title)), packed into a tar archive (\(what)); layers are not unpacked: push its "
+                + "files one by one"
+        }
+        if isTar, modelTypes.contains(where: layer.mediaType.hasPrefix) {
+            return "\(quoted(title)) in a tar archive (\(what)); layers are not unpacked: push it raw"
+        }
+        return nil
+    }
+
+    // MARK: JSON
+
+    private struct Document {
+        var mediaType: String?
+        var isFirstVersion = false
+        var layers, manifests: [Descriptor]?
+
+        init(_ text: [UInt8]) throws(ListingError) {
+            do throws(ManifestError) {
+                self = try text.withUnsafeBufferPointer { bytes throws(ManifestError) in
+                    var reader = JSONReader(bytes, limits: .standard)
+                    let document = try Document(&reader)
+                    try reader.end()
+                    return document
+                }
+            } catch { throw ListingError("", "the registry's manifest cannot be read: \(error.reason)") }
+            if layers.map({ $0.count > RegistryAnswer.mostLayers }) == true {
+                throw ListingError("", "it has more than \(RegistryAnswer.mostLayers) layers")
+            }
+            if manifests.map({ $0.count > RegistryAnswer.mostEntries }) == true {
+                throw ListingError("", "its index has more than \(RegistryAnswer.mostEntries) entries")
+            }
+        }
+
+        private init(_ reader: inout JSONReader) throws(ManifestError) {
+            try reader.beginObject()
+            while let key = try reader.nextKey() {
+                switch String(decoding: key, as: UTF8.self) {
+                case "schemaVersion": isFirstVersion = try reader.integer() == 1
+                case "mediaType": mediaType = String(decoding: try reader.string(), as: UTF8.self)
+                case "layers", "blobs": layers = try Descriptor.list(&reader, most: RegistryAnswer.mostLayers)
+                case "manifests": manifests = try Descriptor.list(&reader, most: RegistryAnswer.mostEntries)
+                default: try reader.skipValue()
+                }
+            }
+        }
+    }
+
+    private struct Descriptor {
+        var mediaType = "", digest = ""
+        var size: UInt64?
+        var annotations: [String: String] = [:]
+        var platform: Platform?
+
+        /// One more than the most is enough to know that there are too many.
+        static func list(_ reader: inout JSONReader, most: Int) throws(ManifestError) -> [Descriptor] {
+            var all: [Descriptor] = []
+            try reader.beginArray()
+            while try reader.nextElement() {
+                if all.count > most { try reader.skipValue() } else { all.append(try Descriptor(&reader)) }
+            }
+            return all
+        }
+
+        private init(_ reader: inout JSONReader) throws(ManifestError) {
+            try reader.beginObject()
+            while let key = try reader.nextKey() {
+                switch String(decoding: key, as: UTF8.self) {
+                case "mediaType": mediaType = String(decoding: try reader.string(), as: UTF8.self)
+                case "digest": digest = String(decoding: try reader.string(), as: UTF8.self)
+                case "size": size = try reader.integer()
+                case "annotations" where reader.isAtObject():
+                    try reader.beginObject()
+                    while let name = try reader.nextKey() {
+                        let name = String(decoding: name, as: UTF8.self)
+                        annotations[name] = String(decoding: try reader.string(), as: UTF8.self)
+                    }
+                case "platform" where reader.isAtObject():
+                    var found = Platform(system: "", architecture: "")
+                    try reader.beginObject()
+                    while let name = try reader.nextKey() {
+                        switch String(decoding: name, as: UTF8.self) {
+                        case "os": found.system = String(decoding: try reader.string(), as: UTF8.self)
+                        case "architecture": found.architecture = String(decoding: try reader.string(), as: UTF8.self)
+                        case "variant": found.variant = String(decoding: try reader.string(), as: UTF8.self)
+                        default: try reader.skipValue()
+                        }
+                    }
+                    platform = found
+                default: try reader.skipValue()
+                }
+            }
+        }
+    }
+}
