@@ -81,9 +81,11 @@ class Whole(Pull):
     """An update that readers see at once. Besides: they have one revision, whole, at every moment."""
 
     before = "one"
+    former = 1  # Trees that may be kept afterwards: one stays as it was for an hour.
     atomic = ("--atomic", "--keep-for", "0")
 
     def prepare(self, place):
+        place.base.server.revision = "one"
         place.must(*place.pull_arguments(*self.atomic))
         os.unlink(place.calls)
 
@@ -119,9 +121,9 @@ class Whole(Pull):
         left = [name for at, _, names in os.walk(f"{home}/state") for name in names if "/staging" in at]
         if left:
             yield f"next: left in staging: {left[:3]}"
-        trees = os.listdir(f"{home}/rev") if os.path.isdir(home) else []
-        if len(trees) > 1:
-            yield f"next: {len(trees)} former trees are there, not one: {trees}"
+        trees = os.listdir(f"{home}/rev") if os.path.isdir(f"{home}/rev") else []
+        if len(trees) > self.former:
+            yield f"next: {len(trees)} former trees are there, not {self.former}: {trees}"
 
 
 @story
@@ -144,7 +146,7 @@ class AtomicFirst(Whole):
 class Rollback(Whole):
     """Back to the first revision."""
 
-    name, before, after = "rollback", "two", "one"
+    name, before, after, former = "rollback", "two", "one", 2
 
     def prepare(self, place):
         super().prepare(place)

@@ -621,6 +621,8 @@ extension PullRun {
         count()
         let ends = groups.map { CompletedGroup(name: $0, result: .ok, changed: 0) }
         _ = try stored(journal.complete(ends, report))
+        // What had to stay for its age when the last revision came.
+        trees?.tidy()
         try finish()
         return report
     }

@@ -113,7 +113,9 @@ struct WholeTests {
         let listed = try whole.run("revisions", "com.example.tower", "--json").objects()
         #expect(listed.map { $0["state"] as? String } == ["current", "building"])
         let missing = try whole.pull("--check", "./nowhere")
-        #expect(missing.status == 64, "\(missing.error)")
+        // One that cannot be started says no, too.
+        #expect(missing.status == 5 && missing.error.contains("not started"), "\(missing.error)")
+        try whole.shows(1)
 
         try whole.set.script("check", "exit 0")
         let shown = try whole.pull("--check", "./check")
