@@ -9,7 +9,7 @@ package struct Git: Sendable {
     private let isStopped: @Sendable () -> Bool
 
     /// How long one call may take.
-    private static let patience = Duration.seconds(600)
+    package static let patience = Duration.seconds(600)
     /// Most **bytes** of an answer that are kept.
     private static let longest = 128 << 20
 
@@ -43,12 +43,12 @@ package struct Git: Sendable {
     ///   - directory: A bare repository; `nil` for none.
     ///   - input: What it reads.
     ///   - more: `NAME=value`, on top.
+    ///   - patience: How long it may take.
     ///   - isTooMuch: Asked several times a second; `true` ends it.
     /// - Returns: What it wrote.
     package func run(
         _ arguments: [String], in directory: String? = nil, reading input: [UInt8]? = nil,
-        variables more: [String] = [],
-        isTooMuch: () -> Bool = { false }
+        variables more: [String] = [], patience: Duration = Git.patience, isTooMuch: () -> Bool = { false }
     ) throws(PluginError) -> [UInt8] {
         func fault(_ code: PluginError.Code, _ message: String) -> PluginError {
             PluginError(
@@ -56,7 +56,11 @@ package struct Git: Sendable {
                 message: "git \(arguments.first { !$0.hasPrefix("-") && !$0.contains("=") } ?? ""): \(message)")
         }
         let place = directory.map { ["--git-dir=\($0)"] } ?? []
-        let settings = ["protocol.version=2", "gc.auto=0", "core.hooksPath=/dev/null", "core.fsmonitor=false"]
+        let settings = [
+            "protocol.version=2", "gc.auto=0", "core.hooksPath=/dev/null", "core.fsmonitor=false",
+            // A server that is silent for a minute is given up.
+            "http.lowSpeedLimit=1", "http.lowSpeedTime=60",
+        ]
         var start = ProgramStart(
             [program] + place + settings.flatMap { ["-c", $0] } + arguments, variables: variables + more)
         start.mask = 0o077
@@ -69,7 +73,7 @@ package struct Git: Sendable {
         }
         var wasTooMuch = false
         let (end, output, errors) = withExtendedLifetime(file) {
-            start.collect(deadline: Self.patience, most: Self.longest) {
+            start.collect(deadline: patience, most: Self.longest) {
                 wasTooMuch = wasTooMuch || isTooMuch()
                 return wasTooMuch || isStopped()
             }
@@ -81,7 +85,7 @@ package struct Git: Sendable {
             throw fault(Self.code(reason ?? ""), reason ?? "it exited with status \(status)")
         case .stopped where wasTooMuch: throw fault(.badAnswer, "the repository gives more than is allowed")
         case .stopped: throw fault(.cancelled, "it was stopped")
-        case .timedOut, .silent: throw fault(.timedOut, "it took more than \(Self.patience.components.seconds) s")
+        case .timedOut, .silent: throw fault(.timedOut, "it took more than \(patience.components.seconds) s")
         case .overflowed: throw fault(.badAnswer, "it wrote more than \(ByteCount(UInt64(Self.longest)))")
         case .signalled(let number): throw fault(.unavailable, "it was killed by signal \(number)")
         case .unknown: throw fault(.unavailable, "its exit status is not known")
@@ -92,7 +96,9 @@ package struct Git: Sendable {
     /// The line that says why: that of `fatal:` or `error:`, the first one, else the last.
     private static func reason(_ errors: String) -> String? {
         let lines = errors.split(whereSeparator: \.isNewline).filter { !$0.allSatisfy(\.isWhitespace) }
-        let fatal = lines.first { $0.hasPrefix("fatal: ") || $0.hasPrefix("error: ") || $0.hasPrefix("remote: error: ") }
+        let fatal = lines.first {
+            $0.hasPrefix("fatal: ") || $0.hasPrefix("error: ") || $0.hasPrefix("remote: error: ")
+        }
         guard let line = fatal ?? lines.last else { return nil }
         let words = line.drop { $0 != ":" }.dropFirst()
         return escaped(String((fatal == nil ? line : words.drop { $0 == " " }).prefix(300)))

@@ -33,7 +33,7 @@ package struct GitStore: Sendable {
     /// What a reference is now: asked of the repository, in two requests of its protocol.
     package func commit(_ reference: String?) throws(PluginError) -> String {
         let patterns = reference.map { ["refs/heads/\($0)", "refs/tags/\($0)", "refs/tags/\($0)^{}", $0] } ?? ["HEAD"]
-        let text = try git.run(["ls-remote", "--quiet", "--", repository] + patterns)
+        let text = try git.run(["ls-remote", "--quiet", "--", repository] + patterns, patience: .seconds(60))
         var found: [String: String] = [:]
         for line in String(decoding: text, as: UTF8.self).split(separator: "\n") {
             let words = line.split(separator: "\t", maxSplits: 1)
