@@ -116,6 +116,14 @@ let package = Package(
             [
                 "SyncPluginHost", "SyncTransfer", "SyncSchedule", "SyncPlugins", "SyncModel", "SyncTestKit",
             ]),
+        // Git repositories with large files in LFS: their trees as manifests, and their files.
+        library(
+            "SyncLFS",
+            [
+                "SyncModel", "SyncSystem", "SyncPlugins", "SyncCurl", "CCurl", "SyncContent", "SyncManifest", "SyncSources",
+                "SyncTransfer",
+            ]),
+        tests("SyncLFSTests", ["SyncLFS", "SyncPlugins", "SyncModel"]),
         library("SyncPublisher", ["SyncModel", "SyncSystem", "SyncManifest", "SyncContent", "SyncFiles", "SyncTrust"]),
         tests(
             "SyncPublisherTests",
@@ -153,7 +161,7 @@ let package = Package(
             "SyncAssembly",
             [
                 "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncContent", "SyncSources", "SyncCurl",
-                "CCurl", "SyncTransfer", "SyncPluginHost", "SyncStore", "SyncTrust", "SyncEngine", "SyncSchedule",
+                "CCurl", "SyncTransfer", "SyncPluginHost", "SyncStore", "SyncTrust", "SyncEngine", "SyncSchedule", "SyncLFS",
             ]),
         // The agent: the process that works on runs nobody waits for, and its socket.
         library(

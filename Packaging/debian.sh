@@ -85,7 +85,7 @@ Maintainer: $MAINTAINER
 Installed-Size: $(du -k -s --apparent-size "$tree/usr" | cut -f1)
 Depends: $libraries, systemd | systemd-standalone-sysusers | systemd-sysusers
 Recommends: ca-certificates
-Suggests: rclone
+Suggests: git, rclone
 Section: net
 Priority: optional
 Description: verified copies of large sets of files, every night

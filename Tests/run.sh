@@ -34,6 +34,8 @@ test_packages="$test_packages man-db groff-base mandoc zsh fish"
 # A bus of their own, with services that are made up.
 # What a transport plugin of Examples speaks to.
 test_packages="$test_packages rclone"
+# Who reads large files of git repositories, to compare with; and how much memory something takes.
+test_packages="$test_packages git-lfs time"
 test_packages="$test_packages dbus python3-dbus python3-gi python3-fusepy"
 # Who else knows what a signature is, and other times of day.
 test_packages="$test_packages openssh-client faketime"

@@ -1,6 +1,7 @@
 import Foundation
 import SyncCurl
 package import SyncEngine
+import SyncLFS
 import SyncManifest
 import SyncModel
 import SyncPluginHost
@@ -105,6 +106,8 @@ package struct AssembledEngine: Sendable {
         }
         configuration.awaitRecord = { events.settle(then: $0) }
         configuration.resolvers = plugins.resolvers
+        let large = LargeFiles(asked.recipe, host, stateDirectory) { request.withLock(\.stop).isStopped }
+        configuration.resolvers += large.resolvers(configuration)
         configuration.credentialProviders = plugins.credentialProviders
         let registries = RegistryTokens(host, configuration) { request.withLock(\.stop).isStopped }
         configuration.challenges = registries
@@ -118,11 +121,11 @@ package struct AssembledEngine: Sendable {
         do throws(TransferError) { web = try CurlTransport(configuration: configuration) } catch {
             throw EngineError(.configuration, "\(error)")
         }
-        let transport: any Transport =
+        let transport = large.around(
             plugins.transports.isEmpty
-            ? web
-            : RoutedTransport(
-                plugins.transports, others: web, policy: configuration.redirects, advise: configuration.advise)
+                ? web
+                : RoutedTransport(
+                    plugins.transports, others: web, policy: configuration.redirects, advise: configuration.advise))
         var environment = EngineEnvironment(
             transport: transport, localTransport: FileTransport(), now: SystemTime.milliseconds,
             random: { .random(in: .min ... .max) }, workers: max(2, ProcessInfo.processInfo.activeProcessorCount),
@@ -140,12 +143,12 @@ package struct AssembledEngine: Sendable {
         environment.verifications = plugins.verifications
         environment.namedHooks = settings.hooks
         environment.trust = trust
-        (environment.hub, environment.sources) = (hub, plugins.sources)
+        (environment.hub, environment.sources) = (hub, plugins.sources + large.sources)
         environment.registries = registries.access
         if let limit = settings.transfer.manifestLimit {
             environment.manifestLimits = ManifestLimits(ownText: Int(clamping: limit))
         }
-        environment.manifestLimits.schemes = plugins.schemes
+        environment.manifestLimits.schemes = plugins.schemes.union(large.schemes)
         environment.hooks = HookRunner(
             webhook: WebhookHook(configuration), named: plugins.hooks, program: ProgramHook(environment: host.variables)
         )

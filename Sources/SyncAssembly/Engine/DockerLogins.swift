@@ -127,7 +127,8 @@ struct DockerLogins: Sendable {
         case .timedOut: throw failed("it has not answered within \(Self.patience.components.seconds) s and was ended")
         case .signalled(let number): throw failed("it was killed by signal \(number)")
         case .notRun(let reason): throw failed("it cannot be started: \(reason)")
-        case .stopped, .unknown: throw failed("it has given no answer")
+        case .overflowed: throw failed("it has written more than 64 KiB")
+        case .stopped, .silent, .unknown: throw failed("it has given no answer")
         }
         guard let answer = try? JSONDecoder().decode(Answer.self, from: Data(output.utf8)) else {
             throw failed("it has given no answer that is one")

@@ -152,7 +152,7 @@ extension RunSettings {
     ///
     /// - Throws: ``CommandFailure`` with status 64 for a URL that no transport is for, 66 for what may be one and is no file.
     func location(_ argument: String) throws(CommandFailure) -> String {
-        let known = self.plugins.schemes.union(self.plugins.sourceSchemes).union(sourceSchemes)
+        let known = self.plugins.schemes.union(self.plugins.sourceSchemes).union(builtInSourceSchemes)
         let location = withAuthority(argument, schemes: known)
         guard let scheme = leadingScheme(of: location) else { return location }
         let nobody =

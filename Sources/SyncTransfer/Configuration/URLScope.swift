@@ -14,6 +14,8 @@ package struct URLScope: Sendable, Equatable {
         case prefix(String)
         /// A path without its last `/`; empty for the whole origin.
         case below(Origin, path: String, isDirectory: Bool)
+        /// Whose query begins so, wherever they are.
+        case marked(String)
     }
 
     /// Empty for all.
@@ -22,6 +24,9 @@ package struct URLScope: Sendable, Equatable {
     private init(patterns: [Pattern]) { self.patterns = patterns }
 
     package static let all = URLScope(patterns: [])
+
+    /// URLs of the web whose query begins so.
+    package static func marked(_ query: String) -> URLScope { URLScope(patterns: [.marked(query)]) }
 
     /// Origins, such as `https://assets.example.com`: a final `/`, a default port and the case of the host do not
     /// matter. All for an empty list.
@@ -108,6 +113,7 @@ package struct URLScope: Sendable, Equatable {
                 case .scheme(let scheme): scheme
                 case .prefix(let prefix): urlScheme(of: prefix)
                 case .below(let origin, _, _): origin.scheme
+                case .marked: nil
                 }
             })
     }
@@ -118,6 +124,7 @@ package struct URLScope: Sendable, Equatable {
                 switch pattern {
                 case .scheme(let scheme): return scheme == url.origin.scheme
                 case .prefix: return false
+                case .marked(let query): return url.query?.hasPrefix(query) == true
                 case .below(let origin, let path, let isDirectory):
                     guard origin == url.origin, url.path.hasPrefix(path) else { return false }
                     let rest = url.path.dropFirst(path.count)

@@ -81,7 +81,9 @@ final class ResolverDesk {
         guard !resolvers.isEmpty, silences < Self.mostSilences else { return nil }
         let range = piece.end.map { piece.position..<max(piece.position, $0) }
         if let chain = piece.chain {
-            guard let status = piece.unresolvedRedirect else { return nil }
+            guard let status = piece.unresolvedRedirect,
+                resolvers.contains(where: { $0.scope.covers(chain.current) })
+            else { return nil }
             return ResolverRequest(
                 url: chain.current.text, original: chain.original.text, range: range, reason: .redirect(status: status))
         }

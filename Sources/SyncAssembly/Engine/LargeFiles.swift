@@ -1,0 +1,51 @@
+import SyncEngine
+import SyncLFS
+import SyncModel
+import SyncPlugins
+import SyncTransfer
+
+/// What an engine needs for `lfs+https:` and its sisters: for a set that is named so, and for a manifest of this machine, which
+/// may have been imported from one.
+struct LargeFiles {
+    /// What URLs in a manifest may begin with.
+    let schemes: Set<String>
+    private let variables: [String: String]
+    private let stateDirectory: String
+    private let isStopped: @Sendable () -> Bool
+
+    init(
+        _ recipe: RunRecipe?, _ host: HostEnvironment, _ stateDirectory: String,
+        isStopped: @escaping @Sendable () -> Bool
+    ) {
+        let scheme = recipe.map { urlScheme(of: $0.manifest) } ?? "none"
+        schemes = scheme.map(LFSAddress.schemes.contains) ?? true ? LFSAddress.schemes : []
+        (variables, self.stateDirectory, self.isStopped) = (host.variables, stateDirectory, isStopped)
+    }
+
+    /// Finds the files of LFS servers.
+    func resolvers(_ configuration: TransportConfiguration) -> [ConfiguredResolver] {
+        guard !schemes.isEmpty else { return [] }
+        let links = LFSLinks(configuration, environment: variables, isStopped: isStopped)
+        return [ConfiguredResolver(name: "lfs", plugin: links, scope: .marked(LFSLinks.mark))]
+    }
+
+    /// A transport that brings them, around what brings everything else.
+    func around(_ transport: any Transport) -> any Transport {
+        guard !schemes.isEmpty else { return transport }
+        return LFSTransport(
+            transport, environment: variables, stateDirectory: stateDirectory, isStopped: isStopped)
+    }
+
+    /// Makes manifests of repositories.
+    var sources: [ConfiguredSource] {
+        let source = LFSSource(variables, stateDirectory: stateDirectory, isStopped: isStopped)
+        return [
+            ConfiguredSource(name: "lfs", kind: "lfs", source: source, schemes: LFSAddress.schemes) { url in
+                urlScheme(of: url).map(LFSAddress.schemes.contains) ?? false
+            }
+        ]
+    }
+}
+
+/// The schemes of all sources that are built in.
+package let builtInSourceSchemes = sourceSchemes.union(LFSAddress.schemes)

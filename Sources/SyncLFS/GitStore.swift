@@ -1,0 +1,234 @@
+import SyncContent
+import SyncManifest
+import SyncModel
+package import SyncPlugins
+import SyncSystem
+
+/// A bare, partial copy of a repository in the state directory: the newest tree that was asked for, and of what it names only
+/// what is small. Each call keeps others out.
+package struct GitStore: Sendable {
+    let repository: String
+    private let git: Git
+    /// `git/` in the state directory.
+    private let parent: String
+    private let directory: String
+
+    /// Blobs below, in **bytes**, come with the tree: all pointers, and files that nobody would ask for one by one.
+    static let smallBlob = 32 << 10
+    /// The most that the copy may take, in **bytes**; then it is begun again, and beyond twice that the repository is refused.
+    private static let most: UInt64 = 2 << 30
+    /// The most files of packs, a few for each, that it may consist of; then it is begun again.
+    private static let mostPacks = 300
+
+    /// - Parameters:
+    ///   - repository: Its URL, as git takes it.
+    ///   - stateDirectory: Absolute.
+    package init(_ repository: String, _ git: Git, stateDirectory: String) throws(PluginError) {
+        (self.repository, self.git, parent) = (repository, git, stateDirectory + "/git")
+        do throws(DigestError) { directory = "\(parent)/\(try sha256(repository)).git" } catch {
+            throw PluginError(plugin: LFSAddress.name, code: .unavailable, message: "\(error)")
+        }
+    }
+
+    /// What a reference is now: asked of the repository, in two requests of its protocol.
+    package func commit(_ reference: String?) throws(PluginError) -> String {
+        let patterns = reference.map { ["refs/heads/\($0)", "refs/tags/\($0)", "refs/tags/\($0)^{}", $0] } ?? ["HEAD"]
+        let text = try git.run(["ls-remote", "--quiet", "--", repository] + patterns, patience: .seconds(60))
+        var found: [String: String] = [:]
+        for line in String(decoding: text, as: UTF8.self).split(separator: "\n") {
+            let words = line.split(separator: "\t", maxSplits: 1)
+            if words.count == 2 { found[String(words[1])] = String(words[0]) }
+        }
+        let order =
+            reference.map { ["refs/heads/\($0)", "refs/tags/\($0)^{}", "refs/tags/\($0)", $0] } ?? ["HEAD"]
+        guard let commit = order.lazy.compactMap({ found[$0] }).first else {
+            let what = reference.map { "no branch or tag \(quoted($0))" } ?? "no commit"
+            throw fault(.notThere, "\(repository) has \(what)")
+        }
+        guard LFSAddress.isObject(commit) else {
+            throw fault(.badAnswer, "\(repository) names its objects by SHA-256, which syncagent cannot read")
+        }
+        return commit
+    }
+
+    /// Fetches a commit, its tree, and what is small in it. In ``withCopy(beginsAgain:_:)``.
+    func fetch(_ commit: String, reference: String?) throws(PluginError) {
+        func fetch(_ what: String) throws(PluginError) {
+            _ = try run([
+                "fetch", "--quiet", "--no-tags", "--depth=1", "--no-write-fetch-head", "--no-recurse-submodules",
+                "--filter=blob:limit=\(Self.smallBlob)", "origin", "+\(what):refs/syncagent/\(commit)",
+            ])
+        }
+        do throws(PluginError) { try fetch(commit) } catch {
+            // A server that gives only what references name.
+            guard let reference, error.message.contains("unadvertised object") || error.message.contains("not our ref")
+            else { throw error }
+            try fetch(reference)
+        }
+        let got = try run(["rev-parse", "--verify", "--quiet", "refs/syncagent/\(commit)^{commit}"])
+        guard String(decoding: got, as: UTF8.self).hasPrefix(commit) else {
+            throw fault(.unavailable, "\(repository) has changed meanwhile; pull again")
+        }
+        // Those before it are only kept as long as nothing is in the way.
+        let names = try run(["for-each-ref", "--format=delete %(refname)", "refs/syncagent/"])
+        let old = String(decoding: names, as: UTF8.self).split(separator: "\n").filter { !$0.hasSuffix(commit) }
+        if !old.isEmpty {
+            _ = try run(["update-ref", "--stdin"], reading: Array(old.map { $0 + "\n" }.joined().utf8))
+        }
+    }
+
+    /// Blobs, each in a file by its name in a directory; those that are not here are fetched in one go.
+    func take(_ blobs: Set<String>, into directory: String) throws(PluginError) {
+        try withCopy { () throws(PluginError) in
+            let have = names(of: try run(["cat-file", "--batch-check=%(objectname)", "--batch-all-objects"]))
+            let missing = blobs.subtracting(have).sorted()
+            if !missing.isEmpty {
+                let text = Array(missing.map { $0 + "\n" }.joined().utf8)
+                _ = try run(
+                    [
+                        "-c", "fetch.negotiationAlgorithm=noop", "fetch", "--quiet", "--no-tags",
+                        "--no-write-fetch-head",
+                        "--no-recurse-submodules", "--filter=blob:none", "--stdin", "origin",
+                    ], reading: text)
+            }
+            for name in blobs.sorted() {
+                let bytes = try run(["cat-file", "blob", name])
+                do throws(FileError) { try replaceFile("\(directory)/\(name)", with: bytes, isDurable: false) } catch {
+                    throw fault(.unavailable, "\(error)")
+                }
+            }
+        }
+    }
+
+    private func names(of text: [UInt8]) -> Set<String> {
+        Set(String(decoding: text, as: UTF8.self).split(separator: "\n").map { String($0.prefix(40)) })
+    }
+
+    /// Runs git in the copy.
+    func run(_ arguments: [String], reading input: [UInt8]? = nil, variables: [String] = []) throws(PluginError)
+        -> [UInt8]
+    {
+        try git.run(arguments, in: directory, reading: input, variables: variables) { size() > 2 * Self.most }
+    }
+
+    /// Does something while nobody else changes the copy, which is made if it is not there.
+    ///
+    /// - Parameter beginsAgain: Whether a copy that has become large is made anew.
+    func withCopy<Value>(beginsAgain: Bool = false, _ body: () throws(PluginError) -> Value) throws(PluginError)
+        -> Value
+    {
+        let held = try hold()
+        defer { withExtendedLifetime(held) {} }
+        removeLeftovers()
+        if beginsAgain, size() > Self.most || packs().count > Self.mostPacks { remove() }
+        removeLocks()
+        if !exists(directory + "/syncagent.made") {
+            remove()
+            try make()
+        }
+        return try body()
+    }
+
+    /// An index that is only needed for a moment.
+    var indexPath: String { directory + "/syncagent.index" }
+
+    func removeIndex() { removeFile(indexPath) }
+
+    private func make() throws(PluginError) {
+        _ = try git.run(["init", "--quiet", "--bare", "--template=", "--object-format=sha1", "--", directory])
+        for (key, value) in [
+            ("remote.origin.url", repository), ("remote.origin.promisor", "true"),
+            ("remote.origin.partialclonefilter", "blob:limit=\(Self.smallBlob)"),
+            ("core.repositoryformatversion", "1"), ("extensions.partialClone", "origin"),
+        ] { _ = try git.run(["config", key, value], in: directory) }
+        do throws(FileError) { try replaceFile(directory + "/syncagent.made", with: [], isDurable: false) } catch {
+            throw fault(.unavailable, "\(error)")
+        }
+    }
+
+    /// The right to change the copy, for as long as this is there.
+    private final class Held {
+        private let lock: FileLock
+
+        init(_ lock: consuming FileLock) { self.lock = lock }
+
+        /// - Parameter wait: Most **milliseconds** to wait for whoever has it.
+        /// - Returns: `nil` when another has it.
+        static func take(_ path: String, _ flags: OpenFlags, wait: Int) throws(FileError) -> Held? {
+            let file = try openFile(path, flags, trust: .state)
+            if wait > 0 { _ = touch(file.raw) }
+            guard let lock = try FileLock.take(file, path: path, wait: wait) else { return nil }
+            return Held(lock)
+        }
+    }
+
+    private func hold() throws(PluginError) -> Held {
+        do throws(FileError) {
+            _ = try openPrivateDirectory(parent, create: true)
+            if let held = try Held.take(directory + ".lock", [.readWrite, .create], wait: 120_000) { return held }
+        } catch { throw fault(.unavailable, "\(error)") }
+        throw fault(.unavailable, "another process works on \(directory)")
+    }
+
+    /// What a git that was killed has left: nobody else is at work here.
+    private func removeLocks() {
+        for name in ["shallow.lock", "config.lock", "packed-refs.lock", "HEAD.lock", "syncagent.index.lock"] {
+            removeFile("\(directory)/\(name)")
+        }
+        let references = directory + "/refs/syncagent"
+        for name in ((try? directoryEntries(references)) ?? nil) ?? [] where name.hasSuffix(".lock") {
+            removeFile("\(references)/\(name)")
+        }
+        for name in packs() where name.hasPrefix("tmp_") { removeFile("\(directory)/objects/pack/\(name)") }
+    }
+
+    private func remove() {
+        if let open = openDirectory(parent) {
+            removeTree(String(directory.dropFirst(parent.utf8.count + 1)), in: open.raw)
+        }
+    }
+
+    /// A directory for files that are taken out of a copy; whoever asks removes it.
+    package static func makeDirectory(_ stateDirectory: String) throws(PluginError) -> String {
+        do throws(FileError) { _ = try openPrivateDirectory(stateDirectory + "/git", create: true) } catch {
+            throw PluginError(plugin: LFSAddress.name, code: .unavailable, message: "\(error)")
+        }
+        guard let path = makeTemporaryDirectory("\(stateDirectory)/git/\(taken)") else {
+            throw PluginError(
+                plugin: LFSAddress.name, code: .unavailable, message: "\(stateDirectory)/git: \(errnoText)")
+        }
+        return path
+    }
+
+    private static let taken = "take-"
+
+    /// Removes such directories of processes that were killed, those of yesterday, and copies that nobody has used for a month.
+    private func removeLeftovers() {
+        guard let open = openDirectory(parent) else { return }
+        let day = 86_400_000
+        func isOlder(_ name: String, _ days: Int) -> Bool {
+            let found = status(following: "\(parent)/\(name)")
+            return found.map { $0.modified / 1_000_000 < SystemTime.milliseconds() - Int64(days * day) } ?? false
+        }
+        for name in (try? directoryEntries(open.raw)) ?? [] {
+            if name.hasPrefix(Self.taken), isOlder(name, 1) { removeTree(name, in: open.raw) }
+            guard name.hasSuffix(".git.lock"), isOlder(name, 30),
+                let held = try? Held.take("\(parent)/\(name)", .readWrite, wait: 0)
+            else { continue }
+            removeTree(String(name.dropLast(".lock".utf8.count)), in: open.raw)
+            removeFile(name, in: open.raw)
+            withExtendedLifetime(held) {}
+        }
+    }
+
+    private func packs() -> [String] { ((try? directoryEntries(directory + "/objects/pack")) ?? nil) ?? [] }
+
+    /// **Bytes** in packs, those that come included.
+    private func size() -> UInt64 {
+        packs().reduce(0) { $0 &+ (status(following: "\(directory)/objects/pack/\($1)")?.size ?? 0) }
+    }
+
+    private func fault(_ code: PluginError.Code, _ message: String) -> PluginError {
+        PluginError(plugin: LFSAddress.name, code: code, message: message)
+    }
+}

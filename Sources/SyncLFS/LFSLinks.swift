@@ -1,0 +1,305 @@
+import CCurl
+import SyncCurl
+import SyncManifest
+import SyncModel
+package import SyncPlugins
+import SyncSystem
+package import SyncTransfer
+
+/// Asks an LFS server where its objects are, many at a time, and again when a link has expired: the batch API.
+/// https://github.com/git-lfs/git-lfs/blob/main/docs/api/batch.md
+///
+/// It is asked about URLs of the form `ENDPOINT/objects/SHA256?syncagent-lfs=SIZE`, which no server knows.
+package final class LFSLinks: RequestResolver {
+    private let environment: [String: String]
+    private let configuration: TransportConfiguration
+    private let isStopped: @Sendable () -> Bool
+    private let state = Mutex(State())
+
+    private struct State: Sendable {
+        /// By the URL that was asked about.
+        var links: [String: Link] = [:]
+        /// What git's credential helpers have said of an endpoint.
+        var authorizations: [String: String] = [:]
+    }
+
+    private struct Link: Sendable {
+        let disposition: RequestDisposition
+        /// **Seconds** since 1970.
+        let expires: Int64?
+    }
+
+    /// What the query of these URLs begins with.
+    package static let mark = "syncagent-lfs="
+
+    /// Objects in one question, as git-lfs has it.
+    private static let batch = 100
+    /// **Bytes** of the longest answer.
+    private static let longest = 4 << 20
+    private static let attempts = 4
+    private static let mostLinks = 20_000
+
+    /// - Parameters:
+    ///   - configuration: Whose proxies and trust count.
+    ///   - environment: This process's variables, for git's credential helpers.
+    ///   - isStopped: Asked several times a second.
+    package init(
+        _ configuration: TransportConfiguration, environment: [String: String],
+        isStopped: @escaping @Sendable () -> Bool
+    ) { (self.configuration, self.environment, self.isStopped) = (configuration, environment, isStopped) }
+
+    /// The URL that is asked about for a file in LFS.
+    static func url(endpoint: String, sha256: String, size: UInt64) -> String {
+        "\(endpoint)/objects/\(sha256)?\(mark)\(size)"
+    }
+
+    private struct Question {
+        let place: Int
+        let url: String
+        let sha256: String
+        let size: UInt64
+    }
+
+    package func resolve(_ requests: [ResolverRequest]) throws(PluginError) -> [RequestDisposition] {
+        var answers = requests.map { _ in RequestDisposition.proceed }
+        var open: [String: [Question]] = [:]
+        let now = SystemTime.milliseconds() / 1_000
+        for (place, request) in requests.enumerated() {
+            guard case .start = request.reason else {
+                // A link that was refused is of no use any more; what it redirects to is none of ours.
+                if case .expired = request.reason, let (endpoint, question) = Self.question(place, request.original) {
+                    state.withLock { $0.links[question.url] = nil }
+                    open[endpoint, default: []].append(question)
+                }
+                continue
+            }
+            guard let (endpoint, question) = Self.question(place, request.url) else { continue }
+            let known = state.withLock { $0.links[question.url] }
+            if let known, known.expires.map({ $0 > now + 10 }) ?? true {
+                answers[place] = known.disposition
+            } else {
+                open[endpoint, default: []].append(question)
+            }
+        }
+        for (endpoint, questions) in open {
+            var rest = questions[...]
+            while !rest.isEmpty {
+                let part = rest.prefix(Self.batch)
+                rest = rest.dropFirst(part.count)
+                let links = ask(endpoint, Array(part))
+                for question in part { answers[question.place] = links[question.sha256] ?? Self.unknown(question) }
+            }
+        }
+        return answers
+    }
+
+    private static func unknown(_ question: Question) -> RequestDisposition {
+        .cancel(reason: "the LFS server says nothing of \(question.sha256)")
+    }
+
+    private static func question(_ place: Int, _ url: String) -> (endpoint: String, Question)? {
+        guard let mark = url.ranges(of: "?" + mark).last, let size = UInt64(url[mark.upperBound...]),
+            let slash = url[..<mark.lowerBound].ranges(of: "/objects/").last
+        else { return nil }
+        let digest = String(url[slash.upperBound..<mark.lowerBound])
+        return (String(url[..<slash.lowerBound]), Question(place: place, url: url, sha256: digest, size: size))
+    }
+
+    // MARK: The server
+
+    /// Asks about objects of one server.
+    private func ask(_ endpoint: String, _ questions: [Question]) -> [String: RequestDisposition] {
+        var failure = "no answer"
+        var wait = Duration.milliseconds(500)
+        for attempt in 1...Self.attempts {
+            switch call(endpoint, questions) {
+            case .answer(let links): return links
+            case .refused(let reason):
+                return Dictionary(questions.map { ($0.sha256, RequestDisposition.cancel(reason: reason)) }) {
+                    first, _ in first
+                }
+            case .trouble(let reason):
+                failure = reason
+                if attempt < Self.attempts, !isStopped() {
+                    pause(wait)
+                    wait *= 2
+                }
+            }
+        }
+        return Dictionary(questions.map { ($0.sha256, RequestDisposition.cancel(reason: failure)) }) { first, _ in first
+        }
+    }
+
+    private func pause(_ time: Duration) {
+        let end = ContinuousClock.now + time
+        while ContinuousClock.now < end, !isStopped() { pauseThread(milliseconds: 50) }
+    }
+
+    private enum Outcome {
+        case answer([String: RequestDisposition])
+        /// It will not help to ask again.
+        case refused(String)
+        case trouble(String)
+    }
+
+    private func call(_ endpoint: String, _ questions: [Question]) -> Outcome {
+        let body = JSONLine.object { line in
+            line.field("operation", "download")
+            line.array("transfers") { $0.value("basic") }
+            line.array("objects") { line in
+                for question in questions {
+                    line.object {
+                        $0.field("oid", question.sha256)
+                        $0.field("size", question.size)
+                    }
+                }
+            }
+            line.field("hash_algo", "sha256")
+        }
+        let url = endpoint + "/objects/batch"
+        var authorization = state.withLock { $0.authorizations[endpoint] }
+        for _ in 0..<2 {
+            let answer: (status: Int, body: [UInt8])
+            switch post(url, body.bytes, authorization) {
+            case .failure(let trouble): return .trouble("\(redacted(url: url)): \(trouble.detail)")
+            case .success(let got): answer = got
+            }
+            switch answer.status {
+            case 200: return read(answer.body, questions, endpoint)
+            case 401, 403:
+                guard authorization == nil, answer.status == 401, let found = credentials(endpoint) else {
+                    return .refused(
+                        "\(redacted(url: url)): \(answer.status); git's credential helpers have \(authorization == nil ? "none" : "no right ones") for it"
+                    )
+                }
+                authorization = found
+            case 404, 410: return .refused("\(redacted(url: url)): \(answer.status): there is no LFS server")
+            case 408, 425, 429, 500...599: return .trouble("\(redacted(url: url)): \(answer.status)")
+            default: return .refused("\(redacted(url: url)): \(answer.status)\(Self.message(answer.body))")
+            }
+        }
+        return .refused("\(redacted(url: url)): it refuses what git's credential helpers have for it")
+    }
+
+    private static func message(_ body: [UInt8]) -> String {
+        let text = JSONValue(text: String(decoding: body, as: UTF8.self))?["message"]?.string
+        return text.map { ": " + escaped(String($0.prefix(200))) } ?? ""
+    }
+
+    private func post(_ url: String, _ body: [UInt8], _ authorization: String?) -> Result<
+        (status: Int, body: [UInt8]), CurlError
+    > {
+        do throws(CurlError) {
+            guard let origin = (try? CurlURL(url))?.origin else { throw CurlError(detail: "not the URL of a server") }
+            let type = "application/vnd.git-lfs+json"
+            let call = try HTTPCall(
+                url,
+                headers: ["Accept: \(type)", "Content-Type: \(type)"]
+                    + (authorization.map { ["Authorization: \($0)"] } ?? []),
+                body: body)
+            try call.easy.set(CURLOPT_USERAGENT, configuration.userAgent)
+            try call.easy.set(CURLOPT_CONNECTTIMEOUT_MS, Int(configuration.connectTimeout / .milliseconds(1)))
+            try call.easy.apply(configuration.proxy(for: origin))
+            try call.easy.apply(configuration.tls, showsCertificate: false)
+            var kept: [UInt8] = []
+            let end = try call.perform(until: ContinuousClock.now + .seconds(60), every: 200, isStopped: isStopped) {
+                bytes, _ in
+                kept += bytes.prefix(max(0, Self.longest + 1 - kept.count))
+                return kept.count <= Self.longest
+            }
+            switch end {
+            case .answered(let status):
+                guard kept.count <= Self.longest else { throw CurlError(detail: "an answer of more than 4 MiB") }
+                return .success((status, kept))
+            case .failed(let code): throw CurlError(detail: call.easy.message(for: code))
+            case .timedOut: throw CurlError(detail: "no answer within 60 s")
+            case .stopped: throw CurlError(detail: "stopped")
+            }
+        } catch { return .failure(error) }
+    }
+
+    /// What the server says of each object, kept for whoever asks again.
+    private func read(_ body: [UInt8], _ questions: [Question], _ endpoint: String) -> Outcome {
+        guard let answer = JSONValue(text: String(decoding: body, as: UTF8.self)),
+            let objects = answer["objects"]?.array
+        else { return .refused("\(redacted(url: endpoint)): its answer is no list of objects") }
+        if let transfer = answer["transfer"]?.string, transfer != "basic" {
+            return .refused(
+                "\(redacted(url: endpoint)): it wants the transfer \(quoted(transfer)), which syncagent does not know")
+        }
+        let now = SystemTime.milliseconds() / 1_000
+        var found: [String: RequestDisposition] = [:]
+        var links: [String: Link] = [:]
+        let byName = Dictionary(questions.map { ($0.sha256, $0) }) { first, _ in first }
+        for object in objects {
+            guard let name = object["oid"]?.string?.lowercased(), let question = byName[name] else { continue }
+            if let error = object["error"] {
+                let code = error["code"]?.integer ?? 0
+                let text = escaped(String((error["message"]?.string ?? "").prefix(200)))
+                found[name] = .cancel(reason: "the LFS server does not give it: \(code) \(text)")
+                continue
+            }
+            guard let action = object["actions"]?["download"], let href = action["href"]?.string else {
+                found[name] = .cancel(reason: "the LFS server does not say where it is")
+                continue
+            }
+            let headers = (action["header"]?.object ?? [:]).compactMap { key, value -> HeaderField? in
+                guard let text = value.string, !Self.own.contains(key.lowercased()) else { return nil }
+                return HeaderField(key, text)
+            }
+            let disposition = RequestDisposition.replace(
+                url: href, headers: headers.sorted { $0.name < $1.name })
+            found[name] = disposition
+            let inSeconds = action["expires_in"]?.integer.map { now &+ $0 }
+            let expires = inSeconds ?? action["expires_at"]?.string.flatMap({ parseTimestamp($0) }).map { $0 / 1_000 }
+            links[question.url] = Link(disposition: disposition, expires: expires)
+        }
+        state.withLock { state in
+            if state.links.count + links.count > Self.mostLinks { state.links = [:] }
+            state.links.merge(links) { $1 }
+        }
+        return .answer(found)
+    }
+
+    /// Headers that belong to the request itself.
+    private static let own: Set = [
+        "host", "range", "if-range", "content-length", "content-type", "transfer-encoding", "accept-encoding",
+        "connection",
+        "user-agent",
+    ]
+
+    // MARK: Credentials
+
+    /// What git's credential helpers have for a server, as the value of `Authorization`.
+    private func credentials(_ endpoint: String) -> String? {
+        guard let url = try? CurlURL(endpoint), let git = try? Git(environment, isStopped: isStopped) else {
+            return nil
+        }
+        let authority = endpoint.drop { $0 != ":" }.dropFirst(3).prefix { $0 != "/" }
+        let input = "protocol=\(url.origin.scheme)\nhost=\(authority)\npath=\(url.path.drop { $0 == "/" })\n\n"
+        guard let text = try? git.run(["credential", "fill"], reading: Array(input.utf8)) else { return nil }
+        var fields: [Substring: Substring] = [:]
+        for line in String(decoding: text, as: UTF8.self).split(separator: "\n") {
+            guard let sign = line.firstIndex(of: "=") else { continue }
+            fields[line[..<sign]] = line[line.index(after: sign)...]
+        }
+        guard let user = fields["username"], let password = fields["password"] else { return nil }
+        let value = "Basic " + base64(Array("\(user):\(password)".utf8))
+        state.withLock { $0.authorizations[endpoint] = value }
+        return value
+    }
+}
+
+/// RFC 4648 section 4.
+private func base64(_ bytes: [UInt8]) -> String {
+    let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+    var text: [UInt8] = []
+    for start in stride(from: 0, to: bytes.count, by: 3) {
+        let part = bytes[start..<min(start + 3, bytes.count)]
+        let value = part.reduce(0) { $0 << 8 | UInt32($1) } << UInt32(8 * (3 - part.count))
+        for place in 0..<4 {
+            text.append(place <= part.count ? digits[Int(value >> UInt32(18 - 6 * place) & 63)] : UInt8(ascii: "="))
+        }
+    }
+    return String(decoding: text, as: UTF8.self)
+}
