@@ -35,6 +35,8 @@ test_packages="$test_packages man-db groff-base mandoc zsh fish"
 # What a transport plugin of Examples speaks to.
 test_packages="$test_packages rclone"
 test_packages="$test_packages dbus python3-dbus python3-gi python3-fusepy"
+# A registry of artifacts.
+test_packages="$test_packages docker-registry"
 # Who else knows what a signature is, and other times of day.
 test_packages="$test_packages openssh-client faketime"
 
@@ -111,7 +113,7 @@ swift build --build-tests || exit 1
 jobs=${JOBS:-$(($(getconf _NPROCESSORS_ONLN) + 1))}
 title "Checks, tests and trials, $jobs at a time (Tests/job.sh)"
 {
-    printf '%s\n' agents CommandTests schedules faults tasks syscall-kills FaultMatrixTests walks crash mutations tuf status-kills \
+    printf '%s\n' agents CommandTests schedules faults tasks syscall-kills FaultMatrixTests walks crash mutations tuf registry status-kills \
         SyncPublisherTests SyncDaemonTests SessionCommandTests signing signing-kill rebinding
     for target in Tests/*Tests; do basename "$target"; done
     printf '%s\n' format examples schema documentation packaging coverage

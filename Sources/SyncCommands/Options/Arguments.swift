@@ -86,7 +86,7 @@ struct ReleaseOptions: ParsableArguments {
 /// The manifest, the destination and the part of it that a verb works on.
 struct TargetOptions: ParsableArguments {
     @Argument(
-        help: "The manifest: a path or an http(s) URL; or in its place a checksum list, a Metalink, or hf://ORG/NAME.",
+        help: "The manifest: a path or an http(s) URL; or in its place a checksum list, a Metalink, hf://ORG/NAME or oci://HOST/NAME:TAG.",
         completion: .manifests)
     var manifest: String
 
