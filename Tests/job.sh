@@ -89,6 +89,8 @@ run() {
     signing-kill) where_possible Tests/signing-kill.sh 2 ;;
     # Repositories that python-tuf makes and judges; thousands by hand: Tests/tuf.sh 5000.
     tuf) where_possible Tests/tuf.sh 200 ;;
+    # Artifacts that the client oras pushes to a registry, and pulls, too.
+    registry) ! have python3 || where_possible Tests/registry.sh ;;
     # What a newcomer would type.
     walks) each Tests/walks/*.sh ;;
     # Attacks on a publisher, its keys, what a process inherits, and on what serves; all of them by hand, with the release build.

@@ -37,6 +37,8 @@ test_packages="$test_packages rclone"
 # Who reads large files of git repositories, to compare with; and how much memory something takes.
 test_packages="$test_packages git-lfs time"
 test_packages="$test_packages dbus python3-dbus python3-gi python3-fusepy"
+# A registry of artifacts.
+test_packages="$test_packages docker-registry"
 # Who else knows what a signature is, and other times of day.
 test_packages="$test_packages openssh-client faketime"
 
@@ -113,7 +115,7 @@ swift build --build-tests || exit 1
 jobs=${JOBS:-$(($(getconf _NPROCESSORS_ONLN) + 1))}
 title "Checks, tests and trials, $jobs at a time (Tests/job.sh)"
 {
-    printf '%s\n' agents CommandTests schedules faults tasks syscall-kills FaultMatrixTests walks crash mutations tuf status-kills \
+    printf '%s\n' agents CommandTests schedules faults tasks syscall-kills FaultMatrixTests walks crash mutations tuf registry status-kills \
         SyncPublisherTests SyncDaemonTests SessionCommandTests signing signing-kill holes rebinding switches
     for target in Tests/*Tests; do basename "$target"; done
     printf '%s\n' format examples schema documentation packaging coverage

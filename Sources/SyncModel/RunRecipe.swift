@@ -225,7 +225,7 @@ public struct SourceOrigin: Sendable, Equatable, Codable {
     public init(kind: String, url: String, at: String) { (self.kind, self.url, self.at) = (kind, url, at) }
 
     /// On one line for people: `hf, hf://acme/site, at 5f0c…`.
-    package var shown: String { "\(escaped(kind)), \(escaped(url)), at \(escaped(String(at.prefix(64))))" }
+    package var shown: String { "\(escaped(kind)), \(escaped(url)), at \(escaped(String(at.prefix(80))))" }
 }
 
 extension JSONLine {

@@ -10,14 +10,15 @@ struct ImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import", abstract: "Write a manifest of a set that somebody else lists.",
         discussion: """
-            SOURCE is what pull takes in place of a manifest: a checksum list as sha256sum(1) writes it, a Metalink, or a repository on Hugging Face. The \
-            manifest names each file with its size, SHA-256 and URLs, and under "source" where it comes from and which \
+            SOURCE is what pull takes in place of a manifest: a checksum list as sha256sum(1) writes it, a Metalink, a \
+            repository on Hugging Face, or an artifact in a registry. The manifest names each file with its size, SHA-256 and URLs, and under "source" where it comes from and which \
             state of it that was. What the list does not say is found out; to learn a SHA-256, the file is fetched.
 
             Examples:
 
               syncagent import https://cdn.example.com/maps/SHA256SUMS --to manifest.json
               syncagent import hf://acme/site@v1.0 --to manifest.json
+              syncagent import oci://registry.example.com/acme/maps:v1 --to manifest.json
               syncagent import SHA256SUMS --base https://cdn.example.com/maps/ --to manifest.json
             """)
 

@@ -120,6 +120,8 @@ package enum RegistryAnswer {
     private static let titles = [
         "org.opencontainers.image.title", "org.cncf.model.filepath", "org.cnai.model.filepath",
     ]
+    /// What directories are pushed as.
+    private static let directoryType = "application/vnd.oci.image.layer.v1.tar+gzip"
     /// What the types of ModelPack's layers begin with: their tars have the file inside.
     private static let modelTypes = ["application/vnd.cncf.model.", "application/vnd.cnai.model."]
 
@@ -160,7 +162,10 @@ package enum RegistryAnswer {
                 ? "a tar archive without a title, as container images have them (\(what)); layers are not unpacked"
                 : "no annotation says what file it is (\(what)); \(titles[0]) is needed"
         }
-        if layer.annotations["io.deis.oras.content.unpack"] == "true" {
+        // Some clients mark directories, others give them this type and say no more; who pushes an archive as a file calls it one.
+        let isNamedAsArchive = [".gz", ".tgz", ".tar"].contains { title.lowercased().hasSuffix($0) }
+        let isDirectory = layer.mediaType == directoryType && !isNamedAsArchive
+        if isDirectory || layer.annotations["io.deis.oras.content.unpack"] == "true" {
             return
                 "the directory \(quoted(title)), packed into a tar archive (\(what)); layers are not unpacked: push its "
                 + "files one by one"

@@ -1,0 +1,188 @@
+import SyncManifest
+import SyncModel
+import Testing
+
+@testable import SyncSources
+
+struct RegistryTests {
+    private static let digest = "sha256:" + String(repeating: "ab", count: 32)
+
+    @Test(
+        "oci:// names a repository of a registry, at a tag or a digest",
+        arguments: [
+            ("oci://registry.test/acme/tiles:v1", "registry.test", "acme/tiles", "v1", "acme.tiles"),
+            ("oci://Registry.test:5000/tiles", "registry.test:5000", "tiles", "latest", "tiles"),
+            ("oci://[::1]:5000/a/b/c_d", "[::1]:5000", "a/b/c_d", "latest", "b.c_d"),
+            ("oci://r.test/a:v1@\(digest)", "r.test", "a", digest, "a"),
+            ("oci://docker.io/alpine", "registry-1.docker.io", "library/alpine", "latest", "library.alpine"),
+            ("oci://docker.io/acme/tiles", "registry-1.docker.io", "acme/tiles", "latest", "acme.tiles"),
+        ] as [(String, String, String, String, String)])
+    func addresses(_ text: String, _ host: String, _ name: String, _ reference: String, _ project: String) throws {
+        let address = try RegistryAddress(text)
+        #expect(address.host == host && address.name == name && address.reference == reference)
+        #expect(address.project == project)
+    }
+
+    @Test(
+        "What names no artifact is refused",
+        arguments: [
+            "oci://", "oci://registry.test", "oci://registry.test/", "oci://registry.test/Acme", "oci:///acme/tiles",
+            "oci://registry.test/../x", "oci://registry.test/a//b", "oci://registry.test/a/b:",
+            "oci://registry.test/a:b:c",
+            "oci://registry.test/a@sha256:12", "oci://registry.test/a@md5:12", "oci://user:secret@registry.test/a",
+            "oci://registry.test/a?x", "oci://registry.test:0/a", "oci://registry.test:99999/a", "oci://a b/c",
+            "oci://registry.test/a___b", "oci://registry.test/-a", "https://registry.test/a", "oci://[x]/a",
+        ])
+    func noAddresses(_ text: String) { #expect(throws: ListingError.self) { try RegistryAddress(text) } }
+
+    @Test("Plain http is spoken on this machine alone")
+    func endpoints() throws {
+        #expect(try RegistryAddress("oci://registry.test/a").endpoints == ["https://registry.test"])
+        #expect(try RegistryAddress("oci://127.0.0.1.test/a").endpoints == ["https://127.0.0.1.test"])
+        for host in ["localhost:5000", "127.0.0.1:5000", "[::1]:5000"] {
+            #expect(try RegistryAddress("oci://\(host)/a").endpoints == ["http://\(host)", "https://\(host)"])
+        }
+    }
+
+    private func layer(_ title: String?, type: String = "application/octet-stream", more: String = "") -> String {
+        let annotations = (title.map { "\"org.opencontainers.image.title\":\"\($0)\"" } ?? "") + more
+        return
+            "{\"mediaType\":\"\(type)\",\"digest\":\"\(Self.digest)\",\"size\":7,\"annotations\":{\(annotations)}}"
+    }
+
+    private func read(_ text: String) throws -> RegistryAnswer.Manifest {
+        try RegistryAnswer.read(
+            Array(text.utf8), prefix: "p/", platform: RegistryAnswer.Platform(system: "linux", architecture: "amd64"))
+    }
+
+    private func files(_ layers: String...) throws -> [SourceListing.File] {
+        guard
+            case .files(let listing) = try read(
+                "{\"schemaVersion\":2,\"config\":{\"digest\":\"x\"},\"layers\":[\(layers.joined(separator: ","))]}")
+        else { return [] }
+        return listing.files
+    }
+
+    @Test("Layers with a title are files, whatever their type says; the empty one is none")
+    func layers() throws {
+        let found = try files(
+            layer("a.txt"), layer("x.tgz", type: "application/vnd.oci.image.layer.v1.tar+gzip"),
+            layer("dir/b.tar", type: "application/vnd.oci.image.layer.v1.tar"),
+            layer(
+                nil, type: "application/vnd.cncf.model.weight.v1.raw", more: "\"org.cncf.model.filepath\":\"w/1.bin\""),
+            layer("./c"),
+            "{\"mediaType\":\"application/vnd.oci.empty.v1+json\",\"digest\":\"x\",\"size\":2,\"data\":\"e30=\"}")
+        #expect(
+            found.map { String(decoding: $0.path, as: UTF8.self) } == ["a.txt", "x.tgz", "dir/b.tar", "w/1.bin", "c"])
+        #expect(found.allSatisfy { $0.isKnown && $0.size == 7 && $0.urls == ["p/\(Self.digest)"] })
+    }
+
+    @Test("Layers that are packed are named and refused")
+    func packed() throws {
+        let cases: [(String, String)] = [
+            (layer(nil, type: "application/vnd.oci.image.layer.v1.tar+gzip"), "a tar archive without a title"),
+            (layer(nil, type: "application/vnd.docker.image.rootfs.diff.tar.gzip"), "a tar archive without a title"),
+            (layer(nil), "no annotation says what file it is"),
+            (layer("maps", type: "application/vnd.oci.image.layer.v1.tar+gzip"), "packed into a tar archive"),
+            (
+                layer(
+                    "maps", type: "application/vnd.oci.image.layer.v1.tar+gzip",
+                    more: ",\"io.deis.oras.content.unpack\":\"true\""), "packed into a tar archive"
+            ),
+            (
+                layer(
+                    nil, type: "application/vnd.cncf.model.weight.v1.tar",
+                    more: "\"org.cncf.model.filepath\":\"w/1.bin\""), "in a tar archive"
+            ),
+        ]
+        for (text, reason) in cases {
+            let error = #expect(throws: ListingError.self) { try files(layer("a"), text) }
+            #expect(error?.place == "layer 2" && error?.reason.contains(reason) == true, "\(String(describing: error))")
+            #expect(error?.reason.contains(Self.digest) == true)
+        }
+    }
+
+    @Test(
+        "Hostile manifests are refused [V1]",
+        arguments: [
+            "", "[]", "{}", "<html>", "{\"schemaVersion\":1,\"fsLayers\":[]}", "{\"layers\":[]}", "{\"layers\":{}}",
+            "{\"mediaType\":\"application/vnd.helm+json\",\"layers\":[]}",
+            "{\"layers\":[{\"digest\":\"\(digest)\",\"size\":1,\"annotations\":{\"org.opencontainers.image.title\":\"../x\"}}]}",
+            "{\"layers\":[{\"digest\":\"\(digest)\",\"size\":1,\"annotations\":{\"org.opencontainers.image.title\":\"/x\"}}]}",
+            "{\"layers\":[{\"digest\":\"\(digest)\",\"size\":-1,\"annotations\":{\"org.opencontainers.image.title\":\"x\"}}]}",
+            "{\"layers\":[{\"digest\":\"\(digest)\",\"annotations\":{\"org.opencontainers.image.title\":\"x\"}}]}",
+            "{\"layers\":[{\"digest\":\"sha256:../x\",\"size\":1,\"annotations\":{\"org.opencontainers.image.title\":\"x\"}}]}",
+            "{\"layers\":[{\"digest\":\"md5:1\",\"size\":1,\"annotations\":{\"org.opencontainers.image.title\":\"x\"}}]}",
+            "{\"manifests\":[]}", "{\"manifests\":[{\"mediaType\":\"text/plain\",\"digest\":\"\(digest)\"}]}",
+        ])
+    func hostile(_ text: String) { #expect(throws: ListingError.self) { try read(text) } }
+
+    @Test("The same name twice with other contents, and more layers than there may be, are refused [V1]")
+    func many() throws {
+        let other = layer("a").replacing("abab", with: "cdcd")
+        #expect(throws: ListingError.self) { try files(layer("a"), other) }
+        let layers = (0...RegistryAnswer.mostLayers).map { layer("f\($0)") }
+        let error = #expect(throws: ListingError.self) {
+            try read("{\"layers\":[\(layers.joined(separator: ","))]}")
+        }
+        #expect(error?.reason.contains("layers") == true)
+    }
+
+    private func entry(_ digit: String, _ platform: String?, _ annotations: String = "") -> String {
+        let at = platform.map { text -> String in
+            let parts = text.split(separator: "/")
+            return ",\"platform\":{\"os\":\"\(parts[0])\",\"architecture\":\"\(parts[1])\"}"
+        }
+        return
+            "{\"mediaType\":\"application/vnd.oci.image.manifest.v1+json\",\"digest\":\"sha256:\(String(repeating: digit, count: 64))\","
+            + "\"size\":1\(at ?? ""),\"annotations\":{\(annotations)}}"
+    }
+
+    private func chosen(_ entries: String...) throws -> String? {
+        let text =
+            "{\"mediaType\":\"application/vnd.oci.image.index.v1+json\",\"manifests\":[\(entries.joined(separator: ","))]}"
+        guard case .elsewhere(let digest) = try read(text) else { return nil }
+        return String(digest.hex.prefix(1))
+    }
+
+    @Test("Of an index the manifest for this machine is chosen, or the only one")
+    func index() throws {
+        #expect(try chosen(entry("1", "linux/arm64"), entry("2", "linux/amd64")) == "2")
+        #expect(try chosen(entry("1", "windows/amd64")) == "1")
+        #expect(try chosen(entry("1", "linux/arm64"), entry("2", nil)) == "2")
+        let statement = entry("1", "unknown/unknown", "\"vnd.docker.reference.type\":\"attestation-manifest\"")
+        #expect(try chosen(statement, entry("2", "darwin/arm64")) == "2")
+        let error = #expect(throws: ListingError.self) {
+            try chosen(entry("1", "linux/arm64"), entry("2", "windows/amd64"))
+        }
+        #expect(error?.reason.contains("windows/amd64 at sha256:2222") == true)
+        #expect(throws: ListingError.self) { try chosen(entry("1", nil), entry("2", nil)) }
+    }
+
+    @Test("What a registry asks for is read from its challenge")
+    func challenges() {
+        #expect(
+            RegistryChallenge("Bearer realm=\"https://a.test/t\",service=\"r\",scope=\"repository:a/b:pull,push\"")
+                == .bearer(realm: "https://a.test/t", service: "r", scope: "repository:a/b:pull,push"))
+        #expect(
+            RegistryChallenge("Basic realm=\"x\", Bearer realm = \"https://a.test/t\", error=\"invalid\\\"token\"")
+                == .bearer(realm: "https://a.test/t", service: nil, scope: nil))
+        #expect(RegistryChallenge("BASIC realm=\"x\"") == .basic)
+        for text in [
+            "", "Negotiate", "Bearer", "Bearer realm=", "Bearer realm=\"open", "=x", "\"", "Digest realm=\"x\"",
+        ] {
+            #expect(RegistryChallenge(text) == nil, "\(text)")
+        }
+        #expect(RegistryChallenge("Basic " + String(repeating: "a", count: 9_000)) == nil)
+    }
+
+    @Test("A token is what the answer has under either name, for a minute where it says nothing")
+    func tokens() throws {
+        #expect(try RegistryToken(Array("{\"token\":\"a.b\",\"expires_in\":300}".utf8)).seconds == 300)
+        let other = try RegistryToken(Array("{\"access_token\":\"c\",\"scope\":\"x\"}".utf8))
+        #expect(other.token == "c" && other.seconds == 60)
+        for text in ["{}", "{\"token\":\"\"}", "{\"token\":\"a b\"}", "{\"token\":\"a\\nb\"}", "[]", "{\"token\":7}"] {
+            #expect(throws: ListingError.self) { try RegistryToken(Array(text.utf8)) }
+        }
+    }
+}
