@@ -116,7 +116,9 @@ struct SyncagentCommand: CommandGroup {
                 subcommands: [PullCommand.self, PlanCommand.self, VerifyCommand.self, TrustCommand.self]),
             .init(
                 name: "Publish",
-                subcommands: [PublishCommand.self, ChannelCommand.self, KeysCommand.self, ServeCommand.self]),
+                subcommands: [
+                    PublishCommand.self, ReleasesCommand.self, ChannelCommand.self, KeysCommand.self, ServeCommand.self,
+                ]),
             .init(name: "Read a manifest", subcommands: [LsCommand.self, DiffCommand.self, CatCommand.self]),
             .init(
                 name: "Background pulls and schedules",
