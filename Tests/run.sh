@@ -111,7 +111,7 @@ swift build --build-tests || exit 1
 jobs=${JOBS:-$(($(getconf _NPROCESSORS_ONLN) + 1))}
 title "Checks, tests and trials, $jobs at a time (Tests/job.sh)"
 {
-    printf '%s\n' agents CommandTests schedules faults tasks syscall-kills FaultMatrixTests walks crash mutations tuf status-kills \
+    printf '%s\n' agents CommandTests schedules faults tasks syscall-kills release-kills FaultMatrixTests walks crash mutations tuf status-kills \
         SyncPublisherTests SyncDaemonTests SessionCommandTests signing signing-kill rebinding
     for target in Tests/*Tests; do basename "$target"; done
     printf '%s\n' format examples schema documentation packaging coverage
