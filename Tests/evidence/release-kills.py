@@ -51,9 +51,14 @@ class Trials:
                 self.run("channel", "set", self.site, "stable", "2", *self.sign, check=True)
             self.change(night)
         os.rename(self.site, self.start)
+        # What this machine has signed goes with the directory.
+        self.state = os.environ["XDG_STATE_HOME"]
+        os.rename(self.state, f"{self.a.work}/start-state")
 
     def fresh(self):
-        shutil.rmtree(self.site, ignore_errors=True)
+        for path in (self.site, self.state):
+            shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(f"{self.a.work}/start-state", self.state)
         shutil.copytree(self.start, self.site, symlinks=True, copy_function=os.link)
         # Links would be written through.
         for path in ("manifests/unnamed.json", ):
@@ -97,7 +102,6 @@ class Trials:
         if pulls:
             for words in ([], ["--channel", "stable"]):
                 shutil.rmtree(f"{self.a.work}/place", ignore_errors=True)
-                shutil.rmtree(os.environ["XDG_STATE_HOME"] + "/syncagent/sessions", ignore_errors=True)
                 done = self.run("pull", f"{self.site}/manifest.json", "--into", f"{self.a.work}/place", "--session",
                                 f"s{time.monotonic_ns()}", "--quiet", *words)
                 if done.returncode != 0:

@@ -199,4 +199,21 @@ expect 0 syncagent pull "$url" --into machine --session again
 rm -rf machine/.syncagent
 same good machine
 
+step "a pull that has begun ends whole, whatever is published and pruned meanwhile"
+head -c 400000 /dev/urandom >nights/large
+expect 0 syncagent publish nights --to nights-out --retain 1
+cp -R nights begun
+: >slow.log
+"$SYNCAGENT" pull "$url" --into slow --session slow --limit-rate 100K --json --progress >slow.log 2>&1 &
+pulling=$!
+until grep -q '"event":"progress"' slow.log; do kill -0 "$pulling" || fail "the pull is over too soon"; sleep 0.1; done
+for number in 1 2 3 4 5 6 7 8 9; do head -c 20000 /dev/urandom >nights/plan-$number; done
+head -c 400000 /dev/urandom >nights/large
+expect 0 syncagent publish nights --to nights-out --retain 1
+expect 0 syncagent releases prune nights-out --keep 1
+kill -0 "$pulling" || fail "the pull is over too soon"
+wait "$pulling" || { cat slow.log >&2; fail "the pull has ended with $?"; }
+rm -rf slow/.syncagent
+same begun slow
+
 echo "All steps did what Documentation/guide/Publishing.md says."

@@ -71,3 +71,11 @@ extension PublishTarget {
         read(.trust, "\(revision).release", limit: Role.release.limit).flatMap(signedRelease)
     }
 }
+
+/// A manifest's text as one zstd frame, as it is published.
+func manifestFrame(_ text: [UInt8]) throws(PublishError) -> [UInt8] {
+    var compressor = try calling { try ZstdCompressor(level: ManifestFiles.level) }
+    let frame = try calling { try compressor.encode(text, most: ZstdCompressor.bound(text.count)) }
+    guard let frame else { throw .bug("a manifest is longer than it may be") }
+    return frame
+}

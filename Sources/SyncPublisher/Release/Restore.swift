@@ -74,9 +74,7 @@ package struct Restore {
         guard again.revision == revision, again.packs == manifest.packs else {
             throw .bug("a manifest's text is not what was meant")
         }
-        var compressor = try calling { try ZstdCompressor(level: ManifestFiles.level) }
-        let frame = try calling { try compressor.encode(text, most: ZstdCompressor.bound(text.count)) }
-        guard let frame else { throw .bug("a manifest is longer than it may be") }
+        let frame = try manifestFrame(text)
         ReleaseMarks.update(output, now: now)
         try output.make(.manifests)
         try output.keepRelease()
