@@ -103,7 +103,8 @@ run() {
     tasks) ! have python3 || python3 -B Tests/evidence/tasks.py "$SYNCAGENT" ;;
 
     # The agent as a process among others. Here a few dozen trials of each, with the debug build; hundreds and thousands
-    # by hand: Tests/crash.sh 2000, Tests/status-kills.sh 200, Tests/evidence/syscall-kills.sh.
+    # by hand: Tests/crash.sh 2000, Tests/status-kills.sh 200, Tests/evidence/syscall-kills.sh,
+    # Tests/evidence/release-kills.sh.
     crash) ! have nginx python3 || { Tests/crash.sh "${CRASHES:-25}" && Tests/crash.sh "${CRASHES:-10}" --atomic; } ;;
     # Readers of a destination that changes as a whole; a thousand switches on file systems of every kind by hand:
     # Tests/evidence/switches.sh.
@@ -119,6 +120,12 @@ run() {
         Tests/evidence/syscall-kills.sh --sample "${SYSCALLS:-30}" &&
             Tests/evidence/syscall-kills.sh --atomic --sample "${SYSCALLS:-10}" &&
             Tests/evidence/syscall-kills.sh --rollback --sample "${SYSCALLS:-10}"
+        ;;
+    release-kills)
+        have python3 strace zstd || return 0
+        strace -o /dev/null true 2>/dev/null || { skipped "kills of a prune: strace may not trace here"; return 0; }
+        Tests/evidence/release-kills.sh --sample "${SYSCALLS:-10}" --races 10 &&
+        Tests/evidence/release-kills.sh --sample "${SYSCALLS:-10}" --races 10 --signed
         ;;
 
     # Counts of the inner pieces against their limits; without times, which depend on the machine.

@@ -81,7 +81,7 @@ EXAMPLES = [
                 "SyncEngine/Trust/ReleaseSource",
                 "SyncPublisher/Former/BasePlace",
                 "SyncPublisher/Manifest/PartMaker",
-                "SyncPublisher/Pack/OutputDirectory",
+                "SyncPublisher/Release/PublishTarget",
             ],
             "deltas and dictionaries are always zstd": [
                 "SyncManifest/Planning/Plan",

@@ -119,7 +119,9 @@ struct SyncagentCommand: CommandGroup {
                 ]),
             .init(
                 name: "Publish",
-                subcommands: [PublishCommand.self, ChannelCommand.self, KeysCommand.self, ServeCommand.self]),
+                subcommands: [
+                    PublishCommand.self, ReleasesCommand.self, ChannelCommand.self, KeysCommand.self, ServeCommand.self,
+                ]),
             .init(
                 name: "Read a manifest",
                 subcommands: [LsCommand.self, DiffCommand.self, CatCommand.self, ImportCommand.self]),

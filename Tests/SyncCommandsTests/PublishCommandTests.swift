@@ -43,6 +43,23 @@ struct PublishCommandTests {
         #expect(options.created.map { ManifestRules.objection(time: $0) } == .some(nil))
     }
 
+    @Test("What cannot be pruned or restored is refused before anything is looked at")
+    func releases() throws {
+        for words in [
+            ["prune", "site"], ["prune", "site", "--keep", "0"], ["prune", "s3://bucket", "--keep", "1"],
+            ["prune", "site", "--keep", "1", "--older-than", "soon"],
+            ["prune", "site", "--keep", "1", "--grace", "24"],
+            ["restore", "site"], ["restore", "site", "last"], ["restore", "host:site", "1"], ["list", ""],
+        ] {
+            #expect(throws: (any Error).self, "\(words)") { try SyncagentCommand.parseAsRoot(["releases"] + words) }
+        }
+        let words = ["releases", "prune", "site", "--keep", "2", "--older-than", "30d", "--grace", "0", "--dry-run"]
+        let prune = try #require(try SyncagentCommand.parseAsRoot(words) as? ReleasesPruneCommand)
+        #expect(prune.keep == 2 && prune.grace == 0 && prune.isDryRun)
+        let digest = String(repeating: "ab", count: 32)
+        #expect(try SyncagentCommand.parseAsRoot(["releases", "restore", "site", digest]) is ReleasesRestoreCommand)
+    }
+
     @Test("publish.json says what does not change; the command line says more")
     func file() throws {
         let directory = NSTemporaryDirectory() + "publish-file-\(UUID().uuidString)"
@@ -51,7 +68,7 @@ struct PublishCommandTests {
         try Data(
             """
             {project: "com.example.file", channel: "beta", groups: {maps: ["maps/**"]}, mirrors: ["https://m.example/"], loose: true,
-             exclude: ["*.tmp"], exclude_from: ["list"], pack_size: "1M", level: 7, dictionary: "never", deltas: false}
+             exclude: ["*.tmp"], exclude_from: ["list"], pack_size: "1M", level: 7, dictionary: "never", deltas: false, retain: 14}
             """.utf8
         ).write(to: URL(fileURLWithPath: directory + "/publish.json"))
         try Data("*.bak\n".utf8).write(to: URL(fileURLWithPath: directory + "/list"))
@@ -68,6 +85,7 @@ struct PublishCommandTests {
             plain.givenPatterns.map(\.name) == ["list"] && plain.givenPatterns.map(\.text) == [Array("*.bak\n".utf8)])
         #expect(plain.packSize == 1 << 20 && plain.level == 7 && plain.dictionary == .never && !plain.deltas)
         #expect(plain.ownNames == ["publish.json"])
+        #expect(try plain.retain == 14 && options("--retain", "3").retain == 3)
         #expect(plain.channel == "beta" && plain.keepsReleases)
         let other = try options("--channel", "default")
         #expect(other.channel == nil && other.keepsReleases)

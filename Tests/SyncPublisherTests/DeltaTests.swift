@@ -196,7 +196,7 @@ struct DeltaTests {
     func deterministic() throws {
         let next = Self.tree(edits: Self.edits, inserted: 700)
         let outputs = try [1, 2, 7].map { jobs in
-            try published(next) { $0.jobs = jobs }.set.bytes(below: "out").filter { !$0.key.hasPrefix(".") }
+            try published(next) { $0.jobs = jobs }.set.bytes(below: "out").filter { $0.key != "manifests/unnamed.json" }
         }
         #expect(outputs[0] == outputs[1] && outputs[1] == outputs[2])
     }

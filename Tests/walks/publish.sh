@@ -154,4 +154,66 @@ else
     said '"unread":89'
 fi
 
+step "a bad night, undone for every machine"
+mkdir nights
+for number in 1 2 3 4 5 6 7 8 9; do head -c 20000 /dev/urandom >nights/plan-$number; done
+for night in 1 2 3 4; do
+    head -c 20000 /dev/urandom >nights/plan-$night
+    expect 0 syncagent publish nights --to nights-out --project com.example.nights
+done
+cp -R nights good
+echo broken >nights/plan-9
+expect 0 syncagent publish nights --to nights-out
+serve nights-out
+expect 0 syncagent pull "$url" --into machine
+[ "$(cat machine/plan-9)" = broken ] || fail "the bad night has not come"
+expect 0 syncagent releases list nights-out
+grep -Eq '^5 .* default ' output || { cat output >&2; fail "the newest release is not in the list"; }
+expect 66 syncagent releases restore nights-out 9
+said "there are 5, 4, 3, 2, 1"
+expect 0 syncagent releases restore nights-out 4
+said "revision 6 has the contents of revision 4"
+expect 0 syncagent releases restore nights-out 4
+said "has these contents already"
+expect 0 syncagent pull "$url" --into machine
+rm -rf machine/.syncagent
+same good machine
+
+step "only the newest releases are kept, and what somebody may still ask for"
+expect 0 syncagent releases prune nights-out --keep 2 --json
+grep -q '^{"removed":{"objects":0,"bytes":0},' output || { cat output >&2; fail "a pull could not have ended"; }
+ls nights-out/packs >packs-before
+expect 0 syncagent releases prune nights-out --keep 2 --grace 0 --dry-run
+said "manifests/"
+ls nights-out/packs | cmp - packs-before || fail "a dry run has removed something"
+cp -R good/. nights/
+expect 0 syncagent publish nights --to nights-out --retain 2
+expect 0 syncagent releases prune nights-out --keep 2 --grace 0
+expect 0 syncagent releases list nights-out --json
+[ "$(grep -c '"own_bytes":' output)" -eq 2 ] || { cat output >&2; fail "there are not two releases"; }
+[ "$(ls nights-out/manifests | grep -c zst)" -eq 2 ] || fail "old manifests are left"
+expect 64 syncagent releases prune nights-out --keep 0
+expect 64 syncagent releases prune s3://bucket/tower --keep 2
+rm -rf machine
+expect 0 syncagent pull "$url" --into machine --session again
+rm -rf machine/.syncagent
+same good machine
+
+step "a pull that has begun ends whole, whatever is published and pruned meanwhile"
+head -c 400000 /dev/urandom >nights/large
+expect 0 syncagent publish nights --to nights-out --retain 1
+cp -R nights begun
+: >slow.log
+"$SYNCAGENT" pull "$url" --into slow --session slow --limit-rate 100K --json --progress >slow.log 2>&1 &
+pulling=$!
+until grep -q '"event":"progress"' slow.log; do kill -0 "$pulling" || fail "the pull is over too soon"; sleep 0.1; done
+for number in 1 2 3 4 5 6 7 8 9; do head -c 20000 /dev/urandom >nights/plan-$number; done
+head -c 400000 /dev/urandom >nights/large
+expect 0 syncagent publish nights --to nights-out --retain 1
+expect 0 syncagent releases prune nights-out --keep 1
+kill -0 "$pulling" || fail "the pull is over too soon"
+wait "$pulling" || { cat slow.log >&2; fail "the pull has ended with $?"; }
+rm -rf slow/.syncagent
+same begun slow
+
 echo "All steps did what Documentation/guide/Publishing.md says."

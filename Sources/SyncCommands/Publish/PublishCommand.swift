@@ -142,7 +142,13 @@ struct PublishCommand: AsyncParsableCommand {
 
     @Flag(help: "Read every file, even those that look unchanged since the last publish.") var rehash = false
 
-    @Flag(help: "Rewrite packs that are mostly unused, and join small ones.") var repack = false
+    @Flag(help: "Rewrite packs of which more than a fifth is unused, and join small ones.") var repack = false
+
+    @Option(
+        help:
+            "Keep this many of the newest releases and what channels point at; remove what only older ones need, once nobody has asked for it for 24 hours. See 'syncagent releases'.  (default: keep all)"
+            .taking("n"))
+    var retain: Int?
 
     @Flag(name: .customLong("no-deltas"), help: "Do not store changed blobs as deltas against the base.")
     var withoutDeltas = false
@@ -240,7 +246,8 @@ struct PublishCommand: AsyncParsableCommand {
         if let fresh = report.fresh {
             output.message("Signed under root \(fresh.root); valid until \(timestamp(milliseconds: fresh.until)).")
         }
-        if report.repackPays, !repack {
+        if let pruned = report.pruned, let text = ReleasesText.removed(pruned) { output.message(text) }
+        if report.repackPays, !repack, report.pruned == nil {
             output.message("Some packs are mostly unused or small; --repack would rewrite them.")
         }
     }
@@ -251,11 +258,7 @@ struct PublishCommand: AsyncParsableCommand {
         options.project = project ?? options.project
         options.revision = revision
         if let channel { (options.channel, options.keepsReleases) = (ChannelName.meant(channel), true) }
-        if let text = ProcessInfo.processInfo.environment["SOURCE_DATE_EPOCH"], !text.isEmpty, Self.epoch(text) == nil {
-            throw CommandFailure(
-                .usage, "SOURCE_DATE_EPOCH is '\(escaped(text))'; it takes seconds since 1970, such as 1795140000.")
-        }
-        options.created = Self.now()
+        options.created = try Self.created()
         options.packSize = packSize?.bytes ?? options.packSize
         options.level = level ?? options.level
         options.jobs = jobs ?? min(256, ProcessInfo.processInfo.activeProcessorCount)
@@ -266,6 +269,7 @@ struct PublishCommand: AsyncParsableCommand {
         options.isLoose = loose ?? options.isLoose
         options.preserve = withoutPreserve ? [] : preserve ?? options.preserve
         options.repack = repack
+        options.retain = retain ?? options.retain
         options.deltas = options.deltas && !withoutDeltas
         options.dictionary = dictionary ?? options.dictionary
         options.isInParts = manifestParts ?? options.isInParts
@@ -341,6 +345,15 @@ struct PublishCommand: AsyncParsableCommand {
             }
         }
         return result
+    }
+
+    /// The time of a release. An environment that says none is refused.
+    static func created() throws(CommandFailure) -> String {
+        if let text = ProcessInfo.processInfo.environment["SOURCE_DATE_EPOCH"], !text.isEmpty, epoch(text) == nil {
+            throw CommandFailure(
+                .usage, "SOURCE_DATE_EPOCH is '\(escaped(text))'; it takes seconds since 1970, such as 1795140000.")
+        }
+        return now()
     }
 
     /// Now, or what reproducible builds ask for. <https://reproducible-builds.org/specs/source-date-epoch/>

@@ -13,7 +13,7 @@ extension PublishOptions {
 
     private static let keys = [
         "project", "channel", "groups", "mirrors", "files_url", "loose", "exclude", "exclude_from", "pack_size",
-        "level", "dictionary", "deltas", "manifest_parts", "safe_links", "preserve",
+        "level", "dictionary", "deltas", "manifest_parts", "safe_links", "preserve", "retain",
     ]
     private static let mostPatternFiles = 64
     /// Largest file of patterns, in **bytes**.
@@ -98,6 +98,7 @@ extension PublishOptions {
         deltas = try root.flag("deltas") ?? deltas
         isInParts = try root.flag("manifest_parts") ?? isInParts
         leavesOutUnsafeLinks = try root.flag("safe_links") ?? leavesOutUnsafeLinks
+        retain = try root.integer("retain", in: PublishOptions.retained) ?? retain
         guard root.node("groups") != nil else { return }
         let inner = try root.inner("groups")
         groups = try root.named("groups").map { group throws(SettingsError) in

@@ -19,6 +19,9 @@ enum PublishText {
             return "\(first)\nno packs; manifest \(ByteCount(report.compressedManifestBytes)), \(time)"
         }
         var second = "\(Figures.count(report.packsWritten, "pack")) written, \(ByteCount(report.newBytes))"
+        if report.movedBytes > 0 {
+            second += ", of which \(ByteCount(report.movedBytes)) moved from packs mostly unused"
+        }
         if report.packsReused > 0 { second += "; \(Figures.grouped(report.packsReused)) reused" }
         if report.deltaBytes > 0 {
             second += "; \(Figures.count(report.deltas, "delta")), \(ByteCount(report.deltaBytes))"

@@ -16,9 +16,9 @@ package struct ManifestAssembly {
 
     /// The project's name.
     package private(set) var project = ""
-    var revision: UInt64 = 0
-    var created: String?
-    var packs: [Manifest.Pack] = []
+    package private(set) var revision: UInt64 = 0
+    package private(set) var created: String?
+    package internal(set) var packs: [Manifest.Pack] = []
     var groups: [Manifest.Group] = []
     var files = FileTable()
     var directories = FileTable()
@@ -69,6 +69,9 @@ package struct ManifestAssembly {
             try ManifestAssembly(UnsafeRawBufferPointer(bytes), digest: digest, limits: limits)
         }
     }
+
+    /// Whether files are fetched one by one, from where they are, and no pack is named.
+    package var isLoose: Bool { packs.isEmpty && files.indices.contains { !files.urls($0).isEmpty } }
 
     package func pack(of part: Manifest.Part) -> Manifest.Pack { packs[Int(part.blob.pack)] }
 

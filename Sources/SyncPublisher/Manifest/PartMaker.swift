@@ -172,10 +172,11 @@ extension PublishRun {
     mutating func makeParts(_ entries: ManifestEntries, _ writer: PackWriter) throws(PublishError) -> MadeParts {
         let packs = (base?.packs ?? []).map(\.sha256) + writer.packs.map(\.sha256)
         var maker = try PartMaker(entries, packs: packs, base, deltas: options.deltas)
-        let (options, base) = (options, base)
+        let (options, base, hasNews) = (options, base, writer.bytes > 0)
         let made = try maker.run(try PackWriter(output, packSize: options.packSize)) { live in
-            guard options.repack else { return [] }
-            return PackUsage(base, [], Ledger(count: 0), parts: live, packSize: options.packSize).worthRepacking
+            guard options.repack || options.retain != nil && hasNews else { return [] }
+            let usage = PackUsage(base, [], Ledger(count: 0), parts: live, packSize: options.packSize)
+            return options.repack ? usage.worthRepacking : usage.mostlyUnused(atMost: .max)
         }
         report.parts = made.all.count
         report.partsWritten = made.all.count { $0.isNew }

@@ -96,8 +96,11 @@ final class OutputDirectory {
         return found.raw
     }
 
-    /// Creates `packs/`, if it is missing.
-    func makePacks() throws(PublishError) { if !isReadOnly { _ = try made(.packs) } }
+    /// Creates folders, if they are missing.
+    func make(_ folders: Folder...) throws(PublishError) {
+        guard !isReadOnly else { return }
+        for folder in folders { _ = try made(folder) }
+    }
 
     // MARK: Signatures
 
@@ -157,12 +160,16 @@ final class OutputDirectory {
     }
 
     /// Removes a file from a folder, if it exists.
-    func remove(_ name: String, from folder: Folder) throws(PublishError) {
-        let directory = try made(folder)
-        if let code = removeFile(name, in: directory), code != .noSuchFileOrDirectory {
-            throw .writing(display(folder, name), "remove", code: code)
+    func remove(_ name: String, from folder: Folder) throws(PublishError) { try remove([name], from: folder) }
+
+    func remove(_ names: [String], from folder: Folder) throws(PublishError) {
+        guard let directory = try found(folder) else { return }
+        for name in names {
+            if let code = removeFile(name, in: directory.raw), code != .noSuchFileOrDirectory {
+                throw .writing(display(folder, name), "remove", code: code)
+            }
         }
-        if let code = synchronizeDirectory(directory) { throw .writing(display(folder), "sync", code: code) }
+        try syncNames(folder)
     }
 
     /// A whole file.
@@ -172,22 +179,11 @@ final class OutputDirectory {
         try readFile(name, in: descriptor(folder), trust: Self.trust, limit: limit, shown: display(folder, name))
     }
 
-    /// The same; `nil` if there is none that can be read.
-    func read(_ folder: Folder, _ name: String, limit: Int) -> [UInt8]? { try? contents(folder, name, limit: limit) }
-
-    /// What a zstd frame holds; `nil` if it cannot be read.
-    func text(ofFrame name: String, in folder: Folder = .top) -> [UInt8]? {
-        let limit = ManifestLimits.standard.manifestBytes
-        return read(folder, name, limit: limit).flatMap { frame in
-            frame.withUnsafeBytes { try? decodeZstd($0, limit: limit) }
-        }
-    }
-
     /// What is in `trust/`.
     func statementNames() throws(PublishError) -> [String] { try names(in: .trust) ?? [] }
 
     /// What is in a folder; `nil` if there is none.
-    private func names(in folder: Folder) throws(PublishError) -> [String]? {
+    func names(in folder: Folder) throws(PublishError) -> [String]? {
         guard let directory = try found(folder) else { return nil }
         do throws(Errno) { return try directoryEntries(directory.raw) } catch {
             throw .cannotRead(
@@ -301,9 +297,11 @@ final class OutputDirectory {
     }
 
     /// Length of a regular file in **bytes**; `nil` if there is none.
-    func size(_ folder: Folder, _ name: String) -> UInt64? {
+    func size(_ folder: Folder, _ name: String) -> UInt64? { object(folder, name)?.size }
+
+    func object(_ folder: Folder, _ name: String) -> TargetObject? {
         guard case .success(let found?) = status(descriptor(folder), name), found.kind == .file else { return nil }
-        return found.size
+        return TargetObject(size: found.size, tag: "\(found.device):\(found.inode)")
     }
 
     /// Opens a file for reading; `nil` if there is none, or something else with that name.

@@ -16,9 +16,13 @@ struct PackUsage {
     let worthRepacking: Set<Int>
     /// Whether blobs need the base's dictionary.
     let keepsDictionary: Bool
+    /// Packs that could be rewritten, with their **bytes** that are needed, and all of them.
+    private let movable: [(pack: Int, live: UInt64, size: UInt64)]
 
     /// A pack with a smaller live share is rewritten, the share that restic's `prune` aims at.
     static let liveShare = 0.8
+    /// Where releases are removed in time, a pack of which more than this share is unused gives up what is left of it.
+    static let mostUnusedShare = 1.0 / 3
     /// From this many small packs on they are joined, since each costs a request.
     static let smallPacks = 4
 
@@ -56,12 +60,14 @@ struct PackUsage {
         var worth: Set<Int> = []
         var (small, smallWithParts): (Set<Int>, Set<Int>) = ([], [])
         var dead: UInt64 = 0
+        var movable: [(pack: Int, live: UInt64, size: UInt64)] = []
         for (index, pack) in (base?.packs ?? []).enumerated() where live[index] > 0 {
             kept.insert(index)
             let (sum, overflow) = dead.addingReportingOverflow(pack.size - min(pack.size, live[index]))
             // The base may name packs of any size.
             dead = overflow ? .max : sum
             if fixed.contains(index) { continue }
+            movable.append((index, live[index], pack.size))
             if Double(live[index]) < Double(pack.size) * Self.liveShare { worth.insert(index) }
             guard pack.size < packSize / 4 else { continue }
             if parts[index] == nil { small.insert(index) } else { smallWithParts.insert(index) }
@@ -74,5 +80,23 @@ struct PackUsage {
         liveBytes = stored
         deadBytes = dead
         worthRepacking = worth
+        self.movable = movable
+    }
+
+    /// Packs of which more than a third is unused, the most unused first, until about `bytes` are to be moved: moving costs no
+    /// more than what is new, and where nothing is new, nothing is moved.
+    func mostlyUnused(atMost bytes: UInt64) -> Set<Int> {
+        func unused(_ pack: (pack: Int, live: UInt64, size: UInt64)) -> Double {
+            1 - Double(pack.live) / Double(max(1, pack.size))
+        }
+        let candidates = movable.filter { unused($0) > Self.mostUnusedShare }
+        var chosen: Set<Int> = []
+        var sum: UInt64 = 0
+        for pack in candidates.sorted(by: { (unused($1), $0.pack) < (unused($0), $1.pack) }) {
+            guard sum < bytes else { break }
+            chosen.insert(pack.pack)
+            sum = sum.saturatingAdd(pack.live)
+        }
+        return chosen
     }
 }

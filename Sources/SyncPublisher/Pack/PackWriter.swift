@@ -79,6 +79,9 @@ final class PackWriter {
     /// Starts a new pack with the next blob.
     func cut() throws(PublishError) { if size > 0 { try closePack() } }
 
+    /// **Bytes** of what was added so far.
+    var bytes: UInt64 { packs.reduce(size) { $0.saturatingAdd($1.size) } }
+
     private var flushed: UInt64 { size - UInt64(buffered) }
 
     private func flush() throws(PublishError) {

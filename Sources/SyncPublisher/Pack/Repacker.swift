@@ -11,6 +11,7 @@ struct Repacker {
     /// Most packs open at once.
     static let mostOpen = 64
 
+    /// The packs that are given up, by the base's index.
     let worthRepacking: Set<Int>
     let packs: [Manifest.Pack]
     let output: OutputDirectory
@@ -18,6 +19,8 @@ struct Repacker {
     private(set) var files: [UInt32: SharedDescriptor] = [:]
     /// Whether the packs opened so far have the digest in their name.
     private(set) var isWhole: [UInt32: Bool] = [:]
+    /// **Bytes** that were moved.
+    private(set) var bytes: UInt64 = 0
 
     /// Moves blobs by their numbers in the catalogue.
     mutating func repack(_ blobs: [UInt32], of catalogue: Catalogue, to writer: PackWriter) throws(PublishError) {
@@ -40,6 +43,7 @@ struct Repacker {
             }
             let new = try writer.append(UnsafeRawBufferPointer(target))
             catalogue.move(number, toPack: new.pack, offset: new.offset)
+            bytes = bytes.saturatingAdd(UInt64(place.storedLength))
         }
     }
 

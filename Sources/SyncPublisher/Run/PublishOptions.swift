@@ -36,8 +36,11 @@ package struct PublishOptions: Sendable {
     /// Whose packs are reused.
     package var base = Base.inOutput
 
-    /// Rewrite packs that are mostly dead, and join small ones.
+    /// Rewrite packs of which a fifth is dead, and join small ones.
     package var repack = false
+
+    /// So many of the newest releases are kept once this one is complete, as by ``Prune``; `nil` for all.
+    package var retain: Int?
 
     /// Make deltas for readers that have the base: changed blobs a second time, against the file's former version.
     package var deltas = true
@@ -192,6 +195,9 @@ package struct PublishOptions: Sendable {
     /// The largest revision: a signed 64-bit number, as every JSON reader that keeps integers has it.
     static let lastRevision = UInt64(Int64.max)
 
+    /// How many releases can be kept.
+    package static let retained = 1...1_000_000
+
     /// How far a base's revision may be above the last one that this machine has signed, unless the next one is named.
     static let mostRevisionsAtOnce: UInt64 = 1_000_000
 
@@ -209,6 +215,10 @@ package struct PublishOptions: Sendable {
             throw .usage(
                 "chunks of \(chunks.minimum)/\(chunks.average)/\(chunks.maximum) bytes are not possible",
                 "choose minimum ≤ average ≤ maximum, from 64 bytes to 16 MiB")
+        }
+        guard retain.map({ Self.retained.contains($0) }) ?? true else {
+            throw .usage(
+                "the number of releases to retain is \(retain ?? 0)", "choose 1 to \(Self.retained.upperBound)")
         }
         guard revision.map({ (1...Self.lastRevision).contains($0) }) ?? true else {
             throw .usage("the revision is out of range", "choose 1 to \(Self.lastRevision)")

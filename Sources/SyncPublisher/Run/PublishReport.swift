@@ -59,6 +59,10 @@ package struct PublishReport: Sendable, Equatable {
     package var packsDropped = 0
     /// **Bytes** in named packs that no file needs.
     package var deadBytes: UInt64 = 0
+    /// **Bytes** among the new ones that were moved from packs mostly unused.
+    package var movedBytes: UInt64 = 0
+    /// What became of old releases; `nil` where all are kept.
+    package var pruned: Prune.Report?
     /// Whether `--repack` would rewrite a pack.
     package var repackPays = false
     /// Parts of the manifest, 0 if it is one text; those written by this run, and their **bytes** in packs.
@@ -153,6 +157,7 @@ package struct PublishReport: Sendable, Equatable {
             bytes.field("unique", uniqueBytes)
             bytes.field("stored", storedBytes)
             bytes.field("new", newBytes)
+            bytes.field("moved", movedBytes)
             bytes.field("deltas", deltaBytes)
             bytes.field("dead", deadBytes)
             bytes.field("dictionary", dictionaryBytes)
@@ -180,6 +185,12 @@ package struct PublishReport: Sendable, Equatable {
         }
         line.field("deltas", deltas)
         line.field("repack_pays", repackPays)
+        if let pruned {
+            line.object("removed") { line in
+                line.field("objects", pruned.removed.objects)
+                line.field("bytes", pruned.removed.bytes)
+            }
+        }
         line.field("manifest_sha256", optional: manifestDigest?.hex)
     }
 }

@@ -81,6 +81,10 @@ struct PublishRun {
                 "a loose set has its files as they are now, and no channel could point at them as they were",
                 "leave out --channel or --loose")
         }
+        if choices.isLoose, options.retain != nil {
+            throw .usage(
+                "a loose set has its files as they are now, and keeps no releases", "leave out --retain or --loose")
+        }
         guard placement == .same else { return }
         guard choices.isLoose else {
             throw .usage(
@@ -112,7 +116,7 @@ struct PublishRun {
     {
         try prepareBase(isCancelled: isCancelled, progress: progress)
         let tree = try walk(root, isCancelled: isCancelled, progress: progress)
-        if !choices.isLoose { try output.makePacks() }
+        if !choices.isLoose { try output.make(.packs, .manifests) }
         let purpose = choices.isLoose ? Collector.Purpose.hashing : .packing
         let writer = try PackWriter(output, packSize: options.packSize, firstPack: base?.packs.count ?? 0)
         var collector = Collector(tree, catalogue, writer, base?.manifest, for: purpose)
@@ -129,9 +133,11 @@ struct PublishRun {
             PackUsage(base, catalogue.places, ledger, deltas: deltas, parts: parts, packSize: options.packSize)
         }
         var usage = used()
-        if options.repack {
-            var repacker = Repacker(worthRepacking: usage.worthRepacking, packs: base?.packs ?? [], output: output)
+        let moving = options.repack ? usage.worthRepacking : usage.mostlyUnused(atMost: writer.bytes)
+        if options.repack || options.retain != nil, !moving.isEmpty {
+            var repacker = Repacker(worthRepacking: moving, packs: base?.packs ?? [], output: output)
             try repacker.repack(ledger.blobsInOrder(count: catalogue.places.count), of: catalogue, to: writer)
+            report.movedBytes = repacker.bytes
             usage = used()
         }
         if options.deltas, !choices.isLoose, let base, deltas.isEmpty {
@@ -326,6 +332,7 @@ extension PublishRun {
 
     /// Writes the manifest, unless it would equal the base; that is only possible with the base's packs and no others.
     mutating func writeManifest(_ files: ManifestFiles, mayBeUnchanged: Bool) throws(PublishError) {
+        if !choices.isLoose { try output.keepRelease() }
         if options.keepsReleases { try Channels(output).begin() }
         if let base = base?.manifest, mayBeUnchanged, options.revision == nil,
             try files.digest(revision: base.revision, created: base.created) == base.digest
@@ -365,6 +372,12 @@ extension PublishRun {
         if let channel = options.channel {
             try output.give("\(revision).json.zst", from: .channels, "\(channel).json.zst", in: .channels)
             try Channels(output).note(channel, revision, project)
+        }
+        if !choices.isLoose {
+            let frame: (folder: OutputDirectory.Folder, name: String) =
+                options.channel == nil ? (.top, "manifest.json.zst") : (.channels, "\(revision).json.zst")
+            try output.give(
+                frame.name, from: frame.folder, "\(written.digest).json.zst", in: .manifests, replacing: false)
         }
         report.revision = revision
         report.manifestDigest = written.digest
@@ -414,8 +427,10 @@ extension PublishOptions {
         let placement = try OutputPlacement.find(source: root, output: output)
         let output = try OutputDirectory(output)
         if let objection = try output.objection(to: signing, permits) { throw objection }
+        let time = now.map { $0 / 1_000_000 } ?? SystemTime.milliseconds()
         do throws(PublishError) {
             var run = try PublishRun(self, output, placement)
+            ReleaseMarks.update(output, now: time)
             var report = try run.run(root, isCancelled: isCancelled, progress: progress)
             report.channel = channel
             if signing == nil, let word = output.word(channel), word.fresh.revision != report.revision {
@@ -427,11 +442,20 @@ extension PublishOptions {
                 report.fresh = try sign(report, output, signing)
                 if permits.contains(.otherKeys) { try output.removeOtherRoots(than: signing) }
             }
+            ReleaseMarks.update(output, now: time)
+            if let retain { prune(output, keep: retain, now: time, &report) }
             return report
         } catch {
             output.clear()
             throw error
         }
+    }
+
+    /// Lets go of old releases. What is published is complete by now, so a failure is no more than a warning.
+    private func prune(_ output: OutputDirectory, keep: Int, now: Int64, _ report: inout PublishReport) {
+        do throws(PublishError) {
+            report.pruned = try Prune(keep: keep, now: now).run(output)
+        } catch { report.warnings.append("old releases stay: \(error.summary); \(error.remedy)") }
     }
 
     private func sign(_ report: PublishReport, _ output: OutputDirectory, _ signing: Signing) throws(PublishError)

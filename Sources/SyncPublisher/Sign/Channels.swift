@@ -20,10 +20,7 @@ package struct Channels {
 
     /// Opens a published directory.
     package init(_ path: String, isReadOnly: Bool = false) throws(PublishError) {
-        guard openDirectory(path) != nil else {
-            throw .notFound("\(shown(path)): there is no such directory", "check the path")
-        }
-        output = try OutputDirectory(path, isReadOnly: isReadOnly)
+        output = try OutputDirectory(published: path, isReadOnly: isReadOnly)
     }
 
     init(_ output: OutputDirectory) { self.output = output }
@@ -59,6 +56,8 @@ package struct Channels {
                 "\(channel ?? ChannelName.ofDefault) has pointed at revision \(last), which is newer than \(revision)",
                 "machines do not go back: publish the older files again as a new revision")
         }
+        ReleaseMarks.update(output, now: SystemTime.milliseconds())
+        defer { ReleaseMarks.update(output, now: SystemTime.milliseconds()) }
         try begin()
         let file = "\(revision).json.zst"
         try output.give(kept.name, from: kept.folder, file, in: .channels, replacing: false)
@@ -84,6 +83,8 @@ package struct Channels {
     package func remove(_ channel: String, signing: Signing?) throws(PublishError) -> FreshStatement? {
         try requireSigner(signing)
         _ = try revision(channel, nil)
+        ReleaseMarks.update(output, now: SystemTime.milliseconds())
+        defer { ReleaseMarks.update(output, now: SystemTime.milliseconds()) }
         let fresh = try signing.map { signing throws(PublishError) in
             try SignedOutput(output: output, signing: signing).remove(channel)
         }

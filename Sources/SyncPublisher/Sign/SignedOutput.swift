@@ -190,22 +190,6 @@ struct SignedOutput {
     }
 }
 
-extension OutputDirectory {
-    /// The published fresh statement of a channel, whoever signed it; `nil` if there is none that can be read.
-    func word(_ channel: String?) -> (statement: SignedStatement, fresh: FreshStatement)? {
-        guard let bytes = read(.trust, FreshStatement.name(channel), limit: Role.fresh.limit),
-            let statement = try? SignedStatement(bytes, limit: Role.fresh.limit),
-            let fresh = try? FreshStatement(json: statement.json)
-        else { return nil }
-        return (statement, fresh)
-    }
-
-    /// The same of a revision's release.
-    func release(_ revision: UInt64) -> SignedRelease? {
-        read(.trust, "\(revision).release", limit: Role.release.limit).flatMap(signedRelease)
-    }
-}
-
 /// A release statement with what it says.
 typealias SignedRelease = (statement: SignedStatement, content: ReleaseStatement)
 

@@ -1,0 +1,221 @@
+import SyncManifest
+package import SyncModel
+
+/// Removes what no release that is kept needs, and no pull of the last hours can ask for.
+///
+/// 1. Find the releases, and what names them. Whatever cannot be read ends this before anything is removed.
+/// 2. Keep the newest ones, and all that is named. Note since when the others are not.
+/// 3. Write the note. From then on a kill costs time at most.
+/// 4. What nobody has named for the time of grace goes: first what lets a pull ask for it, then manifests, then packs, so that
+///    nothing is ever named that is not there.
+///
+/// A pull that begins by a release's number can do so until what is named by that number is gone: the time of what it needs begins
+/// then.
+package struct Prune: Sendable {
+    /// So many of the newest releases are kept.
+    package var keep: Int
+    /// Those from then on are kept, too; **milliseconds** since 1970.
+    package var olderThan: Int64?
+    /// How long a pull may take; **milliseconds**.
+    package var grace = usualGrace
+    package var now: Int64
+
+    /// A day.
+    package static let usualGrace: Int64 = 86_400_000
+
+    /// Files and their **bytes**.
+    package struct Count: Sendable, Equatable {
+        package internal(set) var objects = 0
+        package internal(set) var bytes: UInt64 = 0
+
+        mutating func add(_ size: UInt64) { (objects, bytes) = (objects + 1, bytes &+ size) }
+    }
+
+    /// What was removed, or would be.
+    package struct Report: Sendable, Equatable {
+        /// Each file by its path from the published directory, in the order of removal.
+        package internal(set) var files: [(path: String, bytes: UInt64)] = []
+        package internal(set) var removed = Count()
+        /// What goes once its time of grace is over.
+        package internal(set) var waiting = Count()
+        /// What stays.
+        package internal(set) var kept = Count()
+        package internal(set) var releases = 0
+
+        package static func == (one: Self, other: Self) -> Bool {
+            one.files.elementsEqual(other.files, by: ==) && one.removed == other.removed
+                && one.waiting == other.waiting && one.kept == other.kept && one.releases == other.releases
+        }
+
+        /// The last line of `releases prune --json`.
+        package var json: JSONLine {
+            JSONLine.object { line in
+                for (name, count) in [("removed", removed), ("waiting", waiting)] {
+                    line.object(name) {
+                        $0.field("objects", count.objects); $0.field("bytes", count.bytes)
+                    }
+                }
+                line.object("kept") { line in
+                    line.field("releases", releases)
+                    line.field("objects", kept.objects)
+                    line.field("bytes", kept.bytes)
+                }
+            }
+        }
+    }
+
+    package init(keep: Int, olderThan: Int64? = nil, now: Int64) {
+        (self.keep, self.olderThan, self.now) = (keep, olderThan, now)
+    }
+
+    /// Prunes a published directory.
+    ///
+    /// - Parameter isDryRun: Only says what would be removed; nothing is written, and nobody is waited for.
+    package func run(_ path: String, isDryRun: Bool = false) throws(PublishError) -> Report {
+        try run(OutputDirectory(published: path, isReadOnly: isDryRun), isDryRun: isDryRun)
+    }
+
+    func run(_ target: any PublishTarget, isDryRun: Bool = false) throws(PublishError) -> Report {
+        var releases = try Releases(target)
+        if let fault = releases.faults.first {
+            throw PublishError(
+                fault.exitStatus, fault.summary, details: fault.details, "\(fault.remedy); nothing was removed")
+        }
+        guard !releases.all.isEmpty else { throw .noReleases(target.path) }
+        guard !releases.all.contains(where: { $0.isNamed && $0.isLoose }) else {
+            throw .usage(
+                "\(shown(target.path)) has a loose set, whose files are as they are now",
+                "there is nothing to prune: only sets in packs keep releases")
+        }
+        if !isDryRun { try releases.keepByDigest() }
+        var marks = ReleaseMarks(of: target)
+        var sweep = try Sweep(target, releases)
+        sweep.mark(kept(releases.all), &marks, self)
+        guard !isDryRun else { return sweep.report }
+        try marks.write(to: target)
+        try sweep.remove(from: target)
+        sweep.forget(in: &marks)
+        try marks.write(to: target)
+        return sweep.report
+    }
+
+    private func kept(_ releases: [Releases.Release]) -> Set<SHA256Digest> {
+        var kept: Set<SHA256Digest> = []
+        for (index, release) in releases.enumerated() {
+            let isYoung = olderThan.map { limit in release.time.map { $0 >= limit } ?? true } ?? false
+            if index < keep || release.isNamed || isYoung { kept.insert(release.digest) }
+        }
+        return kept
+    }
+
+    func isOver(since: Int64) -> Bool {
+        let (end, overflow) = since.addingReportingOverflow(grace)
+        return !overflow && end <= now
+    }
+}
+
+/// What goes, in which order, and what stays.
+private struct Sweep {
+    private let releases: [Releases.Release]
+    private let packs: [(digest: SHA256Digest, name: String, size: UInt64)]
+    private var entries: [Releases.Place] = []
+    private var manifests: [(digest: SHA256Digest, place: Releases.Place)] = []
+    private var gone: [(digest: SHA256Digest, name: String, size: UInt64)] = []
+    private(set) var report = Prune.Report()
+
+    init(_ target: any PublishTarget, _ releases: Releases) throws(PublishError) {
+        self.releases = releases.all
+        packs = try (target.names(in: .packs) ?? []).sorted().compactMap { name in
+            guard let digest = Releases.pack(ofFile: name), let object = target.object(.packs, name) else { return nil }
+            return (digest, name, object.size)
+        }
+    }
+
+    /// Decides about every file.
+    mutating func mark(_ kept: Set<SHA256Digest>, _ marks: inout ReleaseMarks, _ prune: Prune) {
+        marks.retired = Set(releases.map(\.digest)).subtracting(kept)
+        var needed: Set<SHA256Digest> = []
+        // By pack: since when the last of the manifests that named it is out of reach.
+        var leaving: [SHA256Digest: Int64] = [:]
+        var counted: Set<String> = []
+        for release in releases {
+            let files = ([release.place] + release.entries).filter { counted.insert($0.object.tag).inserted }
+            var isStaying = kept.contains(release.digest)
+            if isStaying {
+                if release.isNamed { marks.manifests[release.digest] = nil }
+                for file in files { report.kept.add(file.object.size) }
+            } else {
+                var since = marks.since(manifest: release.digest, now: prune.now)
+                if !release.entries.isEmpty, prune.isOver(since: since) {
+                    entries += release.entries
+                    since = prune.now
+                    marks.manifests[release.digest] = since
+                }
+                isStaying = !prune.isOver(since: since)
+                if isStaying {
+                    let going = Set(entries.map(\.path))
+                    for file in files where !going.contains(file.path) { report.waiting.add(file.object.size) }
+                } else if release.place.folder == .manifests {
+                    manifests.append((release.digest, release.place))
+                }
+                for pack in release.packs { leaving[pack.sha256] = max(leaving[pack.sha256] ?? .min, since) }
+            }
+            if isStaying { for pack in release.packs { needed.insert(pack.sha256) } }
+        }
+        report.releases = kept.count
+        let keptPacks = Set(releases.filter { kept.contains($0.digest) }.flatMap { $0.packs.map(\.sha256) })
+        for pack in packs {
+            if needed.contains(pack.digest) {
+                marks.packs[pack.digest] = nil
+                if keptPacks.contains(pack.digest) { report.kept.add(pack.size) } else { report.waiting.add(pack.size) }
+                continue
+            }
+            // One that was named again meanwhile counts from the last time.
+            if let since = leaving[pack.digest] {
+                marks.packs[pack.digest] = max(since, marks.packs[pack.digest] ?? since)
+            }
+            if prune.isOver(since: marks.since(pack: pack.digest, now: prune.now)) {
+                gone.append(pack)
+            } else {
+                report.waiting.add(pack.size)
+            }
+        }
+        let here = Set(packs.map(\.digest))
+        marks.packs = marks.packs.filter { here.contains($0.key) }
+        let manifests = Set(releases.map(\.digest))
+        marks.manifests = marks.manifests.filter { manifests.contains($0.key) }
+        tell()
+    }
+
+    private mutating func tell() {
+        var counted: Set<String> = []
+        for place in entries + manifests.map(\.place) {
+            let isFirst = counted.insert(place.object.tag).inserted
+            list(place.path, isFirst ? place.object.size : 0)
+        }
+        for pack in gone { list("packs/\(pack.name)", pack.size) }
+    }
+
+    private mutating func list(_ path: String, _ bytes: UInt64) {
+        report.files.append((path, bytes))
+        report.removed.add(bytes)
+    }
+
+    func remove(from target: any PublishTarget) throws(PublishError) {
+        for folder in [PublishTarget.Folder.trust, .channels] {
+            let names = entries.filter { $0.folder == folder }.map(\.name)
+            if !names.isEmpty { try target.remove(names, from: folder) }
+        }
+        if !manifests.isEmpty { try target.remove(manifests.map(\.place.name), from: .manifests) }
+        if !gone.isEmpty { try target.remove(gone.map(\.name), from: .packs) }
+    }
+
+    /// Lets go of the notes of what was removed.
+    func forget(in marks: inout ReleaseMarks) {
+        for manifest in manifests {
+            marks.manifests[manifest.digest] = nil
+            marks.retired.remove(manifest.digest)
+        }
+        for pack in gone { marks.packs[pack.digest] = nil }
+    }
+}

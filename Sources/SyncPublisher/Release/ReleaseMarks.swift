@@ -1,0 +1,99 @@
+import SyncModel
+
+/// Since when nothing names a manifest or a pack of a target: the file `manifests/unnamed.json`. What is not in the file is named,
+/// or was never looked at; then the time begins with the first look.
+///
+/// The file is an aid, and anybody who can write to the target can write to it: a missing or damaged one only makes what is to be
+/// removed stay longer.
+struct ReleaseMarks: Equatable {
+    /// **Milliseconds** since 1970.
+    var manifests: [SHA256Digest: Int64] = [:]
+    var packs: [SHA256Digest: Int64] = [:]
+    /// Manifests that the last prune did not keep: they go once their time is over.
+    var retired: Set<SHA256Digest> = []
+
+    static let name = "unnamed.json"
+    private static let format = "syncagent-unnamed/1"
+    private static let limit = 16 << 20
+    /// Most that are kept of each kind; the others begin again.
+    private static let most = 60_000
+
+    init() {}
+
+    /// What a target has noted.
+    init(of target: any PublishTarget) {
+        guard let bytes = target.read(.manifests, Self.name, limit: Self.limit),
+            let value = bytes.withUnsafeBytes({ JSONParser.parse($0) }), value["format"]?.string == Self.format
+        else { return }
+        manifests = Self.times(value["manifests"])
+        packs = Self.times(value["packs"])
+        retired = Set((value["retired"]?.array ?? []).compactMap { $0.string.flatMap { SHA256Digest(hex: $0) } })
+    }
+
+    private static func times(_ value: JSONValue?) -> [SHA256Digest: Int64] {
+        var times: [SHA256Digest: Int64] = [:]
+        for (name, value) in value?.object ?? [:] {
+            guard let digest = SHA256Digest(hex: name), let time = value.integer else { continue }
+            times[digest] = time
+        }
+        return times
+    }
+
+    /// Since when a manifest is not named: as noted, or from now on. A time in the future is one of a clock that was wrong.
+    mutating func since(manifest digest: SHA256Digest, now: Int64) -> Int64 {
+        let since = min(manifests[digest] ?? now, now)
+        manifests[digest] = since
+        return since
+    }
+
+    /// The same of a pack.
+    mutating func since(pack digest: SHA256Digest, now: Int64) -> Int64 {
+        let since = min(packs[digest] ?? now, now)
+        packs[digest] = since
+        return since
+    }
+
+    /// Writes the file; where there is nothing to note, there is none.
+    func write(to target: any PublishTarget) throws(PublishError) {
+        guard self != ReleaseMarks() else {
+            guard target.object(.manifests, Self.name) != nil else { return }
+            return try target.remove([Self.name], from: .manifests)
+        }
+        let json = JSONLine.object { line in
+            line.field("format", Self.format)
+            for (name, times) in [("manifests", manifests), ("packs", packs)] {
+                line.object(name) { line in
+                    let oldest = times.sorted { ($0.value, $0.key.hex) < ($1.value, $1.key.hex) }
+                    for (digest, time) in oldest.prefix(Self.most) { line.field(digest.hex, time) }
+                }
+            }
+            line.field("retired", retired.map(\.hex).sorted().prefix(Self.most))
+        }
+        try target.put(json.bytes + [0x0A], Self.name, in: .manifests)
+    }
+
+    /// Notes which manifests of a target are named now, and which are no longer: called before what names them is changed, and
+    /// again afterwards. Whatever keeps it from that only makes something stay longer.
+    static func update(_ target: any PublishTarget, now: Int64) {
+        guard let files = try? target.names(in: .manifests) else { return }
+        var known: [String: SHA256Digest] = [:]
+        for file in files {
+            guard let digest = Releases.digest(ofFile: file), let object = target.object(.manifests, file) else {
+                continue
+            }
+            known[object.tag] = digest
+        }
+        guard let names = try? ReleaseNames(target, known: known), names.faults.isEmpty else { return }
+        let before = ReleaseMarks(of: target)
+        var marks = before
+        for digest in Set(known.values).union(names.digests) {
+            if names.digests.contains(digest) {
+                marks.manifests[digest] = nil
+                marks.retired.remove(digest)
+            } else {
+                _ = marks.since(manifest: digest, now: now)
+            }
+        }
+        if marks != before { try? marks.write(to: target) }
+    }
+}

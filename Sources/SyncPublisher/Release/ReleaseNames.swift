@@ -1,0 +1,89 @@
+import SyncContent
+import SyncManifest
+import SyncModel
+import SyncTrust
+
+/// What of a target a pull can begin with: which releases `manifest.json`, the channels and the `fresh` statements name.
+struct ReleaseNames {
+    /// The channels that point at a manifest, by its digest; the default one has the name that users give it.
+    private(set) var channels: [SHA256Digest: Set<String>] = [:]
+    /// Manifests that are named, also by what a killed publish has left.
+    private(set) var digests: Set<SHA256Digest> = []
+    /// Revisions that are named where it cannot be told which manifest that is.
+    private(set) var revisions: Set<UInt64> = []
+    /// What is named in `channels/` by its revision.
+    private(set) var numbered: [(revision: UInt64, digest: SHA256Digest, object: TargetObject)] = []
+    /// What should name a release and cannot be read, or is damaged.
+    private(set) var faults: [PublishError] = []
+
+    private let target: any PublishTarget
+    /// The manifests that are known by now, by their files.
+    private var known: [String: SHA256Digest]
+
+    /// - Parameter known: The manifests of some files, by ``TargetObject/tag``: those are not read again.
+    init(_ target: any PublishTarget, known: [String: SHA256Digest] = [:]) throws(PublishError) {
+        (self.target, self.known) = (target, known)
+        if let digest = try find(.top, "manifest.json") { name(digest, ChannelName.ofDefault) }
+        if let digest = try find(.top, "manifest.json.zst") { digests.insert(digest) }
+        for file in try target.names(in: .channels)?.sorted() ?? [] where file.hasSuffix(".json.zst") {
+            let stem = String(file.dropLast(9))
+            let revision = revisionNumber(stem)
+            guard revision != nil || ChannelName.objection(stem) == nil, let object = target.object(.channels, file),
+                let digest = try find(.channels, file)
+            else { continue }
+            if let revision { numbered.append((revision, digest, object)) } else { name(digest, stem) }
+        }
+        let index = target.read(.channels, "index.json", limit: ChannelIndex.limit)
+        if let index = index.flatMap({ try? ChannelIndex(json: $0) }) { revisions.formUnion(index.channels.values) }
+        try readStatements()
+    }
+
+    private mutating func name(_ digest: SHA256Digest, _ channel: String) {
+        digests.insert(digest)
+        channels[digest, default: []].insert(channel)
+    }
+
+    /// The manifest that a file holds; `nil` if there is no such file.
+    private mutating func find(_ folder: PublishTarget.Folder, _ name: String) throws(PublishError) -> SHA256Digest? {
+        guard let object = target.object(folder, name) else { return nil }
+        if let digest = known[object.tag] { return digest }
+        let text =
+            name.hasSuffix(".zst")
+            ? target.text(ofFrame: name, in: folder)
+            : target.read(folder, name, limit: ManifestLimits.standard.manifestBytes)
+        guard let text else {
+            faults.append(
+                .invalid(
+                    "\(shown(target.display(folder, name))) cannot be read, or is damaged",
+                    "restore it, or remove it if nobody uses it"))
+            return nil
+        }
+        let digest = try calling { try sha256(text) }
+        known[object.tag] = digest
+        return digest
+    }
+
+    /// What the `fresh` statements name; a channel that was removed names nothing.
+    private mutating func readStatements() throws(PublishError) {
+        let names = try target.names(in: .trust) ?? []
+        let channels = [nil] + names.compactMap(FreshStatement.channel(ofFile:))
+        for channel in channels where names.contains(FreshStatement.name(channel)) {
+            guard let fresh = target.word(channel)?.fresh else {
+                let name = target.display(.trust, FreshStatement.name(channel))
+                faults.append(
+                    .invalid(
+                        "\(shown(name)) cannot be read, or is damaged", "restore it, or remove it if nobody uses it"))
+                continue
+            }
+            guard !fresh.isRemoved else { continue }
+            if let release = target.release(fresh.revision), release.statement.digest == fresh.release {
+                name(release.content.manifest, channel ?? ChannelName.ofDefault)
+            } else {
+                revisions.insert(fresh.revision)
+            }
+        }
+    }
+}
+
+/// The revision that a file is named by; `nil` for another name, also one with a zero before the number.
+func revisionNumber(_ name: String) -> UInt64? { UInt64(name).flatMap { "\($0)" == name ? $0 : nil } }

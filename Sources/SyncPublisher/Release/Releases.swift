@@ -1,0 +1,192 @@
+import SyncContent
+import SyncManifest
+import SyncModel
+import SyncSystem
+import SyncTrust
+
+/// The releases that a target has, newest first, as they are found there: each is a manifest, kept as
+/// `manifests/SHA256.json.zst`.
+struct Releases {
+    /// One release.
+    struct Release {
+        let digest: SHA256Digest
+        let revision: UInt64
+        /// When it was published, as written.
+        let created: String?
+        let packs: [Manifest.Pack]
+        /// Whether its files are fetched one by one, from where they are.
+        let isLoose: Bool
+        /// Its manifest's file.
+        fileprivate(set) var place: Place
+        /// What lets a pull ask for it by its number.
+        fileprivate(set) var entries: [Place] = []
+        /// The channels that point at it.
+        fileprivate(set) var channels: [String] = []
+        /// Whether a pull can begin with it that asks for no number.
+        fileprivate(set) var isNamed = false
+
+        /// **Milliseconds** since 1970.
+        var time: Int64? { created.flatMap { parseTimestamp($0) } }
+    }
+
+    /// A file.
+    struct Place {
+        let folder: PublishTarget.Folder
+        let name: String
+        let object: TargetObject
+
+        /// From the published directory.
+        var path: String { folder == .top ? name : "\(folder.rawValue)/\(name)" }
+    }
+
+    let target: any PublishTarget
+    private(set) var all: [Release] = []
+    /// Why it is not known of everything which packs it needs.
+    private(set) var faults: [PublishError] = []
+
+    private static let suffix = ".json.zst"
+
+    /// Reads what there is.
+    init(_ target: any PublishTarget) throws(PublishError) {
+        self.target = target
+        var known: [String: SHA256Digest] = [:]
+        for name in try target.names(in: .manifests)?.sorted() ?? [] {
+            guard let digest = Self.digest(ofFile: name), let object = target.object(.manifests, name) else { continue }
+            if try read(.manifests, name, object) == digest {
+                known[object.tag] = digest
+            } else {
+                refuse(.manifests, name)
+            }
+        }
+        let names = try ReleaseNames(target, known: known)
+        faults += names.faults
+        // Sets from before releases were kept have them in these places alone.
+        var seen = Set(all.map(\.digest))
+        for (revision, digest, object) in names.numbered where seen.insert(digest).inserted {
+            try add(.channels, "\(revision)\(Self.suffix)", object)
+        }
+        for name in ["manifest.json", "manifest.json.zst"] {
+            guard let object = target.object(.top, name) else { continue }
+            let digests = names.digests.subtracting(seen)
+            guard !digests.isEmpty, let digest = try digest(.top, name), digests.contains(digest) else { continue }
+            seen.insert(digest)
+            try add(.top, name, object)
+        }
+        for index in all.indices {
+            let release = all[index]
+            all[index].channels = names.channels[release.digest]?.sorted(by: Self.isBefore) ?? []
+            all[index].isNamed = names.digests.contains(release.digest) || names.revisions.contains(release.revision)
+            let number = names.numbered.first { $0.revision == release.revision && $0.digest == release.digest }
+            if let number {
+                all[index].entries.append(
+                    Place(folder: .channels, name: "\(release.revision)\(Self.suffix)", object: number.object))
+            }
+            let statement = "\(release.revision).release"
+            if target.release(release.revision)?.content.manifest == release.digest,
+                let object = target.object(.trust, statement)
+            {
+                all[index].entries.append(Place(folder: .trust, name: statement, object: object))
+            }
+        }
+        // Two of one number were published with --no-base: what is named goes first.
+        all.sort { one, other in
+            if one.revision != other.revision { return one.revision > other.revision }
+            if one.isNamed != other.isNamed { return one.isNamed }
+            return (one.time ?? 0, one.digest.hex) > (other.time ?? 0, other.digest.hex)
+        }
+    }
+
+    /// Gives the manifests that have only the name of their number in `channels/` that of their digest, too.
+    mutating func keepByDigest() throws(PublishError) {
+        for (index, release) in all.enumerated() where release.place.folder == .channels {
+            let name = release.digest.hex + Self.suffix
+            try target.give(release.place.name, from: .channels, name, in: .manifests, replacing: false)
+            guard let object = target.object(.manifests, name) else { continue }
+            all[index].place = Place(folder: .manifests, name: name, object: object)
+        }
+    }
+
+    /// The manifest that is named by a file in `manifests/`; `nil` for another name.
+    static func digest(ofFile name: String) -> SHA256Digest? { digest(of: name, suffix) }
+
+    /// The pack that is named by a file in `packs/`; `nil` for another name.
+    static func pack(ofFile name: String) -> SHA256Digest? { digest(of: name, ".pack") }
+
+    private static func digest(of name: String, _ suffix: String) -> SHA256Digest? {
+        guard name.hasSuffix(suffix), let digest = SHA256Digest(hex: String(name.dropLast(suffix.count))),
+            digest.hex + suffix == name
+        else { return nil }
+        return digest
+    }
+
+    private static func isBefore(_ one: String, _ other: String) -> Bool {
+        (one == ChannelName.ofDefault ? "" : one) < (other == ChannelName.ofDefault ? "" : other)
+    }
+
+    private func text(_ folder: PublishTarget.Folder, _ name: String) -> [UInt8]? {
+        name.hasSuffix(".zst")
+            ? target.text(ofFrame: name, in: folder)
+            : target.read(folder, name, limit: ManifestLimits.standard.manifestBytes)
+    }
+
+    private func digest(_ folder: PublishTarget.Folder, _ name: String) throws(PublishError) -> SHA256Digest? {
+        guard let text = text(folder, name) else { return nil }
+        return try calling { try sha256(text) }
+    }
+
+    /// Adds the release of a file; one that is damaged is a fault.
+    private mutating func add(_ folder: PublishTarget.Folder, _ name: String, _ object: TargetObject)
+        throws(PublishError)
+    {
+        if try read(folder, name, object) == nil { refuse(folder, name) }
+    }
+
+    /// - Returns: The manifest's digest; `nil` for what is none.
+    private mutating func read(_ folder: PublishTarget.Folder, _ name: String, _ object: TargetObject)
+        throws(PublishError) -> SHA256Digest?
+    {
+        guard let text = text(folder, name) else { return nil }
+        let digest = try calling { try sha256(text) }
+        // The file's name says what it should be: nothing else is looked at.
+        if folder == .manifests, Self.digest(ofFile: name) != digest { return nil }
+        guard let manifest = try? ManifestAssembly(text, digest: digest) else { return nil }
+        all.append(
+            Release(
+                digest: digest, revision: manifest.revision, created: manifest.created, packs: manifest.packs,
+                isLoose: manifest.isLoose, place: Place(folder: folder, name: name, object: object)))
+        return digest
+    }
+
+    private mutating func refuse(_ folder: PublishTarget.Folder, _ name: String) {
+        faults.append(
+            .invalid(
+                "\(shown(target.display(folder, name))) is damaged, or not what its name says",
+                "restore it, or remove it: then its release is gone"))
+    }
+}
+
+extension OutputDirectory {
+    /// Opens a directory that somebody has published to.
+    convenience init(published path: String, isReadOnly: Bool) throws(PublishError) {
+        guard openDirectory(path) != nil else {
+            throw .notFound("\(shown(path)): there is no such directory", "check the path")
+        }
+        try self.init(path, isReadOnly: isReadOnly)
+    }
+
+    /// Keeps the release in `manifest.json` under its digest: nothing but this shows its packs later.
+    func keepRelease() throws(PublishError) {
+        guard let digest = try digest(.top, "manifest.json"), object(.manifests, "\(digest).json.zst") == nil,
+            // A run that was killed may have replaced only this one.
+            let text = text(ofFrame: "manifest.json.zst"), try calling({ try sha256(text) }) == digest
+        else { return }
+        try give("manifest.json.zst", "\(digest).json.zst", in: .manifests, replacing: false)
+    }
+}
+
+extension PublishError {
+    /// There is nothing published in a directory.
+    static func noReleases(_ path: String) -> Self {
+        .notFound("\(shown(path)) has no releases", "publish there first, or name another directory")
+    }
+}

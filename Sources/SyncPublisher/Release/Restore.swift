@@ -1,0 +1,199 @@
+import SyncContent
+import SyncManifest
+package import SyncModel
+import SyncTrust
+
+/// Makes the contents of an older release the newest one: a revision of its own, which every machine takes like any other. Nothing is
+/// packed again, since the packs of a release stay as long as it does.
+package struct Restore {
+    private let output: OutputDirectory
+    private let signing: Signing?
+
+    /// What was published.
+    package struct Report: Sendable {
+        package let project: String
+        package let revision: UInt64
+        /// The revision that has these contents, too.
+        package let restored: UInt64
+        package let manifest: SHA256Digest
+        /// Whether it was the newest anyway.
+        package let isUnchanged: Bool
+        /// **Milliseconds** since 1970 until when it is valid; `nil` if it is not signed.
+        package let validUntil: Int64?
+
+        /// The line of `releases restore --json`.
+        package var json: JSONLine {
+            JSONLine.object { line in
+                line.field("project", project)
+                line.field("revision", revision)
+                line.field("restored", restored)
+                line.field("manifest", manifest.hex)
+                line.field("unchanged", isUnchanged)
+                line.time("valid_until", validUntil)
+            }
+        }
+    }
+
+    /// - Parameter signing: Who signs it; `nil` for a set that nobody signs.
+    package init(_ path: String, signing: Signing?) throws(PublishError) {
+        output = try OutputDirectory(published: path, isReadOnly: false)
+        self.signing = signing
+        try output.checkFolders()
+        if let objection = try output.objection(to: signing, []) { throw objection }
+    }
+
+    /// - Parameters:
+    ///   - wanted: A revision, or the SHA-256 of a release's manifest.
+    ///   - created: When this is published, RFC 3339.
+    ///   - now: **Milliseconds** since 1970.
+    /// - Throws: ``PublishError``; what was published before is in place then, unless only the signing failed.
+    package func run(_ wanted: String, created: String, now: Int64) throws(PublishError) -> Report {
+        let releases = try Releases(output)
+        let release = try find(wanted, in: releases)
+        let place = BasePlace(release.place.folder, release.place.name, of: output)
+        let manifest = try place.manifest(remedy: "restore another release")
+        try check(manifest, release)
+        let newest = try newest(releases)
+        guard let former = text(of: release) else {
+            throw .invalid("\(shown(place.path)) cannot be read", "restore another release")
+        }
+        if let (revision, digest) = try inPlace(former), revision >= newest {
+            // One that was killed before it was signed is signed now.
+            let until = try sign(manifest.project, revision, digest, size: nil)
+            return Report(
+                project: manifest.project, revision: revision, restored: release.revision, manifest: digest,
+                isUnchanged: true, validUntil: until)
+        }
+        guard newest < PublishOptions.lastRevision else {
+            throw .invalid("the newest revision is the highest possible one", "publish under another project name")
+        }
+        let revision = newest + 1
+        let text = try calling { try manifestText(former, revision: revision, created: created) }
+        let digest = try calling { try sha256(text) }
+        let again = try calling { try ManifestAssembly(text, digest: digest) }
+        guard again.revision == revision, again.packs == manifest.packs else {
+            throw .bug("a manifest's text is not what was meant")
+        }
+        let frame = try manifestFrame(text)
+        ReleaseMarks.update(output, now: now)
+        try output.make(.manifests)
+        try output.keepRelease()
+        if let signing { try signing.memory?.note(made: digest, under: signing.roots, now: signing.now) }
+        // First, since it reserves the number.
+        if try output.hasChannels() { try output.put(frame, "\(revision).json.zst", in: .channels) }
+        try output.put(frame, "manifest.json.zst", in: .top)
+        try output.put(text, "manifest.json", in: .top)
+        try output.give("manifest.json.zst", "\(digest).json.zst", in: .manifests, replacing: false)
+        let fresh = try sign(manifest.project, revision, digest, size: UInt64(text.count))
+        ReleaseMarks.update(output, now: now)
+        return Report(
+            project: manifest.project, revision: revision, restored: release.revision, manifest: digest,
+            isUnchanged: false, validUntil: fresh)
+    }
+
+    private func find(_ wanted: String, in releases: Releases) throws(PublishError) -> Releases.Release {
+        let digest = SHA256Digest(hex: wanted)
+        let found = releases.all.filter { digest == nil ? "\($0.revision)" == wanted : $0.digest == digest }
+        guard let first = found.first else {
+            if let fault = releases.faults.first { throw fault }
+            let there = releases.all.prefix(20).map { "\($0.revision)" }
+            throw .notFound(
+                "\(shown(output.path)) has no release \(shown(wanted))",
+                there.isEmpty ? "publish first" : "there are \(there.joined(separator: ", "))")
+        }
+        guard found.count == 1 || first.isNamed else {
+            throw PublishError(
+                .usage, "\(shown(output.path)) has \(found.count) releases of revision \(first.revision)",
+                details: found.map { "\($0.digest) of \($0.created ?? "no time")" },
+                "name one by the SHA-256 of its manifest")
+        }
+        return first
+    }
+
+    /// Whether this release may be published again: what is signed must come from who signs, and be there.
+    private func check(_ manifest: Manifest, _ release: Releases.Release) throws(PublishError) {
+        guard !release.isLoose else {
+            throw .usage(
+                "revision \(release.revision) is a loose set, whose files are as they are now",
+                "restore the files, and publish them again")
+        }
+        if let signing {
+            guard manifest.project == signing.root.project else {
+                throw .refused(
+                    "the keys are for project \(signing.root.project), but this is \(shown(manifest.project))",
+                    "use the keys of this project")
+            }
+            if !signing.hasMade(release.digest) {
+                let known = try SignedOutput(output: output, signing: signing).signed(release.revision)
+                guard known.content.manifest == release.digest else {
+                    throw .refused(
+                        "\(shown(output.display(release.place.folder, release.place.name))) is not the manifest that was signed",
+                        "restore another release, or publish the files again with --sign")
+                }
+            }
+        }
+        for pack in manifest.packs {
+            let name = pack.sha256.hex + ".pack"
+            let fault: String?
+            if output.size(.packs, name) != pack.size {
+                fault = "is missing, or of another size"
+            } else if signing != nil, try output.digest(.packs, name) != pack.sha256 {
+                // What is signed again is what was packed, and not what somebody has made of it since.
+                fault = "does not have the content that its name says"
+            } else {
+                fault = nil
+            }
+            guard let fault else { continue }
+            throw .invalid(
+                "\(shown(output.display(.packs, name))), which revision \(release.revision) needs, \(fault)",
+                "bring it back, restore another release, or publish the files again; nothing was published")
+        }
+    }
+
+    /// The highest number that anything here has, or that was signed.
+    private func newest(_ releases: Releases) throws(PublishError) -> UInt64 {
+        let signed = signing?.known?.lastRevision ?? 0
+        let numbers = releases.all.map(\.revision) + (try output.keptRevisions())
+        let newest = max(numbers.max() ?? 0, signed, output.word(nil)?.fresh.revision ?? 0)
+        guard signed == 0 || newest - signed <= PublishOptions.mostRevisionsAtOnce else {
+            throw .refused(
+                "\(shown(output.path)) has revision \(newest), \(newest - signed) above \(signed), the last one known to be signed",
+                "remove what has that number; nothing was published")
+        }
+        return newest
+    }
+
+    /// The release in `manifest.json`, if it has the same contents as that of a text; `nil` if it has others, or one of its two
+    /// forms is not in place.
+    private func inPlace(_ text: [UInt8]) throws(PublishError) -> (revision: UInt64, digest: SHA256Digest)? {
+        guard let own = output.read(.top, "manifest.json", limit: ManifestLimits.standard.manifestBytes),
+            own == output.text(ofFrame: "manifest.json.zst")
+        else { return nil }
+        let digest = try calling { try sha256(own) }
+        guard let current = try? ManifestAssembly(own, digest: digest), let created = current.created,
+            let same = try? manifestText(text, revision: current.revision, created: created), same == own
+        else { return nil }
+        return (current.revision, digest)
+    }
+
+    private func text(of release: Releases.Release) -> [UInt8]? {
+        let limit = ManifestLimits.standard.manifestBytes
+        let place = release.place
+        return place.name.hasSuffix(".zst")
+            ? output.text(ofFrame: place.name, in: place.folder) : output.read(place.folder, place.name, limit: limit)
+    }
+
+    /// - Returns: Until when it is valid; `nil` if nobody signs.
+    private func sign(_ project: String, _ revision: UInt64, _ digest: SHA256Digest, size: UInt64?)
+        throws(PublishError) -> Int64?
+    {
+        guard let signing else { return nil }
+        guard let size = size ?? output.size(.top, "manifest.json") else { return nil }
+        do throws(PublishError) {
+            let fresh = try SignedOutput(output: output, signing: signing).publish(
+                project: project, revision: revision, digest: digest, size: size, frame: (.top, "manifest.json.zst"),
+                channel: nil)
+            return fresh.until
+        } catch { throw error.unsigned("revision \(revision) is published", "run the same command again") }
+    }
+}
