@@ -76,6 +76,6 @@ extension PublishTarget {
 func manifestFrame(_ text: [UInt8]) throws(PublishError) -> [UInt8] {
     var compressor = try calling { try ZstdCompressor(level: ManifestFiles.level) }
     let frame = try calling { try compressor.encode(text, most: ZstdCompressor.bound(text.count)) }
-    guard let frame else { throw .bug("a manifest is longer than it may be") }
-    return frame
+    guard let made = frame else { throw .bug("a manifest is longer than it may be") }
+    return made
 }
