@@ -57,6 +57,14 @@ struct ChecksumListTests {
         }
     }
 
+    @Test("Only the start of a text is looked at: what says nothing for long is no list")
+    func longSilence() {
+        let line = Array("\(String(repeating: "a", count: 64))  name\n".utf8)
+        #expect(ChecksumList.isList([UInt8](repeating: 0x0A, count: 60_000) + line))
+        #expect(!ChecksumList.isList([UInt8](repeating: 0x0A, count: 1 << 20) + line))
+        #expect(!ChecksumList.isList([UInt8](repeating: 0, count: 1 << 20)))
+    }
+
     @Test("Neither a manifest nor a web page nor a text is taken for a list")
     func others() {
         for text in [

@@ -9,9 +9,12 @@ package enum ChecksumList {
     /// The longest line, in **bytes**: a name with every byte escaped, and a digest.
     private static let longestLine = 9_000
 
+    /// Most **bytes** of comments and empty lines before the first line that says anything.
+    private static let longestStart = 64 << 10
+
     /// Whether a text looks like a list: its first line that says anything is one of a list.
     package static func isList(_ text: [UInt8]) -> Bool {
-        var lines = Lines(text)
+        var lines = Lines(Array(text.prefix(longestStart + longestLine)))
         while let line = lines.next() {
             if Self.isSilent(line) { continue }
             return (try? entry(line, isEscapable: !lines.endWithZero)) != nil

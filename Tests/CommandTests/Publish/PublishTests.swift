@@ -215,12 +215,14 @@ struct PublishTests {
         #expect(!left.contains("manifest.json"))
         if signal == SIGINT {
             #expect(process.terminationStatus == 130)
-            #expect(left == ["packs"])
+            #expect(left == ["manifests", "packs"])
         }
         #expect(try Tool(scratch).run(["publish", "in", "--to", "out"]).status == 0)
         #expect(try Tool(scratch).run(["publish", "in", "--to", "fresh"]).status == 0)
         let names = try scratch.contents(of: "out")
-        #expect(names == (try scratch.contents(of: "fresh")))
+        // A release's manifest has the name of its digest, and says when it was made.
+        func known(_ names: [String]) -> [String] { names.map { $0.hasPrefix("manifests/") ? "manifests/*" : $0 } }
+        #expect(known(names) == known(try scratch.contents(of: "fresh")))
         #expect(names.contains("manifest.json") && !names.contains { $0.contains(".publish") })
     }
 }
