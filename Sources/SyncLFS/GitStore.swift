@@ -12,6 +12,7 @@ package struct GitStore: Sendable {
     /// `git/` in the state directory.
     private let parent: String
     private let directory: String
+    private let now: @Sendable () -> Int64
 
     /// Blobs below, in **bytes**, come with the tree: all pointers, and files that nobody would ask for one by one.
     static let smallBlob = 32 << 10
@@ -23,8 +24,11 @@ package struct GitStore: Sendable {
     /// - Parameters:
     ///   - repository: Its URL, as git takes it.
     ///   - stateDirectory: Absolute.
-    package init(_ repository: String, _ git: Git, stateDirectory: String) throws(PluginError) {
-        (self.repository, self.git, parent) = (repository, git, stateDirectory + "/git")
+    ///   - now: **Milliseconds** since 1970.
+    package init(
+        _ repository: String, _ git: Git, stateDirectory: String, now: @escaping @Sendable () -> Int64
+    ) throws(PluginError) {
+        (self.repository, self.git, parent, self.now) = (repository, git, stateDirectory + "/git", now)
         do throws(DigestError) { directory = "\(parent)/\(try sha256(repository)).git" } catch {
             throw PluginError(plugin: LFSAddress.name, code: .unavailable, message: "\(error)")
         }
@@ -208,7 +212,7 @@ package struct GitStore: Sendable {
         let day = 86_400_000
         func isOlder(_ name: String, _ days: Int) -> Bool {
             let found = status(following: "\(parent)/\(name)")
-            return found.map { $0.modified / 1_000_000 < SystemTime.milliseconds() - Int64(days * day) } ?? false
+            return found.map { $0.modified / 1_000_000 < now() - Int64(days * day) } ?? false
         }
         for name in (try? directoryEntries(open.raw)) ?? [] {
             if name.hasPrefix(Self.taken), isOlder(name, 1) { removeTree(name, in: open.raw) }

@@ -13,6 +13,7 @@ package import SyncTransfer
 package final class LFSLinks: RequestResolver {
     private let environment: [String: String]
     private let configuration: TransportConfiguration
+    private let now: @Sendable () -> Int64
     private let isStopped: @Sendable () -> Bool
     private let state = Mutex(State())
 
@@ -42,11 +43,15 @@ package final class LFSLinks: RequestResolver {
     /// - Parameters:
     ///   - configuration: Whose proxies and trust count.
     ///   - environment: This process's variables, for git's credential helpers.
+    ///   - now: **Milliseconds** since 1970.
     ///   - isStopped: Asked several times a second.
     package init(
         _ configuration: TransportConfiguration, environment: [String: String],
-        isStopped: @escaping @Sendable () -> Bool
-    ) { (self.configuration, self.environment, self.isStopped) = (configuration, environment, isStopped) }
+        now: @escaping @Sendable () -> Int64, isStopped: @escaping @Sendable () -> Bool
+    ) {
+        (self.configuration, self.environment) = (configuration, environment)
+        (self.now, self.isStopped) = (now, isStopped)
+    }
 
     /// The URL that is asked about for a file in LFS.
     static func url(endpoint: String, sha256: String, size: UInt64) -> String {
@@ -63,7 +68,7 @@ package final class LFSLinks: RequestResolver {
     package func resolve(_ requests: [ResolverRequest]) throws(PluginError) -> [RequestDisposition] {
         var answers = requests.map { _ in RequestDisposition.proceed }
         var open: [String: [Question]] = [:]
-        let now = SystemTime.milliseconds() / 1_000
+        let now = self.now() / 1_000
         for (place, request) in requests.enumerated() {
             guard case .start = request.reason else {
                 // A link that was refused is of no use any more; what it redirects to is none of ours.
@@ -227,7 +232,7 @@ package final class LFSLinks: RequestResolver {
             return .refused(
                 "\(redacted(url: endpoint)): it wants the transfer \(quoted(transfer)), which syncagent does not know")
         }
-        let now = SystemTime.milliseconds() / 1_000
+        let now = self.now() / 1_000
         var found: [String: RequestDisposition] = [:]
         var links: [String: Link] = [:]
         let byName = Dictionary(questions.map { ($0.sha256, $0) }) { first, _ in first }

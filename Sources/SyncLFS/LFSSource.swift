@@ -7,20 +7,26 @@ import SyncSources
 package struct LFSSource: SetSource {
     private let environment: [String: String]
     private let stateDirectory: String
+    private let now: @Sendable () -> Int64
     private let isStopped: @Sendable () -> Bool
 
     /// - Parameters:
     ///   - environment: This process's variables.
     ///   - stateDirectory: Absolute; a partial copy of the repository is kept below.
+    ///   - now: **Milliseconds** since 1970.
     ///   - isStopped: Asked several times a second.
-    package init(_ environment: [String: String], stateDirectory: String, isStopped: @escaping @Sendable () -> Bool) {
-        (self.environment, self.stateDirectory, self.isStopped) = (environment, stateDirectory, isStopped)
+    package init(
+        _ environment: [String: String], stateDirectory: String, now: @escaping @Sendable () -> Int64,
+        isStopped: @escaping @Sendable () -> Bool
+    ) {
+        (self.environment, self.stateDirectory, self.now) = (environment, stateDirectory, now)
+        self.isStopped = isStopped
     }
 
     package func manifest(of url: String, known: String?) throws(PluginError) -> SourceAnswer {
         let address = try LFSAddress(url)
         let git = try Git(environment, isStopped: isStopped)
-        let store = try GitStore(address.repository, git, stateDirectory: stateDirectory)
+        let store = try GitStore(address.repository, git, stateDirectory: stateDirectory, now: now)
         let commit = try address.isCommit ? address.reference ?? "" : store.commit(address.reference)
         if commit == known { return .unchanged }
         let listing = try store.withCopy(beginsAgain: true) { () throws(PluginError) in

@@ -12,6 +12,7 @@ package final class LFSTransport: Transport {
     private let local = FileTransport()
     private let environment: [String: String]
     private let stateDirectory: String
+    private let now: @Sendable () -> Int64
     private let isStopped: @Sendable () -> Bool
     private let state = Monitor(State())
 
@@ -44,10 +45,10 @@ package final class LFSTransport: Transport {
     ///   - isStopped: Asked several times a second.
     package init(
         _ inner: any Transport, environment: [String: String], stateDirectory: String,
-        isStopped: @escaping @Sendable () -> Bool
+        now: @escaping @Sendable () -> Int64, isStopped: @escaping @Sendable () -> Bool
     ) {
         (self.inner, self.environment, self.stateDirectory) = (inner, environment, stateDirectory)
-        self.isStopped = isStopped
+        (self.now, self.isStopped) = (now, isStopped)
     }
 
     package func start(_ request: TransferRequest, sink: any TransferSink, completion: @escaping Completion) {
@@ -172,7 +173,7 @@ package final class LFSTransport: Transport {
         do throws(PluginError) {
             directory = try GitStore.makeDirectory(stateDirectory)
             let git = try Git(environment) { [self] in isStopped() || state.withLock(\.isShutDown) }
-            let store = try GitStore(repository, git, stateDirectory: stateDirectory)
+            let store = try GitStore(repository, git, stateDirectory: stateDirectory, now: now)
             try store.take(Set(wanted.map(\.name)), into: directory)
         } catch {
             if !directory.isEmpty { remove(directory) }

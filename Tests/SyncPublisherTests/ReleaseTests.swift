@@ -211,9 +211,9 @@ struct ReleaseTests {
         var nights = try Nights()
         nights.set.options.keepsReleases = true
         try nights.publish(2, changing: 3) { $0.channel = "beta" }
-        _ = try Channels(nights.target).point("stable", at: "1", signing: nil)
+        _ = try Channels(nights.target, now: nights.now).point("stable", at: "1", signing: nil)
         try nights.publish(4, changing: 3) { $0.channel = "beta" }
-        _ = try Channels(nights.target).point(nil, at: "4", signing: nil)
+        _ = try Channels(nights.target, now: nights.now).point(nil, at: "4", signing: nil)
         let report = try nights.prune(keep: 1, grace: Self.hour)
         // What a number can ask for goes first.
         #expect(report.files.map(\.path).sorted() == ["channels/2.json.zst", "channels/3.json.zst"])
@@ -224,8 +224,8 @@ struct ReleaseTests {
         #expect(try nights.prune(keep: 1, grace: Self.hour).removed.objects > 0)
         #expect(try nights.missing().isEmpty)
         // A channel that is removed lets go of its release.
-        _ = try Channels(nights.target).remove("stable", signing: nil)
-        nights.now = Int64(Date().timeIntervalSince1970 * 1_000) + Self.hour
+        _ = try Channels(nights.target, now: nights.now).remove("stable", signing: nil)
+        nights.now += Self.hour
         _ = try nights.prune(keep: 1)
         #expect(try nights.revisions() == [6, 4] && nights.missing().isEmpty)
         // The number is not used again.
@@ -390,7 +390,7 @@ struct ReleaseTests {
         #expect(damaged?.exitStatus == .dataInvalid && damaged?.remedy.hasSuffix("nothing was removed") == true)
         #expect(try nights.packs() == packs)
         let warned = try nights.set.publish {
-            $0.retain = 1; $0.revision = 7
+            $0.retain = 1; $0.revision = 7; $0.now = nights.now * 1_000_000
         }
         #expect(warned.warnings.contains { $0.hasPrefix("old releases stay") } && warned.pruned == nil)
         #expect(try ReleaseList(nights.target).warnings.count == 1)

@@ -2,6 +2,7 @@ import SyncEngine
 import SyncLFS
 import SyncModel
 import SyncPlugins
+import SyncSystem
 import SyncTransfer
 
 /// What an engine needs for `lfs+https:` and its sisters: for a set that is named so, and for a manifest of this machine, which
@@ -25,7 +26,7 @@ struct LargeFiles {
     /// Finds the files of LFS servers.
     func resolvers(_ configuration: TransportConfiguration) -> [ConfiguredResolver] {
         guard !schemes.isEmpty else { return [] }
-        let links = LFSLinks(configuration, environment: variables, isStopped: isStopped)
+        let links = LFSLinks(configuration, environment: variables, now: SystemTime.milliseconds, isStopped: isStopped)
         return [ConfiguredResolver(name: "lfs", plugin: links, scope: .marked(LFSLinks.mark))]
     }
 
@@ -33,12 +34,14 @@ struct LargeFiles {
     func around(_ transport: any Transport) -> any Transport {
         guard !schemes.isEmpty else { return transport }
         return LFSTransport(
-            transport, environment: variables, stateDirectory: stateDirectory, isStopped: isStopped)
+            transport, environment: variables, stateDirectory: stateDirectory, now: SystemTime.milliseconds,
+            isStopped: isStopped)
     }
 
     /// Makes manifests of repositories.
     var sources: [ConfiguredSource] {
-        let source = LFSSource(variables, stateDirectory: stateDirectory, isStopped: isStopped)
+        let source = LFSSource(
+            variables, stateDirectory: stateDirectory, now: SystemTime.milliseconds, isStopped: isStopped)
         return [
             ConfiguredSource(name: "lfs", kind: "lfs", source: source, schemes: LFSAddress.schemes) { url in
                 urlScheme(of: url).map(LFSAddress.schemes.contains) ?? false

@@ -4,6 +4,7 @@ import SyncEngine
 import SyncManifest
 import SyncModel
 import SyncPublisher
+import SyncSystem
 import SyncTrust
 
 struct ChannelCommand: CommandGroup {
@@ -93,7 +94,7 @@ struct ChannelSetCommand: AsyncParsableCommand {
         let output = Output()
         let name = ChannelName.meant(channel)
         let signer = try signing.signing(for: directory, [.fresh])
-        let move = try Channels(directory).point(name, at: release, signing: signer)
+        let move = try Channels(directory, now: SystemTime.milliseconds()).point(name, at: release, signing: signer)
         let project = escaped(move.project)
         switch move.former {
         case move.revision: output.message("\(project): \(channel) already points at revision \(move.revision)")
@@ -131,7 +132,7 @@ struct ChannelRemoveCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let signer = try signing.signing(for: directory, [.fresh])
-        let fresh = try Channels(directory).remove(channel, signing: signer)
+        let fresh = try Channels(directory, now: SystemTime.milliseconds()).remove(channel, signing: signer)
         output.message("The channel \(channel) is removed; its releases stay.")
         output.message(
             fresh.map { "Signed under root \($0.root): copy trust/\(channel).fresh to the servers as usual." }

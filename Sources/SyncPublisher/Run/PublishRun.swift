@@ -427,10 +427,12 @@ extension PublishOptions {
         let placement = try OutputPlacement.find(source: root, output: output)
         let output = try OutputDirectory(output)
         if let objection = try output.objection(to: signing, permits) { throw objection }
-        let time = now.map { $0 / 1_000_000 } ?? SystemTime.milliseconds()
+        let time = now.map { $0 / 1_000_000 }
+        guard retain == nil || time != nil else { throw .bug("a publish that retains releases needs to know the time") }
+        func note() { if let time { ReleaseMarks.update(output, now: time) } }
         do throws(PublishError) {
             var run = try PublishRun(self, output, placement)
-            ReleaseMarks.update(output, now: time)
+            note()
             var report = try run.run(root, isCancelled: isCancelled, progress: progress)
             report.channel = channel
             if signing == nil, let word = output.word(channel), word.fresh.revision != report.revision {
@@ -442,8 +444,8 @@ extension PublishOptions {
                 report.fresh = try sign(report, output, signing)
                 if permits.contains(.otherKeys) { try output.removeOtherRoots(than: signing) }
             }
-            ReleaseMarks.update(output, now: time)
-            if let retain { prune(output, keep: retain, now: time, &report) }
+            note()
+            if let retain, let time { prune(output, keep: retain, now: time, &report) }
             return report
         } catch {
             output.clear()

@@ -11,6 +11,7 @@ package import SyncTrust
 /// first publish to a channel on.
 package struct Channels {
     let output: OutputDirectory
+    private let now: Int64?
     /// The list for people, in `channels/`.
     private static let index = "index.json"
 
@@ -19,11 +20,16 @@ package struct Channels {
     package typealias Move = (project: String, revision: UInt64, former: UInt64?, fresh: FreshStatement?)
 
     /// Opens a published directory.
-    package init(_ path: String, isReadOnly: Bool = false) throws(PublishError) {
-        output = try OutputDirectory(published: path, isReadOnly: isReadOnly)
+    ///
+    /// - Parameter now: **Milliseconds** since 1970, from when on what no channel names any more is noted so; `nil` where the next
+    ///   prune may find that out.
+    package init(_ path: String, isReadOnly: Bool = false, now: Int64? = nil) throws(PublishError) {
+        (output, self.now) = (try OutputDirectory(published: path, isReadOnly: isReadOnly), now)
     }
 
-    init(_ output: OutputDirectory) { self.output = output }
+    init(_ output: OutputDirectory) { (self.output, now) = (output, nil) }
+
+    private func note() { if let now { ReleaseMarks.update(output, now: now) } }
 
     /// The release of each channel, by name; the default one has no name.
     package func list() throws(PublishError) -> [(channel: String?, revision: UInt64)] {
@@ -56,8 +62,8 @@ package struct Channels {
                 "\(channel ?? ChannelName.ofDefault) has pointed at revision \(last), which is newer than \(revision)",
                 "machines do not go back: publish the older files again as a new revision")
         }
-        ReleaseMarks.update(output, now: SystemTime.milliseconds())
-        defer { ReleaseMarks.update(output, now: SystemTime.milliseconds()) }
+        note()
+        defer { note() }
         try begin()
         let file = "\(revision).json.zst"
         try output.give(kept.name, from: kept.folder, file, in: .channels, replacing: false)
@@ -83,8 +89,8 @@ package struct Channels {
     package func remove(_ channel: String, signing: Signing?) throws(PublishError) -> FreshStatement? {
         try requireSigner(signing)
         _ = try revision(channel, nil)
-        ReleaseMarks.update(output, now: SystemTime.milliseconds())
-        defer { ReleaseMarks.update(output, now: SystemTime.milliseconds()) }
+        note()
+        defer { note() }
         let fresh = try signing.map { signing throws(PublishError) in
             try SignedOutput(output: output, signing: signing).remove(channel)
         }
