@@ -107,7 +107,10 @@ struct ReleaseTests {
         (set.options.isLoose, set.options.output) = (true, set.options.directory)
         try set.publish()
         #expect(try set.bytes(below: "in").keys.allSatisfy { !$0.hasPrefix("manifests") })
-        #expect(set.failure { $0.retain = 3 }?.exitStatus == .usage)
+        #expect(
+            set.failure {
+                $0.retain = 3; $0.now = 1_000_000_000
+            }?.exitStatus == .usage)
         #expect(try ReleaseList(set.root.path("in")).entries.count == 1)
         try set.root.write("x", to: "in/packs/\(String(repeating: "a", count: 64)).pack")
         let refused = SigningTests.error { () throws(PublishError) in
