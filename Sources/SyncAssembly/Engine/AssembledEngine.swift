@@ -74,7 +74,7 @@ package struct AssembledEngine: Sendable {
     ) throws(EngineError) {
         let (asked, settings) = try asked.resolved(on: host)
         let request = Monitor(asked)
-        let listener: @Sendable (SyncEvent) -> Void = { event in request.withLock(\.listener)(event) }
+        let listener: @Sendable (SyncEvent) -> Void = { event in request.withLock { $0.listener }(event) }
         let trust = try TrustChoice(settings.file, asked.recipe)
         var configuration = try asked.configuration(on: host)
         let hub = try HubPlace(host)
@@ -83,7 +83,7 @@ package struct AssembledEngine: Sendable {
         }
         let context = PluginContext(
             settings: settings.plugins, host: host, destination: asked.recipe?.destination, web: configuration,
-            patience: settings.transfer.patience, isStopped: { request.withLock(\.stop).isStopped },
+            patience: settings.transfer.patience, isStopped: { request.withLock { $0.stop }.isStopped },
             notice: { listener($0.event) })
         let plugins = try PluginSet(own, context, verifiers: asked.recipe?.verifiers ?? [])
 
@@ -106,10 +106,10 @@ package struct AssembledEngine: Sendable {
         }
         configuration.awaitRecord = { events.settle(then: $0) }
         configuration.resolvers = plugins.resolvers
-        let large = LargeFiles(asked.recipe, host, stateDirectory) { request.withLock(\.stop).isStopped }
+        let large = LargeFiles(asked.recipe, host, stateDirectory) { request.withLock { $0.stop }.isStopped }
         configuration.resolvers += large.resolvers(configuration)
         configuration.credentialProviders = plugins.credentialProviders
-        let registries = RegistryTokens(host, configuration) { request.withLock(\.stop).isStopped }
+        let registries = RegistryTokens(host, configuration) { request.withLock { $0.stop }.isStopped }
         configuration.challenges = registries
         if let directory = store.directory {
             let now = SystemTime.clock.unixTime()
@@ -136,7 +136,7 @@ package struct AssembledEngine: Sendable {
                     if step.received > known.received { known = (nil, step.received) }
                     return known.wait
                 }
-                request.withLock(\.progress)(step)
+                request.withLock { $0.progress }(step)
             }, stop: asked.stop)
         let directories = BaseDirectories(home: UserEntry.own?.home, lookup: CurrentProcess.variable)
         environment.configurationDirectory = directories.configuration.map { $0 + "/syncagent" }
@@ -170,7 +170,7 @@ package struct AssembledEngine: Sendable {
                     })
             }
             // An observer that hears nothing keeps nobody who was asked to stop.
-            let isStopped = request.withLock(\.stop).isStopped
+            let isStopped = request.withLock { $0.stop }.isStopped
             for feed in feeds { feed.close(patience: isStopped ? .milliseconds(300) : .seconds(5)) }
             transport.shutdown()
             keep()

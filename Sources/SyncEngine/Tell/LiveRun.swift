@@ -74,7 +74,7 @@ package final class LiveRun: Sendable {
     func watch(_ parts: PartFiles) { state.withLock { $0.parts = parts } }
 
     /// The tasks of the run; `nil` before the destination has been checked.
-    var tasks: TaskTracker? { state.withLock(\.tasks) }
+    var tasks: TaskTracker? { state.withLock { $0.tasks } }
 
     // MARK: The thread
 

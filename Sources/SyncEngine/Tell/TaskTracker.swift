@@ -77,7 +77,7 @@ final class TaskTracker: Sendable {
         }
     }
 
-    var steps: Steps { state.withLock(\.steps) }
+    var steps: Steps { state.withLock { $0.steps } }
 
     /// Rows are assigned to a transfer, which is queued.
     func give(_ rows: [Int], to transfer: UInt64) { file?.give(rows, to: UInt32(truncatingIfNeeded: transfer)) }
