@@ -55,22 +55,27 @@ package final class IndexLog {
     /// Appends one frame with one write.
     package func append(_ entries: [Entry]) throws(FileError) {
         guard !entries.isEmpty else { return }
-        var payload: [UInt8] = []
-        payload.reserveCapacity(entries.count * 80)
-        for entry in entries {
-            payload.append(entry.kind.rawValue | (entry.status == nil ? 0 : Self.statusFollows))
-            payload.append(UInt8(truncatingIfNeeded: entry.path.count))
-            payload.append(UInt8(truncatingIfNeeded: entry.path.count >> 8))
-            for index in 0..<SHA256Digest.byteCount { payload.append(entry.digest[byte: index]) }
-            for word in entry.status?.words ?? [] {
-                withUnsafeBytes(of: word.littleEndian) { payload.append(contentsOf: $0) }
+        let head = Self.magic.count + 4
+        let longest = 3 + SHA256Digest.byteCount + IndexRecord.Status.byteCount
+        var frame: [UInt8] = []
+        frame.reserveCapacity(entries.reduce(head + 8) { $0 + longest + $1.path.count })
+        frame += Self.magic + [0, 0, 0, 0]
+        withUnsafeTemporaryAllocation(byteCount: longest, alignment: 8) { room in
+            guard let start = room.baseAddress else { return }
+            for entry in entries {
+                room[0] = entry.kind.rawValue | (entry.status == nil ? 0 : Self.statusFollows)
+                room[1] = UInt8(truncatingIfNeeded: entry.path.count)
+                room[2] = UInt8(truncatingIfNeeded: entry.path.count >> 8)
+                entry.digest.store(to: start + 3)
+                entry.status?.store(to: start + 3 + SHA256Digest.byteCount)
+                let length = entry.status == nil ? 3 + SHA256Digest.byteCount : longest
+                frame.append(contentsOf: UnsafeRawBufferPointer(start: start, count: length))
+                frame.append(contentsOf: entry.path)
             }
-            payload.append(contentsOf: entry.path)
         }
-        var frame = Self.magic
-        for shift in [0, 8, 16, 24] { frame.append(UInt8(truncatingIfNeeded: payload.count >> shift)) }
-        frame.append(contentsOf: payload)
-        frame.append(contentsOf: Self.checksum(payload[...]))
+        let length = frame.count - head
+        for place in 0..<4 { frame[Self.magic.count + place] = UInt8(truncatingIfNeeded: length >> (place * 8)) }
+        frame.append(contentsOf: Self.checksum(frame[head...]))
         if let code = frame.withUnsafeBytes({ writeAll($0, to: file.raw, at: end) }) {
             throw FileError(step: "write", path: ".syncagent/\(Self.name)", code: code)
         }

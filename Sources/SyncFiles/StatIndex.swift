@@ -127,12 +127,18 @@ extension IndexRecord {
 }
 
 extension IndexRecord.Status {
-    /// As five integers, in the order of the index.
-    var words: [UInt64] { [device, inode, size, UInt64(bitPattern: modified), UInt64(bitPattern: changed)] }
-
     static let byteCount = 40
 
-    /// - Parameter bytes: ``byteCount`` of them: ``words``, little endian.
+    /// Writes five integers, in the order of the index and little endian, to `target`, which must have room for ``byteCount``.
+    func store(to target: UnsafeMutableRawPointer) {
+        target.storeBytes(of: device.littleEndian, toByteOffset: 0, as: UInt64.self)
+        target.storeBytes(of: inode.littleEndian, toByteOffset: 8, as: UInt64.self)
+        target.storeBytes(of: size.littleEndian, toByteOffset: 16, as: UInt64.self)
+        target.storeBytes(of: modified.littleEndian, toByteOffset: 24, as: Int64.self)
+        target.storeBytes(of: changed.littleEndian, toByteOffset: 32, as: Int64.self)
+    }
+
+    /// - Parameter bytes: What ``store(to:)`` has written.
     init(_ bytes: ArraySlice<UInt8>) {
         func word(_ number: Int) -> UInt64 {
             (0..<8).reduce(0) { $0 | UInt64(bytes[bytes.startIndex + number * 8 + $1]) << UInt64($1 * 8) }
