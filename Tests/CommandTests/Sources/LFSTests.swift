@@ -395,7 +395,8 @@ struct LFSTests {
         try set.commit()
         let names = try set.run("pull", set.url, "--into", "d")
         #expect(names.status == 65, "\(names.error)")
-        try FileManager.default.removeItem(atPath: set.scratch.path + "/work/bad\nname")
+        try FileManager.default.removeItem(
+            at: set.scratch.url.appendingPathComponent("work").appendingPathComponent("bad\nname"))
         try set.write(
             """
             version https://git-lfs.github.com/spec/v1
