@@ -53,11 +53,12 @@ struct ServeCommand: AsyncParsableCommand {
         server.maximumPerAddress = maxPerAddress
         if verbose { server.log = { output.message(Self.line($0)) } }
         let path = server.serves("/manifest.json") ? "/manifest.json" : "/"
+        let stop = StopSignals.firstRequest()
         try await server.run(
             listening: { [bind, directory] port in
                 output.line(Self.url(address: bind, port: port, path: path))
                 output.message("Serving \(escaped(directory)). Stop with ^C.")
-            }, until: { await StopSignals.firstRequest(atOnce: {}) })
+            }, until: stop)
     }
 
     /// The URL under which clients reach the server; "all addresses" is shown as this host's name.

@@ -71,6 +71,7 @@ struct AgentRunCommand: AsyncParsableCommand {
 
     /// Runs the agent with its control API in front until it is stopped, by a client, a signal or itself.
     private static func serve(_ agent: Agent, _ state: StateAccess, _ logger: Logger) async throws {
+        let stopRequest = StopSignals.firstRequest()
         let notice = ServiceNotice()
         let server = ControlServer(
             of: agent, socketPath: state.place.socketPath, version: syncagentVersion,
@@ -79,7 +80,7 @@ struct AgentRunCommand: AsyncParsableCommand {
         try await withThrowingTaskGroup(of: Bool.self) { group in
             let (isOver, over) = AsyncStream.makeStream(of: Void.self)
             group.addTask {
-                await StopSignals.firstRequest(atOnce: {})
+                await stopRequest()
                 if !Task.isCancelled { await agent.stop(.release) }
                 return false
             }

@@ -33,11 +33,17 @@ enum StopSignals {
         notice: @escaping @Sendable () -> Void, atOnce: @escaping @Sendable () -> Void,
         _ body: @escaping @Sendable () async throws -> R
     ) async throws -> R {
-        let task = Task { try await body() }
+        // Nothing begins before signals are heard.
+        let (beginning, gate) = AsyncStream.makeStream(of: Void.self)
+        let task = Task {
+            for await _ in beginning {}
+            return try await body()
+        }
         listen(atOnce: atOnce) {
             notice()
             task.cancel()
         }
+        gate.finish()
         return try await task.value
     }
 
@@ -69,11 +75,13 @@ enum StopSignals {
     /// How long whoever only looks on may take to end.
     static let onlooker = Duration.seconds(1)
 
-    /// Returns when the first stop signal has come, or the task is cancelled. One call a process.
-    static func firstRequest(atOnce: @escaping @Sendable () -> Void) async {
+    /// Hears signals from now on, so before the command says that it is ready. One call a process.
+    ///
+    /// - Returns: What waits until the first stop signal has come, or the task is cancelled.
+    static func firstRequest() -> @Sendable () async -> Void {
         let (requests, source) = AsyncStream.makeStream(of: Void.self)
-        listen(atOnce: atOnce) { source.finish() }
-        for await _ in requests {}
+        listen(atOnce: {}) { source.finish() }
+        return { for await _ in requests {} }
     }
 
     /// Calls `stop` once, from a thread of its own, for the first signal.

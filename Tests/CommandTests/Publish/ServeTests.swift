@@ -160,6 +160,20 @@ struct ServeTests {
         #expect(server.process.terminationStatus == 0)
     }
 
+    @Test("A stop as soon as the URL is printed is heard, and ends with 0")
+    func stopsAtOnce() throws {
+        let scratch = try Self.site()
+        for _ in 0..<20 {
+            let server = try RunningServer(scratch)
+            kill(server.process.processIdentifier, SIGTERM)
+            server.process.waitUntilExit()
+            guard server.process.terminationStatus == 0 else {
+                Issue.record("ended with \(server.process.terminationStatus)")
+                return
+            }
+        }
+    }
+
     @Test("--verbose prints a line for each request; a shorter file than promised is cut off, not made up")
     func log() throws {
         let scratch = try Self.site()
