@@ -1,4 +1,5 @@
 import Foundation
+import SyncContent
 import SyncManifest
 import SyncModel
 import SyncTestKit
@@ -299,6 +300,14 @@ struct ReleaseTests {
         #expect(refusal(name.hex)?.exitStatus == .refused)
         #expect(refusal("17")?.exitStatus == .noInput)
         try FileManager.default.removeItem(atPath: nights.set.root.path("out/manifests/\(name).json.zst"))
+        // One of ours under a number that no publish comes to, on a machine that remembers nothing.
+        let text = String(decoding: try #require(manifest), as: UTF8.self)
+        let high = Array(text.replacing("\"revision\":3", with: "\"revision\":9223372036854775805").utf8)
+        #expect(high != manifest)
+        let path9 = "out/manifests/\(try sha256(high)).json.zst"
+        try nights.set.root.write(manifestFrame(high), to: path9)
+        #expect(refusal("1")?.summary.contains("above 3, the last one known to be signed") == true)
+        try FileManager.default.removeItem(atPath: nights.set.root.path(path9))
         // A pack of the right size.
         let pack = try #require(
             try Releases(OutputDirectory(published: nights.target, isReadOnly: true)).all.last?.packs.first)

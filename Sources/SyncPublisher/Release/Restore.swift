@@ -155,12 +155,27 @@ package struct Restore {
         let signed = signing?.known?.lastRevision ?? 0
         let numbers = releases.all.map(\.revision) + (try output.keptRevisions())
         let newest = max(numbers.max() ?? 0, signed, output.word(nil)?.fresh.revision ?? 0)
-        guard signed == 0 || newest - signed <= PublishOptions.mostRevisionsAtOnce else {
+        guard let signing else { return newest }
+        // What a machine that has signed nothing yet measures with.
+        let last = max(signed, try signedRevision(signing.root))
+        guard newest - min(newest, last) <= PublishOptions.mostRevisionsAtOnce else {
             throw .refused(
-                "\(shown(output.path)) has revision \(newest), \(newest - signed) above \(signed), the last one known to be signed",
+                "\(shown(output.path)) has revision \(newest), \(newest - last) above \(last), the last one known to be signed",
                 "remove what has that number; nothing was published")
         }
         return newest
+    }
+
+    /// The highest revision here that a release key has signed; 0 for none.
+    private func signedRevision(_ root: RootStatement) throws(PublishError) -> UInt64 {
+        let revisions = try (output.names(in: .trust) ?? []).compactMap { name -> UInt64? in
+            guard name.hasSuffix(".release"), let revision = UInt64(name.dropLast(8)),
+                let release = output.release(revision), release.content.project == root.project,
+                release.content.revision == revision, release.statement.isSigned(.release, by: root.release)
+            else { return nil }
+            return revision
+        }
+        return revisions.max() ?? 0
     }
 
     /// The release in `manifest.json`, if it has the same contents as that of a text; `nil` if it has others, or one of its two
