@@ -51,6 +51,8 @@ public struct PluginError: Error, Sendable, Equatable, CustomStringConvertible {
     public var message: String
     /// Whether the system had no process, memory or descriptor for it: it is not the plugin's fault.
     public var isExhaustion: Bool
+    /// Whether it had been asked by then: what it has done of it is not known.
+    public var wasAsked = false
 
     /// Makes an error; see the properties.
     public init(plugin: String, code: Code, message: String, isExhaustion: Bool = false) {

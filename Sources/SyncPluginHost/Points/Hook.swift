@@ -48,7 +48,8 @@ package struct PluginHook: GroupHook {
             case .timedOut: return ended(.timedOut, error.description)
             case .cancelled: return ended(.stopped, "")
             case .unavailable:
-                var outcome = ended(.notStarted(error.description), "", isTransient: true)
+                let words = error.description
+                var outcome = ended(error.wasAsked ? .unknown(words) : .notStarted(words), "", isTransient: true)
                 outcome.isExhaustion = error.isExhaustion
                 return outcome
             // 70: EX_SOFTWARE, sysexits(3).

@@ -171,7 +171,9 @@ extension PluginWorker {
             restart.ended(at: now)
             tell(.ended, reason)
         }
-        for request in lost { request.completion(.failure(unavailable("\(reason), before it answered"))) }
+        var unanswered = unavailable("\(reason), before it answered")
+        unanswered.wasAsked = true
+        for request in lost { request.completion(.failure(unanswered)) }
         if restart.isGivenUp, !isClosing { giveUp("it is not started again; last failure: \(reason)") }
     }
 
