@@ -38,8 +38,8 @@ checks, Base, Place = places.checks, places.Base, places.Place
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 KINDS = ("lost", "ordered", "unordered", "kept")
-NAMES = ("first", "update", "no-op", "backup", "pinned", "publish", "publish-new", "publish-sign", "refresh", "rotate", "gc", "background", "schedule",
-         "atomic", "atomic-first", "rollback")
+NAMES = ("first", "update", "no-op", "backup", "pinned", "publish", "publish-new", "publish-sign", "refresh", "rotate", "publish-retain",
+         "prune", "restore", "gc", "background", "schedule", "atomic", "atomic-first", "rollback")
 
 
 def described(found, top):

@@ -348,6 +348,54 @@ class PublishNew(Publish):
 
 
 @story
+class PublishRetain(Publish):
+    """The same, and the first release is noted as one that goes when its time of grace is over."""
+
+    name, more = "publish-retain", ("--retain", "1")
+
+
+class Releases(Publish):
+    """What is done with releases that are there. Afterwards the newest has the second set, by a second try if need be."""
+
+    sets = ("set-1", "set-2")
+
+    def prepare(self, place):
+        for name in self.sets:
+            place.must("publish", f"{place.base.root}/{name}", "--to", place.out, "--project", "p", "--pack-size", "256K")
+
+
+@story
+class Prune(Releases):
+    """The first release goes. Besides: the second is what readers have at every moment."""
+
+    name = "prune"
+
+    def arguments(self, place):
+        return ["releases", "prune", place.out, "--keep", "1", "--grace", "0s"]
+
+    def judge_readers(self, place, _=False):
+        yield from super().judge_readers(place, True)
+        kept = place.run("releases", "list", place.out, "--json")
+        if kept.status != 0 or len(list(kept.events())) != 1:
+            yield f"next: after the next prune there is more than one release: {kept}"
+        for name in ("packs", "manifests"):
+            left = set(os.listdir(f"{place.out}/{name}")) - {"unnamed.json"}
+            named = {os.path.basename(pack["url"]) for pack in checks.load(f"{place.out}/manifest.json")["packs"]}
+            if name == "packs" and left != named or name == "manifests" and len(left) != 1:
+                yield f"next: after the next prune {name} has {len(left)} files"
+
+
+@story
+class Restore(Releases):
+    """The older of two releases becomes the newest."""
+
+    name, sets = "restore", ("set-2", "set-1")
+
+    def arguments(self, place):
+        return ["releases", "restore", place.out, "1"]
+
+
+@story
 class PublishSigned(Publish):
     name = "publish-sign"
 
