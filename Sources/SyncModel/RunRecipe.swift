@@ -246,6 +246,9 @@ public struct AtomicSwitch: Sendable, Equatable, Codable {
     public enum Layout: String, Sendable, Equatable, Codable, CaseIterable {
         /// The destination is a directory, and changes places with the new one. renameat2(2), RENAME_EXCHANGE
         case exchange
+        /// Each name at the top of the destination is a symbolic link through one that leads to the tree; that one is replaced.
+        /// rename(2)
+        case links
     }
 
     /// `nil` for the first that the place allows.

@@ -204,7 +204,7 @@ struct DestinationOptions: ParsableArguments {
     @Option(
         name: .customLong("atomic"),
         help:
-            "Build the new revision beside the old one and show all of it in one step. What it does not list is not in it. A destination stays with its layout: without a value the first that is possible, here exchange."
+            "Build the new revision beside the old one and show all of it in one step. What it does not list is not in it. A destination stays with its layout: without a value the first that is possible."
             .taking("layout"), completion: .list(AtomicWish.allCases.map(\.rawValue)), transform: AtomicWish.named)
     var atomic: AtomicWish?
 
@@ -290,17 +290,15 @@ struct DestinationOptions: ParsableArguments {
 
 /// A layout that is asked for, or any.
 enum AtomicWish: String, Sendable, CaseIterable {
-    case auto, exchange
+    case auto, exchange, links
 
     var layout: AtomicSwitch.Layout? { AtomicSwitch.Layout(rawValue: rawValue) }
 
     /// The one with a name.
     @Sendable static func named(_ name: String) throws -> AtomicWish {
         if let wish = AtomicWish(rawValue: name) { return wish }
-        let way = name == "links" ? " A mount point cannot be exchanged; a directory below it can." : ""
         throw ValidationError(
-            "--atomic takes 'exchange', or nothing for the first layout that is possible, not '\(escaped(name))'.\(way)"
-        )
+            "--atomic takes 'exchange', 'links', or nothing for the first that is possible, not '\(escaped(name))'.")
     }
 
     /// The words of a command line, `--atomic` alone with its meaning: the word behind it is none of its own.

@@ -9,10 +9,10 @@ extension PullEngine {
     /// The trees of a destination; `nil` for one whose files change one by one. What is on record there decides, and where
     /// there is nothing, the recipe.
     func trees(at path: String, _ recipe: RunRecipe) throws(EngineError) -> TreeHome? {
-        if recipe.atomic == nil { return try usable(TreeHome.find(path)) }
+        guard let wishes = recipe.atomic else { return try usable(TreeHome.find(path)) }
         return try switching(
             TreeHome.make(
-                path, umask: recipe.umask ?? CurrentProcess.umask, now: environment.now()))
+                path, layout: wishes.layout, umask: recipe.umask ?? CurrentProcess.umask, now: environment.now()))
     }
 
     /// As ``work(on:_:recorded:started:_:)``, for trees.

@@ -93,6 +93,7 @@ struct TreeSwitch {
     /// - Returns: What is known of it then.
     func begin(_ manifest: Manifest, rows: [Int], _ progress: ProgressCount) throws(EngineError) -> StatIndex {
         _ = try strangers(manifest)
+        try refuseNamesInTheWay(of: manifest)
         let tree = try switching(home.destination(number, umask: umask))
         if let shown, home.ledger[number]?.likeness != home.ledger.current {
             try refuseShortage(of: shown)
@@ -104,6 +105,25 @@ struct TreeSwitch {
             try switching(home.record { $0[number]?.likeness = current })
         }
         return try PullEngine.index(of: tree)
+    }
+
+    /// Names that the destination would have to show, and that somebody else has there.
+    private func refuseNamesInTheWay(of manifest: Manifest) throws(EngineError) {
+        guard home.ledger.layout == .links else { return }
+        var names: [String] = []
+        for row in manifest.files.indices {
+            manifest.files.withPath(row) { path in
+                let top = path.prefix { $0 != 0x2F }
+                if names.last.map({ top.elementsEqual($0.utf8) }) != true {
+                    names.append(String(decoding: top, as: UTF8.self))
+                }
+            }
+        }
+        guard let name = try switching(home.nameInTheWay(names)) else { return }
+        throw EngineError(
+            .refused,
+            "\(escaped(home.path)): \(escaped(name)) is not of any pull, and the new tree has something of that name; nothing was "
+                + "changed. Move it away", cause: .inTheWay)
     }
 
     /// A new tree needs a place for each name, and for all content where files cannot be shared.

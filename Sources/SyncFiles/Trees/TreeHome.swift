@@ -1,10 +1,12 @@
 package import SyncModel
 package import SyncSystem
 
-/// Where the trees of a destination are kept that changes as a whole: beside it, in `.syncagent-NAME/`.
+/// Where the trees of a destination are kept that changes as a whole: beside it, in `.syncagent-NAME/`, or in layout `links` in it, in
+/// `.syncagent/`.
 ///
 /// `ledger` says what there is, `rev/N` are trees that readers do not see, `state/N` has what is kept of tree N: its index, its log
-/// and its staging. The tree that readers see is the destination itself. Whoever changes anything has the lock.
+/// and its staging. The tree that readers see is the destination itself, or the one that ``TopLinks`` lead to. Whoever changes
+/// anything has the lock.
 package final class TreeHome: Sendable {
     /// The destination, as the user gave it, absolute.
     package let path: String
@@ -16,6 +18,8 @@ package final class TreeHome: Sendable {
     /// The directory that the destination is in, and its name there.
     private let parent: SharedDescriptor
     private let name: String
+    /// In layout `links`: what readers follow.
+    private let links: TopLinks?
     private let identity: FileStatus
     private let book: Mutex<TreeLedger>
 
@@ -34,6 +38,7 @@ package final class TreeHome: Sendable {
     ) {
         (path, name, homePath) = (place.path, place.name, place.homePath)
         (self.home, self.trees, self.states, parent) = (home, trees, states, place.parent)
+        links = place.inside.map { TopLinks(root: $0, path: place.path, home: home, trees: trees) }
         self.identity = identity
         book = Mutex(ledger)
     }
@@ -46,9 +51,28 @@ package final class TreeHome: Sendable {
         var parent: SharedDescriptor
         var name: String
         var homePath: String
+        /// The destination, where its trees are in it.
+        var inside: SharedDescriptor?
 
         init(of home: TreeHome) {
             (path, parent, name, homePath) = (home.path, home.parent, home.name, home.homePath)
+            inside = home.links?.root
+        }
+
+        /// The same with the trees in the destination; `nil` where that is no directory.
+        var asLinks: Place? {
+            guard let root = SharedDescriptor(openDirectory(name, in: parent.raw, .noFollow)) else { return nil }
+            var place = self
+            (place.inside, place.homePath) = (root, (path == "/" ? "" : path) + "/" + Destination.stateName)
+            return place
+        }
+
+        /// What the trees are in, and the directory that this is in.
+        var homeName: String { inside == nil ? prefix + name : Destination.stateName }
+        var above: Int32 { (inside ?? parent).raw }
+
+        func openHome(create: Bool) throws(FileError) -> SharedDescriptor {
+            SharedDescriptor(try openPrivateDirectory(homeName, in: above, create: create, shown: homePath))
         }
 
         /// `nil` where there is nothing above it, or it has none.
@@ -56,7 +80,7 @@ package final class TreeHome: Sendable {
             let real = realPath(path)
             let above = real.map(SyncSystem.parent) ?? realPath(SyncSystem.parent(of: path.trimmedSlashes))
             let last = (real ?? path.trimmedSlashes).split(separator: "/").last.map(String.init)
-            guard let above, let last, last != "..", last != ".", last.utf8.count + prefix.utf8.count <= 255,
+            guard let above, let last, last != "..", last != ".",
                 let parent = SharedDescriptor(openDirectory(above))
             else { return nil }
             (self.path, self.parent, name) = (path, parent, last)
@@ -68,13 +92,16 @@ package final class TreeHome: Sendable {
     ///
     /// - Throws: ``FileError`` where it is, and cannot be used.
     package static func find(_ path: String) throws(FileError) -> TreeHome? {
-        guard let place = Place(path), exists(prefix + place.name, in: place.parent.raw) else { return nil }
+        guard let place = Place(path) else { return nil }
+        if exists(place.homeName, in: place.above), let found = try find(place) { return found }
+        // Any destination has such a directory.
+        guard let place = place.asLinks, exists("\(place.homeName)/\(ledgerName)", in: place.above) else { return nil }
+        return try find(place)
+    }
+
+    private static func find(_ place: Place) throws(FileError) -> TreeHome? {
         let home: SharedDescriptor
-        do throws(FileError) {
-            home = SharedDescriptor(
-                try openPrivateDirectory(
-                    prefix + place.name, in: place.parent.raw, create: false, shown: place.homePath))
-        } catch {
+        do throws(FileError) { home = try place.openHome(create: false) } catch {
             if error.isMissing { return nil }
             throw error
         }
@@ -118,43 +145,133 @@ package final class TreeHome: Sendable {
     /// The trees of a destination, made where there are none. What is at its place becomes the first one, with what is known of
     /// it.
     ///
-    /// - Parameter now: **Milliseconds** since 1970.
+    /// - Parameters:
+    ///   - layout: The one that is asked for; `nil` for what is there, or the first that the place allows.
+    ///   - now: **Milliseconds** since 1970.
     /// - Throws: ``FileError`` where there can be none.
-    package static func make(_ path: String, umask: Umask, now: Int64) throws(FileError) -> TreeHome {
-        if let found = try find(path) { return found }
+    package static func make(_ path: String, layout: AtomicSwitch.Layout? = nil, umask: Umask, now: Int64)
+        throws(FileError) -> TreeHome
+    {
+        if let found = try find(path) {
+            guard let layout, layout != found.ledger.layout else { return found }
+            throw FileError(
+                step: "switch", path: path, code: .fileExists,
+                remark:
+                    "it changes by \(found.ledger.layout.rawValue) and stays with that; leave '=\(layout.rawValue)' out"
+            )
+        }
         try makeDirectories(SyncSystem.parent(of: path.trimmedSlashes), umask: umask)
         guard let place = Place(path) else {
             throw FileError(step: "switch", path: path, remark: "nothing can be put beside it")
         }
-        let home = SharedDescriptor(
-            try openPrivateDirectory(prefix + place.name, in: place.parent.raw, create: true, shown: place.homePath))
+        if layout != .links {
+            do throws(FileError) { return try makeExchange(place, umask, now: now) } catch {
+                guard layout == nil, let code = error.code, needsLinks.contains(code) else { throw error }
+            }
+        }
+        return try makeLinks(place, umask, now: now)
+    }
+
+    /// How it fails where directories cannot change places, or nothing can be put beside them.
+    private static let needsLinks: Set<Errno> = [
+        .deviceOrResourceBusy, .improperLink, .invalidArgument, .noFunction, .notSupported, .permissionDenied,
+        .notPermitted,
+        .readOnlyFileSystem, .fileNameTooLong,
+    ]
+
+    private static func makeExchange(_ place: Place, _ umask: Umask, now: Int64) throws(FileError) -> TreeHome {
+        let home = try place.openHome(create: true)
         do throws(FileError) {
-            let sharing = try probe(home.raw, place)
-            // Somebody may be at work there, file by file.
-            var made = TreeLedger(layout: .exchange, sharing: sharing)
+            try requireExchange(home.raw, place)
+            var made = TreeLedger(layout: .exchange, sharing: try sharing(in: home.raw, place))
             let opened = try open(place, home, made)
-            if let former = try formerDestination(place, umask) {
-                guard let lock = try former.lock() else {
-                    throw FileError(
-                        step: "switch", path: path, code: .resourceTemporarilyUnavailable,
-                        remark: "another syncagent is at work there; wait for it")
-                }
-                guard let root = status(former.root) else { throw .last("look at", path) }
-                made.adopt(inode: root.inode, mark: root.modified, now: now)
-                try opened.takeOver(former, of: made)
-                _ = consume lock
+            guard let former = try formerDestination(place, umask) else {
+                try opened.begin(with: made, place)
+                return opened
             }
-            let first = made
-            try opened.record { $0 = first }
-            if let code = synchronizeDirectory(place.parent.raw) {
-                throw FileError(step: "sync", path: SyncSystem.parent(of: place.homePath), code: code)
-            }
+            // Somebody may be at work there, file by file.
+            let lock = try lock(former, place)
+            guard let root = status(former.root) else { throw .last("look at", place.path) }
+            made.adopt(inode: root.inode, mark: root.modified, now: now)
+            made.isGathering = true
+            try opened.begin(with: made, place)
+            _ = consume lock
             return opened
         } catch {
             // As it was, unless something is in it.
             for name in [treesName, statesName] { removeDirectory(name, in: home.raw) }
-            removeDirectory(prefix + place.name, in: place.parent.raw)
+            removeDirectory(place.homeName, in: place.above)
             throw error
+        }
+    }
+
+    /// Writes the first record. From then on the destination is made of trees, and what a kill leaves undone the next run does.
+    private func begin(with first: TreeLedger, _ place: Place) throws(FileError) {
+        try record { $0 = first }
+        if let code = synchronizeDirectory(place.above) {
+            throw FileError(step: "sync", path: SyncSystem.parent(of: homePath), code: code)
+        }
+        try gather()
+    }
+
+    /// The same in the destination itself.
+    private static func makeLinks(_ place: Place, _ umask: Umask, now: Int64) throws(FileError) -> TreeHome {
+        let former = try Destination.openInPlace(path: place.path, create: true, umask: umask)
+        guard let place = place.asLinks else { throw .last("open the destination", place.path) }
+        let lock = try lock(former, place)
+        let home = try place.openHome(create: false)
+        var made = TreeLedger(layout: .links, sharing: try sharing(in: home.raw, place))
+        let opened = try open(place, home, made)
+        if let links = opened.links, try links.hasFiles() || exists("index", in: home.raw) {
+            let shown = "\(place.homePath)/\(treesName)/1"
+            if let code = makeDirectory("1", in: opened.trees.raw, mode: umask.less(0o777)), code != .fileExists {
+                throw FileError(step: "create", path: shown, code: code)
+            }
+            guard case .success(let tree?) = status(opened.trees.raw, "1") else { throw .last("look at", shown) }
+            made.adopt(inode: tree.inode, mark: tree.modified, now: now)
+            made.isGathering = true
+        } else {
+            removeTree("staging", in: home.raw)
+        }
+        // Readers pass through.
+        for (directory, shown) in [(home.raw, place.homePath), (opened.trees.raw, "\(place.homePath)/\(treesName)")] {
+            if let code = setMode(directory, 0o711) {
+                throw FileError(step: "set the mode of", path: shown, code: code)
+            }
+        }
+        try opened.begin(with: made, place)
+        _ = consume lock
+        return opened
+    }
+
+    private static func lock(_ former: Destination, _ place: Place) throws(FileError) -> FileLock {
+        if let lock = try former.lock() { return lock }
+        throw FileError(
+            step: "switch", path: place.path, code: .resourceTemporarilyUnavailable,
+            remark: "another syncagent is at work there; wait for it")
+    }
+
+    /// Makes what was at the destination's place the first tree, with what was kept of it.
+    private func gather() throws(FileError) {
+        guard ledger.isGathering, let number = ledger.current else { return }
+        if let links {
+            try takeOverState(of: number)
+            try links.gather(into: number)
+        } else {
+            try moveState(of: number)
+        }
+        try record { $0.isGathering = false }
+    }
+
+    /// What was kept in the destination is kept in a directory of its own from now on.
+    private func takeOverState(of number: UInt64) throws(FileError) {
+        let statePath = "\(homePath)/\(Self.statesName)/\(number)"
+        let state = try openPrivateDirectory("\(number)", in: states.raw, create: true, shown: statePath)
+        let ours = [Self.ledgerName, "\(Self.ledgerName).new", "lock", Self.treesName, Self.statesName, TopLinks.now]
+        for name in try entries(home.raw, homePath) where !ours.contains(name) {
+            if let code = renameEntry(name, in: home.raw, to: name, in: state.raw) {
+                throw FileError(step: "move", path: "\(homePath)/\(name)", code: code)
+            }
         }
     }
 
@@ -172,22 +289,25 @@ package final class TreeHome: Sendable {
     }
 
     /// What was kept inside the destination is kept beside it from now on.
-    private func takeOver(_ former: Destination, of ledger: TreeLedger) throws(FileError) {
-        guard let number = ledger.current else { return }
+    private func moveState(of number: UInt64) throws(FileError) {
         let shown = "\(path)/\(Destination.stateName)"
-        if exists("\(number)/index", in: states.raw), !exists("index", in: former.state) {
+        guard let root = openDirectory(name, in: parent.raw, .noFollow) else { throw .last("open", path) }
+        guard exists(Destination.stateName, in: root.raw) else { return }
+        if exists("\(number)/index", in: states.raw), !exists("\(Destination.stateName)/index", in: root.raw) {
             // It was moved by a process that was killed then.
-            removeTree(Destination.stateName, in: former.root)
+            removeTree(Destination.stateName, in: root.raw)
         } else {
             removeTree("\(number)", in: states.raw)
-            let code = renameEntry(Destination.stateName, in: former.root, toFree: "\(number)", in: states.raw)
+            let code = renameEntry(Destination.stateName, in: root.raw, toFree: "\(number)", in: states.raw)
             if let code { throw FileError(step: "move", path: shown, code: code) }
         }
-        if let code = synchronizeDirectory(former.root) { throw FileError(step: "sync", path: path, code: code) }
+        if let code = synchronizeDirectory(states.raw) ?? synchronizeDirectory(root.raw) {
+            throw FileError(step: "sync", path: path, code: code)
+        }
     }
 
-    /// Whether trees can change places here, and how they can share files.
-    private static func probe(_ home: Int32, _ place: Place) throws(FileError) -> TreeLedger.Sharing {
+    /// Makes sure that directories can change places here.
+    private static func requireExchange(_ home: Int32, _ place: Place) throws(FileError) {
         func refusal(_ code: Errno, _ remark: String) -> FileError {
             FileError(step: "switch", path: place.path, code: code, remark: remark)
         }
@@ -195,8 +315,38 @@ package final class TreeHome: Sendable {
             let above = MountIdentity(of: place.parent.raw), own != above
         {
             throw refusal(
-                .deviceOrResourceBusy, "it is a mount point, which cannot change places with another directory")
+                .deviceOrResourceBusy,
+                "it is a mount point, which cannot change places with another directory; try --atomic=links")
         }
+        try withProbes(home, place) { one, other throws(FileError) in
+            if let code = exchangeEntries(one, in: home, with: other, in: home) {
+                throw refusal(
+                    code, "its file system cannot exchange two directories (\(code)); try --atomic=links")
+            }
+        }
+    }
+
+    /// How trees can share files here.
+    private static func sharing(in home: Int32, _ place: Place) throws(FileError) -> TreeLedger.Sharing {
+        try withProbes(home, place) { first, second throws(FileError) in
+            guard let one = openDirectory(first, in: home), let other = openDirectory(second, in: home) else {
+                throw .last("open", "\(place.homePath)/\(first)")
+            }
+            let source = try createFile("file", in: one.raw, shown: "\(place.homePath)/\(first)/file")
+            let bytes = [UInt8](repeating: 0x61, count: 8_192)
+            if let code = bytes.withUnsafeBytes({ writeAll($0, to: source.raw, at: 0) }) {
+                throw FileError(step: "write", path: "\(place.homePath)/\(first)/file", code: code)
+            }
+            let copy = try createFile("file", in: other.raw, shown: "\(place.homePath)/\(second)/file")
+            if cloneFile(source.raw, to: copy.raw) == nil { return .clone }
+            return addName("link", in: other.raw, to: "file", in: one.raw) == nil ? .link : .copy
+        }
+    }
+
+    /// Lends two directories to try things with.
+    private static func withProbes<R>(
+        _ home: Int32, _ place: Place, _ body: (String, String) throws(FileError) -> R
+    ) throws(FileError) -> R {
         let names = (one: "probe.1", other: "probe.2")
         defer { for name in [names.one, names.other] { removeTree(name, in: home) } }
         for name in [names.one, names.other] {
@@ -205,20 +355,7 @@ package final class TreeHome: Sendable {
                 throw FileError(step: "create", path: "\(place.homePath)/\(name)", code: code)
             }
         }
-        if let code = exchangeEntries(names.one, in: home, with: names.other, in: home) {
-            throw refusal(code, "its file system cannot exchange two directories (\(code))")
-        }
-        guard let one = openDirectory(names.one, in: home), let other = openDirectory(names.other, in: home) else {
-            throw .last("open", "\(place.homePath)/\(names.one)")
-        }
-        let source = try createFile("file", in: one.raw, shown: "\(place.homePath)/\(names.one)/file")
-        let bytes = [UInt8](repeating: 0x61, count: 8_192)
-        if let code = bytes.withUnsafeBytes({ writeAll($0, to: source.raw, at: 0) }) {
-            throw FileError(step: "write", path: "\(place.homePath)/\(names.one)/file", code: code)
-        }
-        let copy = try createFile("file", in: other.raw, shown: "\(place.homePath)/\(names.other)/file")
-        if cloneFile(source.raw, to: copy.raw) == nil { return .clone }
-        return addName("link", in: other.raw, to: "file", in: one.raw) == nil ? .link : .copy
+        return try body(names.one, names.other)
     }
 
     // MARK: The ledger
@@ -256,8 +393,10 @@ package final class TreeHome: Sendable {
     ///
     /// - Parameter now: **Milliseconds** since 1970.
     package func settle(now: Int64) throws(FileError) {
+        try gather()
         let there = try look()
         var ledger = self.ledger
+        if let step = ledger.step, step.from == nil, there == nil { ledger.forgetStep() }
         if ledger.step != nil {
             guard let there else {
                 throw FileError(
@@ -283,6 +422,10 @@ package final class TreeHome: Sendable {
             ledger[current] = tree
         }
         try nameTrees(&ledger)
+        if let links, let current = ledger.current {
+            try links.cover(current)
+            try links.uncover(current)
+        }
         let settled = ledger
         if settled != self.ledger { try record { $0 = settled } }
         for name in (try? directoryEntries(states.raw)) ?? [] where UInt64(name).flatMap({ settled[$0] }) == nil {
@@ -290,8 +433,15 @@ package final class TreeHome: Sendable {
         }
     }
 
-    /// What is at the destination's place; `nil` for nothing.
+    /// The tree that readers see; `nil` for none.
     private func look() throws(FileError) -> FileStatus? {
+        if let links {
+            guard let number = links.current else { return nil }
+            switch status(trees.raw, "\(number)") {
+            case .success(let found): return found
+            case .failure(let code): throw FileError(step: "look at", path: treePath(number), code: code)
+            }
+        }
         switch status(parent.raw, name) {
         case .success(nil): return nil
         case .failure(let code): throw FileError(step: "look at", path: path, code: code)
@@ -306,6 +456,7 @@ package final class TreeHome: Sendable {
         let shown = "\(homePath)/\(Self.treesName)"
         var wrong: [(name: String, number: UInt64)] = []
         var found: Set<UInt64> = []
+        let elsewhere = links == nil ? ledger.current : nil
         for name in try entries(trees.raw, shown) {
             guard case .success(let there?) = status(trees.raw, name), there.kind == .directory else {
                 removeFile(name, in: trees.raw)
@@ -313,8 +464,8 @@ package final class TreeHome: Sendable {
             }
             let own = UInt64(name).flatMap { ledger[$0] }
             var tree = ledger.tree(inode: there.inode, mark: there.modified)
-            if tree == nil, let named = own, named.number != ledger.current { tree = named }
-            guard let tree, tree.number != ledger.current, !found.contains(tree.number) else {
+            if tree == nil, let named = own, named.number != elsewhere { tree = named }
+            guard let tree, tree.number != elsewhere, !found.contains(tree.number) else {
                 removeTree(name, in: trees.raw, depth: Self.depth)
                 continue
             }
@@ -358,7 +509,7 @@ package final class TreeHome: Sendable {
         -> Destination
     {
         let root =
-            number == seen
+            number == seen && links == nil
             ? openDirectory(name, in: parent.raw, .noFollow) : openDirectory("\(number)", in: trees.raw, .noFollow)
         guard let root else { throw .last("open the destination", number == seen ? path : treePath(number)) }
         let statePath = "\(homePath)/\(Self.statesName)/\(number)"
@@ -408,6 +559,11 @@ package final class TreeHome: Sendable {
         return number
     }
 
+    /// The first of these names at the top of a tree that the destination cannot show: somebody else has it there.
+    package func nameInTheWay(_ names: some Sequence<String>) throws(FileError) -> String? {
+        try links?.stranger(among: names)
+    }
+
     /// Removes a tree that readers do not see, and what is kept of it.
     ///
     /// - Returns: Whether nothing of it is left.
@@ -430,13 +586,18 @@ package final class TreeHome: Sendable {
     package func show(_ number: UInt64, isRollback: Bool = false, now: Int64) throws(FileError) -> Int64 {
         let former = ledger.current
         try liken(number)
+        try links?.cover(number)
         try record { $0.begin(number, isRollback: isRollback, now: now) }
         let clock = ContinuousClock()
         let began = clock.now
         let code =
-            former == nil
-            ? renameEntry("\(number)", in: trees.raw, toFree: name, in: parent.raw)
-            : exchangeEntries("\(number)", in: trees.raw, with: name, in: parent.raw)
+            if let links {
+                links.point(to: number)
+            } else if former == nil {
+                renameEntry("\(number)", in: trees.raw, toFree: name, in: parent.raw)
+            } else {
+                exchangeEntries("\(number)", in: trees.raw, with: name, in: parent.raw)
+            }
         let took = clock.now - began
         if let code {
             try record { $0.forgetStep() }
@@ -446,11 +607,16 @@ package final class TreeHome: Sendable {
                 : nil
             throw FileError(step: "switch", path: path, code: code, remark: remark)
         }
-        for (directory, shown) in [(parent.raw, SyncSystem.parent(of: homePath)), (trees.raw, homePath)] {
+        let above = links == nil ? parent.raw : home.raw
+        for (directory, shown) in [(above, SyncSystem.parent(of: homePath)), (trees.raw, homePath)] {
             if let code = synchronizeDirectory(directory) { throw FileError(step: "sync", path: shown, code: code) }
         }
         // From here on it is done; what fails now the next run mends.
-        if let former { _ = renameEntry("\(number)", in: trees.raw, toFree: "\(former)", in: trees.raw) }
+        if let links {
+            try? links.uncover(number)
+        } else if let former {
+            _ = renameEntry("\(number)", in: trees.raw, toFree: "\(former)", in: trees.raw)
+        }
         try record { $0.complete() }
         return took.components.seconds &* 1_000_000_000 &+ took.components.attoseconds / 1_000_000_000
     }

@@ -75,6 +75,8 @@ package struct TreeLedger: Sendable, Equatable {
     package private(set) var trees: [Tree] = []
     package private(set) var step: Step?
     package private(set) var held: [Held] = []
+    /// Whether what was at the destination's place is on its way into the first tree. Only in layout `links`.
+    package internal(set) var isGathering = false
     private var next: UInt64 = 1
 
     package init(layout: AtomicSwitch.Layout, sharing: Sharing) { (self.layout, self.sharing) = (layout, sharing) }
@@ -242,6 +244,7 @@ extension TreeLedger {
             line.field("sharing", sharing)
             line.field("next", next)
             line.field("current", optional: current)
+            if isGathering { line.field("gathering", true) }
             if let step {
                 line.object("switching") { line in
                     line.field("from", optional: step.from)
@@ -285,6 +288,7 @@ extension TreeLedger {
         else { return nil }
         self.init(layout: layout, sharing: sharing)
         (self.next, current) = (next, all["current"]?.unsigned)
+        isGathering = all["gathering"]?.bool == true
         for value in trees {
             guard let tree = Tree(value), self[tree.number] == nil, tree.number < next else { return nil }
             self[tree.number] = tree

@@ -5,8 +5,12 @@ import Testing
 /// A set in several revisions, pulled into `tower` as a whole.
 private struct WholeSet {
     let set: ServedSet
+    let layout: String
 
-    init() throws { set = try ServedSet(Self.files(1)) }
+    init(_ layout: String = "exchange") throws {
+        self.layout = layout
+        set = try ServedSet(Self.files(1))
+    }
 
     static func files(_ number: Int) -> [String: Data] {
         ["same.txt": Data("same".utf8), "which.txt": Data("\(number)".utf8), "of/\(number).txt": Data("here".utf8)]
@@ -19,7 +23,8 @@ private struct WholeSet {
     }
 
     func pull(_ arguments: String...) throws -> Tool.Outcome {
-        try set.tool.run(["pull", set.url, "--into", "tower", "--atomic", "--keep-for", "0", "--json"] + arguments)
+        try set.tool.run(
+            ["pull", set.url, "--into", "tower", "--atomic=\(layout)", "--keep-for", "0", "--json"] + arguments)
     }
 
     func run(_ arguments: String...) throws -> Tool.Outcome { try set.tool.run(arguments) }
@@ -35,8 +40,19 @@ private struct WholeSet {
     /// What readers see: exactly the files of one revision.
     func shows(_ number: Int, _ location: SourceLocation = #_sourceLocation) throws {
         let wanted = Self.files(number)
-        let found = try set.scratch.contents(of: "tower").filter { $0 != "of" }
+        let isLinks = layout == "links"
+        var place = "tower"
+        if isLinks {
+            place += "/.syncagent"
+            place +=
+                "/" + (try FileManager.default.destinationOfSymbolicLink(atPath: "\(set.scratch.path)/\(place)/now"))
+        }
+        let found = try set.scratch.contents(of: place).filter { $0 != "of" }
         #expect(found == wanted.keys.sorted(), sourceLocation: location)
+        if isLinks {
+            let names = try FileManager.default.contentsOfDirectory(atPath: set.scratch.path + "/tower").sorted()
+            #expect(names == [".syncagent", "of", "same.txt", "which.txt"], sourceLocation: location)
+        }
         for (path, data) in wanted {
             #expect(try Data(set.text("tower/\(path)").utf8) == data, "\(path)", sourceLocation: location)
         }
@@ -45,9 +61,10 @@ private struct WholeSet {
 
 @Suite("Sets that change as a whole", .timeLimit(.minutes(10)))
 struct WholeTests {
-    @Test("Pulled, updated, listed, rolled back, held, let go, and pulled again [S30]")
-    func life() throws {
-        let whole = try WholeSet()
+    @Test(
+        "Pulled, updated, listed, rolled back, held, let go, and pulled again [S30]", arguments: ["exchange", "links"])
+    func life(layout: String) throws {
+        let whole = try WholeSet(layout)
         try whole.set.script("hook", "echo \"$SYNCAGENT_RESULT ${SYNCAGENT_ROLLBACK-no}\" >> ../hooks")
         let first = try whole.pull("--hook", "./hook")
         #expect(first.status == 0 && first.complaints == [], "\(first.error)")
@@ -94,14 +111,18 @@ struct WholeTests {
         #expect(try whole.run("doctor", "--strict").status == 0)
     }
 
-    @Test("A check that fails leaves readers untouched, with 5; the next pull fetches nothing and asks again")
-    func check() throws {
-        let whole = try WholeSet()
+    @Test(
+        "A check that fails leaves readers untouched, with 5; the next pull fetches nothing and asks again",
+        arguments: ["exchange", "links"])
+    func check(layout: String) throws {
+        let whole = try WholeSet(layout)
         #expect(try whole.pull().status == 0)
         try whole.publish(2)
         // It sees the new tree, and readers the old one.
         try whole.set.script(
-            "check", "echo looked; cat which.txt \"$SYNCAGENT_DESTINATION/which.txt\" > ../../../seen; exit 3")
+            "check",
+            "echo looked; cat which.txt \"$SYNCAGENT_DESTINATION/which.txt\" > \"$SYNCAGENT_DESTINATION/../seen\"; exit 3"
+        )
         let before = try whole.inode
         let failed = try whole.pull("--check", "./check")
         #expect(failed.status == 5 && failed.complaints == [], "\(failed.error)")
@@ -148,10 +169,13 @@ struct WholeTests {
         let whole = try WholeSet()
         #expect(try whole.run("pull", whole.set.url, "--into", "tower", "--keep", "3").status == 64)
         #expect(try whole.pull("--backup-dir", "kept").status == 64)
-        let links = try whole.run("pull", whole.set.url, "--into", "tower", "--atomic=links")
-        #expect(links.status == 64 && links.error.contains("--atomic takes 'exchange'"), "\(links.error)")
+        let other = try whole.run("pull", whole.set.url, "--into", "tower", "--atomic=copies")
+        #expect(other.status == 64 && other.error.contains("--atomic takes 'exchange', 'links'"), "\(other.error)")
         #expect(!FileManager.default.fileExists(atPath: whole.set.scratch.path + "/tower"))
         #expect(try whole.pull().status == 0)
+        // A layout never changes by itself.
+        let links = try whole.run("pull", whole.set.url, "--into", "tower", "--atomic=links")
+        #expect(links.status == 73 && links.error.contains("it changes by exchange"), "\(links.error)")
         try whole.set.scratch.write(Data("mine".utf8), to: "tower/mine.txt")
         try whole.publish(2)
         let strange = try whole.pull()

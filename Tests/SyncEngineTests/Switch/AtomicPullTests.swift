@@ -1,5 +1,4 @@
 import Foundation
-import SyncFiles
 import SyncModel
 import SyncPlugins
 import SyncStore
@@ -8,6 +7,7 @@ import SyncTestKit
 import Testing
 
 @testable import SyncEngine
+@testable import SyncFiles
 
 /// A set whose revisions differ in some files.
 struct Revisions {
@@ -146,6 +146,25 @@ struct AtomicPullTests {
         #expect(try scene.engine().revisions("com.example.tower").map(\.tree.revision) == [2, 1])
         #expect(try scene.engine().rollback("com.example.tower", to: "1").status == .done)
         try expect(1)
+    }
+
+    @Test("What was kept in the destination is moved by the next pull where a kill came first, whoever names --atomic")
+    func movesState() throws {
+        try publish(1)
+        #expect(try scene.pull().status == .done)
+        // The first record is there, and nothing else.
+        let home = scene.root.path(".syncagent-dest")
+        #expect(mkdir(home, 0o700) == 0)
+        var ledger = TreeLedger(layout: .exchange, sharing: .link)
+        let root = try #require(status(following: scene.destination))
+        ledger.adopt(inode: root.inode, mark: root.modified, now: 1)
+        ledger.isGathering = true
+        try Data(ledger.text).write(to: URL(fileURLWithPath: home + "/ledger"))
+        try publish(2)
+        let outcome = try scene.pull()
+        try expect(2, outcome)
+        #expect(outcome.received < 400_000)
+        #expect(outcome.report?.files.removed == 1)
     }
 
     @Test("Files that were there before any pull are used, and are not fetched")
