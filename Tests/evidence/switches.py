@@ -44,14 +44,17 @@ def by_path(top, chance):
 
 
 def by_listing(top, chance):
-    if (found := sorted(os.listdir(top))) != ["both", "each", "only"]:
+    # Of a destination of links: what is not the set's is left alone.
+    found = sorted(set(os.listdir(top)) - {".syncagent", "lost+found"})
+    if found != ["both", "each", "only"]:
         yield "mixed", f"the destination has {found}"
     if (found := os.listdir(f"{top}/only")) not in (["one"], ["two"]):
         yield "mixed", f"only/ has {found}"
 
 
 def by_descriptor(top, chance):
-    directory = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
+    now = f"{top}/.syncagent/now"
+    directory = os.open(now if os.path.islink(now) else top, os.O_RDONLY | os.O_DIRECTORY)
     try:
         begun = time.monotonic()
         seen = {path: whole(directory, path) for path in CHANGING + COMMON}
@@ -105,7 +108,10 @@ def read(how, top, stop, results):
 
 class Switches:
     def __init__(self, a):
-        self.a, self.top = a, f"{a.place}/tower"
+        # A mount point can only be of links, and is so by itself.
+        is_mount = a.layout == "links" and os.path.ismount(a.place)
+        self.a, self.top = a, a.place if is_mount else f"{a.place}/tower"
+        self.atomic = "--atomic" if is_mount else f"--atomic={a.layout}"
         os.makedirs(a.home, 0o700)
         self.environment = {"HOME": a.home, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "XDG_STATE_HOME": f"{a.home}/state"}
 
@@ -126,7 +132,7 @@ class Switches:
 
     def pull(self, revision):
         """How long the exchange took, in microseconds; None where there was none."""
-        out = self.run("pull", f"site-{revision}/manifest.json", "--into", self.top, "--atomic", "--keep-for", "5s", "--allow-older",
+        out = self.run("pull", f"site-{revision}/manifest.json", "--into", self.top, self.atomic, "--keep-for", "5s", "--allow-older",
                        "--force", "--json")
         gaps = [event["gap_us"] for event in map(json.loads, out.splitlines()) if event["event"] == "tree.switched"]
         return gaps[0] if gaps else None
@@ -156,10 +162,15 @@ class Switches:
                 print(f"BROKEN: {self.a.name}: {name}: {line}")
         if unmoved:
             print(f"BROKEN: {self.a.name}: {unmoved} pulls have switched nothing")
-        with open(f"{self.a.place}/.syncagent-tower/ledger") as file:
-            sharing = json.load(file)["sharing"]
+        home = f"{self.top}/.syncagent" if self.a.layout == "links" else f"{self.a.place}/.syncagent-tower"
+        with open(f"{home}/ledger") as file:
+            ledger = json.load(file)
+        sharing = ledger["sharing"]
+        if ledger["layout"] != self.a.layout:
+            print(f"BROKEN: {self.a.name}: the layout is {ledger['layout']}")
+            unmoved += 1
         gaps.sort()
-        print(f"{self.a.name} ({sharing}): {len(gaps)} switches in {took:.0f} s; rounds: "
+        print(f"{self.a.name} ({self.a.layout}, files by {sharing}): {len(gaps)} switches in {took:.0f} s; rounds: "
               + ", ".join(f"{name} {rounds}" for name, rounds, _, _ in sorted(found))
               + f"; missing {count['missing']}, mixed {count['mixed']}; exchange {statistics.median(gaps):.0f} µs, 99 % "
               f"{gaps[len(gaps) * 99 // 100]} µs, longest {gaps[-1]} µs", flush=True)
@@ -172,6 +183,7 @@ class Switches:
 parser = argparse.ArgumentParser(description=__doc__)
 for name in ("program", "name", "place", "home"):
     parser.add_argument(name)
+parser.add_argument("--layout", choices=("exchange", "links"), default="exchange")
 parser.add_argument("--switches", type=int, default=1000)
 parser.add_argument("--seconds", type=float, default=1e9)
 sys.exit(Switches(parser.parse_args()).measure())

@@ -2,10 +2,11 @@
 # Readers look all the time while a destination changes as a whole, a thousand times: they see one revision or the other, never
 # none, and never both. On file systems of every kind that this machine can make.
 #
-# usage: switches.sh [--switches N] [--seconds N] [ext4|xfs|btrfs|overlay|tmpfs|here]...
+# usage: switches.sh [--layout exchange|links] [--switches N] [--seconds N] [ext4|xfs|btrfs|overlay|tmpfs|here]...
 #
 #   --switches N   how often each destination changes (default 1000)
 #   --seconds N    … or for how long at most (default: no limit)
+#   --layout L     exchange (default), or links, and then the destination is the mount point itself
 #   here           a directory below SYNCAGENT_BENCH_DIR, on whatever file system that is; the only one that needs no root
 #
 # The others are images of a few hundred MiB, mounted in a mount namespace of this script's own; overlay has its upper layer on
@@ -17,8 +18,9 @@
 #   by path        files that both revisions have are opened by their paths and read: each is there, and is that of one
 #                  revision from its first byte to its last
 #   by listing     the destination is listed by path: the names are those of one revision
-#   by descriptor  the destination is opened once, and all files are read below that descriptor: all are of one revision. A round
-#                  that took longer than 4 s does not count, since a tree is only kept as it is for the 5 s that are asked for
+#   by descriptor  the destination, or what .syncagent/now in it leads to, is opened once, and all files are read below that
+#                  descriptor: all are of one revision. A round that took longer than 4 s does not count, since a tree is only
+#                  kept as it is for the 5 s that are asked for
 #   by map         files are mapped, and read again a while later: nothing in them has changed
 #
 # Printed for each file system: how files are shared there, switches, rounds of each reader, what was missing (ENOENT), what was
@@ -31,7 +33,7 @@ kinds=() options=()
 while [ $# -gt 0 ]; do
   case $1 in
   -h|--help) usage ;;
-  --switches|--seconds) options+=("$1" "${2:?$1 wants a number}"); shift ;;
+  --switches|--seconds|--layout) options+=("$1" "${2:?$1 needs a value}"); shift ;;
   ext4|xfs|btrfs|overlay|tmpfs|here) kinds+=("$1") ;;
   *) usage 64 >&2 ;;
   esac
