@@ -72,10 +72,11 @@ extension ProgressSnapshot {
             case .training: "Making a dictionary"
             case .reading: "Packing"
             case .hashing: "Reading"
+            case .sending: "Sending"
             case .finishing: "Finishing"
             }
         let isCounted = [.reading, .hashing, .finishing].contains(progress.step)
-        let isSampled = [.checking, .sampling, .training].contains(progress.step)
+        let isSampled = [.checking, .sampling, .training, .sending].contains(progress.step)
         self.init(
             phase: phase, filesDone: progress.files, filesTotal: isCounted ? progress.totalFiles : nil,
             bytesDone: progress.bytes, bytesTotal: isCounted || isSampled ? progress.totalBytes : nil)
