@@ -130,6 +130,13 @@ let package = Package(
             [
                 "SyncPublisher", "SyncModel", "SyncManifest", "SyncContent", "SyncTrust", "SyncTestKit",
             ]),
+        // Stores behind a network that sets are published to.
+        library(
+            "SyncHomes",
+            [
+                "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncContent", "SyncSources", "SyncCurl", "CCurl",
+                "SyncTransfer", "SyncPublisher",
+            ]),
         // The order of the steps.
         library(
             "SyncEngine",
@@ -162,6 +169,7 @@ let package = Package(
             [
                 "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncContent", "SyncSources", "SyncCurl",
                 "CCurl", "SyncTransfer", "SyncPluginHost", "SyncStore", "SyncTrust", "SyncEngine", "SyncSchedule", "SyncLFS",
+                "SyncPublisher", "SyncHomes",
             ]),
         // The agent: the process that works on runs nobody waits for, and its socket.
         library(

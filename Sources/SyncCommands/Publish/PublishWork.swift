@@ -48,7 +48,7 @@ extension PublishCommand {
 
     /// What reads the base, if that is on a server: as `ls` does, with what the configuration says of it.
     private func servedBase(_ output: Output) throws -> (call: EngineCall, recipe: RunRecipe)? {
-        guard let base, urlScheme(of: base) != nil else { return nil }
+        guard let base, base != self.output, urlScheme(of: base) != nil else { return nil }
         let (call, found) = try ReadingOptions.parse([]).call(for: [RunRecipe(manifest: base)], reporting, output)
         return (call, found[0])
     }

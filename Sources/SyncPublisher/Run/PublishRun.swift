@@ -457,6 +457,8 @@ extension PublishOptions {
                 if permits.contains(.otherKeys) { try output.removeOtherRoots(than: signing) }
             }
             note()
+            // What is pruned then, nobody is shown any more.
+            try output.home?.commit()
             if let retain, let time { prune(output, keep: retain, now: time, &report) }
             try output.home?.commit()
             return report

@@ -1,0 +1,43 @@
+package import SyncEngine
+import SyncHomes
+import SyncModel
+package import SyncPublisher
+import SyncSources
+import SyncTransfer
+
+/// Opens stores behind a network that sets are published to, by their URLs.
+package enum Homes {
+    /// The schemes of their URLs.
+    package static let schemes: Set = [RegistryAddress.scheme]
+
+    /// Whether a place is such a store, and not a directory.
+    package static func isNamed(by location: String) -> Bool { urlScheme(of: location).map(schemes.contains) ?? false }
+
+    /// - Parameters:
+    ///   - request: What settings it is asked with.
+    ///   - isWriting: Whether anything may be put there.
+    /// - Throws: ``/SyncEngine/EngineError``: 64 for a URL that names no store, 78 for settings that cannot be used.
+    package static func open(
+        _ location: String, _ request: EngineRequest, on host: HostEnvironment, isWriting: Bool,
+        isStopped: @escaping @Sendable () -> Bool
+    ) throws(EngineError) -> HomePlace {
+        let temporary = host.lookup("TMPDIR").flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "/tmp"
+        var configuration = try request.configuration(on: host)
+        let address: RegistryAddress
+        do throws(ListingError) { address = try RegistryAddress(location) } catch {
+            throw EngineError(.usage, "\(redacted(url: location)): \(error)")
+        }
+        guard address.digest == nil, address.reference.utf8.count <= RegistryAddress.longestTag else {
+            throw EngineError(
+                .usage,
+                "\(redacted(url: location)): a set is published to a tag of at most \(RegistryAddress.longestTag) letters"
+            )
+        }
+        let tokens = RegistryTokens(host, configuration, isStopped: isStopped)
+        for endpoint in address.endpoints { tokens.access.name(endpoint, address.name) }
+        configuration.challenges = tokens
+        return HomePlace(
+            RegistryStore(address, configuration, isWriting: isWriting, isStopped: isStopped),
+            temporaryDirectory: temporary)
+    }
+}
