@@ -13,6 +13,9 @@ package enum Homes {
     /// Whether a place is such a store, and not a directory.
     package static func isNamed(by location: String) -> Bool { urlScheme(of: location).map(schemes.contains) ?? false }
 
+    /// Whether sets there have channels: in a registry each tag is a set of its own.
+    package static func hasChannels(_ location: String) -> Bool { urlScheme(of: location) != RegistryAddress.scheme }
+
     /// - Parameters:
     ///   - request: What settings it is asked with.
     ///   - isWriting: Whether anything may be put there.

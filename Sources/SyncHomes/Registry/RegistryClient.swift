@@ -7,7 +7,7 @@ import SyncSources
 import SyncSystem
 import SyncTransfer
 
-import struct Foundation.Data
+import Foundation
 
 /// Asks one repository of a registry, and tries again what may help. OCI Distribution Specification 1.1.
 ///

@@ -36,6 +36,10 @@ public final class ScriptedRegistry: Sendable {
         public var mayDelete = true
         /// Called with each manifest that is put, before it is there; what it does may be what another client does then.
         public var beforeManifest: (@Sendable (_ reference: String) -> Void)?
+        /// Answers in place of the registry, before it has done anything; `nil` for none.
+        public var instead: (@Sendable (ServedRequest) -> FaultAnswer?)?
+        /// Whether the answer to a request is lost once it was done.
+        public var loses: (@Sendable (ServedRequest) -> Bool)?
         /// How many tokens were given.
         public fileprivate(set) var given = 0
         /// What the newest of them is good for.
@@ -154,7 +158,14 @@ public final class ScriptedRegistry: Sendable {
         if isPut, let before = state.withLock(\.beforeManifest) {
             before(request.path.split(separator: "/").last.map(String.init) ?? "")
         }
-        return state.withLock { state in
+        let (instead, loses) = state.withLock { ($0.instead, $0.loses) }
+        if let answer = instead?(request) { return answer }
+        let answer = done(request)
+        return loses?(request) == true ? .dropped : answer
+    }
+
+    private func done(_ request: ServedRequest) -> FaultAnswer {
+        state.withLock { state in
             if let refusal = refusal(of: request, &state) { return refusal }
             if !["GET", "HEAD"].contains(request.method) { return changed(request, &state) }
             if request.path == "/v2/" { return .status(200, text: "{}") }
