@@ -2,13 +2,14 @@ package import SyncEngine
 import SyncHomes
 import SyncModel
 package import SyncPublisher
+import SyncS3
 import SyncSources
 import SyncTransfer
 
 /// Opens stores behind a network that sets are published to, by their URLs.
 package enum Homes {
     /// The schemes of their URLs.
-    package static let schemes: Set = [RegistryAddress.scheme]
+    package static let schemes: Set = [RegistryAddress.scheme, S3Address.scheme]
 
     /// Whether a place is such a store, and not a directory.
     package static func isNamed(by location: String) -> Bool { urlScheme(of: location).map(schemes.contains) ?? false }
@@ -26,6 +27,10 @@ package enum Homes {
     ) throws(EngineError) -> HomePlace {
         let temporary = host.lookup("TMPDIR").flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "/tmp"
         var configuration = try request.configuration(on: host)
+        if urlScheme(of: location) == S3Address.scheme {
+            return HomePlace(
+                try bucket(location, configuration, host, isStopped: isStopped), temporaryDirectory: temporary)
+        }
         let address: RegistryAddress
         do throws(ListingError) { address = try RegistryAddress(location) } catch {
             throw EngineError(.usage, "\(redacted(url: location)): \(error)")
@@ -42,5 +47,30 @@ package enum Homes {
         return HomePlace(
             RegistryStore(address, configuration, isWriting: isWriting, isStopped: isStopped),
             temporaryDirectory: temporary)
+    }
+
+    private static func bucket(
+        _ location: String, _ configuration: TransportConfiguration, _ host: HostEnvironment,
+        isStopped: @escaping @Sendable () -> Bool
+    ) throws(EngineError) -> S3Store {
+        do throws(S3Fault) {
+            return try S3Store(
+                try S3Address(location), try AWSEnvironment(home: host.base.home, lookup: host.lookup), configuration,
+                isStopped: isStopped)
+        } catch { throw EngineError(error) }
+    }
+}
+
+extension EngineError {
+    /// A bucket that cannot be found, or whose keys cannot.
+    init(_ fault: S3Fault) {
+        let status: ExitStatus =
+            switch fault.kind {
+            case .usage: .usage
+            case .settings: .configuration
+            case .refused: .refused
+            case .passing: .unavailable
+            }
+        self.init(status, fault.reason)
     }
 }

@@ -29,9 +29,11 @@ struct PublishCommand: AsyncParsableCommand {
     @Argument(help: "The directory to publish.", completion: .directory) var directory: String
 
     @Option(
-        name: .customLong("to"), help: "The output directory, or a registry as oci://HOST/NAME:TAG.".taking("out"),
+        name: .customLong("to"),
+        help: "The output directory, a bucket as s3://BUCKET/PREFIX, or a registry as oci://HOST/NAME:TAG."
+            .taking("out"),
         completion: .directory)
-    var output: String
+    var place: String
 
     @Option(
         help: "The project's name, such as com.example.tower.  (default: the base's, or the directory's name)".taking(
@@ -170,6 +172,11 @@ struct PublishCommand: AsyncParsableCommand {
 
     @OptionGroup(title: "Transfer") var limits: SendingOptions
 
+    @OptionGroup(title: "Transfer") var bucket: BucketOptions
+
+    /// With what the options say of a bucket.
+    var output: String { (try? bucket.named(place)) ?? place }
+
     @OptionGroup(title: "Safeguards") var permitted: PublishPermits
 
     @OptionGroup(title: "Signatures") var signing: SigningOptions
@@ -202,6 +209,7 @@ struct PublishCommand: AsyncParsableCommand {
         if verbose.verbose > 0, !isDryRun { throw ValidationError("-v lists what would be published; add --dry-run.") }
         if directory.isEmpty { throw ValidationError("DIRECTORY needs a path, not an empty string.") }
         if filesURL?.isEmpty == true { throw ValidationError("--files-url needs a URL, not an empty string.") }
+        _ = try bucket.named(place)
         try HomeTarget(output).check("--to", "publish to a directory here and copy it there, as with rsync")
         if let base { try requireLocation(base, "--base") }
         _ = try declaredGroups()
@@ -287,7 +295,7 @@ struct PublishCommand: AsyncParsableCommand {
         options.ownNames = isConfigInDirectory ? [PublishOptions.fileName] : []
         options.leavesOutUnsafeLinks = safeLinks || options.leavesOutUnsafeLinks
         // The place itself needs nobody else to read it.
-        options.base = withoutBase ? .none : base.map { $0 == output ? .inOutput : .manifest($0) } ?? .inOutput
+        options.base = withoutBase ? .none : base.map { $0 == place ? .inOutput : .manifest($0) } ?? .inOutput
         options.home = try HomeTarget(output).home(limits.settings, isWriting: !isDryRun)
         options.now = Int64(Date().timeIntervalSince1970 * 1_000_000_000)
         options.trustsStamps = !rehash

@@ -16,8 +16,8 @@ struct ReleasesCommand: CommandGroup {
         subcommands: [ReleasesListCommand.self, ReleasesPruneCommand.self, ReleasesRestoreCommand.self])
 
     /// Refuses what is no place that sets are published to.
-    static func check(_ target: String) throws {
-        try HomeTarget(target).check("TARGET", "run this where the set is published")
+    static func check(_ target: String, _ bucket: BucketOptions) throws {
+        try HomeTarget(bucket.named(target)).check("TARGET", "run this where the set is published")
     }
 
     /// Works on a thread of its own, because it may wait for a network, until a signal.
@@ -44,11 +44,18 @@ struct ReleasesListCommand: AsyncParsableCommand {
             a line: revision, created, manifest (the SHA-256 of its text), files, bytes, own_bytes and channels.
             """)
 
-    @Argument(help: "The published directory, or oci://HOST/NAME:TAG.", completion: .directory) var target: String
+    @Argument(
+        help: "The published directory, s3://BUCKET/PREFIX or oci://HOST/NAME:TAG.".taking("target"),
+        completion: .directory)
+    var place: String
+
+    @OptionGroup(title: "Transfer") var bucket: BucketOptions
+
+    private var target: String { (try? bucket.named(place)) ?? place }
 
     @OptionGroup(title: "Output") var format: JSONFlag
 
-    func validate() throws { try ReleasesCommand.check(target) }
+    func validate() throws { try ReleasesCommand.check(place, bucket) }
 
     func run() async throws {
         let output = Output()
@@ -80,7 +87,14 @@ struct ReleasesPruneCommand: AsyncParsableCommand {
               syncagent releases prune site --keep 14 --older-than 30d
             """)
 
-    @Argument(help: "The published directory, or oci://HOST/NAME:TAG.", completion: .directory) var target: String
+    @Argument(
+        help: "The published directory, s3://BUCKET/PREFIX or oci://HOST/NAME:TAG.".taking("target"),
+        completion: .directory)
+    var place: String
+
+    @OptionGroup(title: "Transfer") var bucket: BucketOptions
+
+    private var target: String { (try? bucket.named(place)) ?? place }
 
     @Option(help: "Keep this many of the newest releases.".taking("n")) var keep: Int
 
@@ -99,7 +113,7 @@ struct ReleasesPruneCommand: AsyncParsableCommand {
     @OptionGroup(title: "Output") var format: JSONFlag
 
     func validate() throws {
-        try ReleasesCommand.check(target)
+        try ReleasesCommand.check(place, bucket)
         guard PublishOptions.retained.contains(keep) else {
             throw ValidationError("--keep takes 1 or more, not \(keep): the newest release always stays.")
         }
@@ -154,7 +168,14 @@ struct ReleasesRestoreCommand: AsyncParsableCommand {
               syncagent releases restore site 41 --sign keys
             """)
 
-    @Argument(help: "The published directory, or oci://HOST/NAME:TAG.", completion: .directory) var target: String
+    @Argument(
+        help: "The published directory, s3://BUCKET/PREFIX or oci://HOST/NAME:TAG.".taking("target"),
+        completion: .directory)
+    var place: String
+
+    @OptionGroup(title: "Transfer") var bucket: BucketOptions
+
+    private var target: String { (try? bucket.named(place)) ?? place }
 
     @Argument(help: "The revision, or the SHA-256 of its manifest.") var revision: String
 
@@ -163,7 +184,7 @@ struct ReleasesRestoreCommand: AsyncParsableCommand {
     @OptionGroup(title: "Output") var format: JSONFlag
 
     func validate() throws {
-        try ReleasesCommand.check(target)
+        try ReleasesCommand.check(place, bucket)
         guard UInt64(revision) != nil || SHA256Digest(hex: revision) != nil else {
             throw ValidationError("'\(escaped(revision))' is neither a revision nor the SHA-256 of a manifest.")
         }

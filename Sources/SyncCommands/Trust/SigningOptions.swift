@@ -49,7 +49,9 @@ struct SigningOptions: ParsableArguments {
         let memory = Self.memory(of: output, isDryRun)
         if sign != nil, let fault = Self.fault(of: memory) { Output().warning(fault) }
         let keys = try sign.map { try KeyDirectory($0) } ?? published(output, memory)
-        if sign != nil { try keys.requireApart(from: [source, output].compactMap { $0 }) }
+        if sign != nil {
+            try keys.requireApart(from: [source, output].compactMap(\.self).filter { urlScheme(of: $0) == nil })
+        }
         var signing = try Signing(
             keys, roles, program: program, now: SystemTime.milliseconds(), validity: until ?? Signing.usualValidity)
         signing.memory = memory

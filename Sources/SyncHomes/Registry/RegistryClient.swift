@@ -1,4 +1,5 @@
 import CCurl
+import Foundation
 import SyncCurl
 import SyncModel
 import SyncPlugins
@@ -6,8 +7,6 @@ import SyncPublisher
 import SyncSources
 import SyncSystem
 import SyncTransfer
-
-import Foundation
 
 /// Asks one repository of a registry, and tries again what may help. OCI Distribution Specification 1.1.
 ///
