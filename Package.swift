@@ -91,6 +91,9 @@ let package = Package(
         // libcurl: handles, URLs, what an answer says, one call.
         library("SyncCurl", ["SyncModel", "CCurl"]),
         tests("SyncCurlTests", ["SyncCurl", "SyncTestKit"]),
+        // Buckets: where they are, who may read them, and the signature of a request.
+        library("SyncS3", ["SyncModel", "SyncSystem", "SyncContent", "SyncCurl", "CCurl"]),
+        tests("SyncS3Tests", ["SyncS3", "SyncModel", "SyncTestKit"]),
         library("SyncTransfer", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncCurl", "CCurl", "COpenSSL", "CPosix"]),
         tests(
             "SyncSettingsTests",
@@ -130,6 +133,13 @@ let package = Package(
             [
                 "SyncPublisher", "SyncModel", "SyncManifest", "SyncContent", "SyncTrust", "SyncTestKit",
             ]),
+        // Stores behind a network that sets are published to.
+        library(
+            "SyncHomes",
+            [
+                "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncContent", "SyncSources", "SyncCurl", "CCurl",
+                "SyncS3", "SyncTransfer", "SyncPublisher",
+            ]),
         // The order of the steps.
         library(
             "SyncEngine",
@@ -162,6 +172,7 @@ let package = Package(
             [
                 "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncContent", "SyncSources", "SyncCurl",
                 "CCurl", "SyncTransfer", "SyncPluginHost", "SyncStore", "SyncTrust", "SyncEngine", "SyncSchedule", "SyncLFS",
+                "SyncPublisher", "SyncS3", "SyncHomes",
             ]),
         // The agent: the process that works on runs nobody waits for, and its socket.
         library(
@@ -212,7 +223,7 @@ let package = Package(
                 "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncAssembly", "SyncEngine",
                 "SyncTransfer", "SyncPluginHost", "SyncStore", "SyncContent",
                 "SyncPublisher", "SyncServer", "SyncTrust", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncFiles",
-                "SyncReport", "SyncCurl", argumentParser, logging,
+                "SyncReport", "SyncCurl", "SyncS3", argumentParser, logging,
             ]),
         tests(
             "SyncCommandsTests",

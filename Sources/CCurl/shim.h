@@ -28,6 +28,7 @@ static inline CURLcode sa_curl_get_string(CURL *h, CURLINFO i, const char **out)
 static inline CURLcode sa_curl_get_pointer(CURL *h, CURLINFO i, void **out) { return curl_easy_getinfo(h, i, out); }
 static inline CURLcode sa_curl_set_prereq(CURL *h, curl_prereq_callback v) { return curl_easy_setopt(h, CURLOPT_PREREQFUNCTION, v); }
 static inline CURLcode sa_curl_set_opensocket(CURL *h, curl_opensocket_callback v) { return curl_easy_setopt(h, CURLOPT_OPENSOCKETFUNCTION, v); }
+static inline CURLcode sa_curl_set_seek(CURL *h, curl_seek_callback v) { return curl_easy_setopt(h, CURLOPT_SEEKFUNCTION, v); }
 static inline CURLcode sa_curl_set_list(CURL *h, CURLoption o, struct curl_slist *v) { return curl_easy_setopt(h, o, v); }
 static inline CURLMcode sa_curl_multi_set_long(CURLM *m, CURLMoption o, long v) { return curl_multi_setopt(m, o, v); }
 
@@ -36,6 +37,7 @@ static inline CURLcode sa_curl_message_result(const CURLMsg *m) { return m->data
 
 /* Macros with casts, which Swift does not import. */
 static inline curl_socket_t sa_curl_socket_bad(void) { return CURL_SOCKET_BAD; }
+static inline size_t sa_curl_read_abort(void) { return CURL_READFUNC_ABORT; }
 static inline long sa_curl_auth_basic(void) { return (long)CURLAUTH_BASIC; }
 static inline const curl_version_info_data *sa_curl_version(void) { return curl_version_info(CURLVERSION_NOW); }
 /* A socket for an address that libcurl is about to connect to, close-on-exec: other threads start programs; and not

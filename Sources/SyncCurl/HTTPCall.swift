@@ -21,6 +21,10 @@ package final class HTTPCall {
     /// Looks at the address of the server, or of the proxy in between, before a byte is sent there, and ends the call with
     /// `false`. `CURLOPT_PREREQFUNCTION`.
     package var mayAsk: ((_ address: String) -> Bool)?
+    /// What the last answer said before its body.
+    package var headers: ResponseHeaders { collector.headers }
+    private var collector = HTTPCall.collector
+    private var upload: Upload?
     private var receive: (UnsafeRawBufferPointer, _ status: Int) -> Bool = { _, _ in true }
     private var isFull = false
     private var socket: Int32 = -1
@@ -46,15 +50,71 @@ package final class HTTPCall {
         try applyCallbacks()
     }
 
+    private static var collector: HeaderCollector { HeaderCollector(maximumBytes: 128 << 10, maximumLines: 256) }
+
+    /// A body that is read while it is sent, and again from its beginning where a connection turns out to be closed.
+    private struct Upload {
+        let length: UInt64
+        /// Copies as many bytes from an offset as there is room for; `nil` where they cannot be had.
+        let read: (_ offset: UInt64, _ target: UnsafeMutableRawBufferPointer) -> Int?
+        var position: UInt64 = 0
+    }
+
+    /// Sends a body that is not in memory, with `PUT` unless another method was named.
+    ///
+    /// - Parameters:
+    ///   - length: In **bytes**.
+    ///   - read: Copies as many bytes from an offset as there is room for, at least one; `nil` where they cannot be had, which ends
+    ///     the call. It may wait.
+    package func send(
+        _ length: UInt64, method: String = "PUT",
+        from read: @escaping (_ offset: UInt64, _ target: UnsafeMutableRawBufferPointer) -> Int?
+    ) throws(CurlError) {
+        guard let count = curl_off_t(exactly: length) else { throw CurlError(detail: "a body of more than 2^63 bytes") }
+        upload = Upload(length: length, read: read)
+        try easy.set(CURLOPT_UPLOAD, 1)
+        try easy.set(CURLOPT_CUSTOMREQUEST, method)
+        _ = sa_curl_set_offset(easy.raw, CURLOPT_INFILESIZE_LARGE, count)
+        let context = Unmanaged.passUnretained(self).toOpaque()
+        for option in [CURLOPT_READDATA, CURLOPT_SEEKDATA] { try easy.set(option, pointer: context) }
+        _ = sa_curl_set_callback(easy.raw, CURLOPT_READFUNCTION) { bytes, size, count, context in
+            guard let bytes, let call = HTTPCall.of(context) else { return sa_curl_read_abort() }
+            return call.give(UnsafeMutableRawBufferPointer(start: bytes, count: size * count))
+        }
+        _ = sa_curl_set_seek(easy.raw) { context, offset, origin in
+            guard let call = HTTPCall.of(context), origin == SEEK_SET, let offset = UInt64(exactly: offset) else {
+                return CURL_SEEKFUNC_CANTSEEK
+            }
+            call.upload?.position = offset
+            return CURL_SEEKFUNC_OK
+        }
+    }
+
+    private func give(_ target: UnsafeMutableRawBufferPointer) -> Int {
+        guard let upload, upload.position < upload.length else { return 0 }
+        let room = min(UInt64(target.count), upload.length - upload.position)
+        let part = UnsafeMutableRawBufferPointer(rebasing: target[..<Int(room)])
+        guard let count = upload.read(upload.position, part), (1...part.count).contains(count) else {
+            return sa_curl_read_abort()
+        }
+        self.upload?.position += UInt64(count)
+        return count
+    }
+
     private func applyCallbacks() throws(CurlError) {
         // Not retained: libcurl calls back only while it performs, and then `self` is there.
         let context = Unmanaged.passUnretained(self).toOpaque()
-        for option in [CURLOPT_WRITEDATA, CURLOPT_OPENSOCKETDATA, CURLOPT_PREREQDATA] {
+        for option in [CURLOPT_WRITEDATA, CURLOPT_HEADERDATA, CURLOPT_OPENSOCKETDATA, CURLOPT_PREREQDATA] {
             try easy.set(option, pointer: context)
         }
         _ = sa_curl_set_callback(easy.raw, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
             guard let bytes, let call = HTTPCall.of(context) else { return 0 }
             return call.take(UnsafeRawBufferPointer(start: bytes, count: size * count))
+        }
+        _ = sa_curl_set_callback(easy.raw, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
+            guard let bytes, let call = HTTPCall.of(context) else { return 0 }
+            let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
+            return call.collector.add(line) == .tooMuch ? 0 : line.count
         }
         _ = sa_curl_set_opensocket(easy.raw) { context, _, address in
             guard let address, let call = HTTPCall.of(context) else { return sa_curl_socket_bad() }
@@ -83,21 +143,25 @@ package final class HTTPCall {
     /// Sends it and waits for the end.
     ///
     /// - Parameters:
+    ///   - connections: Where connections stay open from call to call, one call at a time; `nil` for one that ends with the call.
     ///   - deadline: `nil` for none.
     ///   - interval: How often `isStopped` is asked while nothing moves, in **milliseconds**.
     ///   - isStopped: Whether the caller wants no answer any more.
     ///   - receive: Takes bytes of the body of an answer with this status; `false` ends the call. May wait.
     package func perform(
-        until deadline: ContinuousClock.Instant?, every interval: Int32, isStopped: () -> Bool,
+        over connections: HTTPConnections? = nil, until deadline: ContinuousClock.Instant?, every interval: Int32,
+        isStopped: () -> Bool,
         receive: @escaping (UnsafeRawBufferPointer, _ status: Int) -> Bool
     ) throws(CurlError) -> End {
-        guard let multi = MultiHandle() else { throw CurlError(detail: "libcurl has no memory or no descriptors") }
-        defer { curl_multi_cleanup(multi.raw) }
+        let kept: HTTPConnections
+        if let connections { kept = connections } else { kept = try HTTPConnections() }
+        let multi = kept.multi
         guard curl_multi_add_handle(multi.raw, easy.raw) == CURLM_OK else {
             throw CurlError(detail: "curl_multi_add_handle: out of memory")
         }
         defer { _ = curl_multi_remove_handle(multi.raw, easy.raw) }
         self.receive = receive
+        collector = Self.collector
         while true {
             var active: Int32 = 0
             guard curl_multi_perform(multi.raw, &active) == CURLM_OK else { return .failed(CURLE_OUT_OF_MEMORY) }
@@ -117,4 +181,16 @@ package final class HTTPCall {
             _ = curl_multi_poll(multi.raw, nil, 0, wait, nil)
         }
     }
+}
+
+/// Connections that stay open for the next ``HTTPCall``, of one thread at a time.
+package final class HTTPConnections {
+    fileprivate let multi: MultiHandle
+
+    package init() throws(CurlError) {
+        guard let multi = MultiHandle() else { throw CurlError(detail: "libcurl has no memory or no descriptors") }
+        self.multi = multi
+    }
+
+    deinit { curl_multi_cleanup(multi.raw) }
 }

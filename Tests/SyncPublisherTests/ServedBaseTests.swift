@@ -164,7 +164,7 @@ struct ServedBaseTests {
             server.note(range)
             return [UInt8](repeating: 7, count: Int(range.upperBound - range.lowerBound))
         }
-        func piece(_ start: UInt64, _ count: UInt64) -> ServedBase.Piece {
+        func piece(_ start: UInt64, _ count: UInt64) -> PackRanges.Piece {
             (pack, start..<(start + count))
         }
         try base.hold([piece(2_000, 10), piece(0, 10), piece(5, 10)]) { false }
@@ -173,7 +173,7 @@ struct ServedBaseTests {
         #expect(base.warning == nil)
         #expect(throws: PublishError.cancelled) { try base.hold([piece(1 << 20, 1)]) { true } }
         try base.hold((1...300).map { piece($0 << 20, 1) }) { false }
-        #expect(server.requests.count == ServedBase.mostRequests)
+        #expect(server.requests.count == PackRanges.mostRequests)
         #expect(base.warning?.contains("256 requests") == true)
         #expect(base.bytes(piece(0, 1)) == nil)
     }

@@ -186,3 +186,74 @@ struct RegistryTests {
         }
     }
 }
+
+struct RegistryReleaseTests {
+    private static let digest = SHA256Digest(hex: String(repeating: "ab", count: 32))
+
+    private func release(_ count: Int = 2) throws -> RegistryRelease {
+        let digest = try #require(Self.digest)
+        var layers = [
+            RegistryRelease.Layer(path: "trust/1.root", digest: digest, size: 5),
+            RegistryRelease.Layer(path: "manifest.json.zst", digest: digest, size: 7),
+        ]
+        for number in 0..<max(0, count - 2) {
+            layers.append(RegistryRelease.Layer(path: "trust/\(number + 2).root", digest: digest, size: UInt64(number)))
+        }
+        layers.append(RegistryRelease.Layer(path: "packs/\(digest).pack", digest: digest, size: 1 << 40))
+        return RegistryRelease(
+            project: "com.example.tower", revision: 42, created: "2026-11-20T02:00:00Z", manifest: digest,
+            layers: layers)
+    }
+
+    private func read(_ text: String) throws -> RegistryRelease? {
+        guard case .release(let release) = try RegistryAnswer.read(Array(text.utf8), prefix: "p/") else { return nil }
+        return release
+    }
+
+    @Test("What is written of a release is what is read, in the order of its files")
+    func both() throws {
+        let release = try release()
+        let text = String(decoding: release.json, as: UTF8.self)
+        #expect(try read(text) == release)
+        #expect(release.layers.map(\.path).first == "manifest.json.zst")
+        #expect(release.layer("trust/1.root")?.size == 5 && release.layer("trust/2.root") == nil)
+        // Registries that know no types of artifacts keep that of the configuration.
+        let older = text.replacing("\"artifactType\":\"\(RegistryRelease.type)\",", with: "")
+        #expect(older != text)
+        #expect(try read(older) == release)
+    }
+
+    @Test(
+        "A release that does not say what it is, or names other blobs, is refused [V1]",
+        arguments: [
+            ("\"com.syncagent.revision\":\"42\"", "\"com.syncagent.revision\":\"042\""),
+            ("\"com.syncagent.revision\":\"42\"", "\"x\":\"42\""), ("\"com.syncagent.project\"", "\"y\""),
+            ("\"com.syncagent.manifest\":\"ab", "\"com.syncagent.manifest\":\"zz"),
+            ("packs/ab", "packs/cd"), ("sha256:abab", "sha512:abab"), ("\"size\":5", "\"size\":-5"),
+            ("\"size\":5,", ""), ("trust/1.root", "manifest.json.zst"),
+        ])
+    func hostile(_ former: String, _ latter: String) throws {
+        let text = String(decoding: try release().json, as: UTF8.self)
+        #expect(text.contains(former))
+        #expect(throws: ListingError.self) { try read(text.replacing(former, with: latter)) }
+    }
+
+    @Test("Layers that are no files of a published directory are left out")
+    func others() throws {
+        let text = String(decoding: try release().json, as: UTF8.self)
+        for name in ["../x", "/etc/passwd", "trust/../x", "trust/.x", "x", "trust/a/b", "other/x", "trust/a b"] {
+            let read = try #require(try read(text.replacing("trust/1.root", with: name)))
+            #expect(read.layers.count == 2, "\(name)")
+        }
+    }
+
+    @Test("A release has a tag of its own, which says its revision")
+    func tags() throws {
+        let address = try RegistryAddress("oci://r.test/a/b:v1")
+        #expect(address.releaseTag(42) == "v1.r42" && address.revision(ofTag: "v1.r42") == 42)
+        for tag in ["v1", "v1.r", "v1.r042", "v1.r-1", "v2.r42", "v1.r42.r1", "xv1.r42"] {
+            #expect(address.revision(ofTag: tag) == nil, "\(tag)")
+        }
+        #expect(address.with("v1.r42").text == "oci://r.test/a/b:v1.r42")
+    }
+}

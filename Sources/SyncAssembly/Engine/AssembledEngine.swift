@@ -108,7 +108,9 @@ package struct AssembledEngine: Sendable {
         configuration.resolvers = plugins.resolvers
         let large = LargeFiles(asked.recipe, host, stateDirectory) { request.withLock { $0.stop }.isStopped }
         configuration.resolvers += large.resolvers(configuration)
-        configuration.credentialProviders = plugins.credentialProviders
+        let buckets = try Buckets(asked.recipe, host) { request.withLock { $0.stop }.isStopped }
+        if let home = buckets.home { configuration.homes = [home] }
+        configuration.credentialProviders = plugins.credentialProviders + buckets.providers
         let registries = RegistryTokens(host, configuration) { request.withLock { $0.stop }.isStopped }
         configuration.challenges = registries
         if let directory = store.directory {
@@ -121,11 +123,13 @@ package struct AssembledEngine: Sendable {
         do throws(TransferError) { web = try CurlTransport(configuration: configuration) } catch {
             throw EngineError(.configuration, "\(error)")
         }
-        let transport = large.around(
-            plugins.transports.isEmpty
-                ? web
-                : RoutedTransport(
-                    plugins.transports, others: web, policy: configuration.redirects, advise: configuration.advise))
+        let transport = buckets.around(
+            large.around(
+                plugins.transports.isEmpty
+                    ? web
+                    : RoutedTransport(
+                        plugins.transports, others: web, policy: configuration.redirects, advise: configuration.advise))
+        )
         var environment = EngineEnvironment(
             transport: transport, localTransport: FileTransport(), now: SystemTime.milliseconds,
             random: { .random(in: .min ... .max) }, workers: max(2, ProcessInfo.processInfo.activeProcessorCount),
@@ -148,7 +152,7 @@ package struct AssembledEngine: Sendable {
         if let limit = settings.transfer.manifestLimit {
             environment.manifestLimits = ManifestLimits(ownText: Int(clamping: limit))
         }
-        environment.manifestLimits.schemes = plugins.schemes.union(large.schemes)
+        environment.manifestLimits.schemes = plugins.schemes.union(large.schemes).union(buckets.schemes)
         environment.hooks = HookRunner(
             webhook: WebhookHook(configuration), named: plugins.hooks, program: ProgramHook(environment: host.variables)
         )

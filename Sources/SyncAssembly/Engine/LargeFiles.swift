@@ -2,6 +2,7 @@ import SyncEngine
 import SyncLFS
 import SyncModel
 import SyncPlugins
+import SyncS3
 import SyncSystem
 import SyncTransfer
 
@@ -50,5 +51,5 @@ struct LargeFiles {
     }
 }
 
-/// The schemes of all sources that are built in.
-package let builtInSourceSchemes = sourceSchemes.union(LFSAddress.schemes)
+/// The schemes of everything that is built in besides the web's: sources, and buckets.
+package let builtInSchemes = sourceSchemes.union(LFSAddress.schemes).union([S3Address.scheme])

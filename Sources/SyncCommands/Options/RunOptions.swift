@@ -4,6 +4,7 @@ import SyncEngine
 import SyncModel
 import SyncPluginHost
 import SyncPlugins
+import SyncS3
 import SyncSystem
 import SyncTransfer
 
@@ -140,19 +141,28 @@ extension TargetOptions {
         recipe.groups = groups
         (recipe.include, recipe.exclude) = (include + paths, exclude)
         release.apply(to: &recipe)
-        listing.apply(to: &recipe)
+        try listing.apply(to: &recipe)
         recipe.settings.connections = settings.transfer.plannedConnections
         return recipe
     }
 }
 
 extension RunSettings {
+    /// The manifest of a set in a bucket: one that is named, or the usual one.
+    private static func manifest(inBucket location: String) throws(CommandFailure) -> String {
+        do throws(S3Fault) {
+            let address = try S3Address(location)
+            if address.prefix.hasSuffix(".json") || address.prefix.hasSuffix(".zst") { return address.text }
+            return address.object("manifest.json").text
+        } catch { throw CommandFailure(.usage, error.reason) }
+    }
+
     /// What an argument names: a URL, with its authority written out, where this machine has a transport for its scheme; else
     /// a path.
     ///
     /// - Throws: ``CommandFailure`` with status 64 for a URL that no transport is for, 66 for what may be one and is no file.
     func location(_ argument: String) throws(CommandFailure) -> String {
-        let known = self.plugins.schemes.union(self.plugins.sourceSchemes).union(builtInSourceSchemes)
+        let known = self.plugins.schemes.union(self.plugins.sourceSchemes).union(builtInSchemes)
         let location = withAuthority(argument, schemes: known)
         guard let scheme = leadingScheme(of: location) else { return location }
         let nobody =
@@ -163,6 +173,7 @@ extension RunSettings {
             guard known.contains(scheme) else {
                 throw CommandFailure(.usage, "MANIFEST is a path or an http(s) URL; \(nobody)")
             }
+            if scheme == S3Address.scheme { return try Self.manifest(inBucket: location) }
             return location
         }
         // A release of a directory such as `a:b` need not have the file that is named.

@@ -4,6 +4,7 @@ import SyncEngine
 import SyncManifest
 import SyncModel
 import SyncPublisher
+import SyncS3
 import SyncSystem
 import SyncTrust
 
@@ -21,7 +22,12 @@ struct ChannelListCommand: AsyncParsableCommand {
         commandName: "list", abstract: "List the channels and the revision that each points at.",
         discussion: "Of a URL, the manifest is checked as by a pull; the list of the other channels is not signed.")
 
-    @Argument(help: "The published directory, or its URL.", completion: .directory) var directory: String
+    @Argument(help: "The published directory, or its URL.".taking("directory"), completion: .directory) var place:
+        String
+
+    @OptionGroup(title: "Transfer") var bucket: BucketOptions
+
+    private var directory: String { (try? bucket.named(place)) ?? place }
 
     @OptionGroup(title: "Trust") var trust: TrustOptions
 
@@ -29,12 +35,16 @@ struct ChannelListCommand: AsyncParsableCommand {
 
     @OptionGroup(title: "Output") var format: JSONFlag
 
-    func validate() throws { try requireLocation(directory, "DIRECTORY") }
+    func validate() throws { try requireLocation(bucket.named(place), "DIRECTORY") }
 
     func run() async throws {
         let output = Output()
         let found: [(channel: String?, revision: UInt64)]
-        if urlScheme(of: directory) != nil {
+        if urlScheme(of: directory) == S3Address.scheme {
+            found = try await ReleasesCommand.working(directory) { [directory] in
+                try Channels(HomeTarget(directory).place(isWriting: false), isReadOnly: true).list()
+            }
+        } else if urlScheme(of: directory) != nil {
             var options = ReadingOptions()
             (options.trust, options.transfer) = (trust, transfer)
             var reporting = ReportingOptions()
@@ -74,7 +84,12 @@ struct ChannelSetCommand: AsyncParsableCommand {
               syncagent channel set site default 43
             """)
 
-    @Argument(help: "The published directory.", completion: .directory) var directory: String
+    @Argument(help: "The published directory, or s3://BUCKET/PREFIX.".taking("directory"), completion: .directory)
+    var place: String
+
+    @OptionGroup(title: "Transfer") var bucket: BucketOptions
+
+    private var directory: String { (try? bucket.named(place)) ?? place }
 
     @Argument(help: "The channel, new or existing; default is manifest.json.") var channel: String
 
@@ -83,6 +98,7 @@ struct ChannelSetCommand: AsyncParsableCommand {
     @OptionGroup(title: "Signatures") var signing: SigningOptions
 
     func validate() throws {
+        try HomeTarget(bucket.named(place)).check("DIRECTORY", "run this where the set is published")
         for name in [channel, release] where UInt64(name) == nil || name == channel {
             if let name = ChannelName.meant(name), let reason = ChannelName.objection(name) {
                 throw ValidationError("\(reason).")
@@ -94,7 +110,10 @@ struct ChannelSetCommand: AsyncParsableCommand {
         let output = Output()
         let name = ChannelName.meant(channel)
         let signer = try signing.signing(for: directory, [.fresh])
-        let move = try Channels(directory, now: SystemTime.milliseconds()).point(name, at: release, signing: signer)
+        let move = try await ReleasesCommand.working(directory) { [directory, release] in
+            try Channels(HomeTarget(directory).place(isWriting: true), now: SystemTime.milliseconds()).point(
+                name, at: release, signing: signer)
+        }
         let project = escaped(move.project)
         switch move.former {
         case move.revision: output.message("\(project): \(channel) already points at revision \(move.revision)")
@@ -116,13 +135,19 @@ struct ChannelRemoveCommand: AsyncParsableCommand {
             needs --sign with only fresh.key and the roots. The default channel, manifest.json, cannot be removed.
             """)
 
-    @Argument(help: "The published directory.", completion: .directory) var directory: String
+    @Argument(help: "The published directory, or s3://BUCKET/PREFIX.".taking("directory"), completion: .directory)
+    var place: String
+
+    @OptionGroup(title: "Transfer") var bucket: BucketOptions
+
+    private var directory: String { (try? bucket.named(place)) ?? place }
 
     @Argument(help: "The channel.") var channel: String
 
     @OptionGroup(title: "Signatures") var signing: SigningOptions
 
     func validate() throws {
+        try HomeTarget(bucket.named(place)).check("DIRECTORY", "run this where the set is published")
         guard channel != ChannelName.ofDefault else {
             throw ValidationError("the default channel is manifest.json; it cannot be removed.")
         }
@@ -132,7 +157,10 @@ struct ChannelRemoveCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let signer = try signing.signing(for: directory, [.fresh])
-        let fresh = try Channels(directory, now: SystemTime.milliseconds()).remove(channel, signing: signer)
+        let fresh = try await ReleasesCommand.working(directory) { [directory, channel] in
+            try Channels(HomeTarget(directory).place(isWriting: true), now: SystemTime.milliseconds()).remove(
+                channel, signing: signer)
+        }
         output.message("The channel \(channel) is removed; its releases stay.")
         output.message(
             fresh.map { "Signed under root \($0.root): copy trust/\(channel).fresh to the servers as usual." }

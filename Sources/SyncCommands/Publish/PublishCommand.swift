@@ -28,8 +28,12 @@ struct PublishCommand: AsyncParsableCommand {
 
     @Argument(help: "The directory to publish.", completion: .directory) var directory: String
 
-    @Option(name: .customLong("to"), help: "The output directory.".taking("out"), completion: .directory)
-    var output: String
+    @Option(
+        name: .customLong("to"),
+        help: "The output directory, a bucket as s3://BUCKET/PREFIX, or a registry as oci://HOST/NAME:TAG."
+            .taking("out"),
+        completion: .directory)
+    var place: String
 
     @Option(
         help: "The project's name, such as com.example.tower.  (default: the base's, or the directory's name)".taking(
@@ -166,6 +170,13 @@ struct PublishCommand: AsyncParsableCommand {
     )
     var manifestParts: Bool?
 
+    @OptionGroup(title: "Transfer") var limits: SendingOptions
+
+    @OptionGroup(title: "Transfer") var bucket: BucketOptions
+
+    /// With what the options say of a bucket.
+    var output: String { (try? bucket.named(place)) ?? place }
+
     @OptionGroup(title: "Safeguards") var permitted: PublishPermits
 
     @OptionGroup(title: "Signatures") var signing: SigningOptions
@@ -175,6 +186,11 @@ struct PublishCommand: AsyncParsableCommand {
     func validate() throws {
         if let channel = ChannelName.meant(channel), let reason = ChannelName.objection(channel) {
             throw ValidationError("--channel: \(reason).")
+        }
+        if let channel, !Homes.hasChannels(output) {
+            throw ValidationError(
+                "--channel: a registry has tags in place of channels; publish to a tag of that name, such as oci://HOST/NAME:\(escaped(channel))."
+            )
         }
         if repack, withoutBase {
             throw ValidationError("--repack rewrites the base's packs, and with --no-base there is no base.")
@@ -193,8 +209,8 @@ struct PublishCommand: AsyncParsableCommand {
         if verbose.verbose > 0, !isDryRun { throw ValidationError("-v lists what would be published; add --dry-run.") }
         if directory.isEmpty { throw ValidationError("DIRECTORY needs a path, not an empty string.") }
         if filesURL?.isEmpty == true { throw ValidationError("--files-url needs a URL, not an empty string.") }
-        if output.isEmpty { throw ValidationError("--to needs a directory, not an empty string.") }
-        try requireLocal(output, "--to", "publish to a directory here and copy it there, as with rsync")
+        _ = try bucket.named(place)
+        try HomeTarget(output).check("--to", "publish to a directory here and copy it there, as with rsync")
         if let base { try requireLocation(base, "--base") }
         _ = try declaredGroups()
     }
@@ -278,7 +294,9 @@ struct PublishCommand: AsyncParsableCommand {
         options.permits = permitted.permits.union(acceptBase ? .foreignBase : [])
         options.ownNames = isConfigInDirectory ? [PublishOptions.fileName] : []
         options.leavesOutUnsafeLinks = safeLinks || options.leavesOutUnsafeLinks
-        options.base = withoutBase ? .none : base.map { .manifest($0) } ?? .inOutput
+        // The place itself needs nobody else to read it.
+        options.base = withoutBase ? .none : base.map { $0 == place ? .inOutput : .manifest($0) } ?? .inOutput
+        options.home = try HomeTarget(output).home(limits.settings, isWriting: !isDryRun)
         options.now = Int64(Date().timeIntervalSince1970 * 1_000_000_000)
         options.trustsStamps = !rehash
         options.stampCache = try stampCache(environment)
@@ -315,7 +333,8 @@ struct PublishCommand: AsyncParsableCommand {
         // Without a state directory every file is read, as with --rehash.
         guard let state = try? environment.stateDirectory() else { return nil }
         let name = PublishOptions.stampCacheName(
-            directory: try Self.absolute(directory), output: try Self.absolute(output))
+            directory: try Self.absolute(directory),
+            output: Homes.isNamed(by: output) ? output : try Self.absolute(output))
         let folder = "\(state)/publish"
         guard (try? openStateDirectory(folder, create: !isDryRun)) != nil else { return nil }
         return "\(folder)/\(name)"
@@ -365,6 +384,20 @@ struct PublishCommand: AsyncParsableCommand {
     /// **Milliseconds** since 1970; `nil` for what no manifest can have.
     private static func epoch(_ text: String) -> Int64? {
         Int64(text).flatMap { (0..<253_402_300_800).contains($0) ? $0 * 1_000 : nil }
+    }
+}
+
+/// How much a publish may take of the network.
+struct SendingOptions: ParsableArguments {
+    @Option(
+        help: "Send at most this many bytes per second, such as 500K or 10MB.".taking("rate"),
+        transform: positiveByteCount)
+    var limitRate: ByteCount?
+
+    var settings: TransferSettings {
+        var settings = TransferSettings()
+        settings.limitRate = limitRate?.bytes
+        return settings
     }
 }
 

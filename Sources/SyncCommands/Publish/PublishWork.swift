@@ -4,6 +4,7 @@ import SyncEngine
 import SyncManifest
 import SyncModel
 import SyncPublisher
+import SyncS3
 import SyncSystem
 
 extension PublishCommand {
@@ -48,8 +49,9 @@ extension PublishCommand {
 
     /// What reads the base, if that is on a server: as `ls` does, with what the configuration says of it.
     private func servedBase(_ output: Output) throws -> (call: EngineCall, recipe: RunRecipe)? {
-        guard let base, urlScheme(of: base) != nil else { return nil }
-        let (call, found) = try ReadingOptions.parse([]).call(for: [RunRecipe(manifest: base)], reporting, output)
+        guard let base, base != place, urlScheme(of: base) != nil else { return nil }
+        let location = urlScheme(of: base) == S3Address.scheme ? try bucket.named(base) : base
+        let (call, found) = try ReadingOptions.parse([]).call(for: [RunRecipe(manifest: location)], reporting, output)
         return (call, found[0])
     }
 
@@ -72,10 +74,11 @@ extension ProgressSnapshot {
             case .training: "Making a dictionary"
             case .reading: "Packing"
             case .hashing: "Reading"
+            case .sending: "Sending"
             case .finishing: "Finishing"
             }
         let isCounted = [.reading, .hashing, .finishing].contains(progress.step)
-        let isSampled = [.checking, .sampling, .training].contains(progress.step)
+        let isSampled = [.checking, .sampling, .training, .sending].contains(progress.step)
         self.init(
             phase: phase, filesDone: progress.files, filesTotal: isCounted ? progress.totalFiles : nil,
             bytesDone: progress.bytes, bytesTotal: isCounted || isSampled ? progress.totalBytes : nil)

@@ -15,10 +15,24 @@ struct ReleasesCommand: CommandGroup {
             """,
         subcommands: [ReleasesListCommand.self, ReleasesPruneCommand.self, ReleasesRestoreCommand.self])
 
-    /// Refuses what is no directory of this machine.
-    static func check(_ target: String) throws {
-        if target.isEmpty { throw ValidationError("TARGET needs a directory, not an empty string.") }
-        try requireLocal(target, "TARGET", "run this where the set is published")
+    /// Refuses what is no place that sets are published to.
+    static func check(_ target: String, _ bucket: BucketOptions) throws {
+        try HomeTarget(bucket.named(target)).check("TARGET", "run this where the set is published")
+    }
+
+    /// Works on a thread of its own, because it may wait for a network, until a signal.
+    static func working<R: Sendable>(_ target: String, _ work: @escaping @Sendable () throws -> R) async throws -> R {
+        guard Homes.isNamed(by: target) else { return try work() }
+        do {
+            return try await StopSignals.cancelling(notice: {}, atOnce: {}) {
+                try await onThread("releases") { _ in try work() }
+            }
+        } catch let error as PublishError {
+            if let status = StopSignals.requestedStatus, error.exitStatus == .interrupted {
+                throw CommandFailure(status)
+            }
+            throw error
+        }
     }
 }
 
@@ -30,15 +44,24 @@ struct ReleasesListCommand: AsyncParsableCommand {
             a line: revision, created, manifest (the SHA-256 of its text), files, bytes, own_bytes and channels.
             """)
 
-    @Argument(help: "The published directory.", completion: .directory) var target: String
+    @Argument(
+        help: "The published directory, s3://BUCKET/PREFIX or oci://HOST/NAME:TAG.".taking("target"),
+        completion: .directory)
+    var place: String
+
+    @OptionGroup(title: "Transfer") var bucket: BucketOptions
+
+    private var target: String { (try? bucket.named(place)) ?? place }
 
     @OptionGroup(title: "Output") var format: JSONFlag
 
-    func validate() throws { try ReleasesCommand.check(target) }
+    func validate() throws { try ReleasesCommand.check(place, bucket) }
 
     func run() async throws {
         let output = Output()
-        let list = try ReleaseList(target)
+        let list = try await ReleasesCommand.working(target) { [target] in
+            try ReleaseList(HomeTarget(target).place(isWriting: false))
+        }
         for warning in list.warnings { output.warning(warning) }
         if format.json {
             for entry in list.entries { output.event(entry.json) }
@@ -64,7 +87,14 @@ struct ReleasesPruneCommand: AsyncParsableCommand {
               syncagent releases prune site --keep 14 --older-than 30d
             """)
 
-    @Argument(help: "The published directory.", completion: .directory) var target: String
+    @Argument(
+        help: "The published directory, s3://BUCKET/PREFIX or oci://HOST/NAME:TAG.".taking("target"),
+        completion: .directory)
+    var place: String
+
+    @OptionGroup(title: "Transfer") var bucket: BucketOptions
+
+    private var target: String { (try? bucket.named(place)) ?? place }
 
     @Option(help: "Keep this many of the newest releases.".taking("n")) var keep: Int
 
@@ -83,7 +113,7 @@ struct ReleasesPruneCommand: AsyncParsableCommand {
     @OptionGroup(title: "Output") var format: JSONFlag
 
     func validate() throws {
-        try ReleasesCommand.check(target)
+        try ReleasesCommand.check(place, bucket)
         guard PublishOptions.retained.contains(keep) else {
             throw ValidationError("--keep takes 1 or more, not \(keep): the newest release always stays.")
         }
@@ -104,7 +134,9 @@ struct ReleasesPruneCommand: AsyncParsableCommand {
         let now = SystemTime.milliseconds()
         var prune = Prune(keep: keep, olderThan: try limit(now: now), now: now)
         prune.grace = grace ?? prune.grace
-        let report = try prune.run(target, isDryRun: isDryRun)
+        let report = try await ReleasesCommand.working(target) { [prune, target, isDryRun] in
+            try prune.run(HomeTarget(target).place(isWriting: !isDryRun), isDryRun: isDryRun)
+        }
         for file in report.files where format.json || isDryRun {
             if format.json {
                 let line = JSONLine.object { line in
@@ -136,7 +168,14 @@ struct ReleasesRestoreCommand: AsyncParsableCommand {
               syncagent releases restore site 41 --sign keys
             """)
 
-    @Argument(help: "The published directory.", completion: .directory) var target: String
+    @Argument(
+        help: "The published directory, s3://BUCKET/PREFIX or oci://HOST/NAME:TAG.".taking("target"),
+        completion: .directory)
+    var place: String
+
+    @OptionGroup(title: "Transfer") var bucket: BucketOptions
+
+    private var target: String { (try? bucket.named(place)) ?? place }
 
     @Argument(help: "The revision, or the SHA-256 of its manifest.") var revision: String
 
@@ -145,7 +184,7 @@ struct ReleasesRestoreCommand: AsyncParsableCommand {
     @OptionGroup(title: "Output") var format: JSONFlag
 
     func validate() throws {
-        try ReleasesCommand.check(target)
+        try ReleasesCommand.check(place, bucket)
         guard UInt64(revision) != nil || SHA256Digest(hex: revision) != nil else {
             throw ValidationError("'\(escaped(revision))' is neither a revision nor the SHA-256 of a manifest.")
         }
@@ -155,8 +194,10 @@ struct ReleasesRestoreCommand: AsyncParsableCommand {
         let output = Output()
         let created = try PublishCommand.created()
         let signer = try signing.signing(for: target, [.release, .fresh])
-        let report = try Restore(target, signing: signer).run(
-            revision, created: created, now: SystemTime.milliseconds())
+        let report = try await ReleasesCommand.working(target) { [target, revision] in
+            try Restore(HomeTarget(target).place(isWriting: true), signing: signer).run(
+                revision, created: created, now: SystemTime.milliseconds())
+        }
         if format.json { output.event(report.json, flushing: true) }
         let project = escaped(report.project)
         output.message(

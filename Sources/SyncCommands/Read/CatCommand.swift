@@ -36,7 +36,7 @@ struct CatCommand: AsyncParsableCommand {
         var reporting = ReportingOptions()
         (reporting.json, reporting.quiet) = (false, quiet)
         let output = reporting.output()
-        let (recipe, path) = (options.recipe(manifest), path)
+        let (recipe, path) = (try options.recipe(manifest), path)
         let temporary = EnvironmentPaths.ofProcess.lookup("TMPDIR").flatMap { $0.isEmpty ? nil : $0 } ?? "/tmp"
         try await options.reading([recipe], reporting, output) { engine, found in
             let hand = try engine.read(found[0])

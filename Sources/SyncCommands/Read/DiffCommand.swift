@@ -37,7 +37,7 @@ struct DiffCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = reporting.output()
-        let (former, latter) = (RunRecipe(manifest: old), options.recipe(new))
+        let (former, latter) = (RunRecipe(manifest: old), try options.recipe(new))
         let (before, after) = try await options.reading([former, latter], reporting, output) { engine, found in
             (try engine.read(found[0], looksBack: true).manifest, try engine.read(found[1]).manifest)
         }

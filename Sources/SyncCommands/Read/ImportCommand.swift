@@ -49,7 +49,7 @@ struct ImportCommand: AsyncParsableCommand {
         let console = reporting.output()
         let request = try transfer.engine(trusting: trust) { settings in
             var recipe = RunRecipe(manifest: try settings.location(source))
-            listing.apply(to: &recipe)
+            try listing.apply(to: &recipe)
             return recipe
         }
         let recipe = request.recipe ?? RunRecipe(manifest: source)
@@ -91,6 +91,8 @@ struct ListingOptions: ParsableArguments {
     )
     var base: String?
 
+    @OptionGroup var bucket: BucketOptions
+
     func validate() throws {
         guard let base else { return }
         guard isWebURL(base), !base.contains(where: { $0 == "?" || $0 == "#" || $0 == "@" || $0.isWhitespace }) else {
@@ -99,5 +101,10 @@ struct ListingOptions: ParsableArguments {
         try requireLocation(base, "--base")
     }
 
-    func apply(to recipe: inout RunRecipe) { recipe.base = base }
+    func apply(to recipe: inout RunRecipe) throws(CommandFailure) {
+        recipe.base = base
+        do throws(ValidationError) { recipe.manifest = try bucket.named(recipe.manifest) } catch {
+            throw CommandFailure(.usage, error.message)
+        }
+    }
 }

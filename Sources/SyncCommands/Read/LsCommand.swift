@@ -41,7 +41,7 @@ struct LsCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = reporting.output()
-        let (recipe, groups, paths) = (options.recipe(manifest), groups, paths)
+        let (recipe, groups, paths) = (try options.recipe(manifest), groups, paths)
         let (hand, rows, directories) = try await options.reading([recipe], reporting, output) { engine, found in
             let hand = try engine.read(found[0])
             let rows = try hand.rows(of: groups)
@@ -146,10 +146,10 @@ struct ReadingOptions: ParsableArguments {
     @OptionGroup var listing: ListingOptions
 
     /// What is read of a manifest: the release that the options name.
-    func recipe(_ location: String) -> RunRecipe {
+    func recipe(_ location: String) throws(CommandFailure) -> RunRecipe {
         var recipe = RunRecipe(manifest: location)
         release.apply(to: &recipe)
-        listing.apply(to: &recipe)
+        try listing.apply(to: &recipe)
         return recipe
     }
 

@@ -130,7 +130,18 @@ struct KeysRefreshCommand: AsyncParsableCommand {
         abstract: "Confirm that the published release is still the newest, before its time stamp expires.",
         discussion: "Needs only the roots and fresh.key, so it can run unattended on the web server.")
 
-    @Argument(help: "The published directory.", completion: .directory) var output: String
+    @Argument(
+        help: "The published directory, or its URL: s3://BUCKET/PREFIX or oci://HOST/NAME:TAG.".taking("output"),
+        completion: .directory)
+    var place: String
+
+    @OptionGroup(title: "Transfer") var bucket: BucketOptions
+
+    private var output: String { (try? bucket.named(place)) ?? place }
+
+    func validate() throws {
+        try HomeTarget(bucket.named(place)).check("OUTPUT", "run this where the set is published")
+    }
 
     @OptionGroup var signing: SigningOptions
 
@@ -140,10 +151,13 @@ struct KeysRefreshCommand: AsyncParsableCommand {
             throw CommandFailure(.usage, "--sign needs the directory with fresh.key and the roots")
         }
         let out = output
-        guard FileManager.default.fileExists(atPath: out) else {
+        let home = try HomeTarget(output).home(isWriting: true)
+        guard home != nil || FileManager.default.fileExists(atPath: out) else {
             throw CommandFailure(.noInput, "\(escaped(out)): there is no such directory")
         }
-        let refreshed = try signed.refresh(out)
+        let refreshed = try await ReleasesCommand.working(output) {
+            try home.map { try signed.refresh($0) } ?? signed.refresh(out)
+        }
         for (fresh, root) in refreshed.statements {
             if let channel = fresh.channel, fresh.isRemoved {
                 terminal.message("\(escaped(fresh.project)) channel \(channel) stays removed")

@@ -49,7 +49,9 @@ struct SigningOptions: ParsableArguments {
         let memory = Self.memory(of: output, isDryRun)
         if sign != nil, let fault = Self.fault(of: memory) { Output().warning(fault) }
         let keys = try sign.map { try KeyDirectory($0) } ?? published(output, memory)
-        if sign != nil { try keys.requireApart(from: [source, output].compactMap { $0 }) }
+        if sign != nil {
+            try keys.requireApart(from: [source, output].compactMap(\.self).filter { urlScheme(of: $0) == nil })
+        }
         var signing = try Signing(
             keys, roles, program: program, now: SystemTime.milliseconds(), validity: until ?? Signing.usualValidity)
         signing.memory = memory
@@ -78,9 +80,12 @@ struct SigningOptions: ParsableArguments {
     }
 
     /// The roots beside what was published: with a program alone there are no others.
-    private func published(_ output: String, _ memory: SigningMemory?) throws(PublishError) -> KeyDirectory {
+    private func published(_ output: String, _ memory: SigningMemory?) throws -> KeyDirectory {
         let known = try memory?.read()
-        let keys = try KeyDirectory(published: output, after: known)
+        let home = try HomeTarget(output).home(isWriting: false)
+        let keys =
+            try home.map { try KeyDirectory(published: $0, after: known) }
+            ?? KeyDirectory(published: output, after: known)
         if known == nil {
             Output().warning(
                 "\(escaped(output))/trust is trusted on first use, up to root \(keys.newest.content.number), "

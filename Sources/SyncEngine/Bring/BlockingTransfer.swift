@@ -8,9 +8,14 @@ extension ManifestSource {
     ///
     /// - Parameter end: When it is cancelled, too; `nil` for as long as the transport takes.
     /// - Returns: The failure is `tooLarge` for more bytes than the request's limit.
-    func bring(_ request: TransferRequest, until end: SuspendingClock.Instant? = nil) -> Result<
+    func bring(_ asked: TransferRequest, until end: SuspendingClock.Instant? = nil) -> Result<
         (bytes: [UInt8], report: TransferReport), TransferError
     > {
+        let request: TransferRequest
+        switch inRegistry(asked) {
+        case .success(let mapped): request = mapped
+        case .failure(let error): return .failure(error)
+        }
         let isLocal = isLocal(request.urls)
         let transport = isLocal ? localTransport : transport
         // A part of a pack goes on where it was interrupted, whatever the server says of it: its digest decides.

@@ -29,6 +29,8 @@ struct ManifestSource: Sendable {
     var limits = ManifestLimits.standard
     /// What finding and reading it has cost so far.
     let counts = Monitor(PullReport.ManifestCounts())
+    /// What registries have under the references that were asked for, by their ``RegistryBase``.
+    let published = Monitor<[String: RegistryRelease]>([:])
     /// A dictionary that is fetched before it is known whether it is needed: while a manifest is read and compared, the round
     /// trips cost no time. Not one that is in the cache.
     let ahead = Monitor<(digest: SHA256Digest, fetch: PartFetch)?>(nil)
@@ -36,8 +38,10 @@ struct ManifestSource: Sendable {
     func find(_ location: String, _ wanted: WantedRelease = WantedRelease()) throws(EngineError) -> FoundManifest {
         if let make = maker(of: location) {
             guard wanted.path == nil else {
-                throw EngineError(
-                    .usage, "\(redacted(url: location)) has no channels; leave out --channel and --revision")
+                let isRegistry = urlScheme(of: location) == RegistryAddress.scheme
+                let remedy =
+                    isRegistry ? "name the tag, as TAG.r42 for revision 42" : "leave out --channel and --revision"
+                throw EngineError(.usage, "\(redacted(url: location)) has no channels; \(remedy)")
             }
             return try make(location)
         }
@@ -103,9 +107,10 @@ struct ManifestSource: Sendable {
 
     /// The location most likely meant, without a request: a directory stands for the manifest in it.
     static func named(_ location: String) -> String {
-        guard urlScheme(of: location) != nil else {
+        guard let scheme = urlScheme(of: location) else {
             return openDirectory(location) != nil ? inside(location) : location
         }
+        if scheme == RegistryAddress.scheme { return location }
         let plain = location.prefix { $0 != "?" && $0 != "#" }
         return isFile(plain) ? location : inside(String(plain)) + location[plain.endIndex...]
     }

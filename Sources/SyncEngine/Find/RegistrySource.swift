@@ -20,7 +20,7 @@ extension ManifestSource {
         guard let address = try? RegistryAddress(location) else { return ManifestPlace(location, isPublic: isPublic) }
         let endpoints = endpoint.map { [$0] } ?? address.endpoints
         for endpoint in endpoints { registries.name(endpoint, address.name) }
-        return ManifestPlace(location, base: endpoints[0] + "/", isPublic: isPublic)
+        return ManifestPlace(location, base: RegistryBase(address, at: endpoints[0]).text, isPublic: isPublic)
     }
 
     /// Makes a manifest of an artifact in a registry: asks for the digest of its tag, and, if that is new, for its manifest.
@@ -63,6 +63,10 @@ extension ManifestSource {
         var place = registryPlace(location, endpoint, isPublic: head?.isPublic)
         let key = "\(place.location)\nregistry \(endpoint)"
         func known(_ digest: SHA256Digest) -> FoundManifest? {
+            let published = self.known(digest, at: place, key: key) { () throws(EngineError) in
+                try findInRegistry(location)
+            }
+            if let published { return published }
             guard let entry = derived?.entry(for: key), entry.source?.at == "sha256:\(digest)" else { return nil }
             return cached(entry, at: place, key: key)
         }
@@ -77,6 +81,7 @@ extension ManifestSource {
                 try RegistryAnswer.read(text, prefix: address.blobPrefix(endpoint))
             }
             switch read {
+            case .release(let release): return try self.found(release, first.digest, address, at: place, key: key)
             case .files(let listing):
                 let source = SourceOrigin(
                     kind: RegistryAddress.scheme, url: place.location, at: "sha256:\(first.digest)")

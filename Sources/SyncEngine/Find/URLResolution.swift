@@ -1,8 +1,17 @@
 import SyncModel
+import SyncSources
 
 /// The base for the relative URLs of a manifest at this location.
 func manifestURL(_ location: String) -> String {
-    urlScheme(of: location) != nil ? location : fileURL(path: absolute(location) ?? location)
+    switch urlScheme(of: location) {
+    case nil: return fileURL(path: absolute(location) ?? location)
+    case RegistryAddress.scheme:
+        guard let address = try? RegistryAddress(location), let endpoint = address.endpoints.first else {
+            return location
+        }
+        return RegistryBase(address, at: endpoint).text
+    default: return location
+    }
 }
 
 /// Resolves a manifest's URL reference against the manifest's own URL. RFC 3986 §5.2, without dot segments:
@@ -13,6 +22,7 @@ func manifestURL(_ location: String) -> String {
 ///   - base: An absolute URL.
 func resolve(_ reference: String, against base: String) -> String {
     if let scheme = leadingScheme(of: reference) { return withAuthority(reference, schemes: [scheme]) }
+    if !reference.hasPrefix("/"), let base = RegistryBase(base) { return base.url(reference) }
     let plain = base.prefix { $0 != "?" && $0 != "#" }
     guard let schemeEnd = plain.firstIndex(of: ":") else { return reference }
     let afterScheme = plain.index(after: schemeEnd)

@@ -41,6 +41,9 @@ struct BasePlace {
     /// Whether the base is somewhere else; its packs may stay where that is served.
     var isElsewhere: Bool { inOutput == nil }
 
+    /// The way to packs that are not on this machine; `nil` where there is none.
+    var ranges: PackRanges? { served?.ranges ?? output.home?.ranges }
+
     /// Opens a pack elsewhere; `nil` if it is not there.
     func openElsewhere(_ pack: SHA256Digest) -> Descriptor? { elsewhere?.open(.packs, pack.hex + ".pack") }
 
@@ -111,9 +114,8 @@ struct BasePlace {
         if let file = output.open(.packs, pack.sha256.hex + ".pack"), let bytes = Self.read(file.raw, blob) {
             return bytes
         }
-        if let served { return served.bytes((pack, blob.range)) }
-        guard let file = openElsewhere(pack.sha256) else { return nil }
-        return Self.read(file.raw, blob)
+        if let file = openElsewhere(pack.sha256) { return Self.read(file.raw, blob) }
+        return ranges?.bytes((pack, blob.range))
     }
 
     private static func read(_ file: Int32, _ blob: Blob) -> [UInt8]? {

@@ -95,7 +95,8 @@ struct BaseSet {
         return try place.output.adopt(file.raw, asPack: pack.sha256)
     }
 
-    /// Reads every pack that is here, once: what is signed again is what was packed, and not what somebody, or a failing disk,
+    /// Reads every pack that is here, once; those of a store, which has checked what was sent to it, only if nothing is to be
+    /// trusted: what is signed again is what was packed, and not what somebody, or a failing disk,
     /// has made of it since. A pack that is not is made again.
     ///
     /// - Parameters:
@@ -119,6 +120,17 @@ struct BaseSet {
             let digest = packs[index].sha256
             let name = digest.hex + ".pack"
             guard place.output.size(.packs, name) != nil else { continue }
+            if place.output.home != nil {
+                guard !options.trustsStamps else { continue }
+                let found = try place.output.home?.digest(.packs, name) { piece, _ in
+                    done &+= UInt64(piece.count)
+                    progress(done, total)
+                    return !isCancelled()
+                }
+                if isCancelled() { throw .cancelled }
+                if found != digest { drop(index, "does not have the content that its name says") }
+                continue
+            }
             guard let file = place.output.open(.packs, name), let before = status(file.raw) else {
                 drop(index, "cannot be read")
                 continue

@@ -12,7 +12,7 @@ final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` h
 
     private let base: Manifest
     private let output: OutputDirectory
-    private let served: ServedBase?
+    private let ranges: PackRanges?
     private let dictionary: DecodingDictionary?
     private var decoder: BlobDecoder
     private var compressor: ZstdCompressor
@@ -32,18 +32,18 @@ final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` h
     let mostPacks: Int
 
     /// - Parameters:
-    ///   - served: The base on a server; `nil` for one here.
+    ///   - ranges: The way to packs that are not here; `nil` where there is none.
     ///   - readers: How many share the limit of open packs. A pack that could not be opened would count as missing, and what is
     ///     published would depend on the number of jobs.
     init(
-        _ base: Manifest, dictionary: DecodingDictionary?, _ output: OutputDirectory, served: ServedBase? = nil,
+        _ base: Manifest, dictionary: DecodingDictionary?, _ output: OutputDirectory, ranges: PackRanges? = nil,
         level: Int32 = leastLevel, readers: Int
     ) throws(PublishError) {
         mostPacks = max(1, Self.mostPacks / max(1, readers))
         decoder = try calling { try BlobDecoder() }
         hasher = try calling { try SHA256Hasher() }
         compressor = try calling { try ZstdCompressor(level: max(level, Self.leastLevel)) }
-        (self.base, self.dictionary, self.output, self.served) = (base, dictionary, output, served)
+        (self.base, self.dictionary, self.output, self.ranges) = (base, dictionary, output, ranges)
     }
 
     /// Makes the delta of a task, whose blob is stored already; `nil` if it cannot be made.
@@ -131,7 +131,7 @@ final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` h
             if packs.count >= mostPacks { packs = [:] }
             packs[blob.pack] = .some(SharedDescriptor(output.open(.packs, digest.hex + ".pack")))
         }
-        guard case .some(.some(let pack)) = packs[blob.pack] else { return served?.held(digest, blob.range) }
+        guard case .some(.some(let pack)) = packs[blob.pack] else { return ranges?.held(digest, blob.range) }
         var bytes = [UInt8](repeating: 0, count: Int(blob.storedLength))
         let count = bytes.withUnsafeMutableBytes { readFully(pack.raw, into: $0, at: blob.offset) }
         return count == bytes.count ? bytes : nil

@@ -57,7 +57,7 @@ struct DeltaMaker {
         for _ in 0..<count {
             encoders.append(
                 try DeltaEncoder(
-                    base.manifest, dictionary: dictionary, output, served: base.place.served, level: options.level,
+                    base.manifest, dictionary: dictionary, output, ranges: base.place.ranges, level: options.level,
                     readers: count))
         }
         var regions = FormerRegions()
@@ -100,13 +100,13 @@ struct DeltaMaker {
     /// Fetches what the tasks read of a base on a server, so far as its packs are not here. Of a file whose former name is a guess
     /// nothing is fetched.
     private func fetchFormer(_ tasks: [DeltaPlan.Task], isCancelled: () -> Bool) throws(PublishError) {
-        guard let served = base.place.served else { return }
+        guard let ranges = base.place.ranges else { return }
         let files = base.manifest.files
-        let isFar = base.manifest.packs.map { output.size(.packs, $0.sha256.hex + ".pack") == nil }
-        var pieces: [ServedBase.Piece] = []
+        let isFar = base.manifest.packs.map { !output.hasHere(pack: $0.sha256) }
+        var pieces: [PackRanges.Piece] = []
         var bytes: UInt64 = 0
         var last: (row: Int, end: UInt64) = (-1, 0)
-        for task in tasks where !task.former.isGuess && bytes < ServedBase.mostBytes {
+        for task in tasks where !task.former.isGuess && bytes < PackRanges.mostBytes {
             let range = task.region ?? task.base
             var offset: UInt64 = 0
             for blob in files.blobs(task.former.row) {
@@ -122,7 +122,7 @@ struct DeltaMaker {
                 pieces.append((base.manifest.packs[Int(blob.pack)], blob.range))
             }
         }
-        try served.hold(pieces, isCancelled: isCancelled)
+        try ranges.hold(pieces, isCancelled: isCancelled)
     }
 
     /// The results, with `nil` for deltas that do not pay.

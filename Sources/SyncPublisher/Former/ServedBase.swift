@@ -1,134 +1,22 @@
 package import SyncManifest
-import SyncModel
-import SyncSystem
 
 /// A base on a server: what somebody who can reach it has read, and the way to ranges of its packs. The publisher itself has no
 /// network.
-///
-/// Ranges are fetched before they are needed, in the order of the set, so that what is published does not depend on the number
-/// of jobs.
 package final class ServedBase: Sendable, Equatable {
-    /// Fetches a range of a pack; nothing of it is checked yet.
-    package typealias Fetch = @Sendable (Manifest.Pack, Range<UInt64>) throws -> [UInt8]
-
-    /// What is to be fetched.
-    typealias Piece = (pack: Manifest.Pack, range: Range<UInt64>)
-
-    /// Most requests of one publish.
-    static let mostRequests = 256
-    /// Most **bytes** of one publish; they are held in memory.
-    static let mostBytes: UInt64 = 128 << 20
-    /// Ranges so close, in **bytes**, are one request, up to a length in **bytes**.
-    private static let (gap, mostAtOnce): (UInt64, UInt64) = (64 << 10, 8 << 20)
-
-    private struct State {
-        var requests = 0
-        var bytes: UInt64 = 0
-        /// By pack, in the order of their ranges.
-        var held: [SHA256Digest: [(range: Range<UInt64>, bytes: [UInt8])]] = [:]
-        var warning: String?
-    }
-
     /// Where the manifest is, for people.
     let shown: String
     let manifest: Manifest
     /// The statement beside it that says which manifest this revision is; `nil` if there is none.
     let release: [UInt8]?
-    private let fetch: Fetch
-    private let state = Mutex(State())
+    let ranges: PackRanges
 
     /// - Parameters:
     ///   - shown: Where the manifest is, for people.
     ///   - release: The statement beside it that says which manifest this revision is; only needed to sign.
-    package init(_ manifest: Manifest, shown: String, release: [UInt8]?, fetch: @escaping Fetch) {
-        (self.shown, self.manifest, self.release, self.fetch) = (shown, manifest, release, fetch)
+    package init(_ manifest: Manifest, shown: String, release: [UInt8]?, fetch: @escaping PackRanges.Fetch) {
+        (self.shown, self.manifest, self.release) = (shown, manifest, release)
+        ranges = PackRanges(shown: shown, fetch: fetch)
     }
 
     package static func == (one: ServedBase, other: ServedBase) -> Bool { one === other }
-
-    /// Why something was not fetched, for people; `nil` if everything was.
-    var warning: String? { state.withLock(\.warning) }
-
-    /// A range that is here by now; `nil` for another.
-    func held(_ pack: SHA256Digest, _ range: Range<UInt64>) -> [UInt8]? {
-        state.withLock { state in
-            guard let all = state.held[pack] else { return nil }
-            let next = all.indices.partitioningIndex { all[$0].range.lowerBound > range.lowerBound }
-            guard next > 0, all[next - 1].range.upperBound >= range.upperBound else { return nil }
-            let start = Int(range.lowerBound - all[next - 1].range.lowerBound)
-            return Array(all[next - 1].bytes[start..<(start + Int(range.upperBound - range.lowerBound))])
-        }
-    }
-
-    /// Fetches one range, which is not held; `nil` when it cannot be had.
-    func bytes(_ piece: Piece) -> [UInt8]? {
-        guard mayFetch(piece) else { return nil }
-        do {
-            let bytes = try fetch(piece.pack, piece.range)
-            guard UInt64(bytes.count) == piece.range.upperBound - piece.range.lowerBound else { return nil }
-            return bytes
-        } catch {
-            // The next one would wait as long, for nothing.
-            warn("no more of its packs is read: \(error)")
-            return nil
-        }
-    }
-
-    /// Fetches ranges, those close to each other at once, until the limits are reached.
-    func hold(_ pieces: [Piece], isCancelled: () -> Bool) throws(PublishError) {
-        for piece in Self.merged(pieces) {
-            if isCancelled() { throw .cancelled }
-            guard let bytes = bytes(piece) else { return }
-            state.withLock { state in
-                var all = state.held[piece.pack.sha256] ?? []
-                let place = all.indices.partitioningIndex { all[$0].range.lowerBound > piece.range.lowerBound }
-                all.insert((piece.range, bytes), at: place)
-                state.held[piece.pack.sha256] = all
-            }
-        }
-    }
-
-    /// Counts a request, if the limits leave room for it.
-    private func mayFetch(_ piece: Piece) -> Bool {
-        let length = piece.range.upperBound - piece.range.lowerBound
-        guard piece.range.upperBound <= piece.pack.size, warning == nil else { return false }
-        let fits = state.withLock { state in
-            guard state.requests < Self.mostRequests, length <= Self.mostBytes - state.bytes else { return false }
-            (state.requests, state.bytes) = (state.requests + 1, state.bytes + length)
-            return true
-        }
-        if !fits {
-            warn("a publish reads at most \(ByteCount(Self.mostBytes)) of its packs, in \(Self.mostRequests) requests")
-        }
-        return fits
-    }
-
-    private func warn(_ reason: String) {
-        state.withLock { state in
-            state.warning = state.warning ?? "\(shown): \(reason); what changed is stored with fewer deltas"
-        }
-    }
-
-    private static func merged(_ pieces: [Piece]) -> [Piece] {
-        var order: [SHA256Digest: Int] = [:]
-        for piece in pieces where order[piece.pack.sha256] == nil { order[piece.pack.sha256] = order.count }
-        let sorted = pieces.sorted { one, other in
-            let packs = (order[one.pack.sha256] ?? 0, order[other.pack.sha256] ?? 0)
-            return packs.0 != packs.1 ? packs.0 < packs.1 : one.range.lowerBound < other.range.lowerBound
-        }
-        var merged: [Piece] = []
-        for piece in sorted {
-            if let last = merged.last, last.pack.sha256 == piece.pack.sha256,
-                piece.range.lowerBound <= last.range.upperBound
-                    || piece.range.lowerBound - last.range.upperBound <= gap,
-                case let end = max(last.range.upperBound, piece.range.upperBound),
-                end <= last.range.upperBound || end - last.range.lowerBound <= mostAtOnce
-            {
-                merged[merged.count - 1].range = last.range.lowerBound..<end
-            } else {
-                merged.append(piece)
-            }
-        }
-        return merged
-    }
 }

@@ -11,6 +11,9 @@ import SyncSystem
 ///
 /// Others may be able to write to it. So everything in it is reached through open directories, never through a symbolic
 /// link, and nothing is believed because of its name.
+///
+/// It can also stand for a store behind a network. Then nothing of it is on this machine but what is on its way, and what is put in
+/// place here is put there at once, in the same order.
 final class OutputDirectory {
     /// Where a file stands.
     enum Folder: String, CaseIterable { case top = ".", packs, manifests, channels, trust }
@@ -19,6 +22,8 @@ final class OutputDirectory {
     private var folders: [Folder: SharedDescriptor] = [:]
     let path: String
     let isReadOnly: Bool
+    /// The store that this stands for; `nil` for a directory that is itself what is published.
+    let home: Home?
     private let lock: OutputLock?
     private var temporaries = 0
     /// Packs that this run has placed; removed again if it fails.
@@ -31,7 +36,7 @@ final class OutputDirectory {
     /// Opens the directory. For publishing it is created if missing, locked, and cleared of leftovers; for reading
     /// nothing is changed, and a missing one has no files. The path itself may be a link: the user named it.
     init(_ path: String, isReadOnly: Bool = false) throws(PublishError) {
-        (self.path, self.isReadOnly) = (path, isReadOnly)
+        (self.path, self.isReadOnly, home) = (path, isReadOnly, nil)
         guard !isReadOnly else {
             lock = nil
             folders[.top] = SharedDescriptor(openDirectory(path))
@@ -49,6 +54,12 @@ final class OutputDirectory {
             let raw = descriptor(folder)
             if raw >= 0 { removeTemporaries(raw) }
         }
+    }
+
+    /// Stands for a store.
+    init(_ home: Home) {
+        (path, isReadOnly, self.home) = (home.shown, home.isReadOnly, home)
+        lock = nil
     }
 
     /// Refuses folders that are links: what is meant to be in them would be somewhere else.
@@ -98,7 +109,7 @@ final class OutputDirectory {
 
     /// Creates folders, if they are missing.
     func make(_ folders: Folder...) throws(PublishError) {
-        guard !isReadOnly else { return }
+        guard !isReadOnly, home == nil else { return }
         for folder in folders { _ = try made(folder) }
     }
 
@@ -110,6 +121,15 @@ final class OutputDirectory {
     func give(
         _ source: String, from: Folder = .top, _ name: String, in folder: Folder, replacing isReplaced: Bool = true
     ) throws(PublishError) {
+        if let home {
+            let limit = ManifestLimits.standard.manifestBytes
+            if !isReplaced, home.object(folder, name) != nil { return }
+            let bytes: [UInt8]
+            do throws(FileError) { bytes = try contents(from, source, limit: limit) } catch {
+                throw .writing(display(folder, name), "write", code: error.code)
+            }
+            return try home.put(bytes, folder, name, replacing: isReplaced)
+        }
         let directory = try made(folder)
         guard isReplaced || !exists(name, in: directory) else { return }
         do throws(FileError) {
@@ -137,6 +157,7 @@ final class OutputDirectory {
     /// Puts a small file into a folder, if it is not there.
     func put(_ bytes: [UInt8], _ name: String, in folder: Folder) throws(PublishError) {
         guard read(folder, name, limit: bytes.count) != bytes else { return }
+        if let home { return try home.put(bytes, folder, name) }
         let directory = try made(folder)
         do throws(FileError) { try replace(name, with: bytes, in: directory) } catch {
             throw .writing(display(folder, name), error.step, code: error.code)
@@ -163,6 +184,7 @@ final class OutputDirectory {
     func remove(_ name: String, from folder: Folder) throws(PublishError) { try remove([name], from: folder) }
 
     func remove(_ names: [String], from folder: Folder) throws(PublishError) {
+        if let home { return try home.remove(names, from: folder) }
         guard let directory = try found(folder) else { return }
         for name in names {
             if let code = removeFile(name, in: directory.raw), code != .noSuchFileOrDirectory {
@@ -176,7 +198,18 @@ final class OutputDirectory {
     ///
     /// - Parameter limit: Most **bytes** it may have.
     func contents(_ folder: Folder, _ name: String, limit: Int) throws(FileError) -> [UInt8] {
-        try readFile(name, in: descriptor(folder), trust: Self.trust, limit: limit, shown: display(folder, name))
+        if let home {
+            let bytes: [UInt8]?
+            do throws(PublishError) { bytes = try home.contents(folder, name, limit: limit) } catch {
+                throw FileError(step: "read", path: display(folder, name), code: .ioError)
+            }
+            guard let bytes else {
+                throw FileError(step: "read", path: display(folder, name), code: .noSuchFileOrDirectory)
+            }
+            return bytes
+        }
+        return try readFile(
+            name, in: descriptor(folder), trust: Self.trust, limit: limit, shown: display(folder, name))
     }
 
     /// What is in `trust/`.
@@ -184,6 +217,10 @@ final class OutputDirectory {
 
     /// What is in a folder; `nil` if there is none.
     func names(in folder: Folder) throws(PublishError) -> [String]? {
+        if let home {
+            let names = Array(try home.files(folder).keys)
+            return names.isEmpty ? nil : names
+        }
         guard let directory = try found(folder) else { return nil }
         do throws(Errno) { return try directoryEntries(directory.raw) } catch {
             throw .cannotRead(
@@ -205,6 +242,12 @@ final class OutputDirectory {
 
     /// Replaces `manifest.json`, after its frame.
     func replaceManifest(with text: [UInt8], from frame: String) throws(PublishError) {
+        if let home {
+            guard let bytes = read(.channels, frame, limit: ManifestLimits.standard.manifestBytes) else {
+                throw .writing(display(.top, "manifest.json.zst"), "write", code: .ioError)
+            }
+            return try home.putManifest(text, frame: bytes)
+        }
         let file = try makeTemporary(.top)
         if let code = text.withUnsafeBytes({ writeAll($0, to: file.descriptor.raw, at: 0) }) {
             throw .writing(file.shown, "write", code: code)
@@ -213,6 +256,13 @@ final class OutputDirectory {
         try give(frame, from: .channels, "manifest.json.zst", in: .top)
         try rename(file, to: "manifest.json")
         try syncNames(.top)
+    }
+
+    /// Puts both forms of the newest manifest in place.
+    func putManifest(_ text: [UInt8], frame: [UInt8]) throws(PublishError) {
+        if let home { return try home.putManifest(text, frame: frame) }
+        try put(frame, "manifest.json.zst", in: .top)
+        try put(text, "manifest.json", in: .top)
     }
 
     // MARK: Files
@@ -227,13 +277,23 @@ final class OutputDirectory {
         temporaries += 1
         let name = "\(Self.prefix)\(temporaries)\(Self.suffix)"
         let flags = OpenFlags.newFile.union(.readWrite)
+        if let home {
+            return TemporaryFile(descriptor: try home.temporaryFile(), folder: folder, name: "", shown: display(folder))
+        }
         let file = Descriptor(opening: name, in: descriptor(folder), flags, mode: 0o666)
         guard let file = SharedDescriptor(file) else { throw .writing(display(folder, name), "create", code: .last) }
         return TemporaryFile(descriptor: file, folder: folder, name: name, shown: display(folder, name))
     }
 
     /// Makes a temporary file durable and renames it to a pack's name. fsync(2), rename(2).
-    func placePack(_ file: TemporaryFile, as name: String) throws(PublishError) {
+    func placePack(_ file: TemporaryFile, as digest: SHA256Digest) throws(PublishError) {
+        let name = digest.hex + ".pack"
+        if let home {
+            guard let size = status(file.descriptor.raw)?.size else {
+                throw .writing(file.shown, "look at", code: .last)
+            }
+            return try home.send(digest, size, file.descriptor)
+        }
         try sync(file)
         let isNew = size(.packs, name) == nil
         try rename(file, to: name)
@@ -250,6 +310,9 @@ final class OutputDirectory {
     func placeManifest(_ text: TemporaryFile, compressed: TemporaryFile, keeping revision: UInt64?, isNewest: Bool)
         throws(PublishError)
     {
+        if let home {
+            return try placeManifest(text, compressed: compressed, keeping: revision, isNewest: isNewest, at: home)
+        }
         try sync(text)
         try sync(compressed)
         if let revision {
@@ -268,6 +331,23 @@ final class OutputDirectory {
         try syncNames(.top)
     }
 
+    /// The same at a store. The name by its digest comes first, so that the manifest is kept whatever happens next.
+    private func placeManifest(
+        _ text: TemporaryFile, compressed: TemporaryFile, keeping revision: UInt64?, isNewest: Bool, at home: Home
+    ) throws(PublishError) {
+        let limit = ManifestLimits.standard.manifestBytes
+        let plain: [UInt8]
+        let frame: [UInt8]
+        do throws(FileError) {
+            plain = try readFile(text.descriptor.raw, limit: limit, shown: text.shown)
+            frame = try readFile(compressed.descriptor.raw, limit: limit, shown: compressed.shown)
+        } catch { throw .writing(text.shown, "read back", code: error.code) }
+        let digest = try calling { try sha256(plain) }
+        try home.put(frame, .manifests, "\(digest).json.zst", replacing: false)
+        if let revision { try home.put(frame, .channels, "\(revision).json.zst", replacing: false) }
+        if isNewest { try home.putManifest(plain, frame: frame) }
+    }
+
     private func sync(_ file: TemporaryFile) throws(PublishError) {
         if let code = synchronize(file.descriptor.raw) { throw .writing(file.shown, "sync", code: code) }
     }
@@ -279,17 +359,21 @@ final class OutputDirectory {
         }
     }
 
-    func discard(_ file: TemporaryFile) { removeFile(file.name, in: descriptor(file.folder)) }
+    func discard(_ file: TemporaryFile) {
+        guard home == nil else { return }
+        removeFile(file.name, in: descriptor(file.folder))
+    }
 
     /// Makes the names in a folder durable.
     func syncNames(_ folder: Folder) throws(PublishError) {
+        guard home == nil else { return }
         guard let directory = try found(folder) else { return }
         if let code = synchronizeDirectory(directory.raw) { throw .writing(display(folder), "sync", code: code) }
     }
 
     /// After a failure: removes all temporary files and new packs.
     func clear() {
-        guard !isReadOnly else { return }
+        guard !isReadOnly, home == nil else { return }
         removeTemporaries(descriptor(.top))
         removeTemporaries(descriptor(.packs))
         for name in placed { removeFile(name, in: descriptor(.packs)) }
@@ -300,8 +384,35 @@ final class OutputDirectory {
     func size(_ folder: Folder, _ name: String) -> UInt64? { object(folder, name)?.size }
 
     func object(_ folder: Folder, _ name: String) -> TargetObject? {
+        if let home {
+            guard let found = home.object(folder, name) else { return nil }
+            return TargetObject(size: found.size, tag: found.tag, place: Home.path(folder, name))
+        }
         guard case .success(let found?) = status(descriptor(folder), name), found.kind == .file else { return nil }
-        return TargetObject(size: found.size, tag: "\(found.device):\(found.inode)")
+        let tag = "\(found.device):\(found.inode)"
+        return TargetObject(size: found.size, tag: tag, place: tag)
+    }
+
+    /// Whether a pack is on this machine.
+    func hasHere(pack: SHA256Digest) -> Bool { home == nil && size(.packs, pack.hex + ".pack") != nil }
+
+    /// A pack of this machine, or one that is fetched whole for this; `nil` if there is none, or it is not what its name says.
+    func openWhole(pack: SHA256Digest) throws(PublishError) -> SharedDescriptor? {
+        let name = pack.hex + ".pack"
+        guard let home else {
+            guard let file = open(.packs, name) else { return nil }
+            let digest = try Self.digest(file.raw)
+            return digest == pack ? SharedDescriptor(file) : nil
+        }
+        guard home.object(.packs, name) != nil else { return nil }
+        let copy = try makeTemporary(.packs)
+        var failure: Errno?
+        let digest = try home.digest(.packs, name) { piece, offset in
+            failure = writeAll(piece, to: copy.descriptor.raw, at: offset)
+            return failure == nil
+        }
+        if let failure { throw .writing(copy.shown, "write", code: failure) }
+        return digest == pack ? copy.descriptor : nil
     }
 
     /// Opens a file for reading; `nil` if there is none, or something else with that name.
@@ -311,6 +422,7 @@ final class OutputDirectory {
 
     /// SHA-256 of a file; `nil` if it cannot be read.
     func digest(_ folder: Folder, _ name: String) throws(PublishError) -> SHA256Digest? {
+        if let home { return try home.digest(folder, name) }
         guard let file = open(folder, name) else { return nil }
         return try Self.digest(file.raw)
     }
@@ -332,9 +444,8 @@ final class OutputDirectory {
     /// - Returns: Whether it is here now, with the digest it should have.
     func adopt(_ file: Int32, asPack digest: SHA256Digest) throws(PublishError) -> Bool {
         guard !isReadOnly else { return try Self.digest(file) == digest }
-        let packs = try made(.packs)
         let name = digest.hex + ".pack"
-        if isOurs(file), status(file)?.device == status(packs)?.device {
+        if home == nil, isOurs(file), case let packs = try made(.packs), status(file)?.device == status(packs)?.device {
             guard try Self.digest(file) == digest else { return false }
             if addName(name, in: packs, toOpen: file) == nil {
                 placed.append(name)
@@ -352,7 +463,7 @@ final class OutputDirectory {
             discard(copy)
             return false
         }
-        try placePack(copy, as: name)
+        try placePack(copy, as: digest)
         return true
     }
 

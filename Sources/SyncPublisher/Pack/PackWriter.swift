@@ -19,7 +19,7 @@ final class PackWriter {
     /// **Bytes** in the current pack, including those in the buffer.
     private var size: UInt64 = 0
     /// Closed packs without their final names.
-    private var waiting: [(file: TemporaryFile, name: String)] = []
+    private var waiting: [(file: TemporaryFile, digest: SHA256Digest)] = []
     /// The closed packs, without URLs.
     private(set) var packs: [Manifest.Pack] = []
     /// **Bytes** of each; 0 where the same pack existed already.
@@ -106,19 +106,28 @@ final class PackWriter {
         current = nil
         let name = digest.hex + ".pack"
         // A damaged one is replaced. Packs that exist already are rare, so reading them costs little.
-        let wasThere = output.size(.packs, name) == size ? try output.digest(.packs, name) == digest : false
+        var wasThere = output.size(.packs, name) == size
+        if wasThere {
+            // A store has checked what was sent there.
+            if let home = output.home {
+                home.note(found: digest)
+            } else {
+                wasThere = try output.digest(.packs, name) == digest
+            }
+        }
         packs.append(Manifest.Pack(urls: [], size: size, sha256: digest))
         written.append(wasThere ? 0 : size)
         size = 0
         if wasThere { return output.discard(file) }
+        guard output.home == nil else { return try output.placePack(file, as: digest) }
         // The disk can start; fsync(2) waits later. sync_file_range(2).
         startWriteback(file.descriptor.raw)
-        waiting.append((file, name))
+        waiting.append((file, digest))
         if waiting.count > Self.mostWaiting { try placeOldest() }
     }
 
     private func placeOldest() throws(PublishError) {
         let oldest = waiting.removeFirst()
-        try output.placePack(oldest.file, as: oldest.name)
+        try output.placePack(oldest.file, as: oldest.digest)
     }
 }

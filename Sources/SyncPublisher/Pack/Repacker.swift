@@ -10,6 +10,8 @@ import SyncSystem
 struct Repacker {
     /// Most packs open at once.
     static let mostOpen = 64
+    /// Most that are fetched and held at once.
+    static let mostFetched = 4
 
     /// The packs that are given up, by the base's index.
     let worthRepacking: Set<Int>
@@ -47,18 +49,23 @@ struct Repacker {
         }
     }
 
+    /// The same pack again, or one that is checked now; `nil` if it is missing or damaged.
+    private func reopened(_ index: UInt32) throws(PublishError) -> SharedDescriptor? {
+        let digest = packs[Int(index)].sha256
+        guard isWhole[index] == true, output.home == nil else { return try output.openWhole(pack: digest) }
+        return SharedDescriptor(output.open(.packs, digest.hex + ".pack"))
+    }
+
     /// A pack of the base; `nil` if it stays as it is, as a missing or damaged one does.
     mutating func open(_ index: UInt32) throws(PublishError) -> SharedDescriptor? {
         guard worthRepacking.contains(Int(index)), isWhole[index] != false else { return nil }
         if let file = files[index] { return file }
-        if files.count >= Self.mostOpen { files = [:] }
-        let digest = packs[Int(index)].sha256
-        guard let file = SharedDescriptor(output.open(.packs, digest.hex + ".pack")) else {
+        if files.count >= (output.home == nil ? Self.mostOpen : Self.mostFetched) { files = [:] }
+        guard let file = try reopened(index) else {
             isWhole[index] = false
             return nil
         }
-        if isWhole[index] == nil { isWhole[index] = try OutputDirectory.digest(file.raw) == digest }
-        guard isWhole[index] == true else { return nil }
+        isWhole[index] = true
         files[index] = file
         return file
     }

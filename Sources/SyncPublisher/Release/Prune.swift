@@ -72,7 +72,14 @@ package struct Prune: Sendable {
     ///
     /// - Parameter isDryRun: Only says what would be removed; nothing is written, and nobody is waited for.
     package func run(_ path: String, isDryRun: Bool = false) throws(PublishError) -> Report {
-        try run(OutputDirectory(published: path, isReadOnly: isDryRun), isDryRun: isDryRun)
+        try run(.directory(path), isDryRun: isDryRun)
+    }
+
+    package func run(_ place: TargetPlace, isDryRun: Bool = false) throws(PublishError) -> Report {
+        let target = try OutputDirectory(published: place, isReadOnly: isDryRun)
+        let report = try run(target, isDryRun: isDryRun)
+        if !isDryRun { try target.home?.commit() }
+        return report
     }
 
     func run(_ target: any PublishTarget, isDryRun: Bool = false) throws(PublishError) -> Report {
@@ -139,7 +146,7 @@ private struct Sweep {
         var leaving: [SHA256Digest: Int64] = [:]
         var counted: Set<String> = []
         for release in releases {
-            let files = ([release.place] + release.entries).filter { counted.insert($0.object.tag).inserted }
+            let files = ([release.place] + release.entries).filter { counted.insert($0.object.place).inserted }
             var isStaying = kept.contains(release.digest)
             if isStaying {
                 if release.isNamed { marks.manifests[release.digest] = nil }
@@ -190,7 +197,7 @@ private struct Sweep {
     private mutating func tell() {
         var counted: Set<String> = []
         for place in entries + manifests.map(\.place) {
-            let isFirst = counted.insert(place.object.tag).inserted
+            let isFirst = counted.insert(place.object.place).inserted
             list(place.path, isFirst ? place.object.size : 0)
         }
         for pack in gone { list("packs/\(pack.name)", pack.size) }

@@ -35,12 +35,29 @@ protocol PublishTarget: AnyObject {
     func remove(_ names: [String], from folder: Folder) throws(PublishError)
 }
 
+/// What a command names that works on what is published.
+package enum TargetPlace: Sendable {
+    /// Its path.
+    case directory(String)
+    case store(HomePlace)
+
+    /// For people.
+    var shown: String {
+        switch self {
+        case .directory(let path): path
+        case .store(let place): place.store.shown
+        }
+    }
+}
+
 /// How a file of a target looks.
 struct TargetObject {
     /// **Bytes**.
     let size: UInt64
-    /// Equal for two names of one file.
+    /// Equal for two names of one file, and for two files that are known to have the same contents.
     let tag: String
+    /// Equal for two names of one file, which takes the room of one.
+    let place: String
 }
 
 extension OutputDirectory: PublishTarget {}

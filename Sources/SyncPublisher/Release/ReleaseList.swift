@@ -36,13 +36,15 @@ package struct ReleaseList {
     /// What cannot be listed, one line each, safe for a terminal.
     package private(set) var warnings: [String] = []
 
-    package init(_ path: String) throws(PublishError) {
-        let output = try OutputDirectory(published: path, isReadOnly: true)
+    package init(_ path: String) throws(PublishError) { try self.init(.directory(path)) }
+
+    package init(_ place: TargetPlace) throws(PublishError) {
+        let output = try OutputDirectory(published: place, isReadOnly: true)
         let releases = try Releases(output)
         warnings = releases.faults.map { "\($0.summary); \($0.remedy)" }
         let retired = ReleaseMarks(of: output).retired
         let listed = releases.all.filter { !retired.contains($0.digest) || $0.isNamed }
-        guard !listed.isEmpty || !warnings.isEmpty else { throw .noReleases(path) }
+        guard !listed.isEmpty || !warnings.isEmpty else { throw .noReleases(place.shown) }
         var users: [SHA256Digest: Int] = [:]
         for release in listed { for pack in Set(release.packs.map(\.sha256)) { users[pack, default: 0] += 1 } }
         for release in listed {

@@ -166,12 +166,18 @@ struct Releases {
 }
 
 extension OutputDirectory {
-    /// Opens a directory that somebody has published to.
-    convenience init(published path: String, isReadOnly: Bool) throws(PublishError) {
-        guard openDirectory(path) != nil else {
-            throw .notFound("\(shown(path)): there is no such directory", "check the path")
+    /// Opens a directory that somebody has published to, or a store.
+    convenience init(published place: TargetPlace, isReadOnly: Bool) throws(PublishError) {
+        switch place {
+        case .store(let place):
+            self.init(Home(place, isReadOnly: isReadOnly))
+            if !isReadOnly { _ = try home?.prepare() }
+        case .directory(let path):
+            guard openDirectory(path) != nil else {
+                throw .notFound("\(shown(path)): there is no such directory", "check the path")
+            }
+            try self.init(path, isReadOnly: isReadOnly)
         }
-        try self.init(path, isReadOnly: isReadOnly)
     }
 
     /// Keeps the release in `manifest.json` under its digest: nothing but this shows its packs later.

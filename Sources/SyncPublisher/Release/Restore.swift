@@ -35,11 +35,15 @@ package struct Restore {
     }
 
     /// - Parameter signing: Who signs it; `nil` for a set that nobody signs.
-    package init(_ path: String, signing: Signing?) throws(PublishError) {
-        output = try OutputDirectory(published: path, isReadOnly: false)
+    package init(_ place: TargetPlace, signing: Signing?) throws(PublishError) {
+        output = try OutputDirectory(published: place, isReadOnly: false)
         self.signing = signing
         try output.checkFolders()
         if let objection = try output.objection(to: signing, []) { throw objection }
+    }
+
+    package init(_ path: String, signing: Signing?) throws(PublishError) {
+        try self.init(.directory(path), signing: signing)
     }
 
     /// - Parameters:
@@ -81,11 +85,11 @@ package struct Restore {
         if let signing { try signing.memory?.note(made: digest, under: signing.roots, now: signing.now) }
         // First, since it reserves the number.
         if try output.hasChannels() { try output.put(frame, "\(revision).json.zst", in: .channels) }
-        try output.put(frame, "manifest.json.zst", in: .top)
-        try output.put(text, "manifest.json", in: .top)
+        try output.putManifest(text, frame: frame)
         try output.give("manifest.json.zst", "\(digest).json.zst", in: .manifests, replacing: false)
         let fresh = try sign(manifest.project, revision, digest, size: UInt64(text.count))
         ReleaseMarks.update(output, now: now)
+        try output.home?.commit()
         return Report(
             project: manifest.project, revision: revision, restored: release.revision, manifest: digest,
             isUnchanged: false, validUntil: fresh)
@@ -137,7 +141,7 @@ package struct Restore {
             let fault: String?
             if output.size(.packs, name) != pack.size {
                 fault = "is missing, or of another size"
-            } else if signing != nil, try output.digest(.packs, name) != pack.sha256 {
+            } else if signing != nil, output.home == nil, try output.digest(.packs, name) != pack.sha256 {
                 // What is signed again is what was packed, and not what somebody has made of it since.
                 fault = "does not have the content that its name says"
             } else {

@@ -11,6 +11,9 @@ package struct PublishOptions: Sendable {
     /// The directory that receives `manifest.json`, `manifest.json.zst` and `packs/`. Made when missing.
     package var output: String
 
+    /// The store that receives them in place of a directory; ``output`` is its URL then.
+    package var home: HomePlace?
+
     /// Reverse-DNS name of the project; `nil` takes the base's, then the directory's own name.
     package var project: String?
 

@@ -3,7 +3,9 @@ package import SyncTrust
 
 /// The progress of a publish. Reported between pieces of about 1 MiB, not for each file.
 package struct PublishProgress: Sendable, Equatable {
-    package enum Step: String, Sendable { case checking, walking, sampling, training, reading, hashing, finishing }
+    package enum Step: String, Sendable {
+        case checking, walking, sampling, training, reading, hashing, sending, finishing
+    }
 
     package var step: Step
     /// Files read, or found while walking and sampling.
@@ -12,7 +14,7 @@ package struct PublishProgress: Sendable, Equatable {
     package var totalFiles = 0
     /// **Bytes** read.
     package var bytes: UInt64 = 0
-    /// **Bytes** in all; of packs while checking, of the samples while sampling and training; 0 while walking.
+    /// **Bytes** in all; of packs while checking and sending, of the samples while sampling and training; 0 while walking.
     package var totalBytes: UInt64 = 0
 }
 

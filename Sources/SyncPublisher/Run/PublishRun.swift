@@ -62,6 +62,7 @@ struct PublishRun {
     private mutating func prepareBase(
         isPreview: Bool = false, isCancelled: () -> Bool, progress: (PublishProgress) -> Void
     ) throws(PublishError) {
+        let options = options
         if options.signing != nil || !options.trustsStamps {
             try base?.checkPacks(options, isRemembered: !isPreview, isCancelled: isCancelled) { done, total in
                 progress(PublishProgress(step: .checking, files: 0, bytes: done, totalBytes: total))
@@ -72,6 +73,12 @@ struct PublishRun {
 
     /// Checks that the options fit the place.
     private func check() throws(PublishError) {
+        if choices.isLoose, output.home != nil {
+            throw .usage(
+                "a loose set is its files as they are, which are not sent anywhere",
+                "publish it in packs, without --loose; or copy the files there, and publish to a directory with --files-url"
+            )
+        }
         if choices.isLoose, options.isInParts == true {
             throw .usage(
                 "manifest parts are stored in packs, and a loose set has none", "leave out --manifest-parts or --loose")
@@ -152,6 +159,9 @@ struct PublishRun {
             tree: tree, ledger: ledger, places: catalogue.places, deltas: deltas,
             prefixes: choices.filePrefixes(ownPlace: placement.ownPlace))
         let parts = try isInParts(tree) ? makeParts(entries, writer) : nil
+        try output.home?.settle { sent, bytes in
+            progress(PublishProgress(step: .sending, files: last.files, bytes: sent, totalBytes: bytes))
+        }
         usage = used(parts?.kept ?? [:])
         fill(tree, collector)
         fill(usage, written: writer.written + (parts?.written ?? []))
@@ -159,7 +169,7 @@ struct PublishRun {
         let hasNewPacks = !writer.packs.isEmpty || !(parts?.packs ?? []).isEmpty
         try writeManifest(files, mayBeUnchanged: !hasNewPacks && usage.droppedPacks == 0)
         keepStamps(entries)
-        report.warnings += [base?.place.served?.warning].compactMap(\.self)
+        report.warnings += [base?.place.ranges?.warning].compactMap(\.self)
         return report
     }
 
@@ -424,14 +434,16 @@ extension PublishOptions {
     {
         try check()
         let root = try SourceRoot(directory)
-        let placement = try OutputPlacement.find(source: root, output: output)
-        let output = try OutputDirectory(output)
+        let placement = home == nil ? try OutputPlacement.find(source: root, output: output) : .apart
+        let output = try openOutput(isReadOnly: false)
+        let notes = try output.home?.prepare() ?? []
         if let objection = try output.objection(to: signing, permits) { throw objection }
         let time = now.map { $0 / 1_000_000 }
         guard retain == nil || time != nil else { throw .bug("a publish that retains releases needs to know the time") }
         func note() { if let time { ReleaseMarks.update(output, now: time) } }
         do throws(PublishError) {
             var run = try PublishRun(self, output, placement)
+            run.report.warnings += notes
             note()
             var report = try run.run(root, isCancelled: isCancelled, progress: progress)
             report.channel = channel
@@ -445,12 +457,20 @@ extension PublishOptions {
                 if permits.contains(.otherKeys) { try output.removeOtherRoots(than: signing) }
             }
             note()
+            // What is pruned then, nobody is shown any more.
+            try output.home?.commit()
             if let retain, let time { prune(output, keep: retain, now: time, &report) }
+            try output.home?.commit()
             return report
         } catch {
             output.clear()
             throw error
         }
+    }
+
+    private func openOutput(isReadOnly: Bool) throws(PublishError) -> OutputDirectory {
+        if let home { return OutputDirectory(Home(home, isReadOnly: isReadOnly)) }
+        return try OutputDirectory(output, isReadOnly: isReadOnly)
     }
 
     /// Lets go of old releases. What is published is complete by now, so a failure is no more than a warning.
@@ -479,8 +499,8 @@ extension PublishOptions {
     {
         try check()
         let root = try SourceRoot(directory)
-        let placement = try OutputPlacement.find(source: root, output: output)
-        let output = try OutputDirectory(output, isReadOnly: true)
+        let placement = home == nil ? try OutputPlacement.find(source: root, output: output) : .apart
+        let output = try openOutput(isReadOnly: true)
         var run = try PublishRun(self, output, placement)
         if let objection = try output.objection(to: signing, permits) {
             run.report.warnings.append("publish would refuse this: \(objection.summary)")

@@ -23,8 +23,12 @@ package struct Channels {
     ///
     /// - Parameter now: **Milliseconds** since 1970, from when on what no channel names any more is noted so; `nil` where the next
     ///   prune may find that out.
+    package init(_ place: TargetPlace, isReadOnly: Bool = false, now: Int64? = nil) throws(PublishError) {
+        (output, self.now) = (try OutputDirectory(published: place, isReadOnly: isReadOnly), now)
+    }
+
     package init(_ path: String, isReadOnly: Bool = false, now: Int64? = nil) throws(PublishError) {
-        (output, self.now) = (try OutputDirectory(published: path, isReadOnly: isReadOnly), now)
+        try self.init(.directory(path), isReadOnly: isReadOnly, now: now)
     }
 
     init(_ output: OutputDirectory) { (self.output, now) = (output, nil) }
@@ -80,6 +84,7 @@ package struct Channels {
                 throw error.unsigned("\(name) points at revision \(revision)", "run the same command again")
             }
         }
+        try output.home?.commit()
         return (kept.manifest.project, revision, former, fresh)
     }
 
@@ -96,8 +101,8 @@ package struct Channels {
         }
         try output.remove("\(channel).json.zst", from: .channels)
         // Last, so that until then the removal can be repeated.
-        guard let project = try index()?.project else { return fresh }
-        try note(channel, nil, project)
+        if let project = try index()?.project { try note(channel, nil, project) }
+        try output.home?.commit()
         return fresh
     }
 

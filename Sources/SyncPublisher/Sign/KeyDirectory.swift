@@ -54,9 +54,17 @@ package struct KeyDirectory {
     /// Opens the roots of a published directory. Anyone with write access may have replaced them: only an unbroken
     /// chain counts, starting from those that this machine knows, or from the first one where it knows none.
     package init(published output: String, after known: TrustPin?) throws(PublishError) {
-        (path, hasKeys) = (output + "/trust", false)
+        try self.init(in: OutputDirectory(output, isReadOnly: true), after: known)
+    }
+
+    /// The same of a store.
+    package init(published place: HomePlace, after known: TrustPin?) throws(PublishError) {
+        try self.init(in: OutputDirectory(Home(place, isReadOnly: true)), after: known)
+    }
+
+    private init(in published: OutputDirectory, after known: TrustPin?) throws(PublishError) {
+        (path, hasKeys) = (published.path + "/trust", false)
         roots = []
-        let published = try OutputDirectory(output, isReadOnly: true)
         for number in Self.numbers(try published.statementNames()) {
             let root = try Self.root(number, in: published)
             if let known, number <= known.root.content.number {
@@ -91,7 +99,7 @@ package struct KeyDirectory {
             }
         } else if roots.isEmpty {
             throw .notFound(
-                "\(shown(output)) has no trust/1.root: nothing signed was published there",
+                "\(shown(published.path)) has no trust/1.root: nothing signed was published there",
                 "name the directory with the roots with --sign, beside --signer")
         }
     }

@@ -15,9 +15,10 @@ package struct SigningMemory: Sendable {
     ///   - output: The output directory.
     package init(in directory: String, for output: String) { (self.directory, self.output) = (directory, output) }
 
-    /// Named by the output's real path; `nil` if the output does not exist yet.
+    /// Named by the output's real path, or by its URL; `nil` if the output does not exist yet.
     private var path: String? {
-        guard let real = OutputPlacement.realPath(output), let name = try? sha256(real).hex else { return nil }
+        let known = urlScheme(of: output) != nil ? output : OutputPlacement.realPath(output)
+        guard let real = known, let name = try? sha256(real).hex else { return nil }
         return "\(directory)/\(name).roots"
     }
 
@@ -104,6 +105,14 @@ extension Signing {
     /// Says once more that what an output directory has is the newest.
     package func refresh(_ path: String) throws(PublishError) -> Refreshed {
         try SignedOutput(output: OutputDirectory(path), signing: self).refresh()
+    }
+
+    /// The same of a store.
+    package func refresh(_ place: HomePlace) throws(PublishError) -> Refreshed {
+        let output = try OutputDirectory(published: .store(place), isReadOnly: false)
+        let refreshed = try SignedOutput(output: output, signing: self).refresh()
+        try output.home?.commit()
+        return refreshed
     }
 
     /// What this machine has signed before, as far as it counts under the newest root; `nil` if it does not know.

@@ -2,8 +2,8 @@ import SyncModel
 
 /// Reads XML 1.0, one piece after another: only what documents of data use. A document type is refused, and with it every
 /// entity that is not one of XML's own five: so no text is longer than what was received.
-struct XMLText {
-    enum Piece {
+package struct XMLText {
+    package enum Piece {
         case start(name: String, attributes: [String: String])
         case end(name: String)
         case text([UInt8])
@@ -23,7 +23,7 @@ struct XMLText {
     private static let longestValue = 8_192
     private static let mostAttributes = 64
 
-    init(_ bytes: [UInt8]) throws(ListingError) {
+    package init(_ bytes: [UInt8]) throws(ListingError) {
         self.bytes = bytes
         if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { position = 3 }
         if bytes.starts(with: [0xFE, 0xFF]) || bytes.starts(with: [0xFF, 0xFE]) || bytes.contains(0) {
@@ -33,10 +33,10 @@ struct XMLText {
     }
 
     /// Where reading stands, counted from 1.
-    var line: Int { bytes[..<position].count(where: { $0 == 0x0A }) + 1 }
+    package var line: Int { bytes[..<position].count(where: { $0 == 0x0A }) + 1 }
 
     /// The next piece; `nil` after the end of the outermost element.
-    mutating func next() throws(ListingError) -> Piece? {
+    package mutating func next() throws(ListingError) -> Piece? {
         if let name = owed {
             owed = nil
             return .end(name: name)

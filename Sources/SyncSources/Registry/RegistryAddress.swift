@@ -80,6 +80,33 @@ package struct RegistryAddress: Sendable, Equatable {
     /// What stands before the digest of a blob in its URL.
     package func blobPrefix(_ endpoint: String) -> String { "\(endpoint)/v2/\(name)/blobs/" }
 
+    /// The same repository with another tag or digest.
+    package func with(_ reference: String) -> RegistryAddress {
+        RegistryAddress(host: host, name: name, reference: reference)
+    }
+
+    private init(host: String, name: String, reference: String) {
+        (self.host, self.name, self.reference) = (host, name, reference)
+    }
+
+    /// As it is written.
+    package var text: String { "oci://\(host)/\(name)\(digest == nil ? ":" : "@")\(reference)" }
+
+    // MARK: Releases
+
+    /// The tag of one release of the set that has this tag: it stays where the tag itself moves on.
+    package func releaseTag(_ revision: UInt64) -> String { "\(reference).r\(revision)" }
+
+    /// The revision of ``releaseTag(_:)``; `nil` for another tag.
+    package func revision(ofTag tag: String) -> UInt64? {
+        guard tag.hasPrefix(reference + ".r") else { return nil }
+        let number = tag.dropFirst(reference.utf8.count + 2)
+        return UInt64(number).flatMap { "\($0)" == number ? $0 : nil }
+    }
+
+    /// The longest tag that leaves room for the number of a release, in **bytes**.
+    package static let longestTag = 128 - ".r18446744073709551615".utf8.count
+
     /// The digest in `sha256:HEX`.
     package static func sha256(_ text: Substring) -> SHA256Digest? {
         guard text.hasPrefix("sha256:"), !text.contains(where: \.isUppercase) else { return nil }

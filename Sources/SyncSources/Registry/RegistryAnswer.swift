@@ -11,7 +11,7 @@ package enum RegistryAnswer {
     /// How deep indexes may stand in each other.
     package static let mostLevels = 4
 
-    private static let imageManifest = "application/vnd.oci.image.manifest.v1+json"
+    package static let imageManifest = "application/vnd.oci.image.manifest.v1+json"
     private static let dockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
     private static let artifactManifest = "application/vnd.oci.artifact.manifest.v1+json"
     private static let indexes = [
@@ -52,6 +52,8 @@ package enum RegistryAnswer {
     package enum Manifest: Sendable {
         /// Files, each with its digest.
         case files(SourceListing)
+        /// A set that was published there.
+        case release(RegistryRelease)
         /// Another manifest is to be read, by this digest.
         case elsewhere(SHA256Digest)
     }
@@ -78,6 +80,10 @@ package enum RegistryAnswer {
         else {
             throw ListingError(
                 "", "it is no manifest of an artifact but \(quoted(type.isEmpty ? "something else" : type))")
+        }
+        if document.artifactType == RegistryRelease.type || document.configurationType == RegistryRelease.type {
+            let files = layers.map { ($0.annotations[titles[0]], $0.digest, $0.size) }
+            return .release(try RegistryRelease(document.annotations, files))
         }
         return .files(try files(layers, prefix: prefix))
     }
@@ -179,7 +185,8 @@ package enum RegistryAnswer {
     // MARK: JSON
 
     private struct Document {
-        var mediaType: String?
+        var mediaType, artifactType, configurationType: String?
+        var annotations: [String: String] = [:]
         var isFirstVersion = false
         var layers, manifests: [Descriptor]?
 
@@ -206,6 +213,9 @@ package enum RegistryAnswer {
                 switch String(decoding: key, as: UTF8.self) {
                 case "schemaVersion": isFirstVersion = try reader.integer() == 1
                 case "mediaType": mediaType = String(decoding: try reader.string(), as: UTF8.self)
+                case "artifactType": artifactType = String(decoding: try reader.string(), as: UTF8.self)
+                case "config" where reader.isAtObject(): configurationType = try Descriptor(&reader).mediaType
+                case "annotations" where reader.isAtObject(): annotations = try Descriptor.annotations(&reader)
                 case "layers", "blobs": layers = try Descriptor.list(&reader, most: RegistryAnswer.mostLayers)
                 case "manifests": manifests = try Descriptor.list(&reader, most: RegistryAnswer.mostEntries)
                 default: try reader.skipValue()
@@ -230,19 +240,24 @@ package enum RegistryAnswer {
             return all
         }
 
-        private init(_ reader: inout JSONReader) throws(ManifestError) {
+        static func annotations(_ reader: inout JSONReader) throws(ManifestError) -> [String: String] {
+            var annotations: [String: String] = [:]
+            try reader.beginObject()
+            while let name = try reader.nextKey() {
+                let name = String(decoding: name, as: UTF8.self)
+                annotations[name] = String(decoding: try reader.string(), as: UTF8.self)
+            }
+            return annotations
+        }
+
+        init(_ reader: inout JSONReader) throws(ManifestError) {
             try reader.beginObject()
             while let key = try reader.nextKey() {
                 switch String(decoding: key, as: UTF8.self) {
                 case "mediaType": mediaType = String(decoding: try reader.string(), as: UTF8.self)
                 case "digest": digest = String(decoding: try reader.string(), as: UTF8.self)
                 case "size": size = try reader.integer()
-                case "annotations" where reader.isAtObject():
-                    try reader.beginObject()
-                    while let name = try reader.nextKey() {
-                        let name = String(decoding: name, as: UTF8.self)
-                        annotations[name] = String(decoding: try reader.string(), as: UTF8.self)
-                    }
+                case "annotations" where reader.isAtObject(): annotations = try Self.annotations(&reader)
                 case "platform" where reader.isAtObject():
                     var found = Platform(system: "", architecture: "")
                     try reader.beginObject()

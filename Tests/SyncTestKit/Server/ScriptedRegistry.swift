@@ -1,7 +1,7 @@
 import Synchronization
 
 /// A registry with one repository, the store that blobs are redirected to, and the server that gives tokens for it; as real
-/// ones answer. OCI Distribution Specification 1.1; Distribution, "Token Authentication Specification".
+/// ones answer, those that ask and those that push. OCI Distribution Specification 1.1; Distribution, "Token Authentication Specification".
 public final class ScriptedRegistry: Sendable {
     /// The three servers.
     public let registry, store, tokens: FaultServer
@@ -30,8 +30,22 @@ public final class ScriptedRegistry: Sendable {
         public var uses = Int.max
         /// What `expires_in` says.
         public var seconds = 300
+        /// Most **bytes** of the body of one request; with more it is refused.
+        public var mostBytes = Int.max
+        /// Whether manifests can be deleted.
+        public var mayDelete = true
+        /// Called with each manifest that is put, before it is there; what it does may be what another client does then.
+        public var beforeManifest: (@Sendable (_ reference: String) -> Void)?
+        /// Answers in place of the registry, before it has done anything; `nil` for none.
+        public var instead: (@Sendable (ServedRequest) -> FaultAnswer?)?
+        /// Whether the answer to a request is lost once it was done.
+        public var loses: (@Sendable (ServedRequest) -> Bool)?
         /// How many tokens were given.
         public fileprivate(set) var given = 0
+        /// What the newest of them is good for.
+        fileprivate var actions: Set<String> = []
+        fileprivate var uploads: [String: [UInt8]] = [:]
+        fileprivate var started = 0
         fileprivate var left = 0
         fileprivate var manifests: [String: (object: ServedObject, digest: String?)] = [:]
         fileprivate var blobs: [String: ServedObject] = [:]
@@ -66,6 +80,35 @@ public final class ScriptedRegistry: Sendable {
     public var given: Int { state.withLock(\.given) }
 
     // MARK: What is there
+
+    /// Its tags, in their order.
+    public var tags: [String] {
+        state.withLock { $0.manifests.keys.filter { !$0.hasPrefix("sha256:") }.sorted() }
+    }
+
+    /// The text of a manifest, by its tag or digest.
+    public func manifest(_ reference: String) -> [UInt8]? { state.withLock { $0.manifests[reference]?.object.bytes } }
+
+    /// A blob.
+    public func blob(_ digest: String) -> [UInt8]? { state.withLock { $0.blobs[digest]?.bytes } }
+
+    /// Gives a tag to what has another.
+    public func tag(_ reference: String, as tag: String) {
+        state.withLock { $0.manifests[tag] = $0.manifests[reference] }
+    }
+
+    /// The digests of all blobs.
+    public var blobs: Set<String> { state.withLock { Set($0.blobs.keys) } }
+
+    /// Removes what no manifest names, as a registry's garbage collection does; returns how many blobs that were.
+    @discardableResult public func collectGarbage() -> Int {
+        state.withLock { state in
+            let texts = state.manifests.values.map { String(decoding: $0.object.bytes, as: UTF8.self) }
+            let before = state.blobs.count
+            state.blobs = state.blobs.filter { blob in texts.contains { $0.contains("sha256:\(blob.key)") } }
+            return before - state.blobs.count
+        }
+    }
 
     /// Puts a manifest there, by its digest and by a tag.
     ///
@@ -111,8 +154,22 @@ public final class ScriptedRegistry: Sendable {
     // MARK: Answers
 
     private func answer(_ request: ServedRequest) -> FaultAnswer {
+        let isPut = request.method == "PUT" && request.path.contains("/manifests/")
+        if isPut, let before = state.withLock(\.beforeManifest) {
+            before(request.path.split(separator: "/").last.map(String.init) ?? "")
+        }
+        let (instead, loses) = state.withLock { ($0.instead, $0.loses) }
+        if let answer = instead?(request) { return answer }
+        let answer = done(request)
+        return loses?(request) == true ? .dropped : answer
+    }
+
+    private func done(_ request: ServedRequest) -> FaultAnswer {
         state.withLock { state in
             if let refusal = refusal(of: request, &state) { return refusal }
+            if !["GET", "HEAD"].contains(request.method) { return changed(request, &state) }
+            if request.path == "/v2/" { return .status(200, text: "{}") }
+            if request.path == "/v2/\(Self.repository)/tags/list" { return tags(request, state) }
             let base = "/v2/\(Self.repository)/"
             if request.path.hasPrefix(base + "manifests/") {
                 let name = String(request.path.dropFirst((base + "manifests/").count))
@@ -131,6 +188,70 @@ public final class ScriptedRegistry: Sendable {
         }
     }
 
+    // MARK: Changes
+
+    /// Three tags a page.
+    private func tags(_ request: ServedRequest, _ state: State) -> FaultAnswer {
+        let all = state.manifests.keys.filter { !$0.hasPrefix("sha256:") }.sorted()
+        guard !all.isEmpty else { return .status(404) }
+        let last = (request.query ?? "").split(separator: "&").first { $0.hasPrefix("last=") }?.dropFirst(5)
+        let rest = all.filter { last.map(String.init) ?? "" < $0 }
+        let page = rest.prefix(3).map { "\"\($0)\"" }.joined(separator: ",")
+        let answer = FaultAnswer.object(
+            ServedObject(text: "{\"name\":\"\(Self.repository)\",\"tags\":[\(page)]}", contentType: "application/json"))
+        guard rest.count > 3 else { return answer }
+        return answer.setting("Link", "</v2/\(Self.repository)/tags/list?n=3&last=\(rest[2])>; rel=\"next\"")
+    }
+
+    private func changed(_ request: ServedRequest, _ state: inout State) -> FaultAnswer {
+        let base = "/v2/\(Self.repository)/"
+        guard request.path.hasPrefix(base) else { return .status(404) }
+        guard request.body.count <= state.mostBytes else { return .status(413) }
+        let parts = request.path.dropFirst(base.count).split(separator: "/")
+        switch (request.method, parts.first, parts.count) {
+        case ("POST", "blobs", 2):
+            state.started += 1
+            state.uploads["u\(state.started)"] = []
+            return at("u\(state.started)", 202)
+        case ("PATCH", "blobs", 3):
+            guard let known = state.uploads[String(parts[2])] else { return .status(404) }
+            let range = "\(known.count)-\(known.count + request.body.count - 1)"
+            guard request.header("content-range").map({ $0 == range }) ?? known.isEmpty else { return .status(416) }
+            state.uploads[String(parts[2])] = known + request.body
+            return at(String(parts[2]), 202)
+        case ("PUT", "blobs", 3):
+            guard let known = state.uploads.removeValue(forKey: String(parts[2])) else { return .status(404) }
+            let object = ServedObject(known + request.body)
+            let digest = (request.query ?? "").replacing("%3A", with: ":")
+            guard digest.contains("digest=sha256:\(object.sha256)") else { return .status(400) }
+            state.blobs[object.sha256] = object
+            return FaultAnswer.status(201).setting("Docker-Content-Digest", "sha256:\(object.sha256)")
+        case ("PUT", "manifests", 2):
+            let object = ServedObject(
+                text: String(decoding: request.body, as: UTF8.self),
+                contentType: request.header("content-type") ?? "")
+            let text = String(decoding: request.body, as: UTF8.self)
+            for word in text.split(separator: "\"") where word.hasPrefix("sha256:") {
+                guard state.blobs[String(word.dropFirst(7))] != nil else {
+                    return .status(400, text: "{\"errors\":[{\"code\":\"MANIFEST_BLOB_UNKNOWN\"}]}")
+                }
+            }
+            state.manifests[String(parts[1])] = (object, nil)
+            state.manifests["sha256:\(object.sha256)"] = (object, nil)
+            return FaultAnswer.status(201).setting("Docker-Content-Digest", "sha256:\(object.sha256)")
+        case ("DELETE", "manifests", 2):
+            guard state.mayDelete, parts[1].hasPrefix("sha256:") else { return .status(405) }
+            guard let found = state.manifests[String(parts[1])] else { return .status(404) }
+            state.manifests = state.manifests.filter { $0.value.object.sha256 != found.object.sha256 }
+            return .status(202)
+        default: return .status(405)
+        }
+    }
+
+    private func at(_ upload: String, _ status: Int) -> FaultAnswer {
+        FaultAnswer.status(status).setting("Location", "/v2/\(Self.repository)/blobs/uploads/\(upload)?_state=x%3Dy")
+    }
+
     private func refusal(of request: ServedRequest, _ state: inout State) -> FaultAnswer? {
         let shown = request.header("authorization")
         switch state.access {
@@ -139,14 +260,21 @@ public final class ScriptedRegistry: Sendable {
             if shown == "Basic \(Self.base64("\(user):\(password)"))" { return nil }
             return FaultAnswer.status(401).setting("WWW-Authenticate", "Basic realm=\"registry\"")
         case .token:
-            if shown == "Bearer t\(state.given)", state.left > 0 {
+            let actions =
+                switch request.method {
+                case "GET", "HEAD": ["pull"]
+                case "DELETE": ["delete"]
+                default: ["pull", "push"]
+                }
+            if shown == "Bearer t\(state.given)", state.left > 0, state.actions.isSuperset(of: actions) {
                 state.left -= 1
                 return nil
             }
             let realm = state.realm ?? tokens.url("/token")
             return FaultAnswer.status(401).setting(
                 "WWW-Authenticate",
-                "Bearer realm=\"\(realm)\",service=\"registry.test\",scope=\"repository:\(Self.repository):pull\"")
+                "Bearer realm=\"\(realm)\",service=\"registry.test\",scope=\"repository:\(Self.repository):\(actions.joined(separator: ","))\""
+            )
         }
     }
 
@@ -158,8 +286,9 @@ public final class ScriptedRegistry: Sendable {
             let form = String(decoding: request.body, as: UTF8.self)
             let fields = request.method == "POST" ? form : request.query ?? ""
             guard fields.contains("service=registry.test"),
-                fields.contains("scope=repository%3Aacme%2Fmaps%2Ftiles%3Apull")
+                let scope = fields.firstRange(of: "scope=repository%3Aacme%2Fmaps%2Ftiles%3A")
             else { return .status(400) }
+            let actions = fields[scope.upperBound...].prefix { $0 != "&" }.replacing("%2C", with: ",")
             if let user, let password {
                 let isKnown = request.header("authorization") == "Basic \(Self.base64("\(user):\(password)"))"
                 let isIdentity = form.contains("grant_type=refresh_token") && form.contains("refresh_token=\(password)")
@@ -168,6 +297,7 @@ public final class ScriptedRegistry: Sendable {
                 return .status(400)
             }
             state.given += 1
+            state.actions = Set(actions.split(separator: ",").map(String.init))
             state.left = state.uses
             return .object(
                 ServedObject(

@@ -1,0 +1,76 @@
+package import SyncEngine
+import SyncHomes
+import SyncModel
+package import SyncPublisher
+import SyncS3
+import SyncSources
+import SyncTransfer
+
+/// Opens stores behind a network that sets are published to, by their URLs.
+package enum Homes {
+    /// The schemes of their URLs.
+    package static let schemes: Set = [RegistryAddress.scheme, S3Address.scheme]
+
+    /// Whether a place is such a store, and not a directory.
+    package static func isNamed(by location: String) -> Bool { urlScheme(of: location).map(schemes.contains) ?? false }
+
+    /// Whether sets there have channels: in a registry each tag is a set of its own.
+    package static func hasChannels(_ location: String) -> Bool { urlScheme(of: location) != RegistryAddress.scheme }
+
+    /// - Parameters:
+    ///   - request: What settings it is asked with.
+    ///   - isWriting: Whether anything may be put there.
+    /// - Throws: ``/SyncEngine/EngineError``: 64 for a URL that names no store, 78 for settings that cannot be used.
+    package static func open(
+        _ location: String, _ request: EngineRequest, on host: HostEnvironment, isWriting: Bool,
+        isStopped: @escaping @Sendable () -> Bool
+    ) throws(EngineError) -> HomePlace {
+        let temporary = host.lookup("TMPDIR").flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "/tmp"
+        var configuration = try request.configuration(on: host)
+        if urlScheme(of: location) == S3Address.scheme {
+            return HomePlace(
+                try bucket(location, configuration, host, isStopped: isStopped), temporaryDirectory: temporary)
+        }
+        let address: RegistryAddress
+        do throws(ListingError) { address = try RegistryAddress(location) } catch {
+            throw EngineError(.usage, "\(redacted(url: location)): \(error)")
+        }
+        guard address.digest == nil, address.reference.utf8.count <= RegistryAddress.longestTag else {
+            throw EngineError(
+                .usage,
+                "\(redacted(url: location)): a set is published to a tag of at most \(RegistryAddress.longestTag) letters"
+            )
+        }
+        let tokens = RegistryTokens(host, configuration, isStopped: isStopped)
+        for endpoint in address.endpoints { tokens.access.name(endpoint, address.name) }
+        configuration.challenges = tokens
+        return HomePlace(
+            RegistryStore(address, configuration, isWriting: isWriting, isStopped: isStopped),
+            temporaryDirectory: temporary)
+    }
+
+    private static func bucket(
+        _ location: String, _ configuration: TransportConfiguration, _ host: HostEnvironment,
+        isStopped: @escaping @Sendable () -> Bool
+    ) throws(EngineError) -> S3Store {
+        do throws(S3Fault) {
+            return try S3Store(
+                try S3Address(location), try AWSEnvironment(home: host.base.home, lookup: host.lookup), configuration,
+                isStopped: isStopped)
+        } catch { throw EngineError(error) }
+    }
+}
+
+extension EngineError {
+    /// A bucket that cannot be found, or whose keys cannot.
+    init(_ fault: S3Fault) {
+        let status: ExitStatus =
+            switch fault.kind {
+            case .usage: .usage
+            case .settings: .configuration
+            case .refused: .refused
+            case .passing: .unavailable
+            }
+        self.init(status, fault.reason)
+    }
+}

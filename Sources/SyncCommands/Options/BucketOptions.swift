@@ -1,0 +1,29 @@
+import ArgumentParser
+import SyncModel
+import SyncS3
+
+/// Where a bucket is, if its URL does not say it.
+struct BucketOptions: ParsableArguments {
+    @Option(
+        help: "The URL of the service that has the bucket of s3://.  (default: AWS_ENDPOINT_URL, or AWS itself)".taking(
+            "url"))
+    var endpoint: String?
+
+    @Option(help: "The region of the bucket of s3://.  (default: AWS_REGION, or us-east-1)".taking("name"))
+    var region: String?
+
+    /// The same place, as a URL that says where the bucket is; anything else as it is.
+    func named(_ place: String) throws(ValidationError) -> String {
+        guard endpoint != nil || region != nil else { return place }
+        guard urlScheme(of: place) == S3Address.scheme else {
+            throw ValidationError("--endpoint and --region are for s3://BUCKET/PREFIX.")
+        }
+        do throws(S3Fault) {
+            var address = try S3Address(place)
+            address.endpoint = endpoint ?? address.endpoint
+            address.region = region ?? address.region
+            _ = try S3Endpoint(address.bucket, endpoint: address.endpoint, region: address.region ?? "us-east-1")
+            return address.text
+        } catch { throw ValidationError("\(error.reason).") }
+    }
+}

@@ -1,0 +1,325 @@
+import CCurl
+import Foundation
+import SyncCurl
+import SyncModel
+import SyncPlugins
+import SyncPublisher
+import SyncSources
+import SyncSystem
+import SyncTransfer
+
+/// Asks one repository of a registry, and tries again what may help. OCI Distribution Specification 1.1.
+///
+/// One authorization is for all its threads: when a registry wants another one, one of them gets it and the others wait.
+final class RegistryClient: Sendable {
+    let address: RegistryAddress
+    private let configuration: TransportConfiguration
+    private let isStopped: @Sendable () -> Bool
+    private let state: Monitor<State>
+
+    private struct State: Sendable {
+        /// Where the registry is, once it has answered.
+        var endpoint: String?
+        /// The value of `Authorization`; `nil` for nobody's.
+        var authorization: String?
+        /// Raised with each new authorization.
+        var version = 0
+        var isAsking = false
+        /// What a token is to be good for.
+        var actions: Set<String>
+        var idle: [Connections] = []
+    }
+
+    private struct Connections: @unchecked Sendable {  // Safe: whoever has taken it out of the state has it alone.
+        let value: HTTPConnections
+    }
+
+    /// One request.
+    struct Request {
+        var method = "GET"
+        /// Absolute; or, with a slash before it, from the registry's own URL on.
+        var url: String
+        var headers: [String] = []
+        /// Sent as it is.
+        var text: [UInt8]?
+        /// Sent piece by piece: its part, and where it is read.
+        var part: (range: Range<UInt64>, object: NewObject)?
+        /// Most **bytes** of an answer's body.
+        var limit = RegistryAnswer.limit
+        /// Whether it does no harm a second time.
+        var mayRepeat = true
+    }
+
+    /// What was answered.
+    struct Answer {
+        var status: Int
+        var headers: ResponseHeaders
+        var body: [UInt8]
+        /// Who answered.
+        var url: String
+    }
+
+    /// Requests that follow redirects, at most.
+    private static let mostRedirects = 5
+    /// Authorizations that are tried for one request.
+    private static let mostAuthorizations = 2
+    /// Tries of one request.
+    private static let mostTries = 8
+    /// How long nothing may move, in **seconds**.
+    private static let patience = 60
+
+    /// - Parameters:
+    ///   - configuration: For trust, proxies, rates and who answers challenges.
+    ///   - isWriting: Whether something is to be put there: one token is asked for then.
+    init(
+        _ address: RegistryAddress, _ configuration: TransportConfiguration, isWriting: Bool,
+        isStopped: @escaping @Sendable () -> Bool
+    ) {
+        (self.address, self.configuration, self.isStopped) = (address, configuration, isStopped)
+        state = Monitor(State(actions: isWriting ? ["pull", "push"] : ["pull"]))
+    }
+
+    /// For people.
+    var shown: String { "oci://\(address.host)/\(address.name)" }
+
+    // MARK: Requests
+
+    /// Sends a request until there is an answer that trying again does not better.
+    func send(_ request: Request) throws(PublishError) -> Answer {
+        guard request.url.hasPrefix("/"), state.withLock(\.endpoint) == nil else {
+            return try send(request, to: url(request.url))
+        }
+        // Who speaks TLS on this machine says so: 400.
+        for (position, endpoint) in address.endpoints.enumerated() {
+            let answer = try send(request, to: endpoint + request.url)
+            if answer.status == 400, position + 1 < address.endpoints.count { continue }
+            state.change { $0.endpoint = $0.endpoint ?? endpoint }
+            return answer
+        }
+        throw PublishError(.unavailable, "\(shown): nobody to ask", "check the name of the registry")
+    }
+
+    private func url(_ text: String) -> String {
+        text.hasPrefix("/") ? (state.withLock(\.endpoint) ?? address.endpoints[0]) + text : text
+    }
+
+    private func send(_ request: Request, to first: String) throws(PublishError) -> Answer {
+        var (url, redirects, authorizations, failures) = (first, 0, 0, 0)
+        while true {
+            if isStopped() { throw Self.stopped }
+            let authorization = state.wait { $0.isAsking ? nil : ($0.authorization, $0.version) }
+            let isOwn = Self.isSame(url, first)
+            let outcome = attempt(request, url, isOwn ? authorization.0 : nil)
+            let trouble: String
+            switch outcome {
+            case .success(let answer):
+                switch answer.status {
+                case 401 where isOwn && authorizations < Self.mostAuthorizations:
+                    guard let challenge = answer.headers.challenge,
+                        try authorize(challenge, url, instead: authorization.1, isAgain: authorizations > 0)
+                    else { return answer }
+                    authorizations += 1
+                    continue
+                case 301, 302, 303, 307, 308:
+                    guard request.method == "GET" || request.method == "HEAD", redirects < Self.mostRedirects,
+                        let next = answer.headers.location.flatMap({ target($0, from: url) })
+                    else { return answer }
+                    redirects += 1
+                    url = next
+                    continue
+                case 408, 425, 429, 500, 502, 503, 504: trouble = "status \(answer.status)"
+                default: return answer
+                }
+                failures += 1
+                guard request.mayRepeat, failures < Self.mostTries else { return answer }
+                pause(failures, answer.headers.retryAfter)
+            case .failure(let error):
+                trouble = error.detail
+                failures += 1
+                guard request.mayRepeat, failures < Self.mostTries else { throw unreachable(trouble) }
+                pause(failures, nil)
+                // What led elsewhere may have been good for a moment only.
+                (url, redirects) = (first, 0)
+            }
+        }
+    }
+
+    static var stopped: PublishError {
+        PublishError(.interrupted, "stopped before the end", "the published set is unchanged; run it again")
+    }
+
+    private func unreachable(_ trouble: String) -> PublishError {
+        PublishError(
+            .unavailable, "\(shown): the registry cannot be reached: \(trouble)",
+            "the published set is unchanged; run it again")
+    }
+
+    /// Waits before the next try, in small steps.
+    func pause(_ failures: Int, _ wanted: String?) {
+        let policy = configuration.retry
+        let asked = wanted.flatMap { retryAfter($0, now: configuration.clock.unixTime()) }.map {
+            min(policy.wait(retryAfter: $0), .seconds(60))
+        }
+        let wait = asked ?? min(policy.wait(failures: failures, random: configuration.random()), .seconds(20))
+        let end = ContinuousClock.now + wait
+        while !isStopped(), ContinuousClock.now < end {
+            pauseThread(milliseconds: Int(min(.milliseconds(100), end - ContinuousClock.now) / .milliseconds(1)) + 1)
+        }
+    }
+
+    /// Where a redirect leads; `nil` where it must not.
+    private func target(_ location: String, from url: String) -> String? {
+        guard let next = try? CurlURL(url).joined(location), let own = try? CurlURL(url) else { return nil }
+        return own.origin.scheme == "https" && next.origin.scheme != "https" ? nil : next.text
+    }
+
+    /// The absolute URL of what an answer names; `nil` for none, and for what others on the way could read.
+    func own(_ location: String, from url: String) -> String? { target(location, from: url) }
+
+    private static func isSame(_ one: String, _ other: String) -> Bool {
+        guard let one = try? CurlURL(one), let other = try? CurlURL(other) else { return false }
+        return one.origin == other.origin
+    }
+
+    private func attempt(_ request: Request, _ url: String, _ authorization: String?) -> Result<Answer, CurlError> {
+        do throws(CurlError) { return .success(try exchange(request, url, authorization)) } catch {
+            return .failure(error)
+        }
+    }
+
+    /// One exchange.
+    private func exchange(_ request: Request, _ url: String, _ authorization: String?) throws(CurlError) -> Answer {
+        var headers = request.headers
+        if let authorization { headers.append("Authorization: \(authorization)") }
+        let call = try HTTPCall(url, method: request.method, headers: headers, body: request.text)
+        if request.method == "HEAD" { try call.easy.set(CURLOPT_NOBODY, 1) }
+        try call.easy.set(CURLOPT_USERAGENT, configuration.userAgent)
+        try call.easy.set(CURLOPT_CONNECTTIMEOUT_MS, Int(configuration.connectTimeout / .milliseconds(1)))
+        try call.easy.set(CURLOPT_LOW_SPEED_LIMIT, 1)
+        try call.easy.set(CURLOPT_LOW_SPEED_TIME, Self.patience)
+        guard let origin = try? CurlURL(url).origin else { throw CurlError(detail: "it is no URL") }
+        try call.easy.apply(configuration.proxy(for: origin))
+        try call.easy.apply(configuration.tls, showsCertificate: false)
+        if let (range, object) = request.part {
+            if let rate = configuration.rateLimit {
+                let each = curl_off_t(clamping: max(1, rate / Self.senders))
+                _ = sa_curl_set_offset(call.easy.raw, CURLOPT_MAX_SEND_SPEED_LARGE, each)
+            }
+            try call.send(range.upperBound - range.lowerBound, method: request.method) { offset, target in
+                object.read(range.lowerBound + offset, target)
+            }
+        }
+        let connections = try take()
+        defer { state.change { $0.idle.append(connections) } }
+        var body: [UInt8] = []
+        let end = try call.perform(over: connections.value, until: nil, every: 200, isStopped: isStopped) { bytes, _ in
+            body += bytes
+            return body.count <= request.limit
+        }
+        switch end {
+        case .answered(let status):
+            guard body.count <= request.limit else { throw CurlError(detail: "its answer is too long") }
+            return Answer(status: status, headers: call.headers, body: body, url: url)
+        case .failed(let code): throw CurlError(detail: call.easy.message(for: code))
+        case .timedOut: throw CurlError(detail: "it has not answered in time")
+        case .stopped: throw CurlError(detail: "stopped")
+        }
+    }
+
+    /// Blobs that are sent at the same time, which share a limit on the rate.
+    private static let senders: UInt64 = 4
+
+    private func take() throws(CurlError) -> Connections {
+        if let idle = state.change({ $0.idle.popLast() }) { return idle }
+        return Connections(value: try HTTPConnections())
+    }
+
+    // MARK: Authorizations
+
+    /// Gets another authorization than the one that was refused, unless somebody else has.
+    ///
+    /// - Returns: Whether there is one.
+    private func authorize(_ challenge: String, _ url: String, instead version: Int, isAgain: Bool)
+        throws(PublishError) -> Bool
+    {
+        guard let answers = configuration.challenges, let origin = try? CurlURL(url).origin else { return false }
+        let (mustAsk, text) = state.change { state -> (Bool, String) in
+            guard state.version == version, !state.isAsking else { return (false, "") }
+            state.isAsking = true
+            return (true, widened(challenge, &state.actions))
+        }
+        guard mustAsk else { return true }
+        var request = CredentialRequest(origin: origin.description, refused: isAgain ? 401 : nil)
+        request.challenge = text
+        let outcome = Result { () throws(PluginError) in try answers.credential(for: request) }
+        var authorization: String?
+        switch (try? outcome.get())?.kind {
+        case .basic(let user, let password):
+            authorization = "Basic \(Data("\(user):\(password)".utf8).base64EncodedString())"
+        case .bearer(let token): authorization = "Bearer \(token)"
+        default: break
+        }
+        state.change { state in
+            state.isAsking = false
+            guard let authorization else { return }
+            (state.authorization, state.version) = (authorization, state.version + 1)
+        }
+        guard case .failure(let error) = outcome else { return authorization != nil }
+        let isPassing = error.code == .unavailable
+        throw PublishError(
+            isPassing ? .unavailable : .refused, "\(shown): \(escaped(error.message))",
+            isPassing ? "run it again" : "log in with 'docker login \(address.host)' or 'oras login \(address.host)'")
+    }
+
+    /// The same challenge for everything that was wanted so far: a token for all of it is asked for once.
+    private func widened(_ challenge: String, _ actions: inout Set<String>) -> String {
+        guard case .bearer(let realm, let service, let scope)? = RegistryChallenge(challenge) else { return challenge }
+        let start = "repository:\(address.name):"
+        if let scope, scope.hasPrefix(start) {
+            actions.formUnion(scope.dropFirst(start.utf8.count).split(separator: ",").map(String.init))
+        } else if scope != nil {
+            return challenge
+        }
+        func quoted(_ text: String) -> String {
+            "\"\(text.filter { $0 != "\\" && $0 != "\"" })\""
+        }
+        let order = ["pull", "push", "delete"]
+        let wanted = order.filter(actions.contains) + actions.subtracting(order).sorted()
+        return "Bearer realm=\(quoted(realm))" + (service.map { ",service=\(quoted($0))" } ?? "")
+            + ",scope=\(quoted(start + wanted.joined(separator: ",")))"
+    }
+
+    // MARK: Refusals
+
+    /// What a registry's refusal means.
+    func refusal(_ answer: Answer, _ what: String) -> PublishError {
+        let said = Self.words(answer.body).map { ": \($0)" } ?? ""
+        switch answer.status {
+        case 401, 403:
+            return PublishError(
+                .refused, "\(shown): the registry refuses \(what) (status \(answer.status)\(said))",
+                "log in with 'docker login \(address.host)' or 'oras login \(address.host)' as somebody who may")
+        case 404:
+            return PublishError(
+                .noInput, "\(shown): there is no such thing (\(what): status 404\(said))",
+                "check the name of the repository")
+        case 408, 429, 500...:
+            return PublishError(
+                .unavailable, "\(shown): the registry cannot do it now (\(what): status \(answer.status)\(said))",
+                "the published set is unchanged; run it again")
+        default:
+            return PublishError(
+                .unavailable, "\(shown): the registry refuses \(what) (status \(answer.status)\(said))",
+                "the published set is unchanged")
+        }
+    }
+
+    /// The first of the registry's errors, in its words.
+    private static func words(_ body: [UInt8]) -> String? {
+        guard body.count <= 64 << 10, let value = body.withUnsafeBytes({ JSONParser.parse($0) }),
+            let first = value["errors"]?.array?.first
+        else { return nil }
+        let parts = [first["code"]?.string, first["message"]?.string].compactMap(\.self).filter { !$0.isEmpty }
+        return parts.isEmpty ? nil : escaped(String(parts.joined(separator: ", ").prefix(200)))
+    }
+}

@@ -1,0 +1,537 @@
+import SyncContent
+import SyncManifest
+import SyncModel
+package import SyncPublisher
+package import SyncSources
+import SyncSystem
+package import SyncTransfer
+
+/// A tag of a repository as a place that sets are published to.
+///
+/// | of a published directory | in the registry |
+/// | --- | --- |
+/// | `packs/SHA256.pack` | the blob of that digest; uploaded at once |
+/// | `manifest.json.zst`, `trust/…` | layers of what has the tag |
+/// | `manifest.json` | not kept: the text of `manifest.json.zst` |
+/// | `manifests/SHA256.json.zst` | the layer `manifest.json.zst` of what has the tag `TAG.rREVISION` |
+/// | `manifests/unnamed.json` | an annotation of what has the tag `TAG.unnamed` |
+///
+/// Nothing of a release can be seen before ``commit()``: first the release's own tag names it, then the tag itself. Blobs that
+/// nothing names are for the registry to remove.
+package final class RegistryStore: ObjectStore {
+    private let client: RegistryClient
+    private let state = Mutex(State())
+
+    private struct State {
+        /// All tags, as they were at the beginning.
+        var tags: Set<String>?
+        /// What the tag names, as it was at the beginning or is since.
+        var named: Kept?
+        /// Its text.
+        var text: [UInt8]?
+        /// By revision.
+        var releases: [UInt64: Kept]?
+        var marks: Marks?
+        /// Packs that are there.
+        var packs: [SHA256Digest: UInt64] = [:]
+        /// Files that were put and are not yet named.
+        var pending: [String: [UInt8]] = [:]
+        /// Files that are not to be named any more.
+        var removed: Set<String> = []
+        var hasEmpty = false
+    }
+
+    /// A release that is there.
+    private struct Kept {
+        var release: RegistryRelease
+        /// Of the artifact's manifest.
+        var artifact: SHA256Digest
+        var bytes: [UInt8]
+    }
+
+    private enum Marks {
+        case none
+        case some([UInt8])
+    }
+
+    private static let manifest = "manifest.json"
+    private static let frame = RegistryRelease.manifestPath
+    private static let marks = "manifests/unnamed.json"
+    private static let marksKey = "com.syncagent.unnamed"
+    private static let suffix = ".json.zst"
+
+    package init(
+        _ address: RegistryAddress, _ configuration: TransportConfiguration, isWriting: Bool,
+        isStopped: @escaping @Sendable () -> Bool
+    ) { client = RegistryClient(address, configuration, isWriting: isWriting, isStopped: isStopped) }
+
+    private var address: RegistryAddress { client.address }
+    package var shown: String { address.text }
+
+    // MARK: Looking
+
+    /// What has the tag, and which tags there are.
+    private func look(_ state: inout State) throws(PublishError) {
+        guard state.tags == nil else { return }
+        let tags = Set(try client.tags())
+        if let kept = try kept(address.reference) {
+            state.named = kept
+            note(kept.release, &state)
+        }
+        state.tags = tags
+    }
+
+    /// The releases that have tags of their own.
+    private func lookBack(_ state: inout State) throws(PublishError) -> [UInt64: Kept] {
+        try look(&state)
+        if let releases = state.releases { return releases }
+        var releases: [UInt64: Kept] = [:]
+        for tag in (state.tags ?? []).sorted() {
+            guard let revision = address.revision(ofTag: tag), let kept = try kept(tag) else { continue }
+            guard kept.release.revision == revision else { continue }
+            releases[revision] = kept
+            note(kept.release, &state)
+        }
+        state.releases = releases
+        return releases
+    }
+
+    /// - Throws: Also where something else has the tag.
+    private func kept(_ tag: String) throws(PublishError) -> Kept? {
+        guard let found = try client.manifest(tag) else { return nil }
+        let read = Result { () throws(ListingError) in try RegistryAnswer.read(found.bytes, prefix: "") }
+        guard case .success(.release(let release)) = read else {
+            throw PublishError(
+                .refused, "\(client.shown):\(tag) is no published set, and would be replaced",
+                "publish under another tag, or delete what has it")
+        }
+        return Kept(release: release, artifact: found.digest, bytes: found.bytes)
+    }
+
+    private func note(_ release: RegistryRelease, _ state: inout State) {
+        for layer in release.layers where layer.path.hasPrefix("packs/") { state.packs[layer.digest] = layer.size }
+    }
+
+    /// A file, where it is.
+    private enum Found {
+        case bytes([UInt8], tag: String)
+        case blob(RegistryRelease.Layer)
+
+        var object: StoredObject {
+            switch self {
+            case .bytes(let bytes, let tag): StoredObject(size: UInt64(bytes.count), tag: tag)
+            case .blob(let layer): StoredObject(size: layer.size, tag: layer.digest.hex)
+            }
+        }
+    }
+
+    private func find(_ name: String, _ state: inout State) throws(PublishError) -> Found? {
+        try look(&state)
+        if state.removed.contains(name) { return nil }
+        if let bytes = state.pending[name] { return .bytes(bytes, tag: try RegistryClient.digest(of: bytes).hex) }
+        if name == Self.manifest {
+            guard let named = state.named, let text = try text(&state) else { return nil }
+            return .bytes(text, tag: named.release.manifest.hex)
+        }
+        if name == Self.marks {
+            guard let bytes = try marks(&state) else { return nil }
+            return .bytes(bytes, tag: try RegistryClient.digest(of: bytes).hex)
+        }
+        if name.hasPrefix("packs/") {
+            _ = try lookBack(&state)
+            guard let digest = Self.pack(name), let size = state.packs[digest] else { return nil }
+            return .blob(RegistryRelease.Layer(path: name, digest: digest, size: size))
+        }
+        if name.hasPrefix("manifests/") {
+            let all = try lookBack(&state).values + [state.named].compactMap(\.self)
+            let kept = all.first { "manifests/\($0.release.manifest)\(Self.suffix)" == name }
+            return kept?.release.layer(Self.frame).map { .blob($0) }
+        }
+        if let layer = state.named?.release.layer(name) { return .blob(layer) }
+        // A statement about an older release is kept with that.
+        guard name.hasPrefix("trust/") else { return nil }
+        for kept in try lookBack(&state).values where name == Self.statement(kept.release) {
+            return kept.release.layer(name).map { .blob($0) }
+        }
+        return nil
+    }
+
+    private static func statement(_ release: RegistryRelease) -> String { "trust/\(release.revision).release" }
+
+    private static func pack(_ name: String) -> SHA256Digest? {
+        guard name.hasPrefix("packs/"), name.hasSuffix(".pack") else { return nil }
+        return SHA256Digest(hex: String(name.dropFirst("packs/".count).dropLast(".pack".count)))
+    }
+
+    /// The text of the newest manifest; `nil` where there is none.
+    private func text(_ state: inout State) throws(PublishError) -> [UInt8]? {
+        if let text = state.text { return text }
+        guard let named = state.named else { return nil }
+        guard let layer = named.release.layer(Self.frame) else { throw Self.damaged(shown) }
+        let frame = try blob(layer, limit: ManifestLimits.standard.manifestBytes)
+        state.text = try Self.text(of: frame, shown)
+        return state.text
+    }
+
+    private static func text(of frame: [UInt8], _ shown: String) throws(PublishError) -> [UInt8] {
+        let limit = ManifestLimits.standard.manifestBytes
+        guard let text = frame.withUnsafeBytes({ try? decodeZstd($0, limit: limit) }) else { throw damaged(shown) }
+        return text
+    }
+
+    private static func damaged(_ shown: String) -> PublishError {
+        PublishError(.dataInvalid, "\(escaped(shown)): its manifest cannot be read", "publish with --no-base")
+    }
+
+    /// A whole blob, with the digest that it should have.
+    private func blob(_ layer: RegistryRelease.Layer, limit: Int) throws(PublishError) -> [UInt8] {
+        let bytes = try client.blob(layer.digest, limit: limit)
+        guard try RegistryClient.digest(of: bytes) == layer.digest else {
+            throw PublishError(
+                .dataInvalid, "\(client.shown): the registry gave other bytes for sha256:\(layer.digest)",
+                "ask its operator")
+        }
+        return bytes
+    }
+
+    private func marks(_ state: inout State) throws(PublishError) -> [UInt8]? {
+        if case .some(let bytes)? = state.marks { return bytes }
+        if case .none? = state.marks { return nil }
+        try look(&state)
+        var found = Marks.none
+        if state.tags?.contains(marksTag) == true, let answer = try client.manifest(marksTag),
+            let value = answer.bytes.withUnsafeBytes({ JSONParser.parse($0) }),
+            let text = value["annotations"]?[Self.marksKey]?.string
+        {
+            found = .some(Array(text.utf8))
+        }
+        state.marks = found
+        if case .some(let bytes) = found { return bytes }
+        return nil
+    }
+
+    private var marksTag: String { "\(address.reference).unnamed" }
+
+    package func list(_ prefix: String) throws(PublishError) -> [String: StoredObject] {
+        try state.withLock { state throws(PublishError) in
+            try look(&state)
+            var names = Set(state.pending.keys)
+            switch prefix {
+            case Self.manifest: if state.named != nil { names.formUnion([Self.manifest, Self.frame]) }
+            case "packs/":
+                _ = try lookBack(&state)
+                names.formUnion(state.packs.keys.map { "packs/\($0).pack" })
+            case "manifests/":
+                for kept in try lookBack(&state).values + [state.named].compactMap(\.self) {
+                    names.insert("manifests/\(kept.release.manifest)\(Self.suffix)")
+                }
+                if try marks(&state) != nil { names.insert(Self.marks) }
+            default:
+                names.formUnion((state.named?.release.layers ?? []).map(\.path))
+                for kept in try lookBack(&state).values { names.insert(Self.statement(kept.release)) }
+            }
+            var all: [String: StoredObject] = [:]
+            for name in names where name.hasPrefix(prefix) { all[name] = try find(name, &state)?.object }
+            return all
+        }
+    }
+
+    package func look(at name: String) throws(PublishError) -> StoredObject? {
+        try state.withLock { state throws(PublishError) in try find(name, &state)?.object }
+    }
+
+    package func read(_ name: String, limit: Int) throws(PublishError) -> (bytes: [UInt8], object: StoredObject)? {
+        let found = try state.withLock { state throws(PublishError) in try find(name, &state) }
+        switch found {
+        case nil: return nil
+        case .bytes(let bytes, _)?: return found.map { (bytes, $0.object) }
+        case .blob(let layer)?:
+            guard layer.size <= UInt64(limit) else {
+                throw PublishError(
+                    .dataInvalid, "\(escaped(shown))/\(escaped(name)) has \(layer.size) bytes, more than \(limit)",
+                    "publish with --no-base")
+            }
+            return (try blob(layer, limit: limit), StoredObject(size: layer.size, tag: layer.digest.hex))
+        }
+    }
+
+    package func read(_ name: String, _ range: Range<UInt64>) throws(PublishError) -> [UInt8] {
+        guard !range.isEmpty else { return [] }
+        if let digest = Self.pack(name) {
+            return try client.blob(digest, range, limit: Int(clamping: range.upperBound - range.lowerBound))
+        }
+        guard let (bytes, _) = try read(name, limit: .max), range.upperBound <= UInt64(bytes.count) else { return [] }
+        return Array(bytes[Int(range.lowerBound)..<Int(range.upperBound)])
+    }
+
+    // MARK: Putting
+
+    package func put(_ object: NewObject, as name: String, if condition: PutCondition) throws(PublishError) -> String? {
+        if name.hasPrefix("packs/") { return try put(pack: object, as: name, if: condition) }
+        if name.hasPrefix("channels/") {
+            throw PublishError(
+                .usage, "\(escaped(shown)): a registry has tags in place of channels",
+                "publish to a tag of that name, such as oci://\(address.host)/\(address.name):beta")
+        }
+        guard let bytes = object.bytes else {
+            throw PublishError(.ioError, "\(escaped(name)) cannot be read", "run it again")
+        }
+        return try state.withLock { state throws(PublishError) in
+            let former = try find(name, &state)?.object
+            switch condition {
+            case .always: break
+            case .absent: if former != nil { return nil }
+            case .unchanged(let tag): if former?.tag != tag { return nil }
+            }
+            if name == Self.marks {
+                try put(marks: bytes, &state)
+            } else {
+                state.pending[name] = bytes
+                state.removed.remove(name)
+            }
+            return object.digest.hex
+        }
+    }
+
+    private func put(pack: NewObject, as name: String, if condition: PutCondition) throws(PublishError) -> String? {
+        let count = try state.withLock { state throws(PublishError) in
+            try look(&state)
+            return state.packs.count
+        }
+        guard Self.pack(name) == pack.digest else {
+            throw PublishError(.internalError, "\(escaped(name)) has another digest", "report this as a bug")
+        }
+        if condition == .absent, try client.has(pack.digest, pack.size) {
+            state.withLock { $0.packs[pack.digest] = pack.size }
+            return nil
+        }
+        // What would be refused in the end is not sent.
+        guard count < Self.mostLayers else { throw tooMany(count) }
+        try client.upload(pack)
+        state.withLock { $0.packs[pack.digest] = pack.size }
+        return pack.digest.hex
+    }
+
+    /// The shortest that a layer is in a manifest, in **bytes**: what registries take of it then has so many layers.
+    private static let mostLayers = RegistryAnswer.limit / 260
+
+    private func tooMany(_ count: Int) -> PublishError {
+        PublishError(
+            .usage,
+            "\(escaped(shown)): a registry takes manifests of at most \(ByteCount(UInt64(RegistryAnswer.limit))), and \(count) packs are more",
+            "make larger packs, with --pack-size 256M; the published set is unchanged")
+    }
+
+    /// The empty configuration, which every manifest names.
+    private func putEmpty(_ state: inout State) throws(PublishError) {
+        guard !state.hasEmpty else { return }
+        let empty = try NewObject(RegistryRelease.empty)
+        if try !client.has(empty.digest, empty.size) { try client.upload(empty) }
+        state.hasEmpty = true
+    }
+
+    private func put(marks bytes: [UInt8], _ state: inout State) throws(PublishError) {
+        try putEmpty(&state)
+        let json = JSONLine.object { line in
+            line.field("schemaVersion", 2)
+            line.field("mediaType", RegistryAnswer.imageManifest)
+            line.field("artifactType", "application/vnd.syncagent.unnamed.v1+json")
+            func empty(_ line: inout JSONLine) {
+                line.field("mediaType", "application/vnd.oci.empty.v1+json")
+                line.field("digest", "sha256:\(RegistryRelease.emptyDigest)")
+                line.field("size", RegistryRelease.empty.count)
+            }
+            line.object("config") { empty(&$0) }
+            line.list("layers", [0]) { _, line in empty(&line) }
+            line.object("annotations") { $0.field(Self.marksKey, String(decoding: bytes, as: UTF8.self)) }
+        }
+        // An aid only: without it, what is to be removed stays longer.
+        guard json.bytes.count <= RegistryAnswer.limit else { return }
+        try client.put(manifest: json.bytes, as: marksTag)
+        state.marks = .some(bytes)
+        state.tags?.insert(marksTag)
+    }
+
+    // MARK: Removing
+
+    package func remove(_ names: [String]) throws(PublishError) {
+        try state.withLock { state throws(PublishError) in
+            _ = try lookBack(&state)
+            // What else has a tag is somebody's.
+            var others: Set<SHA256Digest>?
+            for name in names {
+                state.pending[name] = nil
+                if let pack = Self.pack(name) {
+                    state.packs[pack] = nil
+                } else if name == Self.marks {
+                    try put(marks: Array("{}".utf8), &state)
+                } else if name.hasPrefix("manifests/") {
+                    let gone = (state.releases ?? [:]).filter {
+                        "manifests/\($0.value.release.manifest)\(Self.suffix)" == name
+                    }
+                    for (revision, kept) in gone {
+                        if others == nil { others = try digestsOfOthers(state) }
+                        guard kept.artifact != state.named?.artifact, others?.contains(kept.artifact) != true else {
+                            continue
+                        }
+                        try client.delete(manifest: kept.artifact)
+                        state.releases?[revision] = nil
+                        state.tags?.remove(address.releaseTag(revision))
+                    }
+                } else if let (revision, kept) = state.releases?.first(where: {
+                    name == Self.statement($0.value.release)
+                }),
+                    kept.artifact != state.named?.artifact
+                {
+                    try removeStatement(name, of: kept, revision, &state)
+                } else {
+                    state.removed.insert(name)
+                }
+            }
+        }
+    }
+
+    /// What has tags that are not those of this set's releases.
+    private func digestsOfOthers(_ state: State) throws(PublishError) -> Set<SHA256Digest> {
+        var digests: Set<SHA256Digest> = []
+        for tag in state.tags ?? [] where address.revision(ofTag: tag) == nil && tag != marksTag {
+            if let digest = try client.digest(ofTag: tag) { digests.insert(digest) }
+        }
+        return digests
+    }
+
+    /// Names a release anew, without the statement by which its number can be asked for.
+    private func removeStatement(_ name: String, of kept: Kept, _ revision: UInt64, _ state: inout State)
+        throws(PublishError)
+    {
+        var kept = kept
+        let former = kept.release
+        kept.release = RegistryRelease(
+            project: former.project, revision: former.revision, created: former.created, manifest: former.manifest,
+            layers: former.layers.filter { $0.path != name })
+        kept.bytes = kept.release.json
+        kept.artifact = try RegistryClient.digest(of: kept.bytes)
+        try client.put(manifest: kept.bytes, as: address.releaseTag(revision))
+        state.releases?[revision] = kept
+    }
+
+    // MARK: Naming
+
+    /// Names what was put: the release by its own tag, then by the tag itself.
+    package func commit() throws(PublishError) {
+        try state.withLock { state throws(PublishError) in
+            try look(&state)
+            let names = state.pending.keys.filter { $0 == Self.frame || $0.hasPrefix("trust/") }
+            guard !names.isEmpty || !state.removed.isEmpty else { return }
+            let release = try release(state: &state)
+            let bytes = release.json
+            guard bytes.count <= RegistryAnswer.limit, release.layers.count <= RegistryAnswer.mostLayers else {
+                throw tooMany(release.layers.count)
+            }
+            for name in names.sorted() {
+                guard let pending = state.pending[name] else { continue }
+                let object = try NewObject(pending)
+                if try !client.has(object.digest, object.size) { try client.upload(object) }
+            }
+            try putEmpty(&state)
+            let kept = Kept(release: release, artifact: try RegistryClient.digest(of: bytes), bytes: bytes)
+            try name(kept, &state)
+            state.text = state.pending[Self.manifest] ?? state.text
+            (state.named, state.pending, state.removed) = (kept, [:], [])
+            state.releases?[release.revision] = kept
+        }
+    }
+
+    private func name(_ kept: Kept, _ state: inout State) throws(PublishError) {
+        // One that another client has pushed, or that was published before releases had tags, keeps a tag when this one takes its.
+        if let former = state.named, former.release.revision != kept.release.revision {
+            let tag = address.releaseTag(former.release.revision)
+            if state.tags?.contains(tag) != true {
+                try client.put(manifest: former.bytes, as: tag)
+                state.tags?.insert(tag)
+            }
+        }
+        let tag = address.releaseTag(kept.release.revision)
+        if state.tags?.contains(tag) != true, let other = try client.digest(ofTag: tag), other != kept.artifact {
+            throw taken(tag)
+        }
+        try client.put(manifest: kept.bytes, as: tag)
+        state.tags?.insert(tag)
+        // A registry does not replace a tag only if it is unchanged: this is as near as one can look.
+        guard try client.digest(ofTag: address.reference) == state.named?.artifact else {
+            throw taken(address.reference)
+        }
+        try client.put(manifest: kept.bytes, as: address.reference)
+        guard try client.digest(ofTag: address.reference) == kept.artifact else { throw taken(address.reference) }
+    }
+
+    private func taken(_ tag: String) -> PublishError {
+        PublishError(
+            .busy, "\(client.shown):\(tag) was changed by somebody else meanwhile",
+            "another publish was faster; run it again")
+    }
+
+    /// The release as it is with everything that was put.
+    private func release(state: inout State) throws(PublishError) -> RegistryRelease {
+        let frame = state.pending[Self.frame]
+        let text: [UInt8]
+        if let frame {
+            if let own = state.pending[Self.manifest] { text = own } else { text = try Self.text(of: frame, shown) }
+        } else if let known = try self.text(&state) {
+            text = known
+        } else {
+            throw PublishError(.dataInvalid, "\(escaped(shown)) has no release", "publish one first")
+        }
+        let digest = try RegistryClient.digest(of: text)
+        guard let manifest = try? ManifestAssembly(text, digest: digest) else { throw Self.damaged(shown) }
+        var layers: [RegistryRelease.Layer] = []
+        for pack in manifest.packs {
+            let path = "packs/\(pack.sha256).pack"
+            guard pack.urls.contains(path) else { continue }
+            if state.packs[pack.sha256] != pack.size {
+                guard try client.has(pack.sha256, pack.size) else {
+                    throw PublishError(
+                        .dataInvalid, "\(client.shown) has no pack \(pack.sha256), which the release needs",
+                        "publish with --no-base, or with the set's own place as --base")
+                }
+                state.packs[pack.sha256] = pack.size
+            }
+            layers.append(RegistryRelease.Layer(path: path, digest: pack.sha256, size: pack.size))
+        }
+        for (name, bytes) in state.pending where name == Self.frame || Self.isStatement(name, of: manifest.revision) {
+            layers.append(
+                RegistryRelease.Layer(
+                    path: name, digest: try RegistryClient.digest(of: bytes), size: UInt64(bytes.count)))
+        }
+        let here = Set(layers.map(\.path))
+        layers += (state.named?.release.layers ?? []).filter { layer in
+            (layer.path == Self.frame || Self.isStatement(layer.path, of: manifest.revision))
+                && !here.contains(layer.path) && !state.removed.contains(layer.path)
+        }
+        return RegistryRelease(
+            project: manifest.project, revision: manifest.revision, created: manifest.created, manifest: digest,
+            layers: layers)
+    }
+
+    /// Whether a file is a statement that goes with a revision: all but those about other releases.
+    private static func isStatement(_ name: String, of revision: UInt64) -> Bool {
+        name.hasPrefix("trust/") && (!name.hasSuffix(".release") || name == "trust/\(revision).release")
+    }
+}
+
+extension NewObject {
+    /// The whole of it, in memory; `nil` if it cannot be read.
+    fileprivate var bytes: [UInt8]? {
+        guard let size = Int(exactly: size) else { return nil }
+        var bytes = [UInt8](repeating: 0, count: size)
+        var offset = 0
+        while offset < size {
+            let count = bytes.withUnsafeMutableBytes { target in
+                read(UInt64(offset), UnsafeMutableRawBufferPointer(rebasing: target[offset...]))
+            }
+            guard let count, (1...(size - offset)).contains(count) else { return nil }
+            offset += count
+        }
+        return bytes
+    }
+}

@@ -1,0 +1,182 @@
+import SyncContent
+import SyncCurl
+import SyncModel
+package import SyncPublisher
+package import SyncS3
+import SyncSources
+import SyncSystem
+package import SyncTransfer
+
+/// A bucket, or a part of one, that a set is published to: AWS's S3, and what speaks its protocol.
+///
+/// A pack is sent with its name as the hash of the body, so that what arrives otherwise is refused; and only if there is none of
+/// the name. What is replaced is replaced only if it is what was seen.
+package final class S3Store: ObjectStore {
+    private let client: S3Client
+    private let isCustom: Bool
+    /// Which conditions of a put the bucket looks at.
+    private let knows = Mutex((absent: true, unchanged: true))
+
+    /// What is asked for to find that out; it stays there.
+    private static let probe = ".syncagent"
+    private static let mostPages = 10_000
+    /// Requests at a time where there are many small ones.
+    private static let width = 8
+
+    /// - Parameters:
+    ///   - environment: Says where the bucket is, unless the address does.
+    ///   - configuration: For trust, proxies and the limit on what is sent.
+    package init(
+        _ address: S3Address, _ environment: AWSEnvironment, _ configuration: TransportConfiguration,
+        isStopped: @escaping @Sendable () -> Bool
+    ) throws(S3Fault) {
+        var address = address
+        address.endpoint = address.endpoint ?? environment.endpoint
+        isCustom = address.endpoint != nil
+        let endpoint = try S3Endpoint(
+            address.bucket, endpoint: address.endpoint, region: address.region ?? environment.region ?? "us-east-1")
+        client = S3Client(
+            address, endpoint, AWSCredentials(environment, isStopped: isStopped), configuration,
+            isStopped: isStopped)
+    }
+
+    package var shown: String { client.address.shown }
+
+    // MARK: Looking
+
+    package func list(_ prefix: String) throws(PublishError) -> [String: StoredObject] {
+        let own = client.address.prefix.isEmpty ? "" : client.address.prefix + "/"
+        var found: [String: StoredObject] = [:]
+        var token: String?
+        for _ in 0..<Self.mostPages {
+            var request = S3Client.Request()
+            request.query = [("list-type", "2"), ("prefix", own + prefix), ("encoding-type", "url")]
+            if let token { request.query.append(("continuation-token", token)) }
+            request.limit = 16 << 20
+            let body = try client.send(request).body
+            let page: S3Listing
+            do throws(ListingError) { page = try S3Listing(body) } catch {
+                throw PublishError(.dataInvalid, "\(shown): its list is \(error)", "is this the endpoint of a bucket?")
+            }
+            for (key, object) in page.objects where key.hasPrefix(own) {
+                found[String(key.dropFirst(own.count))] = object
+            }
+            guard let next = page.next else { return found }
+            guard next != token else { break }
+            token = next
+        }
+        throw PublishError(.dataInvalid, "\(shown): its list does not end", "is this the endpoint of a bucket?")
+    }
+
+    package func look(at name: String) throws(PublishError) -> StoredObject? {
+        let answer = try client.send(S3Client.Request(method: "HEAD", name: name), expecting: [404])
+        guard answer.status != 404 else { return nil }
+        return try object(answer, name)
+    }
+
+    private func object(_ answer: S3Client.Answer, _ name: String) throws(PublishError) -> StoredObject {
+        guard let size = answer.headers.contentLength.flatMap({ UInt64($0) }), let tag = answer.headers.etag else {
+            throw PublishError(.dataInvalid, "\(shown)/\(name): an answer without size and ETag", "is this a bucket?")
+        }
+        return StoredObject(size: size, tag: tag)
+    }
+
+    package func read(_ name: String, limit: Int) throws(PublishError) -> (bytes: [UInt8], object: StoredObject)? {
+        let answer = try client.send(S3Client.Request(name: name, limit: limit), expecting: [404])
+        guard answer.status != 404 else { return nil }
+        guard let tag = answer.headers.etag else {
+            throw PublishError(.dataInvalid, "\(shown)/\(name): an answer without ETag", "is this a bucket?")
+        }
+        return (answer.body, StoredObject(size: UInt64(answer.body.count), tag: tag))
+    }
+
+    package func read(_ name: String, _ range: Range<UInt64>) throws(PublishError) -> [UInt8] {
+        guard !range.isEmpty, let count = Int(exactly: range.upperBound - range.lowerBound) else { return [] }
+        var request = S3Client.Request(name: name, limit: count)
+        request.headers = [("range", "bytes=\(range.lowerBound)-\(range.upperBound - 1)")]
+        let answer = try client.send(request)
+        guard answer.status == 206, answer.body.count == count else {
+            throw PublishError(
+                .dataInvalid, "\(shown)/\(name) has not the bytes \(range.lowerBound) to \(range.upperBound)",
+                "is it what its name says?")
+        }
+        return answer.body
+    }
+
+    // MARK: Putting
+
+    package func prepare() throws(PublishError) -> [String] {
+        // AWS looks at both.
+        guard isCustom else { return [] }
+        let object = try NewObject(Array("syncagent\n".utf8))
+        func holds(_ header: (name: String, value: String)) throws(PublishError) -> Bool {
+            var request = S3Client.Request(method: "PUT", name: Self.probe)
+            (request.headers, request.body) = ([header], object)
+            let status = try client.send(request, expecting: [400, 404, 409, 412, 501]).status
+            return status < 300
+        }
+        var isAbsent = try !holds(("if-none-match", "*"))
+        // It may be the first publish there.
+        if !isAbsent { isAbsent = try !holds(("if-none-match", "*")) }
+        let isUnchanged = try !holds(("if-match", "\"00000000000000000000000000000000\""))
+        // One that refuses every condition lets nothing be put.
+        let exists = try look(at: Self.probe) != nil
+        if !exists { (isAbsent, _) = (false, ()) }
+        let found = (absent: isAbsent, unchanged: isUnchanged && exists)
+        knows.withLock { $0 = found }
+        guard !found.absent || !found.unchanged else { return [] }
+        return [
+            "\(shown): this store does not look at the conditions of a put, so two publishers at the same moment may replace "
+                + "each other's manifest without being told; publish from one place at a time. It also costs a request more for each "
+                + "pack"
+        ]
+    }
+
+    package func put(_ object: NewObject, as name: String, if condition: PutCondition) throws(PublishError) -> String? {
+        var request = S3Client.Request(method: "PUT", name: name)
+        request.body = object
+        let knows = knows.withLock(\.self)
+        switch condition {
+        case .always: break
+        case .absent where knows.absent: request.headers = [("if-none-match", "*")]
+        case .unchanged(let tag) where knows.unchanged: request.headers = [("if-match", tag)]
+        case .absent: if try look(at: name) != nil { return nil }
+        case .unchanged(let tag): if try look(at: name)?.tag != tag { return nil }
+        }
+        request.headers.append(("content-type", Self.type(of: name)))
+        let answer = try client.send(request, expecting: [404, 412])
+        if answer.status < 300 {
+            if let tag = answer.headers.etag { return tag }
+            return try look(at: name)?.tag
+        }
+        guard answer.status == 412 || condition != .always else {
+            throw PublishError(
+                .noInput, "\(shown)/\(name): it cannot be put there, status 404", "is there such a bucket?")
+        }
+        // The answer to an earlier try may have been lost.
+        guard answer.isRepeated, condition != .absent || !name.hasPrefix("packs/"),
+            let limit = Int(exactly: object.size),
+            let there = try? read(name, limit: max(limit, 1)), UInt64(there.bytes.count) == object.size,
+            (try? sha256(there.bytes)) == object.digest
+        else { return nil }
+        return there.object.tag
+    }
+
+    private static func type(of name: String) -> String {
+        if name.hasSuffix(".json") { return "application/json" }
+        return name.hasSuffix(".zst") ? "application/zstd" : "application/octet-stream"
+    }
+
+    package func remove(_ names: [String]) throws(PublishError) {
+        let failure = Mutex<PublishError?>(nil)
+        _ = concurrently(
+            over: names.count, threads: Self.width, name: "remove", isStopped: { failure.withLock { $0 != nil } },
+            by: { _ in () }
+        ) { [client] _, place in
+            do throws(PublishError) {
+                _ = try client.send(S3Client.Request(method: "DELETE", name: names[place]), expecting: [404])
+            } catch { failure.withLock { $0 = $0 ?? error } }
+        }
+        if let error = failure.withLock(\.self) { throw error }
+    }
+}

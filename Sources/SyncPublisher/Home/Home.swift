@@ -1,0 +1,267 @@
+import SyncContent
+import SyncManifest
+import SyncModel
+import SyncSystem
+
+/// A store that is published to, as one publisher sees it: what was there when it looked, and what it has put since.
+///
+/// Everything that is replaced is replaced only if it is still what was seen, so that of two publishers one learns of the other.
+/// Packs are sent in the background, a few at a time; whatever else is put waits for them.
+final class Home {
+    typealias Folder = OutputDirectory.Folder
+
+    private let store: any ObjectStore
+    private let temporaryDirectory: String
+    let isReadOnly: Bool
+    /// The way to ranges of packs.
+    let ranges: PackRanges
+    /// What was read or put, as long as there is room for it.
+    private var held: [String: [UInt8]] = [:]
+    private var known: [Folder: [String: StoredObject]] = [:]
+    /// The first failure of the store. What could not be read looks as if it were not there, so nothing is put from then on.
+    private var failure: PublishError?
+    private let sending: PackSender
+    /// Packs that were there although nothing that was looked at names them, left by a publish that ended early.
+    private(set) var found: Set<SHA256Digest> = []
+
+    init(_ place: HomePlace, isReadOnly: Bool) {
+        let store = place.store
+        (self.store, temporaryDirectory, self.isReadOnly) = (store, place.temporaryDirectory, isReadOnly)
+        ranges = PackRanges(shown: store.shown) { pack, range in
+            try store.read("packs/\(pack.sha256.hex).pack", range)
+        }
+        sending = PackSender(store)
+    }
+
+    deinit { sending.close() }
+
+    /// For people.
+    var shown: String { store.shown }
+
+    /// What people may want to know before anything is put.
+    func prepare() throws(PublishError) -> [String] { try store.prepare() }
+
+    /// A file of this machine that has no name any more: nothing stays of it, however this ends.
+    func temporaryFile() throws(PublishError) -> SharedDescriptor {
+        func failed(_ code: Errno) -> PublishError {
+            .cannotCreate(
+                "cannot create a file in \(SyncPublisher.shown(temporaryDirectory)): \(code)",
+                "free space there, or name another directory for temporary files in TMPDIR")
+        }
+        guard let directory = makeTemporaryDirectory(temporaryDirectory + "/syncagent-") else { throw failed(.last) }
+        defer { removeDirectory(directory) }
+        let path = directory + "/pack"
+        let file = Descriptor(opening: path, OpenFlags.newFile.union(.readWrite), mode: 0o600)
+        guard let file = SharedDescriptor(file) else { throw failed(.last) }
+        removeFile(path)
+        return file
+    }
+
+    // MARK: Looking
+
+    /// The files of a folder.
+    func files(_ folder: Folder) throws(PublishError) -> [String: StoredObject] {
+        if let files = known[folder] { return files }
+        let prefix = folder == .top ? "manifest.json" : folder.rawValue + "/"
+        let listed = try noting { () throws(PublishError) in try store.list(prefix) }
+        var files: [String: StoredObject] = [:]
+        for (name, object) in listed {
+            let file = folder == .top ? name : String(name.dropFirst(prefix.count))
+            if !file.isEmpty, !file.contains("/") { files[file] = object }
+        }
+        known[folder] = files
+        return files
+    }
+
+    func object(_ folder: Folder, _ name: String) -> StoredObject? { (try? files(folder))?[name] }
+
+    /// A whole file; `nil` if there is none.
+    func contents(_ folder: Folder, _ name: String, limit: Int) throws(PublishError) -> [UInt8]? {
+        guard object(folder, name) != nil else {
+            try rethrow()
+            return nil
+        }
+        let path = Self.path(folder, name)
+        if let bytes = held[path] { return bytes }
+        let read = try noting { () throws(PublishError) in try store.read(path, limit: limit) }
+        // What is decided now is decided on this.
+        known[folder]?[name] = read?.object
+        if let read { hold(read.bytes, path) }
+        return read?.bytes
+    }
+
+    private func hold(_ bytes: [UInt8], _ path: String) {
+        held[path] = nil
+        if held.values.reduce(bytes.count, { $0 + $1.count }) > Self.mostHeld { held = [:] }
+        if bytes.count <= Self.mostHeld { held[path] = bytes }
+    }
+
+    /// Most **bytes** that are held of manifests and statements.
+    private static let mostHeld = 48 << 20
+
+    /// Reads a file piece by piece; `nil` if it cannot be read, or `taking` returns `false`.
+    func digest(
+        _ folder: Folder, _ name: String, taking: (UnsafeRawBufferPointer, UInt64) -> Bool = { _, _ in true }
+    ) throws(PublishError) -> SHA256Digest? {
+        guard let size = object(folder, name)?.size else { return nil }
+        if folder != .packs {
+            let bytes = try contents(folder, name, limit: ManifestLimits.standard.manifestBytes)
+            return try bytes.map { bytes throws(PublishError) in try calling { try sha256(bytes) } }
+        }
+        var hasher = try calling { try SHA256Hasher() }
+        var offset: UInt64 = 0
+        while offset < size {
+            let end = min(size, offset + Self.piece)
+            let bytes = try store.read(Self.path(folder, name), offset..<end)
+            guard UInt64(bytes.count) == end - offset else { return nil }
+            let isWanted = try calling {
+                try bytes.withUnsafeBytes { bytes in
+                    try hasher.update(bytes)
+                    return taking(bytes, offset)
+                }
+            }
+            guard isWanted else { return nil }
+            offset = end
+        }
+        return try calling { try hasher.finish() }
+    }
+
+    /// **Bytes** that are read at a time.
+    private static let piece: UInt64 = 8 << 20
+
+    static func path(_ folder: Folder, _ name: String) -> String {
+        folder == .top ? name : "\(folder.rawValue)/\(name)"
+    }
+
+    private func noting<R>(_ body: () throws(PublishError) -> R) throws(PublishError) -> R {
+        do throws(PublishError) { return try body() } catch {
+            failure = failure ?? error
+            throw error
+        }
+    }
+
+    private func rethrow() throws(PublishError) { if let failure { throw failure } }
+
+    // MARK: Putting
+
+    /// Sends a pack in the background, unless it is there. Waits while too many are on their way.
+    func send(_ pack: SHA256Digest, _ size: UInt64, _ file: SharedDescriptor) throws(PublishError) {
+        try rethrow()
+        let object = NewObject(size: size, digest: pack) { offset, target in
+            let count = readFully(file.raw, into: target, at: offset)
+            return count > 0 ? count : nil
+        }
+        try sending.send(object, as: Self.path(.packs, pack.hex + ".pack"))
+        known[.packs]?[pack.hex + ".pack"] = StoredObject(size: size, tag: "new")
+    }
+
+    /// Notes a pack that is there already.
+    func note(found pack: SHA256Digest) { found.insert(pack) }
+
+    /// Waits until all packs are there.
+    ///
+    /// - Parameter tell: Gets the **bytes** of packs that were sent, and of all.
+    func settle(tell: (UInt64, UInt64) -> Void = { _, _ in }) throws(PublishError) { try sending.settle(tell: tell) }
+
+    /// Puts a file in place of what was seen of that name, or where nothing was.
+    ///
+    /// - Parameter isReplaced: Whether what has the name gives way; otherwise it stays, and must be the same.
+    func put(_ bytes: [UInt8], _ folder: Folder, _ name: String, replacing isReplaced: Bool = true) throws(PublishError)
+    {
+        let former = try files(folder)[name]
+        if former != nil, !isReplaced { return }
+        let object = try NewObject(bytes)
+        guard try put(bytes, object, folder, name, if: former.map { .unchanged($0.tag) } ?? .absent) else {
+            if !isReplaced {
+                // Named by its digest or its number: whoever has put it there may have put the same.
+                known[folder]?[name] = StoredObject(size: object.size, tag: "")
+                if try contents(folder, name, limit: max(bytes.count, 1)) == bytes { return }
+            }
+            throw changed(folder, name)
+        }
+    }
+
+    /// - Returns: Whether it was put.
+    private func put(
+        _ bytes: [UInt8], _ object: NewObject, _ folder: Folder, _ name: String, if condition: PutCondition
+    ) throws(PublishError) -> Bool {
+        try rethrow()
+        try settle()
+        held[Self.path(folder, name)] = nil
+        guard let tag = try store.put(object, as: Self.path(folder, name), if: condition) else { return false }
+        _ = try files(folder)
+        known[folder]?[name] = StoredObject(size: object.size, tag: tag)
+        hold(bytes, Self.path(folder, name))
+        return true
+    }
+
+    /// Puts both forms of the newest manifest in place: `manifest.json` decides which of two publishers was first, and the other
+    /// form follows it.
+    func putManifest(_ text: [UInt8], frame: [UInt8]) throws(PublishError) {
+        let packed = try NewObject(frame)
+        try put(text, .top, "manifest.json")
+        let own = object(.top, "manifest.json")?.tag
+        for _ in 0..<Self.mostTries {
+            let former = object(.top, "manifest.json.zst")
+            let condition = former.map { PutCondition.unchanged($0.tag) } ?? .absent
+            if try put(frame, packed, .top, "manifest.json.zst", if: condition) { return }
+            // Somebody who was slower has put an older one; or somebody newer has put both.
+            guard try store.look(at: "manifest.json")?.tag == own else { return }
+            known[.top]?["manifest.json.zst"] = try store.look(at: "manifest.json.zst")
+        }
+        throw changed(.top, "manifest.json.zst")
+    }
+
+    private static let mostTries = 8
+
+    private func changed(_ folder: Folder, _ name: String) -> PublishError {
+        .busy(
+            "\(SyncPublisher.shown(store.shown))/\(Self.path(folder, name)) was changed by somebody else meanwhile",
+            "another publish was faster; run it again")
+    }
+
+    func remove(_ names: [String], from folder: Folder) throws(PublishError) {
+        try rethrow()
+        try settle()
+        let there = try files(folder)
+        let names = names.filter { there[$0] != nil }
+        guard !names.isEmpty else { return }
+        try store.remove(names.map { Self.path(folder, $0) })
+        for name in names {
+            known[folder]?[name] = nil
+            held[Self.path(folder, name)] = nil
+        }
+    }
+
+    /// Makes what was put visible, where that needs saying.
+    func commit() throws(PublishError) {
+        try rethrow()
+        try settle()
+        try store.commit()
+    }
+}
+
+/// A store, and where on this machine there is room for what is on its way there.
+package struct HomePlace: Sendable {
+    package let store: any ObjectStore
+    /// An absolute path.
+    package let temporaryDirectory: String
+
+    package init(_ store: any ObjectStore, temporaryDirectory: String) {
+        (self.store, self.temporaryDirectory) = (store, temporaryDirectory)
+    }
+}
+
+extension NewObject {
+    /// Bytes in memory.
+    package init(_ bytes: [UInt8]) throws(PublishError) {
+        self.init(size: UInt64(bytes.count), digest: try calling { try sha256(bytes) }) { offset, target in
+            guard let start = Int(exactly: offset), start < bytes.count else { return nil }
+            let count = min(target.count, bytes.count - start)
+            bytes.withUnsafeBytes {
+                target.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[start..<(start + count)]))
+            }
+            return count
+        }
+    }
+}

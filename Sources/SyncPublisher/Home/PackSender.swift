@@ -1,0 +1,105 @@
+import SyncModel
+import SyncSystem
+
+/// Sends packs to a store while the next ones are made, a few at a time. What is made faster than it is sent waits, so that little
+/// stands on the disk.
+final class PackSender: Sendable {
+    private let store: any ObjectStore
+    private let state = Monitor(State())
+
+    private struct State {
+        var waiting: [(object: NewObject, name: String)] = []
+        var active = 0
+        var workers = 0
+        var sent: UInt64 = 0
+        var bytes: UInt64 = 0
+        var failure: PublishError?
+        var isClosed = false
+    }
+
+    /// Packs that are sent at the same time.
+    private static let most = 4
+    /// Packs that may wait besides those.
+    private static let mostWaiting = 2
+
+    init(_ store: any ObjectStore) { self.store = store }
+
+    var pending: (packs: Int, sent: UInt64, bytes: UInt64) {
+        state.withLock { ($0.waiting.count + $0.active, $0.sent, $0.bytes) }
+    }
+
+    /// Takes a pack to be sent.
+    ///
+    /// - Throws: ``PublishError`` of an earlier pack.
+    func send(_ object: NewObject, as name: String) throws(PublishError) {
+        let failure = state.wait { state -> PublishError?? in
+            if let failure = state.failure { return .some(failure) }
+            guard state.waiting.count < Self.mostWaiting else { return nil }
+            return .some(nil)
+        }
+        if let failure { throw failure }
+        let needsWorker = state.change { state in
+            state.waiting.append((object, name))
+            state.bytes = state.bytes.saturatingAdd(object.size)
+            guard state.workers < Self.most, state.workers < state.waiting.count + state.active else { return false }
+            state.workers += 1
+            return true
+        }
+        guard needsWorker else { return }
+        do throws(ThreadError) { try WorkerThread(name: "send") { [self] in work() } } catch {
+            let others = state.change { state in
+                state.workers -= 1
+                return state.workers
+            }
+            guard others > 0 else { throw .noThreads }
+        }
+    }
+
+    /// Waits until everything was sent.
+    ///
+    /// - Parameter tell: Gets the **bytes** of packs that were sent, and of all, while this waits.
+    func settle(tell: (UInt64, UInt64) -> Void = { _, _ in }) throws(PublishError) {
+        let failure = state.wait(every: 250) { state -> PublishError?? in
+            tell(state.sent, state.bytes)
+            if let failure = state.failure { return state.active == 0 ? .some(failure) : nil }
+            return state.waiting.isEmpty && state.active == 0 ? .some(nil) : nil
+        }
+        if let failure { throw failure }
+    }
+
+    /// Sends nothing more.
+    func close() {
+        state.change { state in
+            state.waiting = []
+            state.isClosed = true
+        }
+    }
+
+    private func work() {
+        while true {
+            let next = state.wait { state -> (object: NewObject, name: String)?? in
+                if state.isClosed || state.failure != nil { return .some(nil) }
+                guard !state.waiting.isEmpty else { return nil }
+                state.active += 1
+                return .some(state.waiting.removeFirst())
+            }
+            guard let next else { break }
+            // Whoever waits for room.
+            state.change { _ in }
+            var failure: PublishError?
+            do throws(PublishError) { try put(next.object, as: next.name) } catch { failure = error }
+            state.change { state in
+                state.active -= 1
+                state.sent = state.sent.saturatingAdd(next.object.size)
+                state.failure = state.failure ?? failure
+            }
+        }
+        state.change { $0.workers -= 1 }
+    }
+
+    private func put(_ object: NewObject, as name: String) throws(PublishError) {
+        guard try store.put(object, as: name, if: .absent) == nil else { return }
+        // Somebody has sent it meanwhile; one that ended early somewhere else is replaced.
+        if try store.look(at: name)?.size != object.size { _ = try store.put(object, as: name, if: .always) }
+    }
+}

@@ -1,0 +1,99 @@
+package import SyncContent
+import SyncModel
+
+/// Keys that requests are signed with. They are never written anywhere.
+package struct AWSKeys: Sendable, CustomStringConvertible, CustomReflectable {
+    package let access: String
+    package let secret: String
+    package let session: String?
+    /// **Seconds** since 1970; `nil` for keys that stay.
+    package let expires: Int64?
+
+    package init(access: String, secret: String, session: String? = nil, expires: Int64? = nil) {
+        (self.access, self.secret, self.session, self.expires) = (access, secret, session, expires)
+    }
+
+    package var description: String { "keys" }
+    package var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// Signs requests: AWS Signature Version 4, as S3 has it. libcurl 7.88.1 leaves the fields of a query as they are, and
+/// wants a body in memory to hash it, so this is done here.
+///
+/// <https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html>
+package struct AWSSignature {
+    package var method = "GET"
+    /// As in the `Host` header.
+    package var host: String
+    /// As it is sent, percent-encoded once.
+    package var path: String
+    /// Not encoded yet.
+    package var query: [(name: String, value: String)] = []
+    /// SHA-256 of the body, or `UNSIGNED-PAYLOAD`.
+    package var payload = Self.nothing
+    /// Others that are signed, with names in lower case.
+    package var headers: [(name: String, value: String)] = []
+
+    /// SHA-256 of no bytes.
+    package static let nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    package static let service = "s3"
+
+    package init(host: String, path: String) { (self.host, self.path) = (host, path) }
+
+    /// The query as it is sent: encoded, and in the order in which it is signed.
+    package var queryText: String {
+        func encoded(_ text: String) -> String { percentEncoded(bytes: text.utf8, keepsSlash: false) }
+        return query.map { (encoded($0.name), encoded($0.value)) }.sorted { $0 < $1 }.map { "\($0)=\($1)" }.joined(
+            separator: "&")
+    }
+
+    /// The headers of the signed request, as `Name: value`.
+    ///
+    /// - Parameters:
+    ///   - keys: `nil` for a request that anybody may send.
+    ///   - now: **Seconds** since 1970.
+    package func signed(by keys: AWSKeys?, region: String, now: Int64) throws(DigestError) -> [String] {
+        guard let keys else { return headers.map { "\($0.name): \($0.value)" } }
+        let time = Self.time(now)
+        let scope = "\(time.prefix(8))/\(region)/\(Self.service)/aws4_request"
+        var fields = headers + [("host", host), ("x-amz-content-sha256", payload), ("x-amz-date", time)]
+        if let session = keys.session { fields.append(("x-amz-security-token", session)) }
+        fields.sort { $0.name < $1.name }
+        let names = fields.map(\.name).joined(separator: ";")
+        let lines = fields.map { "\($0.name):\(Self.trimmed($0.value))\n" }.joined()
+        let request = "\(method)\n\(path)\n\(queryText)\n\(lines)\n\(names)\n\(payload)"
+        let text = "AWS4-HMAC-SHA256\n\(time)\n\(scope)\n\(try sha256(request).hex)"
+        var key = Array("AWS4\(keys.secret)".utf8)
+        for part in [String(time.prefix(8)), region, Self.service, "aws4_request"] {
+            key = Self.bytes(try Self.code(part, with: key))
+        }
+        let signature = try Self.code(text, with: key).hex
+        let authority =
+            "AWS4-HMAC-SHA256 Credential=\(keys.access)/\(scope), SignedHeaders=\(names), Signature=\(signature)"
+        return fields.filter { $0.name != "host" }.map { "\($0.name): \($0.value)" } + ["Authorization: \(authority)"]
+    }
+
+    /// `20261127T032635Z`
+    static func time(_ seconds: Int64) -> String {
+        let (milliseconds, overflow) = seconds.multipliedReportingOverflow(by: 1_000)
+        let text = timestamp(milliseconds: overflow ? 0 : milliseconds)
+        return text.prefix(19).filter { $0 != "-" && $0 != ":" } + "Z"
+    }
+
+    /// Blanks at the ends go, and of several in a row one stays.
+    private static func trimmed(_ value: String) -> String {
+        value.split(separator: " ").joined(separator: " ")
+    }
+
+    /// HMAC-SHA256, RFC 2104.
+    private static func code(_ text: String, with key: [UInt8]) throws(DigestError) -> SHA256Digest {
+        var block = key.count > 64 ? bytes(try sha256(key)) : key
+        block += [UInt8](repeating: 0, count: 64 - block.count)
+        let inner = try sha256(block.map { $0 ^ 0x36 } + Array(text.utf8))
+        return try sha256(block.map { $0 ^ 0x5C } + bytes(inner))
+    }
+
+    private static func bytes(_ digest: SHA256Digest) -> [UInt8] {
+        (0..<SHA256Digest.byteCount).map { digest[byte: $0] }
+    }
+}

@@ -1,0 +1,43 @@
+package import SyncCurl
+import SyncModel
+
+/// Where a bucket's objects are: who is asked, and the names in URLs.
+package struct S3Endpoint: Sendable, Equatable {
+    /// `https://bucket.s3.eu-west-1.amazonaws.com`
+    package let origin: Origin
+    /// What the path of an object begins with: empty, or the bucket and what the endpoint's own path is.
+    private let base: String
+    package let region: String
+
+    /// - Parameters:
+    ///   - endpoint: A URL in place of AWS's.
+    ///   - region: The one to sign for.
+    package init(_ bucket: String, endpoint: String?, region: String) throws(S3Fault) {
+        self.region = region
+        guard region.utf8.allSatisfy({ isAlphanumeric($0) || $0 == 0x2D }), !region.isEmpty else {
+            throw S3Fault(.usage, "'\(escaped(region))' is no name of a region")
+        }
+        let domain = region.hasPrefix("cn-") ? "amazonaws.com.cn" : "amazonaws.com"
+        // A certificate for *.s3.REGION.amazonaws.com covers no name with a dot.
+        let isHost = bucket.utf8.allSatisfy { (0x61...0x7A).contains($0) || (0x30...0x39).contains($0) || $0 == 0x2D }
+        let isInPath = endpoint != nil || !isHost
+        let text =
+            endpoint ?? (isInPath ? "https://s3.\(region).\(domain)" : "https://\(bucket).s3.\(region).\(domain)")
+        let url: CurlURL
+        do throws(URLError) { url = try CurlURL(text) } catch {
+            throw S3Fault(.usage, "the endpoint '\(redacted(url: text))' is \(error)")
+        }
+        guard url.query == nil else { throw S3Fault(.usage, "the endpoint '\(redacted(url: text))' has a query") }
+        origin = url.origin
+        var path = url.path
+        while path.hasSuffix("/") { path.removeLast() }
+        base = isInPath ? "\(path)/\(percentEncoded(bytes: bucket.utf8))" : path
+    }
+
+    /// The path of an object as it is asked for and signed; that of the bucket for an empty name.
+    package func path(_ name: String) -> String {
+        name.isEmpty && !base.isEmpty ? base : "\(base)/\(percentEncoded(bytes: name.utf8))"
+    }
+
+    package func url(_ name: String) -> String { origin.description + path(name) }
+}

@@ -1,0 +1,314 @@
+import CommandTestSupport
+import Foundation
+import SyncTestKit
+import Testing
+
+@Suite(.timeLimit(.minutes(10)))
+struct RegistryHomeTests {
+    private let registry: ScriptedRegistry
+    private let scratch: Scratch
+    private let files: [String: [UInt8]] = [
+        "README.md": Array("hello".utf8), "tiles/north.bin": patternedBytes(size: 900_000, seed: 5),
+        "tiles/south.bin": patternedBytes(size: 300_000, seed: 6), "empty": [],
+    ]
+
+    init() throws {
+        (registry, scratch) = (try ScriptedRegistry(), try Scratch())
+        for (path, bytes) in files { try write(bytes, path) }
+    }
+
+    private func write(_ bytes: [UInt8], _ path: String) throws { try scratch.write(Data(bytes), to: "set/" + path) }
+
+    private func run(_ arguments: [String], environment: [String: String] = [:]) throws -> Tool.Outcome {
+        try Tool(scratch).run(arguments, environment: environment)
+    }
+
+    private func publish(_ more: String..., environment: [String: String] = [:]) throws -> Tool.Outcome {
+        let plain = ["publish", "set", "--to", registry.location(":v1"), "--project", "com.example.maps"]
+        return try run(plain + ["--pack-size", "512K"] + more, environment: environment)
+    }
+
+    private func bytes(_ path: String) throws -> [UInt8] {
+        Array(try Data(contentsOf: scratch.url.appendingPathComponent(path)))
+    }
+
+    /// Pulls, and compares every file.
+    private func pulled(
+        _ reference: String = ":v1", into directory: String, _ more: [String] = [],
+        environment: [String: String] = [:]
+    ) throws {
+        let outcome = try run(
+            ["pull", registry.location(reference), "--into", directory] + more, environment: environment)
+        #expect(outcome.status == 0, "\(outcome.error)")
+        for path in files.keys {
+            let expected = try bytes("set/" + path)
+            #expect(try bytes("\(directory)/\(path)") == expected, "\(path)")
+        }
+    }
+
+    private func asked(_ method: String, _ part: String = "", since start: Int = 0) -> Int {
+        registry.registry.log.entries.dropFirst(start).count {
+            $0.request.method == method && $0.request.target.contains(part)
+        }
+    }
+
+    private var count: Int { registry.registry.log.entries.count }
+
+    @Test("A release is an artifact whose layers are the published directory; the next publish sends what is new")
+    func publishing() throws {
+        let first = try publish()
+        #expect(first.status == 0, "\(first.error)")
+        #expect(Set(registry.tags).isSuperset(of: ["v1", "v1.r1"]))
+        let text = String(decoding: try #require(registry.manifest("v1")), as: UTF8.self)
+        #expect(text.contains("\"artifactType\":\"application/vnd.syncagent.release.v1+json\""))
+        #expect(text.contains("\"org.opencontainers.image.title\":\"manifest.json.zst\""))
+        #expect(registry.manifest("v1") == registry.manifest("v1.r1"))
+        try pulled(into: "out")
+        var start = count
+        try pulled(into: "out")
+        #expect(count - start == 1)
+
+        start = count
+        let same = try publish()
+        #expect(same.status == 0 && same.error.contains("nothing changed"), "\(same.error)")
+        #expect(asked("PUT", since: start) == 0 && asked("POST", since: start) == 0)
+
+        try write(Array("hello again".utf8), "README.md")
+        start = count
+        let second = try publish()
+        #expect(second.status == 0, "\(second.error)")
+        // A pack and the manifest; those that were there are not even asked for.
+        #expect(asked("POST", "/uploads/", since: start) == 2)
+        #expect(registry.tags.contains("v1.r2") && registry.manifest("v1.r1") != registry.manifest("v1"))
+        try pulled(into: "out")
+        let old = try run(["pull", registry.location(":v1.r1"), "--into", "old"])
+        #expect(old.status == 0, "\(old.error)")
+        #expect(try bytes("old/README.md") == Array("hello".utf8))
+    }
+
+    @Test(
+        "A set that is published from elsewhere is found at the registry, and of two tags one reuses the other's packs")
+    func elsewhere() throws {
+        #expect(try publish().status == 0)
+        try FileManager.default.removeItem(atPath: scratch.path + "/.local")
+        let start = count
+        try write(Array("new".utf8), "new")
+        let outcome = try run(["publish", "set", "--to", registry.location(":v1")])
+        #expect(outcome.status == 0, "\(outcome.error)")
+        #expect(asked("POST", "/uploads/", since: start) == 2)
+        let again = count
+        let other = try run([
+            "publish", "set", "--to", registry.location(":beta"), "--base", registry.location(":v1"),
+        ])
+        #expect(other.status == 0, "\(other.error)")
+        // Its manifest alone.
+        #expect(asked("POST", "/uploads/", since: again) == 1)
+        try pulled(":beta", into: "beta")
+    }
+
+    @Test("One token is for all that is sent; one that ends is asked for once more; without a login nothing is sent")
+    func tokens() throws {
+        registry.change { $0.access = .token(user: "ann", password: "secret") }
+        let nobody = try publish()
+        #expect(nobody.status == 77 && nobody.error.contains("docker login"), "\(nobody.error)")
+        #expect(registry.blobs.isEmpty)
+        let login = "{\"auths\":{\"\(registry.host)\":{\"auth\":\"\(ScriptedRegistry.base64("ann:secret"))\"}}}"
+        let file = try scratch.write(Data(login.utf8), to: "docker/config.json")
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+        let environment = ["DOCKER_CONFIG": scratch.path + "/docker"]
+        let given = registry.given
+        let first = try publish(environment: environment)
+        #expect(first.status == 0, "\(first.error)")
+        #expect(registry.given == given + 1)
+        #expect(!first.error.contains("secret"))
+        registry.change { $0.uses = 3 }
+        try write(patternedBytes(size: 900_000, seed: 9), "tiles/north.bin")
+        let second = try publish(environment: environment)
+        #expect(second.status == 0, "\(second.error)")
+        registry.change {
+            $0.uses = .max
+            $0.isRedirecting = true
+        }
+        try pulled(into: "out", environment: environment)
+    }
+
+    @Test(
+        "A registry that takes no long bodies gets chunks; busy ones and lost answers are tried again, and send nothing twice"
+    )
+    func faults() throws {
+        registry.change { $0.mostBytes = 200_000 }
+        let chunks = try publish()
+        #expect(chunks.status == 0, "\(chunks.error)")
+        #expect(asked("PATCH") > 4)
+        try pulled(into: "out")
+
+        registry.change {
+            $0.mostBytes = .max
+            $0.instead = { $0.ordinal % 5 == 0 ? .unavailable(503, retryAfter: "0") : nil }
+            $0.loses = { $0.method == "PUT" && $0.path.contains("/uploads/") }
+        }
+        try write(patternedBytes(size: 900_000, seed: 9), "tiles/north.bin")
+        let start = count
+        let outcome = try publish()
+        #expect(outcome.status == 0, "\(outcome.error)")
+        // Two packs and the manifest: each was there once its answer was lost.
+        let sent = registry.registry.log.entries.dropFirst(start).filter {
+            $0.request.method == "PUT" && $0.request.path.contains("/uploads/")
+        }
+        #expect(Set(sent.map { $0.request.query?.suffix(64) }).count >= 2)
+        registry.change { ($0.instead, $0.loses) = (nil, nil) }
+        try pulled(into: "out")
+    }
+
+    @Test("Of two publishers at once one ends with 75, and the other's release is what the tag names")
+    func races() throws {
+        #expect(try publish().status == 0)
+        try write([1], "new")
+        let other = try run(["publish", "set", "--to", registry.location(":other"), "--project", "com.example.maps"])
+        #expect(other.status == 0, "\(other.error)")
+        registry.change { [registry] state in
+            // Just before the slower one has named its release.
+            state.beforeManifest = { if $0 == "v1.r2" { registry.tag("other", as: "v1") } }
+        }
+        try write([2], "new")
+        let slower = try publish()
+        #expect(slower.status == 75 && slower.error.contains("another publish was faster"), "\(slower.error)")
+        #expect(registry.manifest("v1") == registry.manifest("other"))
+        registry.change { $0.beforeManifest = nil }
+        let again = try publish()
+        #expect(again.status == 0, "\(again.error)")
+        try pulled(into: "out")
+    }
+
+    @Test("After a publish that ended before its tag was put the next one goes on at once")
+    func leftovers() throws {
+        #expect(try publish().status == 0)
+        try write([1], "new")
+        registry.change {
+            $0.instead = { $0.method == "PUT" && $0.path.hasSuffix("/manifests/v1") ? .status(403) : nil }
+        }
+        let refused = try publish()
+        #expect(refused.status == 77 && refused.error.contains("the tag v1"), "\(refused.error)")
+        #expect(registry.tags.contains("v1.r2") && registry.manifest("v1") == registry.manifest("v1.r1"))
+        registry.change { $0.instead = nil }
+        let start = count
+        let again = try publish()
+        #expect(again.status == 0, "\(again.error)")
+        // Its packs are there.
+        #expect(asked("POST", "/uploads/", since: start) <= 1)
+        try pulled(into: "out")
+    }
+
+    @Test(
+        "Releases are listed, pruned and brought back; what has another tag stays, and blobs go with the registry's own hand"
+    )
+    func releases() throws {
+        #expect(try publish().status == 0)
+        for number in 2...4 {
+            try write([UInt8(number)], "new")
+            #expect(try publish().status == 0)
+        }
+        registry.tag("v1.r2", as: "proven")
+        let location = registry.location(":v1")
+        func listed() throws -> [Int] {
+            let outcome = try run(["releases", "list", location, "--json"])
+            #expect(outcome.status == 0, "\(outcome.error)")
+            return try outcome.objects().compactMap { $0["revision"] as? Int }
+        }
+        #expect(try listed() == [4, 3, 2, 1])
+        let waiting = try run(["releases", "prune", location, "--keep", "1"])
+        #expect(waiting.status == 0 && registry.tags.contains("v1.r1"), "\(waiting.error)")
+
+        registry.change { $0.mayDelete = false }
+        let refused = try run(["releases", "prune", location, "--keep", "1", "--grace", "0"])
+        #expect(refused.status == 77 && refused.error.contains("deletes nothing"), "\(refused.error)")
+        registry.change { $0.mayDelete = true }
+        let pruned = try run(["releases", "prune", location, "--keep", "2", "--grace", "0", "--json"])
+        #expect(pruned.status == 0, "\(pruned.error)")
+        #expect(registry.tags.filter { $0.hasPrefix("v1.r") } == ["v1.r2", "v1.r3", "v1.r4"])
+        registry.collectGarbage()
+        try pulled(into: "out")
+        let proven = try run(["pull", registry.location(":proven"), "--into", "proven"])
+        #expect(proven.status == 0, "\(proven.error)")
+        #expect(try bytes("proven/new") == [2])
+
+        let restored = try run(["releases", "restore", location, "3"])
+        #expect(restored.status == 0, "\(restored.error)")
+        #expect(try listed().first == 5)
+        let back = try run(["pull", location, "--into", "out"])
+        #expect(back.status == 0, "\(back.error)")
+        #expect(try bytes("out/new") == [3])
+        #expect(try run(["releases", "restore", location, "99"]).status == 66)
+    }
+
+    @Test("A signed release is believed where its root is trusted, and one that is not signed is refused there")
+    func signed() throws {
+        #expect(try run(["keys", "new", "keys", "--project", "com.example.maps"]).status == 0)
+        let first = try publish("--sign", "keys")
+        #expect(first.status == 0, "\(first.error)")
+        try pulled(into: "out", ["--trust", "keys/1.root"])
+        try write(Array("hello again".utf8), "README.md")
+        #expect(try publish().status == 77)
+        #expect(try publish("--sign", "keys").status == 0)
+        try pulled(into: "out")
+        let status = try run(["trust", "list"])
+        #expect(status.output.contains("com.example.maps"), "\(status.error)")
+
+        #expect(try publish("--allow-unsigned", "--no-base", "--revision", "9").status == 0)
+        registry.change { [registry] _ in _ = registry }
+        let plain = try run(["publish", "set", "--to", registry.location(":plain"), "--project", "com.example.maps"])
+        #expect(plain.status == 0, "\(plain.error)")
+        let refused = try run(["pull", registry.location(":plain"), "--into", "out"])
+        #expect(refused.status == 77, "\(refused.error)")
+    }
+
+    @Test("What cannot be is refused before anything is sent")
+    func refusals() throws {
+        registry.push(["x": [1]], as: "v1")
+        let start = count
+        let taken = try publish()
+        #expect(taken.status == 77 && taken.error.contains("no published set"), "\(taken.error)")
+        for arguments in [
+            ["publish", "set", "--to", registry.location(":v2"), "--channel", "beta"],
+            ["publish", "set", "--to", registry.location("@sha256:" + String(repeating: "1", count: 64))],
+            ["publish", "set", "--to", registry.location(":" + String(repeating: "x", count: 120))],
+            ["publish", "set", "--to", "oci://\(registry.host)/Upper"],
+            ["publish", "set", "--to", registry.location(":v2"), "--loose"],
+        ] {
+            let outcome = try run(arguments)
+            #expect(outcome.status == 64, "\(arguments): \(outcome.error)")
+        }
+        #expect(asked("POST", since: start) == 0 && asked("PUT", since: start) == 0)
+        #expect(try run(["releases", "list", registry.location(":none")]).status == 66)
+        let channel = try run(["pull", registry.location(":v1"), "--channel", "beta"])
+        #expect(channel.status == 64 && channel.error.contains("TAG.r42"), "\(channel.error)")
+        registry.registry.stop()
+        let gone = try run(["releases", "list", registry.location(":v1")])
+        #expect(gone.status == 69, "\(gone.error)")
+    }
+
+    @Test("A release whose blobs are not what it says is refused, and nothing is written [V1]")
+    func lies() throws {
+        #expect(try publish().status == 0)
+        let text = String(decoding: try #require(registry.manifest("v1")), as: UTF8.self)
+        let frame = try #require(
+            text.firstMatch(
+                of:
+                    /"digest":"sha256:([0-9a-f]{64})","size":[0-9]+,"annotations":\{"org.opencontainers.image.title":"manifest.json.zst"/
+            ))
+        let path = "/v2/\(ScriptedRegistry.repository)/blobs/sha256:\(frame.1)"
+        registry.registry.script(path, .object(ServedObject([1, 2, 3])))
+        let outcome = try run(["pull", registry.location(":v1"), "--into", "out"])
+        #expect(outcome.status == 65 && outcome.error.contains("other bytes"), "\(outcome.error)")
+        #expect(!FileManager.default.fileExists(atPath: scratch.path + "/out/README.md"))
+        let hostile: [(String, String, String)] = [
+            ("\"com.syncagent.revision\":\"1\"", "\"com.syncagent.revision\":\"01\"", "does not say which"),
+            ("packs/", "packs/../packs/", "has no"), ("manifest.json.zst", "manifest.json", "has no manifest.json.zst"),
+        ]
+        for (former, latter, _) in hostile {
+            registry.put(text.replacing(former, with: latter), as: "bad")
+            let outcome = try run(["pull", registry.location(":bad"), "--into", "bad"])
+            #expect(outcome.status != 0 || former == "packs/", "\(latter): \(outcome.error)")
+        }
+    }
+}
