@@ -64,7 +64,7 @@ struct ReleaseTests {
 
         /// What some manifest names and is not there.
         func missing() throws -> [String] {
-            let output = try OutputDirectory(published: target, isReadOnly: true)
+            let output = try OutputDirectory(published: .directory(target), isReadOnly: true)
             let releases = try Releases(output)
             #expect(releases.faults.isEmpty)
             return releases.all.flatMap { release in
@@ -167,7 +167,8 @@ struct ReleaseTests {
         #expect(try nights.revisions() == [4])
         let left = try nights.packs()
         #expect(try left.isSubset(of: packs) && nights.missing().isEmpty)
-        let third = try Releases(OutputDirectory(published: nights.target, isReadOnly: true)).all.map(\.revision)
+        let third = try Releases(OutputDirectory(published: .directory(nights.target), isReadOnly: true)).all.map(
+            \.revision)
         #expect(third == [4, 3])
         // It can be brought back for as long as it is there.
         nights.now += 22 * Self.hour
@@ -259,7 +260,7 @@ struct ReleaseTests {
             "4", created: "2026-11-20T02:00:00Z", now: nights.now)
         #expect(report.revision == 6 && report.validUntil != nil && !report.isUnchanged)
         #expect(try nights.set.unpacked().nodes == nights.trees[4]?.nodes)
-        let output = try OutputDirectory(published: nights.target, isReadOnly: true)
+        let output = try OutputDirectory(published: .directory(nights.target), isReadOnly: true)
         #expect(output.word(nil)?.fresh.revision == 6)
         #expect(output.release(6)?.content.manifest == report.manifest)
         // Another machine with the same keys: by the signatures alone.
@@ -310,7 +311,7 @@ struct ReleaseTests {
         try FileManager.default.removeItem(atPath: nights.set.root.path(path9))
         // A pack of the right size.
         let pack = try #require(
-            try Releases(OutputDirectory(published: nights.target, isReadOnly: true)).all.last?.packs.first)
+            try Releases(OutputDirectory(published: .directory(nights.target), isReadOnly: true)).all.last?.packs.first)
         let path = "out/packs/\(pack.sha256).pack"
         var bytes = try #require(nights.set.root.read(path))
         bytes[0] ^= 1
