@@ -191,6 +191,37 @@ struct ShardTests {
         #expect(try set.text("calls") == "called\n")
     }
 
+    @Test("The entry point for indexed jobs takes its shard from the environment, and its join waits for the others")
+    func indexedJob() throws {
+        let set = try ServedSet(Self.files(300))
+        let script = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().appendingPathComponent("Examples/kubernetes/shard.sh")
+        let path = Tool.url.deletingLastPathComponent().path
+        func run(_ arguments: [String], _ more: [String: String] = [:]) throws -> Tool.Outcome {
+            let settings = [
+                "PATH": "\(path):/usr/bin:/bin", "SHARDS": "3", "DIR": "assets", "OUT": "out",
+                "PROJECT": "com.example.tower", "SOURCE": "out/manifest.json", "INTO": "tower",
+                "HOOK": "./hook.sh", "JOIN_WAIT": "0",
+            ]
+            let process = set.tool.process(arguments, environment: settings.merging(more) { $1 })
+            process.executableURL = script
+            return try set.tool.run(process)
+        }
+        try set.script("hook.sh", "echo called >> ../calls")
+        for what in ["publish", "pull"] {
+            for index in [2, 0] { #expect(try run([what], ["JOB_COMPLETION_INDEX": "\(index)"]).status == 0) }
+            let early = try run(["join", what])
+            #expect(early.status == 75 && early.error.contains("shard 1 of 3"), "\(early.error)")
+            #expect(try run([what], ["JOB_COMPLETION_INDEX": "1"]).status == 0)
+            let joined = try run(["join", what])
+            #expect(joined.status == 0, "\(joined.error)")
+        }
+        #expect(try differences(set) == "")
+        #expect(try set.text("calls") == "called\n")
+        #expect(try run([]).status == 64)
+        #expect(try run(["pull"]).status != 0, "no index: not an indexed job")
+    }
+
     @Test("Options that make no sense for a piece are refused: 64")
     func usage() throws {
         let set = try ServedSet()
