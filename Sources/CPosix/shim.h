@@ -336,6 +336,19 @@ static inline int sa_try_lock(int fd) {
 #endif
 }
 
+/* The same for a lock that several may have at once, so long as nobody has it alone. fcntl(2), F_RDLCK. */
+static inline int sa_try_share(int fd) {
+#ifdef F_OFD_SETLK
+    struct flock region;
+    memset(&region, 0, sizeof region);
+    region.l_type = F_RDLCK;
+    region.l_whence = SEEK_SET;
+    return fcntl(fd, F_OFD_SETLK, &region);
+#else
+    return flock(fd, LOCK_SH | LOCK_NB);
+#endif
+}
+
 /* Gives back what sa_try_lock took, whoever else has the descriptor. fcntl(2), F_UNLCK. */
 static inline int sa_unlock(int fd) {
 #ifdef F_OFD_SETLK

@@ -2,6 +2,7 @@ import ArgumentParser
 import SyncAgent
 import SyncAssembly
 import SyncEngine
+import SyncManifest
 import SyncModel
 import SyncReport
 import SyncStore
@@ -38,6 +39,8 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
 
     @OptionGroup(title: "Destination") var placement: DestinationOptions
 
+    @OptionGroup(title: "Shards") var pieces: ShardOptions
+
     @OptionGroup(title: "Release and trust") var downgrade: DowngradeOption
 
     @OptionGroup(title: "Release and trust") var trust: TrustOptions
@@ -56,6 +59,7 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
 
     func validate() throws {
         try checkHooks()
+        try checkPieces()
         if progress, !reporting.json { throw ValidationError("--progress needs --json.") }
         if dryRun, later.background { throw ValidationError("--dry-run and --background are mutually exclusive.") }
         if trust.stale != nil, later.background {
@@ -117,9 +121,23 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
         guard report.status == .done else { throw CommandFailure(report.status) }
     }
 
+    /// Refuses what no shard can do, or no set that comes in pieces.
+    private func checkPieces() throws {
+        guard let option = pieces.given else { return }
+        for (isGiven, name) in [
+            (dryRun, "--dry-run"), (later.background, "--background"), (placement.atomic != nil, "--atomic"),
+        ] where isGiven { throw ValidationError("\(option) and \(name) are mutually exclusive.") }
+        guard pieces.shard != nil else { return }
+        if !(hookOptions.hooks + hookOptions.groupHooks + hookOptions.fileHooks).isEmpty {
+            throw ValidationError("--shard runs no hooks; give them to --join.")
+        }
+        if placement.prune { throw ValidationError("--shard removes nothing; give --prune to --join.") }
+    }
+
     /// What is asked for, with what only the agent keeps to.
     func recipe(_ environment: EnvironmentPaths) throws -> (RunRecipe, RunSettings) {
         var (recipe, settings) = try runRecipe(environment)
+        (recipe.shard, recipe.join) = (pieces.shard?.text, pieces.join)
         guard later.background else { return (recipe, settings) }
         later.apply(to: &recipe, environment)
         // What a hook asks for waits until it suits the machine.

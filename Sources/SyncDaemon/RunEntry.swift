@@ -175,6 +175,7 @@ extension Agent {
         let objection = request.channel.flatMap(ChannelName.objection)
         try require(objection == nil, "channel: \(objection ?? "")")
         try require(request.revision != 0, "revision: 1 or more")
+        try require(request.shard == nil && request.join == nil, "shard, join: only for a pull in the foreground")
         try require(request.maxDelete ?? 0 >= 0, "max_delete: 0 or more")
         try require(backups.hasPrefix("/"), "backup_dir: \(absolute) '\(escaped(backups))'")
         let longest = RunRecipe.longestUserData

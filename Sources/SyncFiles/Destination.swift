@@ -19,6 +19,8 @@ package final class Destination: Sendable {
     /// Whether files are those of other trees, too: none may be changed where it is.
     package let sharesFiles: Bool
     private let found = Mutex<[MountedPlace]>([])
+    /// Of a shard: the right to work here beside other shards, while nobody works on the whole.
+    private let shared: SharedRight?
     private let rootDirectory: Descriptor
     private let stateDirectory: SharedDescriptor?
     /// Identifies the directory, whatever its name is later; of trees, what they are kept in.
@@ -30,13 +32,15 @@ package final class Destination: Sendable {
     package static let stateName = ".syncagent"
 
     private init(
-        path: String, root: consuming Descriptor, state: consuming Descriptor?, status: FileStatus, umask: Umask
+        path: String, root: consuming Descriptor, state: consuming Descriptor?, status: FileStatus, umask: Umask,
+        shard: String? = nil, shared: SharedRight? = nil
     ) {
         self.path = path
+        self.shared = shared
         rootDirectory = root
         stateDirectory = SharedDescriptor(state)
         self.state = stateDirectory?.raw ?? -1
-        statePath = "\(path)/\(Self.stateName)"
+        statePath = "\(path)/\(Self.stateName)" + (shard.map { "/\(Self.shardsName)/\($0)" } ?? "")
         lockPlace = (stateDirectory, statePath)
         sharesFiles = false
         device = status.device
@@ -55,6 +59,7 @@ package final class Destination: Sendable {
         lockedIn home: SharedDescriptor, at homePath: String, identity: FileStatus, sharesFiles: Bool, umask: Umask
     ) {
         self.path = path
+        shared = nil
         rootDirectory = root
         stateDirectory = SharedDescriptor(state)
         self.state = stateDirectory?.raw ?? -1
@@ -71,11 +76,12 @@ package final class Destination: Sendable {
     ///   - create: Without it nothing is created; a missing state directory leaves ``state`` at -1.
     ///   - usesState: Without it ``state`` is -1, whoever it belongs to.
     ///   - umask: What is made here is made without. The process's own has its say, too: one that works for several clears it.
+    ///   - shard: The name of a piece of the set, whose state is apart from that of the others; `nil` for the whole.
     /// - Throws: ``FileError``; callers exit with 73. A state directory of another user, or one that others may
     ///   write to, is refused: what stands in it is what we write to and remove.
-    package static func open(path: String, create: Bool, usesState: Bool = true, umask: Umask = CurrentProcess.umask)
-        throws(FileError) -> Destination
-    {
+    package static func open(
+        path: String, create: Bool, usesState: Bool = true, umask: Umask = CurrentProcess.umask, shard: String? = nil
+    ) throws(FileError) -> Destination {
         if let home = try TreeHome.find(path) {
             if let shown = try home.shown(usesState: usesState, umask: umask) { return shown }
             guard create else {
@@ -83,6 +89,7 @@ package final class Destination: Sendable {
             }
             return try home.anchor(umask: umask)
         }
+        if let shard { return try openShard(shard, path: path, create: create, umask: umask) }
         return try openInPlace(path: path, create: create, usesState: usesState, umask: umask)
     }
 
@@ -102,6 +109,40 @@ package final class Destination: Sendable {
         }
         return Destination(path: path, root: root, state: state, status: status, umask: umask)
     }
+
+    /// In `.syncagent/`: the state of pieces of a set that are brought beside each other.
+    package static let shardsName = "shards"
+
+    /// A destination for one piece of a set.
+    private static func openShard(_ name: String, path: String, create: Bool, umask: Umask) throws(FileError)
+        -> Destination
+    {
+        let whole = try openInPlace(path: path, create: create, umask: umask)
+        guard whole.state >= 0, let root = openDirectory(path), let status = SyncSystem.status(root.raw) else {
+            throw .last("open the destination", path)
+        }
+        let shown = "\(whole.statePath)/\(shardsName)"
+        let shards = try openPrivateDirectory(shardsName, in: whole.state, create: create, shown: shown)
+        let state = try openPrivateDirectory(name, in: shards.raw, create: create, shown: "\(shown)/\(name)")
+        if create, let code = makeDirectory("staging", in: state.raw, mode: 0o700), code != .fileExists {
+            throw FileError(step: "create", path: "\(shown)/\(name)/staging", code: code)
+        }
+        return Destination(
+            path: path, root: root, state: state, status: status, umask: umask, shard: name,
+            shared: SharedRight(whole))
+    }
+
+    /// The destination as a whole, of which this is the place of a piece.
+    package var whole: Destination? { shared?.whole }
+
+    /// The names of the pieces that have left something.
+    package var shards: [String] {
+        guard state >= 0, let folder = openDirectory(Self.shardsName, in: state, .noFollow) else { return [] }
+        return (try? directoryEntries(folder.raw)) ?? []
+    }
+
+    /// Forgets what pieces have left, once the whole has taken it over.
+    package func forgetShards() { if state >= 0 { removeTree(Self.shardsName, in: state) } }
 
     private static func openState(below root: Int32, _ path: String, create: Bool) throws(FileError) -> Descriptor? {
         do throws(FileError) {
@@ -123,6 +164,7 @@ package final class Destination: Sendable {
     package func lock() throws(FileError) -> FileLock? {
         let shown = lockPlace.path + "/lock"
         let place = lockPlace.directory?.raw ?? -1
+        if let shared, try !shared.take() { return nil }
         let file = try openFile("lock", in: place, [.readWrite, .create], trust: .state, shown: shown)
         guard let lock = try FileLock.take(file, path: shown) else { return nil }
         lock.sign("\(CurrentProcess.identifier)")
@@ -276,6 +318,31 @@ package final class Destination: Sendable {
             }
         }
         return bytes
+    }
+}
+
+/// A destination's lock as pieces of a set have it: several at once, and nobody who works on the whole meanwhile. It is given back
+/// with the last use of the piece's ``Destination``.
+private final class SharedRight: Sendable {
+    let whole: Destination
+    private let lock = Mutex<Held?>(nil)
+
+    /// Keeps a lock that cannot be copied.
+    private final class Held: Sendable {
+        let lock: FileLock
+        init(_ lock: consuming FileLock) { self.lock = lock }
+    }
+
+    init(_ whole: Destination) { self.whole = whole }
+
+    /// - Returns: Whether it is had now.
+    func take() throws(FileError) -> Bool {
+        let shown = whole.statePath + "/lock"
+        let file = try openFile("lock", in: whole.state, [.readWrite, .create], trust: .state, shown: shown)
+        guard let taken = try FileLock.take(file, path: shown, isShared: true) else { return false }
+        let held = Held(taken)
+        lock.withLock { $0 = held }
+        return true
     }
 }
 

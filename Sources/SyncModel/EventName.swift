@@ -156,7 +156,8 @@ extension EventName {
             ("result files bytes differing extra problems", "source directories signed notes")
         case .publishFinished:
             (
-                "\(Self.published) packs parts deltas repack_pays", "channel signed manifest_sha256 removed error"
+                "\(Self.published) packs parts deltas repack_pays",
+                "channel shard shards signed manifest_sha256 removed error"
             )
         case .lsFile: ("path kind groups", "size sha256 mode mtime link")
         case .diffFile: ("path change size fetch", "from what")

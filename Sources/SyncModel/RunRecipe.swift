@@ -40,6 +40,10 @@ public struct RunRecipe: Sendable, Equatable, Codable {
     /// Programs that every file is shown to before it takes its name: argv each, an absolute path first. They answer by
     /// their exit status.
     @Omittable public var verifiers: [[String]] = []
+    /// The piece of the set that is wanted, such as `3/16`, while others bring theirs; `nil` for all of it.
+    public var shard: String?
+    /// So many pieces have to be here; the run completes them. `nil` for a set that comes as a whole.
+    public var join: Int?
     /// The channel whose release is wanted; `nil` for the default one.
     public var channel: String?
     /// The revision that is wanted; `nil` for the newest of the channel.

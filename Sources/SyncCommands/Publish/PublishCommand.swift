@@ -24,6 +24,8 @@ struct PublishCommand: AsyncParsableCommand {
               syncagent publish tower --to site --group 'maps=maps/**'
               syncagent publish tower --to site --dry-run
               syncagent publish tower --to tower --loose
+              syncagent publish tower --to site --shard 0/2 && syncagent publish tower --to site --shard 1/2 && \
+                syncagent publish tower --to site --join 2
             """)
 
     @Argument(help: "The directory to publish.", completion: .directory) var directory: String
@@ -177,6 +179,8 @@ struct PublishCommand: AsyncParsableCommand {
     /// With what the options say of a bucket.
     var output: String { (try? bucket.named(place)) ?? place }
 
+    @OptionGroup(title: "Shards") var pieces: ShardOptions
+
     @OptionGroup(title: "Safeguards") var permitted: PublishPermits
 
     @OptionGroup(title: "Signatures") var signing: SigningOptions
@@ -207,6 +211,7 @@ struct PublishCommand: AsyncParsableCommand {
             throw ValidationError("--accept-base needs --sign.")
         }
         if verbose.verbose > 0, !isDryRun { throw ValidationError("-v lists what would be published; add --dry-run.") }
+        if isDryRun, let option = pieces.given { throw ValidationError("\(option) does not go with --dry-run.") }
         if directory.isEmpty { throw ValidationError("DIRECTORY needs a path, not an empty string.") }
         if filesURL?.isEmpty == true { throw ValidationError("--files-url needs a URL, not an empty string.") }
         _ = try bucket.named(place)
@@ -299,6 +304,7 @@ struct PublishCommand: AsyncParsableCommand {
         options.home = try HomeTarget(output).home(limits.settings, isWriting: !isDryRun)
         options.now = Int64(Date().timeIntervalSince1970 * 1_000_000_000)
         options.trustsStamps = !rehash
+        options.shards = pieces.work
         options.stampCache = try stampCache(environment)
         options.signing = try signing.signing(for: output, of: directory, [.release, .fresh], isDryRun: isDryRun)
         // The keys know whose they are.
@@ -337,7 +343,9 @@ struct PublishCommand: AsyncParsableCommand {
             output: Homes.isNamed(by: output) ? output : try Self.absolute(output))
         let folder = "\(state)/publish"
         guard (try? openStateDirectory(folder, create: !isDryRun)) != nil else { return nil }
-        return "\(folder)/\(name)"
+        // Shards know of their own files only.
+        guard let shard = pieces.shard else { return "\(folder)/\(name)" }
+        return "\(folder)/\(name).\(shard.name)"
     }
 
     private static func absolute(_ path: String) throws(CommandFailure) -> String {

@@ -1,4 +1,5 @@
 import Foundation
+import SyncManifest
 import SyncModel
 import SyncPublisher
 import SyncReport
@@ -8,6 +9,7 @@ enum PublishText {
     /// What was done, or would be, in two lines.
     static func summary(_ report: PublishReport, isDryRun: Bool = false, milliseconds: Int64) -> String {
         if isDryRun { return preview(report, milliseconds) }
+        if case .shard(let shard) = report.shards { return piece(report, shard, milliseconds) }
         let channel = report.channel.map { " of channel \($0)" } ?? ""
         let content = content(report)
         let first =
@@ -40,6 +42,16 @@ enum PublishText {
             second += "; \(Figures.count(report.packsDropped, "old pack")) no longer referenced"
         }
         return "\(first)\n\(second); manifest \(ByteCount(report.compressedManifestBytes)), \(time)"
+    }
+
+    /// What one shard has done.
+    private static func piece(_ report: PublishReport, _ shard: Shard, _ milliseconds: Int64) -> String {
+        let time = Figures.period(milliseconds)
+        let first = "\(escaped(report.project)) shard \(shard.text): \(content(report))"
+        if report.unchanged { return "\(first); done before, \(time)" }
+        return "\(first) stored in \(ByteCount(report.storedBytes))\n"
+            + "\(Figures.count(report.packsWritten, "pack")) written, \(ByteCount(report.newBytes)); "
+            + "\(Figures.count(report.parts, "manifest part")); --join \(shard.count) publishes it, \(time)"
     }
 
     private static func preview(_ report: PublishReport, _ milliseconds: Int64) -> String {

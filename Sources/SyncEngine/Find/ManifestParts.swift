@@ -22,13 +22,19 @@ struct ManifestParts: Sendable {
     ///
     /// - Throws: ``EngineError``: 65 for a part that is wrong, with its number; 69 for one that cannot be had.
     func add(to assembly: inout ManifestAssembly, root: SHA256Digest) throws(EngineError) {
+        let all = assembly.parts.map(\.digest)
+        if let shard = source.shard, let range = shard.parts(of: assembly.parts) {
+            do throws(ManifestError) { try assembly.narrow(to: range) } catch {
+                throw EngineError(.internalError, "\(error)")
+            }
+        }
         let parts = assembly.parts
         var wanted = parts.indices.map { request($0, parts[$0], assembly) }
         let dictionary = assembly.dictionary.map {
             (digest: $0.digest, wanted: request(0, $0.blob, assembly.pack(of: $0)))
         }
         if !(wanted + [dictionary?.wanted].compactMap { $0 }).allSatisfy(isLocal) {
-            source.parts.note(parts.map(\.digest) + [dictionary?.digest].compactMap { $0 }, of: root)
+            source.parts.note(all + [dictionary?.digest].compactMap { $0 }, of: root)
         }
         if let (digest, wanted) = dictionary, !isLocal(wanted), source.cache != nil, !source.parts.has(digest) {
             source.ahead.withLock { [source] known in

@@ -16,6 +16,8 @@ struct ManifestSource: Sendable {
     var derived: ManifestCache?
     /// Where `hf://` is.
     var hub = HubPlace()
+    /// The piece of the set that is read, where the manifest is in enough parts; `nil` for all of it.
+    var shard: Shard?
     /// How to get into the registries that `oci://` names.
     var registries = RegistryAccess()
     /// What makes manifests of other URLs, the first that is for one.

@@ -9,7 +9,7 @@ extension RunRecipe {
     /// - Throws: ``EngineError``: 64 when there is no such group, or when patterns match nothing; 130 after a stop
     ///   request.
     func selectedRows(of manifest: Manifest, _ stop: StopRequest) throws(EngineError) -> [Int] {
-        let rows = try manifest.selectedRows(of: groups, stop)
+        let rows = try ownRows(try manifest.selectedRows(of: groups, stop), of: manifest)
         guard hasPatterns else { return rows }
         let filter = PathFilter(include: include, exclude: exclude)
         let wanted = rows.filter { row in
@@ -17,7 +17,8 @@ extension RunRecipe {
             return manifest.files.withPath(row, filter.wants)
         }
         if stop.isStopped { throw EngineError(.interrupted, "stopped while looking for the files that match") }
-        guard !wanted.isEmpty || rows.isEmpty || !selectedDirectories(of: manifest, with: []).isEmpty else {
+        guard !wanted.isEmpty || rows.isEmpty || piece != nil || !selectedDirectories(of: manifest, with: []).isEmpty
+        else {
             func list(_ patterns: [String]) -> String { patterns.map { escaped($0) }.joined(separator: ", ") }
             let matching = include.isEmpty ? "is left" : "matches \(list(include))"
             let without = exclude.isEmpty ? "" : " without \(list(exclude))"
@@ -32,7 +33,7 @@ extension RunRecipe {
     /// - Throws: ``EngineError``: 64 for such a path, 130 when somebody asks to stop.
     func requirePaths(of manifest: Manifest, _ stop: StopRequest) throws(EngineError) {
         let paths = include.filter { !Glob.isPattern($0) }
-        guard !paths.isEmpty, origin != .schedule else { return }
+        guard piece == nil, !paths.isEmpty, origin != .schedule else { return }
         let grouped = groups.isEmpty ? nil : try manifest.selectedRows(of: groups, stop)
         for path in paths {
             let rows = manifest.files.rows(below: Array((path.hasSuffix("/") ? path.dropLast() : path[...]).utf8))
@@ -49,6 +50,8 @@ extension RunRecipe {
 
     /// The rows of the directories that go with these files.
     func selectedDirectories(of manifest: Manifest, with rows: [Int]) -> [Int] {
+        // The whole has them: those of several pieces would be made by each.
+        guard piece == nil else { return [] }
         let filter = hasPatterns ? PathFilter(include: include, exclude: exclude) : nil
         return manifest.directories(with: rows, groups: groups, filter: filter)
     }
@@ -75,6 +78,7 @@ extension RunRecipe {
     /// - Parameter groups: The manifest's.
     func completing(_ groups: [String]) -> [String] {
         let (selected, all) = (Set(self.groups), RunRecipe.groupOfAll)
+        guard piece == nil else { return [all] }
         // A run with patterns completes no other group.
         if hasPatterns { return [all] }
         return [all] + groups.filter { $0 != all && (selected.isEmpty || selected.contains($0)) }
@@ -88,6 +92,7 @@ extension RunRecipe {
             // Names contain no blanks.
             texts += Set(include).sorted().map { " + \($0)" } + Set(exclude).sorted().map { " - \($0)" }
         }
+        if let piece { texts.append(" # \(piece.text)") }
         guard !texts.isEmpty else { return 0 }
         guard let digest = try? sha256(texts.joined(separator: "\n")) else { return nil }
         return (0..<8).reduce(1) { $0 << 8 | UInt64(digest[byte: $1]) } | 1

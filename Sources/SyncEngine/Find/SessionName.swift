@@ -1,4 +1,5 @@
 import SyncFiles
+import SyncManifest
 package import SyncModel
 import SyncStore
 import SyncSystem
@@ -23,7 +24,9 @@ extension PullEngine {
             if let place, found.isAt(device: place.device, inode: place.inode) { return nil }
             return found
         }
-        if let name = recipe.session {
+        let suffix = recipe.piece.map { ".shard-\($0.name)" } ?? ""
+        if let asked = recipe.session {
+            let name = asked.hasSuffix(suffix) ? asked : asked + suffix
             guard let found = try isElsewhere(name) else { return name }
             throw EngineError(
                 .usage,
@@ -34,9 +37,9 @@ extension PullEngine {
         for number in 0...999 {
             let name =
                 switch number {
-                case 0: project
-                case 1: "\(project):\(last)"
-                default: "\(project):\(last)\(number)"
+                case 0: project + suffix
+                case 1: "\(project):\(last)" + suffix
+                default: "\(project):\(last)\(number)" + suffix
                 }
             if try isElsewhere(name) == nil { return name }
         }

@@ -112,7 +112,7 @@ struct UpwardLinks {
 
 extension UnsafeBufferPointer<UInt8> {
     /// Whether `..` may follow a name: quick, and never wrong when it says no.
-    fileprivate var goesUpBehindName: Bool {
+    var goesUpBehindName: Bool {
         var hasName = false
         var start = 0
         while start < count {

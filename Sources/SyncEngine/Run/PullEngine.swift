@@ -75,10 +75,16 @@ package struct PullEngine: Sendable {
             if recipe.hasPatterns { _ = try recipe.selectedRows(of: manifest, environment.stop) }
         }
         if let home = try trees(at: path, recipe) {
+            guard recipe.shard == nil, recipe.join == nil else {
+                throw EngineError(
+                    .usage,
+                    "\(escaped(path)) changes as a whole, and cannot be filled in pieces: leave --shard and --join out")
+            }
             return try work(in: home, on: found, recipe, recorded: recorded, started: started, progress)
         }
         let destination = try usable(
-            Destination.open(path: path, create: true, umask: recipe.umask ?? CurrentProcess.umask))
+            Destination.open(
+                path: path, create: true, umask: recipe.umask ?? CurrentProcess.umask, shard: recipe.piece?.name))
         let lock = try Self.lock(destination)
         if recorded == nil { try settle(recipe.session ?? found.project, in: destination, resuming: true) }
         var run = PullRun(
@@ -128,7 +134,9 @@ package struct PullEngine: Sendable {
 
     /// Where manifests come from, with the signatures that are asked for.
     func releases(_ source: ManifestSource, _ recipe: RunRecipe, isReadOnly: Bool = false) -> ReleaseSource {
-        ReleaseSource(
+        var source = source
+        source.shard = recipe.piece
+        return ReleaseSource(
             source: source, pins: PinStore(stateDirectory: environment.stateDirectory), isReadOnly: isReadOnly,
             environment: environment, wanted: WantedRelease(recipe))
     }

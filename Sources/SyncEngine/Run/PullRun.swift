@@ -32,6 +32,8 @@ struct PullRun {
     private var hasSyncFailed = false
     /// Whether files are in place that may not be durable: then the log stays.
     private var hasUnsyncedFiles = false
+    /// What was here before the pieces that this run joins; `nil` if it joins none.
+    var beforeJoin: StatIndex?
     /// What was fetched to find out what it is.
     private var fetched: Set<SHA256Digest> = []
 
@@ -60,7 +62,7 @@ struct PullRun {
 
     /// Runs it until it ends or is stopped; the caller holds the session and the destination.
     mutating func run() throws(EngineError) -> PullReport {
-        let index = try PullEngine.index(of: destination)
+        let index = try knownIndex()
         try Self.requireOwner(index, of: destination.path, project: found.project)
         let completion = unchangedSinceCompletion(index)
         if completion == nil, var building = trees {
@@ -72,13 +74,15 @@ struct PullRun {
         let names: [String]
         var manifest: Manifest?
         var named: NamedHooks?
-        if completion != nil, !isUntold, (recipe.hooks + promised).isEmpty, environment.namedHooks.isEmpty {
+        if completion != nil, !isUntold, (recipe.hooks + promised).isEmpty,
+            environment.namedHooks.isEmpty || recipe.piece != nil
+        {
             names = index.owner.split(separator: "\n").dropFirst().map(String.init)
             facts.revision = index.revision?.number
         } else {
             // Hooks get the name of every file.
             let decoded = try found.decode().sharingFiles(destination.sharesFiles)
-            if recorded == nil {
+            if recorded == nil, recipe.piece == nil {
                 let found = NamedHooks(decoded, recipe, environment.namedHooks)
                 recipe.hooks += found.specifications
                 named = found
@@ -159,7 +163,8 @@ struct PullRun {
     private mutating func bring(_ listed: Manifest, _ index: StatIndex) throws(EngineError) -> RunFiles {
         let rows = try recipe.selectedRows(of: listed, environment.stop)
         let (manifest, unknown) = try learn(listed, rows)
-        let index = try trees?.begin(manifest, rows: rows, progress) ?? index
+        let known = recipe.piece == nil ? index : index.forPiece(of: manifest, rows)
+        let index = try trees?.begin(manifest, rows: rows, progress) ?? known
         var files = RunFiles(manifest, rows, .waiting)
         report.files.total = rows.count
         report.bytes.total = files.bytes
@@ -168,6 +173,7 @@ struct PullRun {
         var survey = try look(at: files, index)
         for row in rows where survey.inventory.records.has(row) { files[row] = .unchanged }
         try takeUp(survey, &files)
+        if let beforeJoin { try claim(&files, since: beforeJoin, isReused: false) }
         if let trees, trees.isResumed { try claim(&files, since: trees.known, isReused: !isTakenUp) }
         IndexLog.remove(destination)
         try makeRoom(&survey, files)
@@ -246,6 +252,13 @@ struct PullRun {
         let survey = try Survey(
             recipe, manifest, rows: files.rows, in: destination, index, logged: Set(log.map(\.path)),
             backup: try BackupDirectory.open(for: recipe, beside: destination), mends: true, environment, progress)
+        if recipe.piece != nil, let mount = destination.mounts.first {
+            survey.restore()
+            throw EngineError(
+                .usage,
+                "\(escaped(mount.shown)) is a file system of its own, where pieces cannot be kept apart: pull without --shard"
+            )
+        }
         if recipe.prune, let refusal = survey.pruning.refusal(recipe, removing: survey.obsolete.count) {
             survey.restore()
             throw refusal.error
@@ -551,6 +564,7 @@ struct PullRun {
                 to: destination, owner: ([manifest.project] + manifest.groups.map(\.name)).joined(separator: "\n"),
                 completion: isComplete ? completion : nil, durable: environment.isDurable)
             IndexLog.remove(destination)
+            if recipe.join != nil, isComplete { destination.forgetShards() }
         } catch {
             // Files are in place and verified; the next run hashes them again. Most likely the disk is full.
             throw EngineError(.ioError, "\(error)", cause: error.cause)

@@ -34,6 +34,8 @@ package struct ManifestAssembly {
 
     /// The parts to add, in this order; none when the manifest is one text.
     package internal(set) var parts: [Manifest.Part] = []
+    /// Whether some parts were left out, so that nothing can be said about the whole.
+    var isNarrowed = false
     /// The first row of each part read so far.
     var partStarts: [Int] = []
     /// The numbers of the packs that parts name by their digests.

@@ -2,6 +2,23 @@ import SyncModel
 
 /// Manifests in parts: the root names texts that hold the entries.
 extension ManifestAssembly {
+    /// Leaves out parts: what is assembled has the entries of these, and nothing is said about the others.
+    package mutating func narrow(to range: Range<Int>) throws(ManifestError) {
+        guard partStarts.isEmpty, range.lowerBound >= 0, range.upperBound <= parts.count else {
+            throw ManifestError(at: "$.parts", "parts that are not there", "report this as a bug")
+        }
+        parts = Array(parts[range])
+        isNarrowed = true
+    }
+
+    /// The path of a part's first entry.
+    package func firstPath(ofPart index: Int, _ text: UnsafeRawBufferPointer) throws(ManifestError) -> [UInt8] {
+        var one = self
+        try one.narrow(to: index..<(index + 1))
+        try one.add(text)
+        return one.files.withPath(0) { Array($0) }
+    }
+
     mutating func readParts() throws(ManifestError) {
         try reader.beginArray()
         while try reader.nextElement() {

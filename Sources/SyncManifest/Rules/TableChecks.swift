@@ -31,7 +31,7 @@ extension ManifestAssembly {
             throw ManifestError(at: "$.files", "the sizes add up to more than 2^63", "correct them")
         }
         for (index, directory) in linkedDirectories
-        where !files.hasDirectory(directory) && !directories.names(directory) {
+        where !isNarrowed && !files.hasDirectory(directory) && !directories.names(directory) {
             throw ManifestError(
                 at: entry.path(number: index) + ".link",
                 "the target goes up from \(quoted(directory)), which is not a directory of this manifest",
@@ -46,7 +46,7 @@ extension ManifestAssembly {
             project: project, revision: revision, created: created, digest: digest, packs: packs,
             groups: groups + implied.map { Manifest.Group(name: $0, include: [], hooks: []) }, files: files,
             directories: directories, chunking: chunking, userData: userData, source: source, parts: parts,
-            dictionary: dictionary)
+            dictionary: dictionary, isNarrowed: isNarrowed)
     }
 
     static func isOrdered(_ files: FileTable) -> Bool {

@@ -42,6 +42,9 @@ package struct Manifest: Sendable {
     /// What blobs of the codec ``Codec/zstdDictionary`` are decoded with.
     package let dictionary: SharedDictionary?
 
+    /// Whether some of its parts were left out: it has a run of the entries, in path order.
+    package internal(set) var isNarrowed = false
+
     /// The same manifest, where rows that have only URLs take the blobs of a row with the same content: both of `rows`.
     package func sharingBlobs(among rows: [Int]) -> Manifest {
         var shared = self

@@ -5,6 +5,15 @@ import SyncModel
 import SyncSystem
 import SyncTrust
 
+/// Which parts of a base are read, if it is in parts.
+enum BaseParts {
+    case all
+    /// The first one, which shows how the others were made.
+    case first
+    /// Those that have something from one path to another; none without paths.
+    case around((first: [UInt8], last: [UInt8])?)
+}
+
 /// Where a base manifest and its packs are: in the output directory, in a directory elsewhere, or on a server. Others may be
 /// able to write to each.
 ///
@@ -52,9 +61,28 @@ struct BasePlace {
         served.map { $0.release.flatMap(signedRelease) } ?? (elsewhere ?? output).release(revision)
     }
 
-    /// Reads the manifest, with its parts.
-    func manifest(remedy: String) throws(PublishError) -> Manifest {
+    /// Reads the manifest, with its parts, or with some of them.
+    func manifest(remedy: String, _ wanted: BaseParts = .all) throws(PublishError) -> Manifest {
         if let served { return served.manifest }
+        return try reading(remedy) {
+            var assembly = try root(remedy: remedy)
+            try narrow(&assembly, to: wanted)
+            for (index, part) in assembly.parts.enumerated() {
+                let text = try read("part \(index)", part.blob, part.digest, assembly.pack(of: part))
+                try text.withUnsafeBytes { try assembly.add($0) }
+            }
+            return try assembly.finish()
+        }
+    }
+
+    /// How many entries the manifest has, in all its parts; `nil` if it is one text.
+    func entriesOfParts(remedy: String) throws(PublishError) -> Int? {
+        let parts = try reading(remedy) { try root(remedy: remedy).parts }
+        return parts.isEmpty ? nil : parts.reduce(0) { $0 + $1.files }
+    }
+
+    /// Reads the manifest's own text.
+    private func root(remedy: String) throws -> ManifestAssembly {
         let limit = ManifestLimits.standard.manifestBytes
         var bytes: [UInt8]
         do throws(FileError) {
@@ -64,25 +92,46 @@ struct BasePlace {
                 bytes = try readFile(path, trust: .input, limit: limit)
             }
         } catch {
-            if error.isMissing { throw .notFound("there is no base manifest \(shown(path))", remedy) }
-            guard let remark = error.remark else { throw .reading(path, "open the base manifest", code: error.code) }
-            throw .invalid("the base manifest \(shown(path)) cannot be used: \(remark)", remedy)
+            if error.isMissing { throw PublishError.notFound("there is no base manifest \(shown(path))", remedy) }
+            guard let remark = error.remark else {
+                throw PublishError.reading(path, "open the base manifest", code: error.code)
+            }
+            throw PublishError.invalid("the base manifest \(shown(path)) cannot be used: \(remark)", remedy)
         }
-        do {
-            if bytes.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) {
-                bytes = try bytes.withUnsafeBytes { try decodeZstd($0, limit: limit) }
-            }
-            let digest = try sha256(bytes)
-            var assembly = try ManifestAssembly(bytes, digest: digest)
-            bytes = []
-            for (index, part) in assembly.parts.enumerated() {
-                let text = try read("part \(index)", part.blob, part.digest, assembly.pack(of: part))
-                try text.withUnsafeBytes { try assembly.add($0) }
-            }
-            return try assembly.finish()
-        } catch let error where error is ManifestError || error is CompressionError {
+        if bytes.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) {
+            bytes = try bytes.withUnsafeBytes { try decodeZstd($0, limit: limit) }
+        }
+        return try ManifestAssembly(bytes, digest: try sha256(bytes))
+    }
+
+    private func reading<R>(_ remedy: String, _ body: () throws -> R) throws(PublishError) -> R {
+        do { return try body() } catch let error where error is ManifestError || error is CompressionError {
             throw .invalid("\(shown(path)): \(error)", remedy)
         } catch { return try calling { throw error } }
+    }
+
+    /// Leaves out the parts that are not wanted. Where each begins is known once it is read, so few are: binary search.
+    private func narrow(_ assembly: inout ManifestAssembly, to wanted: BaseParts) throws {
+        guard !assembly.parts.isEmpty else { return }
+        switch wanted {
+        case .all: return
+        case .first: try assembly.narrow(to: 0..<1)
+        case .around(let paths):
+            let whole = assembly
+            func precedes(_ index: Int, _ path: [UInt8]) throws -> Bool {
+                let part = whole.parts[index]
+                let text = try read("part \(index)", part.blob, part.digest, whole.pack(of: part))
+                let first = try text.withUnsafeBytes { try whole.firstPath(ofPart: index, $0) }
+                return first.withUnsafeBufferPointer { first in
+                    path.withUnsafeBufferPointer { PathOrder.compare(first, $0) <= 0 }
+                }
+            }
+            guard let paths else { return try assembly.narrow(to: 0..<0) }
+            let parts = whole.parts.indices
+            let start = try parts.partitioningIndex { try !precedes($0, paths.first) }
+            let end = try (start..<parts.upperBound).partitioningIndex { try !precedes($0, paths.last) }
+            try assembly.narrow(to: max(0, start - 1)..<max(1, end))
+        }
     }
 
     /// The raw bytes of one part, or of the dictionary, their SHA-256 checked.

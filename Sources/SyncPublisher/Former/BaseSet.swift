@@ -23,10 +23,12 @@ struct BaseSet {
 
     /// Loads the base named by the options; `nil` if there is none.
     ///
-    /// - Parameter ownPlace: Where files are unless the options say otherwise; see ``PublishChoices``.
-    static func load(_ options: PublishOptions, _ output: OutputDirectory, ownPlace: String) throws(PublishError)
-        -> BaseSet?
-    {
+    /// - Parameters:
+    ///   - ownPlace: Where files are unless the options say otherwise; see ``PublishChoices``.
+    ///   - parts: Those that are read of a base in the output.
+    static func load(
+        _ options: PublishOptions, _ output: OutputDirectory, ownPlace: String, _ parts: BaseParts = .all
+    ) throws(PublishError) -> BaseSet? {
         switch options.base {
         case .none: return nil
         case .inOutput:
@@ -38,7 +40,7 @@ struct BaseSet {
                 kept.map { BasePlace(.channels, "\($0).json.zst", of: output) }
                 ?? BasePlace(.top, "manifest.json", of: output)
             let remedy = "repair it, publish with --no-base, or name another output directory"
-            return try BaseSet(place.manifest(remedy: remedy), at: place, options, ownPlace)
+            return try BaseSet(place.manifest(remedy: remedy, parts), at: place, options, ownPlace)
         case .served(let served): return try BaseSet(served.manifest, at: BasePlace(served, output), options, ownPlace)
         case .manifest(let path):
             let place = try BasePlace(elsewhere: path, output)

@@ -25,7 +25,7 @@ struct ManifestFiles {
     static let level: Int32 = 10
 
     /// Generates the text once and passes it on in pieces of about 256 KiB.
-    private func forEachPiece(
+    func forEachPiece(
         revision: UInt64, created: String?, _ take: (UnsafeRawBufferPointer) throws(PublishError) -> Void
     ) throws(PublishError) {
         var writer = ManifestWriter(

@@ -16,7 +16,12 @@ import SyncSystem
 /// place here is put there at once, in the same order.
 final class OutputDirectory {
     /// Where a file stands.
-    enum Folder: String, CaseIterable { case top = ".", packs, manifests, channels, trust }
+    enum Folder: String, CaseIterable {
+        case top = "."
+        case packs, manifests, channels, trust
+        /// What shards have left for the join; no part of the set.
+        case shards = ".publish-shards"
+    }
 
     /// Those that are open.
     private var folders: [Folder: SharedDescriptor] = [:]
@@ -25,7 +30,12 @@ final class OutputDirectory {
     /// The store that this stands for; `nil` for a directory that is itself what is published.
     let home: Home?
     private let lock: OutputLock?
-    private var temporaries = 0
+    /// Of a shard: the right to this one of them.
+    private let shardLock: OutputLock?
+    /// The shard that writes here, beside others; `nil` for somebody who is alone.
+    private let shard: Shard?
+    /// The number of the last temporary file. Each shard has a range of its own.
+    private var temporaries: Int
     /// Packs that this run has placed; removed again if it fails.
     private var placed: [String] = []
 
@@ -35,10 +45,14 @@ final class OutputDirectory {
 
     /// Opens the directory. For publishing it is created if missing, locked, and cleared of leftovers; for reading
     /// nothing is changed, and a missing one has no files. The path itself may be a link: the user named it.
-    init(_ path: String, isReadOnly: Bool = false) throws(PublishError) {
-        (self.path, self.isReadOnly, home) = (path, isReadOnly, nil)
+    ///
+    /// - Parameter shard: The one that writes; others may do so meanwhile.
+    init(_ path: String, isReadOnly: Bool = false, shard: Shard? = nil) throws(PublishError) {
+        (self.path, self.isReadOnly, home, self.shard) = (path, isReadOnly, nil, shard)
+        temporaries = shard.map { Self.temporaries(of: $0).lowerBound } ?? 0
         guard !isReadOnly else {
             lock = nil
+            shardLock = nil
             folders[.top] = SharedDescriptor(openDirectory(path))
             return
         }
@@ -49,7 +63,12 @@ final class OutputDirectory {
                 "name a directory that this user may write to")
         }
         folders[.top] = top
-        lock = try OutputLock(top, path: path)
+        lock = try OutputLock(top, path: path, isShared: shard != nil)
+        if let shard {
+            shardLock = try Self.lock(shard, in: top, path)
+        } else {
+            shardLock = nil
+        }
         for folder in Folder.allCases {
             let raw = descriptor(folder)
             if raw >= 0 { removeTemporaries(raw) }
@@ -60,6 +79,32 @@ final class OutputDirectory {
     init(_ home: Home) {
         (path, isReadOnly, self.home) = (home.shown, home.isReadOnly, home)
         lock = nil
+        (shardLock, shard, temporaries) = (nil, nil, 0)
+    }
+
+    /// The numbers of a shard's temporary files.
+    private static func temporaries(of shard: Shard) -> Range<Int> {
+        let first = (shard.count * (Shard.most + 1) + shard.number + 1) * 1_000_000_000
+        return first..<(first + 1_000_000_000)
+    }
+
+    private static func lock(_ shard: Shard, in top: SharedDescriptor, _ path: String) throws(PublishError)
+        -> OutputLock
+    {
+        let name = Folder.shards.rawValue
+        _ = makeDirectory(name, in: top.raw)
+        guard let folder = SharedDescriptor(openDirectory(name, in: top.raw, .noFollow)) else {
+            throw .cannotCreate(
+                "cannot open \(shown(path))/\(name): \(Errno.last)", "make the output directory writable")
+        }
+        do throws(PublishError) {
+            return try OutputLock(folder, path: "\(path)/\(name)", name: "\(shard.name).lock")
+        } catch {
+            guard error.exitStatus == .busy else { throw error }
+            throw .busy(
+                "another process is publishing shard \(shard.text) to \(shown(path))",
+                "wait for it; it does the same work")
+        }
     }
 
     /// Refuses folders that are links: what is meant to be in them would be somewhere else.
@@ -297,7 +342,30 @@ final class OutputDirectory {
         try sync(file)
         let isNew = size(.packs, name) == nil
         try rename(file, to: name)
-        if isNew { placed.append(name) }
+        if isNew { notePlaced(name) }
+    }
+
+    /// What a shard has placed stays: another one may have found it by now, and the next try needs it again.
+    private func notePlaced(_ name: String) { if shard == nil { placed.append(name) } }
+
+    /// Makes a file durable and gives it its name.
+    func place(_ file: TemporaryFile, as name: String) throws(PublishError) {
+        if let code = setMode(file.descriptor.raw, 0o600) { throw .writing(file.shown, "set the mode of", code: code) }
+        try sync(file)
+        try rename(file, to: name)
+        try syncNames(file.folder)
+    }
+
+    /// Opens a file of this user, to which nobody else may write; `nil` if there is none.
+    ///
+    /// - Throws: ``PublishError`` for somebody else's.
+    func openOwn(_ folder: Folder, _ name: String) throws(PublishError) -> Descriptor? {
+        do throws(FileError) { return try openFile(name, in: descriptor(folder), trust: .state) } catch {
+            guard !error.isMissing else { return nil }
+            throw .refused(
+                "\(shown(display(folder, name))) cannot be used: \(error.reason)",
+                "let one user publish all shards, and join them")
+        }
     }
 
     /// Makes both forms of a manifest durable and puts them in place, the plain one last.
@@ -448,7 +516,7 @@ final class OutputDirectory {
         if home == nil, isOurs(file), case let packs = try made(.packs), status(file)?.device == status(packs)?.device {
             guard try Self.digest(file) == digest else { return false }
             if addName(name, in: packs, toOpen: file) == nil {
-                placed.append(name)
+                notePlaced(name)
                 return true
             }
         }
@@ -471,8 +539,14 @@ final class OutputDirectory {
         // Only exact matches: in a set published in place, other files may have similar names.
         for name in (try? directoryEntries(directory)) ?? []
         where name.hasPrefix(Self.prefix) && name.hasSuffix(Self.suffix)
-            && Int(name.dropFirst(Self.prefix.count).dropLast(Self.suffix.count)) != nil
+            && isOwnTemporary(Int(name.dropFirst(Self.prefix.count).dropLast(Self.suffix.count)))
         { removeFile(name, in: directory) }
+    }
+
+    /// Whether a temporary file is a leftover, and no shard's that is at work.
+    private func isOwnTemporary(_ number: Int?) -> Bool {
+        guard let number else { return false }
+        return shard.map { Self.temporaries(of: $0).contains(number) } ?? true
     }
 
     private static func makeDirectories(_ path: String) throws(PublishError) {

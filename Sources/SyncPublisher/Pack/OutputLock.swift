@@ -13,19 +13,25 @@ struct OutputLock: ~Copyable {
     private static let mostTries = 16
 
     private let directory: SharedDescriptor
+    /// The file's name.
+    private let name: String
+    private let isShared: Bool
     /// `nil` where the file system has no locks: there only the user knows that nobody else publishes.
     private let lock: FileLock?
 
-    /// - Parameter path: Of the directory, for messages.
+    /// - Parameters:
+    ///   - path: Of the directory, for messages.
+    ///   - isShared: Whether others may write there, too, each to what is its own: shards of one set.
     /// - Throws: ``PublishError`` if somebody else has it.
-    init(_ directory: SharedDescriptor, path: String) throws(PublishError) {
-        self.directory = directory
+    init(_ directory: SharedDescriptor, path: String, name: String = name, isShared: Bool = false) throws(PublishError)
+    {
+        (self.directory, self.name, self.isShared) = (directory, name, isShared)
         for _ in 0..<Self.mostTries {
-            let file = try Self.open(directory.raw, path)
+            let file = try Self.open(directory.raw, path, name)
             let opened = status(file.raw)
-            let lock = try Self.lock(file, path)
+            let lock = try Self.lock(file, path, isShared)
             // Whoever had it before has removed the file meanwhile.
-            guard case .success(let named?) = status(directory.raw, Self.name), let opened, named.isSameFile(as: opened)
+            guard case .success(let named?) = status(directory.raw, name), let opened, named.isSameFile(as: opened)
             else { continue }
             self.lock = lock
             return
@@ -33,18 +39,23 @@ struct OutputLock: ~Copyable {
         throw Self.busy(path)
     }
 
-    /// Removed before it is given back: nobody else has it then.
-    deinit { removeFile(Self.name, in: directory.raw) }
+    /// Removed before it is given back: nobody else has it then. Of those that share it, the last one removes it.
+    deinit {
+        if isShared, lock?.takeAlone() != true { return }
+        removeFile(name, in: directory.raw)
+    }
 
     /// - Returns: `nil` where the file system has no locks.
-    private static func lock(_ file: consuming Descriptor, _ path: String) throws(PublishError) -> FileLock? {
+    private static func lock(_ file: consuming Descriptor, _ path: String, _ isShared: Bool) throws(PublishError)
+        -> FileLock?
+    {
         let lock: FileLock?
-        do throws(FileError) { lock = try FileLock.take(file, path: "\(path)/\(name)") } catch { return nil }
+        do throws(FileError) { lock = try FileLock.take(file, path: path, isShared: isShared) } catch { return nil }
         guard lock != nil else { throw busy(path) }
         return lock
     }
 
-    private static func open(_ directory: Int32, _ path: String) throws(PublishError) -> Descriptor {
+    private static func open(_ directory: Int32, _ path: String, _ name: String) throws(PublishError) -> Descriptor {
         do throws(FileError) {
             return try openFile(
                 name, in: directory, [.readWrite, .create], mode: 0o600, trust: trust, shown: "\(path)/\(name)")

@@ -115,6 +115,9 @@ package struct PublishOptions: Sendable {
     /// Whether every release is kept, so that channels can point at it. Once on, it stays on.
     package var keepsReleases = false
 
+    /// The piece of the work that this process does; `nil` for all of it.
+    package var shards: ShardWork?
+
     /// The prefix of `<sha256>.pack` in a pack's URL; relative to the manifest's own.
     package var packURLPrefix = "packs/"
 

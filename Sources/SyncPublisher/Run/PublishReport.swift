@@ -1,3 +1,4 @@
+package import SyncManifest
 package import SyncModel
 package import SyncTrust
 
@@ -91,6 +92,8 @@ package struct PublishReport: Sendable, Equatable {
     package var counts: [Change.Kind: Int] = [:]
     /// Files, links and directories that would differ from the base, in path order.
     package var changes: [Change] = []
+    /// The piece of the work that was done; `nil` for all of it.
+    package var shards: ShardWork?
     /// One line each, safe for a terminal.
     package var warnings: [String] = []
 
@@ -129,6 +132,8 @@ package struct PublishReport: Sendable, Equatable {
             line.field("revision", revision)
             if isDryRun { line.field("base_revision", optional: baseRevision) }
             line.field("channel", optional: channel)
+            if case .shard(let shard) = shards { line.field("shard", shard.number) }
+            line.field("shards", optional: shards?.count)
             line.field("unchanged", unchanged)
             line.field("files", files)
             line.field("links", links)

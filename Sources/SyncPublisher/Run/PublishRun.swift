@@ -18,7 +18,7 @@ import SyncTrust
 struct PublishRun {
     let options: PublishOptions
     let output: OutputDirectory
-    private(set) var base: BaseSet?
+    var base: BaseSet?
     let catalogue = Catalogue()
     let project: String
     let placement: OutputPlacement
@@ -31,7 +31,8 @@ struct PublishRun {
 
     init(_ options: PublishOptions, _ output: OutputDirectory, _ placement: OutputPlacement) throws(PublishError) {
         (self.options, self.output, self.placement) = (options, output, placement)
-        let base = try BaseSet.load(options, output, ownPlace: placement.ownPlace)
+        let parts: BaseParts = options.shards == nil ? .all : .first
+        let base = try BaseSet.load(options, output, ownPlace: placement.ownPlace, parts)
         self.base = base
         choices = try PublishChoices(options, base: base?.manifest, ownPlace: placement.ownPlace)
         if !choices.isLoose { try output.checkFolders() }
@@ -59,7 +60,7 @@ struct PublishRun {
     }
 
     /// Makes the base's packs ready for use: those that are signed again, or are not to be trusted, are read.
-    private mutating func prepareBase(
+    mutating func prepareBase(
         isPreview: Bool = false, isCancelled: () -> Bool, progress: (PublishProgress) -> Void
     ) throws(PublishError) {
         let options = options
@@ -123,6 +124,19 @@ struct PublishRun {
     {
         try prepareBase(isCancelled: isCancelled, progress: progress)
         let tree = try walk(root, isCancelled: isCancelled, progress: progress)
+        let packed = try pack(tree, root, isCancelled: isCancelled, progress: progress)
+        try writeManifest(packed.files, mayBeUnchanged: !packed.hasNews)
+        keepStamps(packed.files.entries)
+        report.warnings += [base?.place.ranges?.warning].compactMap(\.self)
+        return report
+    }
+
+    /// Packs what was found, as far as it has no place yet, and says what the manifest has to say of it.
+    ///
+    /// - Returns: Whether there are packs that the base does not name, or some that are no longer needed.
+    mutating func pack(
+        _ tree: SourceTree, _ root: SourceRoot, isCancelled: () -> Bool, progress: (PublishProgress) -> Void
+    ) throws(PublishError) -> (files: ManifestFiles, hasNews: Bool) {
         if !choices.isLoose { try output.make(.packs, .manifests) }
         let purpose = choices.isLoose ? Collector.Purpose.hashing : .packing
         let writer = try PackWriter(output, packSize: options.packSize, firstPack: base?.packs.count ?? 0)
@@ -167,10 +181,7 @@ struct PublishRun {
         fill(usage, written: writer.written + (parts?.written ?? []))
         let files = manifestFiles(entries, usage, writer, parts: parts)
         let hasNewPacks = !writer.packs.isEmpty || !(parts?.packs ?? []).isEmpty
-        try writeManifest(files, mayBeUnchanged: !hasNewPacks && usage.droppedPacks == 0)
-        keepStamps(entries)
-        report.warnings += [base?.place.ranges?.warning].compactMap(\.self)
-        return report
+        return (files, hasNewPacks || usage.droppedPacks > 0)
     }
 
     /// What ``run(_:isCancelled:progress:)`` would do. Nothing is written.
@@ -194,7 +205,7 @@ struct PublishRun {
         return report
     }
 
-    private mutating func walk(_ root: SourceRoot, isCancelled: () -> Bool, progress: (PublishProgress) -> Void)
+    mutating func walk(_ root: SourceRoot, isCancelled: () -> Bool, progress: (PublishProgress) -> Void)
         throws(PublishError) -> SourceTree
     {
         let names = ["manifest.json", "manifest.json.zst"]
@@ -222,8 +233,15 @@ struct PublishRun {
         }
         report.isLoose = choices.isLoose
         report.kept = choices.kept
-        spareUntouched(&walk.tree)
+        // A shard knows its part of the base only later.
+        if options.shards == nil { spareUntouched(&walk.tree) }
         return walk.tree
+    }
+
+    /// How many entries the base of a shard has, of which it reads only its own.
+    private var formerCount: Int? {
+        guard options.shards != nil else { return nil }
+        return try? base?.place.entriesOfParts(remedy: "")
     }
 
     /// Why the source is probably not what it should be, such as a disk that is not mounted; `nil` if nothing speaks for that.
@@ -232,7 +250,7 @@ struct PublishRun {
         // Whoever takes nothing over from what is published still replaces it. If it cannot be read, that is why.
         let published = BasePlace(.top, "manifest.json", of: output)
         let manifest = base?.manifest ?? (options.base == .none ? try? published.manifest(remedy: "") : nil)
-        let former = manifest?.files.count ?? 0
+        let former = formerCount ?? manifest?.files.count ?? 0
         guard tree.count == 0 || tree.count < former - tree.count else { return nil }
         let what = "\(shown(options.directory)) has \(tree.count == 0 ? "no" : "\(tree.count)") files and links"
         let before = manifest.map { ", less than half of the \(former) of revision \($0.revision)" } ?? ""
@@ -252,6 +270,8 @@ struct PublishRun {
             }
             return
         }
+        // One for all, and none of them sees what the others have.
+        guard options.shards == nil else { return }
         let (made, effort) = try withoutActuallyEscaping(progress) { progress throws(PublishError) in
             var maker = DictionaryMaker(root: root, tree: tree, base: base, options: options) { step, done, total in
                 progress(PublishProgress(step: step, files: tree.count, bytes: done, totalBytes: total))
@@ -334,7 +354,7 @@ extension PublishRun {
             }, dictionary: dictionary)
     }
 
-    private func named(_ pack: Manifest.Pack) -> Manifest.Pack {
+    func named(_ pack: Manifest.Pack) -> Manifest.Pack {
         var pack = pack
         pack.urls = choices.packURLs(options.packURLPrefix + pack.sha256.hex + ".pack")
         return pack
@@ -433,6 +453,10 @@ extension PublishOptions {
         throws(PublishError) -> PublishReport
     {
         try check()
+        try checkShards()
+        if case .shard(let shard) = shards {
+            return try publish(shard, isCancelled: isCancelled, progress: progress)
+        }
         let root = try SourceRoot(directory)
         let placement = home == nil ? try OutputPlacement.find(source: root, output: output) : .apart
         let output = try openOutput(isReadOnly: false)
@@ -445,7 +469,11 @@ extension PublishOptions {
             var run = try PublishRun(self, output, placement)
             run.report.warnings += notes
             note()
-            var report = try run.run(root, isCancelled: isCancelled, progress: progress)
+            var report =
+                switch shards {
+                case .join(let count): try run.join(count, isCancelled: isCancelled, progress: progress)
+                case .shard, nil: try run.run(root, isCancelled: isCancelled, progress: progress)
+                }
             report.channel = channel
             if signing == nil, let word = output.word(channel), word.fresh.revision != report.revision {
                 report.warnings.append(

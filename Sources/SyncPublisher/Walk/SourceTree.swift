@@ -117,6 +117,30 @@ struct SourceTree: Sendable {
         }
     }
 
+    /// Forgets all other entries, and the directories that are not among them.
+    ///
+    /// - Parameter isLast: Whether what comes behind all entries belongs to them.
+    mutating func keep(_ rows: Range<Int>, isLast: Bool) {
+        let count = count
+        directories = directories.filter { directory in
+            let next = directory.path.withUnsafeBufferPointer(firstEntry)
+            return rows.contains(next) || isLast && next == count
+        }
+        let start = rows.isEmpty ? 0 : Int(entries[rows.lowerBound].pathStart)
+        let end = rows.isEmpty ? 0 : rows.upperBound < count ? Int(entries[rows.upperBound].pathStart) : arena.count
+        arena = Array(arena[start..<end])
+        entries = entries[rows].map { entry in
+            var entry = entry
+            entry.pathStart -= UInt32(truncatingIfNeeded: start)
+            return entry
+        }
+        var targets: [Int: [UInt8]] = [:]
+        for (index, target) in linkTargets where rows.contains(index) { targets[index - rows.lowerBound] = target }
+        linkTargets = targets
+        fileCount = entries.count { $0.kind != .link }
+        totalSize = entries.reduce(0) { $1.kind == .link ? $0 : $0 + $1.stamp.size }
+    }
+
     /// The path's bytes, valid during `body`; a NUL stands directly behind them.
     func withPath<R, Failure: Error>(_ index: Int, _ body: (UnsafeBufferPointer<UInt8>) throws(Failure) -> R)
         throws(Failure) -> R

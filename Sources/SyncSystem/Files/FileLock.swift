@@ -19,11 +19,14 @@ package struct FileLock: ~Copyable, Sendable {
     ///   - file: Opened for writing.
     ///   - path: The file's path, for messages.
     ///   - wait: Most **milliseconds** to wait for whoever has it.
+    ///   - isShared: Whether others may have it, too, in the same way.
     /// - Returns: The lock, `nil` when another has it.
     /// - Throws: ``FileError`` where the file system has no locks.
-    package static func take(_ file: consuming Descriptor, path: String, wait: Int = 0) throws(FileError) -> FileLock? {
+    package static func take(_ file: consuming Descriptor, path: String, wait: Int = 0, isShared: Bool = false)
+        throws(FileError) -> FileLock?
+    {
         var waited = 0
-        while sa_try_lock(file.raw) != 0 {
+        while (isShared ? sa_try_share(file.raw) : sa_try_lock(file.raw)) != 0 {
             let code = Errno.last
             guard code == .resourceTemporarilyUnavailable || code == .permissionDenied else {
                 throw FileError(step: "lock", path: path, code: code)
@@ -34,6 +37,9 @@ package struct FileLock: ~Copyable, Sendable {
         }
         return FileLock(file)
     }
+
+    /// Takes a shared lock alone; `false` where others have it, too.
+    package func takeAlone() -> Bool { sa_try_lock(file.raw) == 0 }
 
     /// Writes into the file who has it, for people: the lock alone counts. A file with a second name stays as it is.
     package func sign(_ text: String) {

@@ -1,0 +1,141 @@
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncSystem
+
+// A set that is brought in pieces: each shard brings the files that are its own, and keeps what it knows apart; the join takes all
+// of that over, and goes on as any run.
+
+extension RunRecipe {
+    /// The piece that is wanted; `nil` for all of the set.
+    var piece: Shard? { shard.flatMap { Shard($0) } }
+
+    /// Those of some rows that the piece has.
+    func ownRows(_ rows: [Int], of manifest: Manifest) throws(EngineError) -> [Int] {
+        guard let shard else { return rows }
+        guard let piece else { throw EngineError(.usage, "shard: '\(escaped(shard))' is none, such as 3/16") }
+        let files = manifest.files
+        // Of many parts only the piece's own were read. Whether a link may go up behind a name, only the whole can tell.
+        guard !manifest.isNarrowed else {
+            return rows.filter { row in files.withLinkTarget(row) { $0.goesUpBehindName } != true }
+        }
+        let own = ShardCutter.rows(of: piece, count: files.count, size: { files.size($0) }) { row in
+            files.withPath(row) { ShardCutter.hash($0) }
+        }
+        return rows.count == files.count ? Array(own) : rows.filter(own.contains)
+    }
+}
+
+extension Shard {
+    /// Parts for each shard, at least, for which it is enough to read them.
+    private static let fewestParts = 8
+
+    /// The parts of a manifest that this shard has, by the numbers of their entries; `nil` for a manifest with so few that each
+    /// reads all of them.
+    func parts(of parts: [Manifest.Part]) -> Range<Int>? {
+        guard parts.count >= count * Self.fewestParts else { return nil }
+        let total = parts.reduce(0) { $0 + $1.files }
+        func border(_ number: Int) -> Int {
+            // At most five million entries, and ten thousand shards.
+            let before = total * number / count
+            var sum = 0
+            return parts.firstIndex { part in
+                defer { sum += part.files }
+                return sum >= before
+            } ?? parts.count
+        }
+        return border(number)..<(isLast ? parts.count : border(number + 1))
+    }
+}
+
+extension PullRun {
+    /// What is known of the destination. A shard that has not been here before goes by what the whole knows, and the join by what
+    /// the shards have left.
+    mutating func knownIndex() throws(EngineError) -> StatIndex {
+        let own = try PullEngine.index(of: destination)
+        if let whole = destination.whole {
+            // What it says of a completion is about the whole.
+            return own.count == 0 ? try PullEngine.index(of: whole) : own
+        }
+        guard let count = recipe.join else { return own }
+        // Joined before.
+        if let completion = own.completion, completion.manifest == found.digest,
+            completion.selection == recipe.selectionMark
+        {
+            return own
+        }
+        beforeJoin = own
+        return try joined(own, count)
+    }
+
+    /// The index with what the shards have found and put in place.
+    ///
+    /// - Throws: ``EngineError``; 75 with the numbers of those that are not complete for this very manifest.
+    private func joined(_ index: StatIndex, _ count: Int) throws(EngineError) -> StatIndex {
+        var unfinished: [Int] = []
+        var busy: [Int] = []
+        var pieces: [StatIndex] = []
+        for number in 0..<count {
+            guard let shard = Shard(number, of: count) else {
+                throw EngineError(.usage, "join: the number of shards is 1 to \(Shard.most)")
+            }
+            var asked = recipe
+            (asked.shard, asked.join) = (shard.text, nil)
+            let place = try? Destination.open(path: destination.path, create: false, shard: shard.name)
+            guard let place, let piece = try? PullEngine.index(of: place), let completion = piece.completion,
+                completion.manifest == found.digest, completion.selection == asked.selectionMark
+            else {
+                if place?.isTaken == true { busy.append(number) } else { unfinished.append(number) }
+                continue
+            }
+            if unfinished.isEmpty, busy.isEmpty { pieces.append(piece) }
+        }
+        guard unfinished.isEmpty, busy.isEmpty else { throw Self.missing(unfinished + busy, of: count) }
+        let merged = index.replacingRecords { append in
+            var walk = IndexWalk(index: index)
+            func copy(_ position: Int) {
+                guard let record = index.record(position) else { return }
+                index.withPath(position) { append(record, $0) }
+            }
+            // One behind the other, in path order.
+            for piece in pieces {
+                for position in 0..<piece.count {
+                    guard let record = piece.record(position), piece.trusts(record) else { continue }
+                    piece.withPath(position) { path in
+                        _ = walk.find(path, passing: copy)
+                        append(record, path)
+                    }
+                }
+            }
+            for position in walk.rest { copy(position) }
+        }
+        return merged ?? index
+    }
+
+    private static func missing(_ numbers: [Int], of count: Int) -> EngineError {
+        let list = Shard.list(numbers)
+        let (which, are, them) = numbers.count == 1 ? ("shard", "is", "it") : ("shards", "are", "them")
+        return EngineError(
+            .busy,
+            "\(which) \(list) of \(count) \(are) not complete for this release: bring \(them) with --shard, such as --shard "
+                + "\(numbers.min() ?? 0)/\(count), then join again")
+    }
+}
+
+extension StatIndex {
+    /// What is known of the paths from the first of some rows to the last.
+    func forPiece(of manifest: Manifest, _ rows: [Int]) -> StatIndex {
+        guard let first = rows.first, let last = rows.last else { return replacingRecords { _ in } ?? .empty }
+        let start = manifest.files.withPath(first) { lowerBound($0) }
+        let end = manifest.files.withPath(last) { path in
+            let place = lowerBound(path)
+            return place < count && withPath(place) { $0.elementsEqual(path) } ? place + 1 : place
+        }
+        return replacingRecords { append in
+            for position in start..<max(start, end) {
+                guard let record = record(position) else { continue }
+                withPath(position) { append(record, $0) }
+            }
+        } ?? .empty
+    }
+}

@@ -1,0 +1,293 @@
+import SyncContent
+import SyncManifest
+import SyncModel
+import SyncSystem
+
+/// Publishing in pieces: each shard packs the files that are its own, beside the others, and the join writes the manifest.
+extension PublishOptions {
+    /// Refuses what makes no sense for a piece of the work.
+    func checkShards() throws(PublishError) {
+        guard let shards else { return }
+        func refuse(_ isGiven: Bool, _ option: String, _ why: String) throws(PublishError) {
+            guard isGiven else { return }
+            throw .usage(
+                "\(option) does not go with --\(shards.isShard ? "shard" : "join"): \(why)", "leave \(option) out")
+        }
+        guard home == nil else {
+            throw .usage(
+                "\(shards.isShard ? "--shard" : "--join") needs a directory that all shards can write to, not \(shown(output))",
+                "publish and join in a directory, and copy that there, manifests and trust/ last")
+        }
+        try refuse(isLoose == true, "--loose", "a loose set has no packs")
+        try refuse(isInParts == false, "--no-manifest-parts", "shards write parts of the manifest")
+        try refuse(repack, "--repack", "a shard sees only its own share of a pack")
+        try refuse(dictionary == .always, "--dictionary always", "shards use the dictionary that the set has")
+        switch base {
+        case .inOutput, .none: break
+        case .manifest, .served: try refuse(true, "--base", "shards build on what is in the output directory")
+        }
+        guard shards.isShard else { return }
+        try refuse(signing != nil, "--sign", "the join signs")
+        try refuse(channel != nil, "--channel", "the join publishes to it")
+        try refuse(revision != nil, "--revision", "the join gives the number")
+        try refuse(retain != nil, "--retain", "the join removes old releases")
+    }
+
+    /// Publishes one shard.
+    func publish(_ shard: Shard, isCancelled: () -> Bool, progress: (PublishProgress) -> Void) throws(PublishError)
+        -> PublishReport
+    {
+        guard let now else { throw .bug("a shard needs to know the time") }
+        var options = self
+        options.isInParts = true
+        let root = try SourceRoot(directory)
+        let placement = try OutputPlacement.find(source: root, output: self.output)
+        let output = try OutputDirectory(self.output, shard: shard)
+        do throws(PublishError) {
+            var run = try PublishRun(options, output, placement)
+            return try run.run(shard, root, began: now, isCancelled: isCancelled, progress: progress)
+        } catch {
+            output.clear()
+            throw error
+        }
+    }
+}
+
+extension ShardWork {
+    fileprivate var isShard: Bool { if case .shard = self { true } else { false } }
+}
+
+extension PublishRun {
+    /// Packs what is the shard's own, unless that is done.
+    fileprivate mutating func run(
+        _ shard: Shard, _ root: SourceRoot, began: Int64, isCancelled: () -> Bool, progress: (PublishProgress) -> Void
+    ) throws(PublishError) -> PublishReport {
+        guard !choices.isLoose else {
+            throw .usage("\(shown(options.output)) has a loose set, which has no packs", "publish it without --shard")
+        }
+        report.shards = .shard(shard)
+        var tree = try walk(root, isCancelled: isCancelled, progress: progress)
+        let listing = try tree.listingDigest()
+        let rows = ShardCutter.rows(of: shard, count: tree.count, size: { tree.entries[$0].stamp.size }) { index in
+            tree.withPath(index) { ShardCutter.hash($0) }
+        }
+        tree.keep(rows, isLast: shard.isLast)
+        let about = ShardRecord.Source(
+            listing: listing, settings: try settings(of: shard.count), base: base?.manifest.digest ?? .zero,
+            seen: try tree.seenDigest())
+        if options.trustsStamps, let done = try ShardRecord.read(shard, from: output), done.about == about,
+            tree.lastChange < done.began.saturatingSubtract(StampCache.racyTime), isInPlace(done.manifest.packs)
+        {
+            let (kept, warnings, leftOut) = (report.kept, report.warnings, report.usuallyLeftOut)
+            report = done.report
+            (report.kept, report.warnings, report.usuallyLeftOut) = (kept, warnings, leftOut)
+            (report.shards, report.unchanged) = (.shard(shard), true)
+            return report
+        }
+        try narrowBase(to: tree)
+        try prepareBase(isCancelled: isCancelled, progress: progress)
+        spareUntouched(&tree)
+        let packed = try pack(tree, root, isCancelled: isCancelled, progress: progress)
+        try ShardRecord.write(shard, about, told(packed.files), began: began, packed.files, to: output)
+        keepStamps(packed.files.entries)
+        return report
+    }
+
+    /// The figures for the join: what is new is what the base does not have, even if a try before this one has written it.
+    private func told(_ files: ManifestFiles) -> PublishReport {
+        var told = report
+        let former = Set((base?.packs ?? []).map(\.sha256))
+        let new = files.packs.filter { !former.contains($0.sha256) }
+        let bytes = new.reduce(UInt64(0)) { $0.saturatingAdd($1.size) }
+        told.packsWritten = new.count
+        told.newBytes = bytes - min(bytes, told.deltaBytes.saturatingAdd(told.partBytes))
+        return told
+    }
+
+    /// Takes of the base what is known of the shard's own paths.
+    private mutating func narrowBase(to tree: SourceTree) throws(PublishError) {
+        guard base != nil else { return }
+        func path(_ index: Int) -> [UInt8] { tree.withPath(index) { Array($0) } }
+        let paths = tree.count == 0 ? nil : (first: path(0), last: path(tree.count - 1))
+        base = try BaseSet.load(options, output, ownPlace: placement.ownPlace, .around(paths))
+    }
+
+    /// Whether packs are where they should be, by their names and lengths.
+    private func isInPlace(_ packs: [Manifest.Pack]) -> Bool {
+        packs.allSatisfy { output.size(.packs, $0.sha256.hex + ".pack") == $0.size }
+    }
+
+    /// SHA-256 of what all shards of a set must be told in the same way.
+    private func settings(of count: Int) throws(PublishError) -> SHA256Digest {
+        let line = JSONLine.object { line in
+            line.field("shards", count)
+            line.field("project", project)
+            line.field("pack", options.packSize)
+            line.field("level", Int(options.level))
+            line.field("threshold", options.chunkThreshold)
+            for (name, number) in [
+                ("minimum", options.chunks.minimum), ("average", options.chunks.average),
+                ("maximum", options.chunks.maximum),
+            ] { line.field(name, number) }
+            line.field("deltas", options.deltas)
+            line.field("dictionary", options.dictionary)
+            line.field("preserve", choices.preserve.text)
+            line.field("files", optional: choices.filesURL)
+        }
+        return try calling { try sha256(line.bytes) }
+    }
+
+    // MARK: Join
+
+    /// Writes the manifest of what all shards have packed.
+    mutating func join(_ count: Int, isCancelled: () -> Bool, progress: (PublishProgress) -> Void) throws(PublishError)
+        -> PublishReport
+    {
+        guard !choices.isLoose else {
+            throw .usage("\(shown(options.output)) has a loose set, which has no packs", "publish it without --join")
+        }
+        progress(PublishProgress(step: .checking, files: 0))
+        let records = try records(count, isCancelled: isCancelled)
+        if options.signing != nil { try check(records, isCancelled: isCancelled, progress: progress) }
+        if isCancelled() { throw .cancelled }
+        let files = try joined(records)
+        for record in records { ShardRecord.add(record.report, to: &report) }
+        report.project = project
+        report.shards = .join(count)
+        report.kept = choices.kept
+        let former = Set((base?.packs ?? []).map(\.sha256))
+        report.packsReused = files.packs.count { former.contains($0.sha256) }
+        report.packsDropped = former.count - report.packsReused
+        try output.make(.packs, .manifests)
+        let isSame = try base.map { base throws(PublishError) in
+            try files.digest(revision: base.manifest.revision, created: base.manifest.created) == base.manifest.digest
+        }
+        if isSame != true {
+            let old = records.filter { $0.about.base != base?.manifest.digest ?? .zero }.map(\.shard)
+            try refuse(old, "were published before the release that is here now", of: count)
+        }
+        try writeManifest(files, mayBeUnchanged: true)
+        try forgetOthers(than: count)
+        return report
+    }
+
+    /// What the shards have left: of every one, of the same source, and with their packs.
+    private func records(_ count: Int, isCancelled: () -> Bool) throws(PublishError) -> [ShardRecord] {
+        var (records, missing, incomplete): ([ShardRecord], [Shard], [Shard]) = ([], [], [])
+        for number in 0..<count {
+            if isCancelled() { throw .cancelled }
+            guard let shard = Shard(number, of: count) else { throw .bug("shard \(number) of \(count)") }
+            guard let record = try ShardRecord.read(shard, from: output) else {
+                missing.append(shard)
+                continue
+            }
+            if !isInPlace(record.manifest.packs) { incomplete.append(shard) }
+            records.append(record)
+        }
+        try refuse(missing, "are not published", of: count)
+        try refuse(incomplete, "have lost packs", of: count)
+        guard let newest = records.max(by: { $0.began < $1.began }) else { return [] }
+        let others = records.filter { $0.about.listing != newest.about.listing }.map(\.shard)
+        try refuse(others, "were made when the source was not as shard \(newest.shard.number) saw it last", of: count)
+        let differing = records.filter { $0.about.settings != newest.about.settings }.map(\.shard)
+        try refuse(differing, "were published with other options than shard \(newest.shard.number)", of: count)
+        guard newest.report.project == project else {
+            throw .usage(
+                "the shards are of the project \(shown(newest.report.project)), not \(shown(project))",
+                "give all of them and the join the same --project")
+        }
+        return records
+    }
+
+    /// - Throws: ``PublishError`` that names shards, if there are any: those that have to be published, or published again.
+    private func refuse(_ shards: [Shard], _ what: String, of count: Int) throws(PublishError) {
+        guard let first = shards.first else { return }
+        let isOne = shards.count == 1
+        var what = what
+        if isOne {
+            for (many, one) in [("are ", "is "), ("were ", "was "), ("have ", "has ")] where what.hasPrefix(many) {
+                what = one + what.dropFirst(many.count)
+            }
+        }
+        throw .busy(
+            "\(isOne ? "shard" : "shards") \(Shard.list(shards.map(\.number))) of \(count) \(what)",
+            "publish \(isOne ? "it" : "them") with --shard, such as --shard \(first.text), then join again")
+    }
+
+    /// What is signed is what was packed: every pack that was not read as one of the base's is read now.
+    private mutating func check(
+        _ records: [ShardRecord], isCancelled: () -> Bool, progress: (PublishProgress) -> Void
+    ) throws(PublishError) {
+        try prepareBase(isCancelled: isCancelled, progress: progress)
+        var verdicts: [SHA256Digest: Bool] = [:]
+        for (index, pack) in (base?.packs ?? []).enumerated() { verdicts[pack.sha256] = base?.usable[index] }
+        let all = Set(records.flatMap(\.manifest.packs).map(\.sha256)).subtracting(verdicts.keys)
+        for digest in all {
+            if isCancelled() { throw .cancelled }
+            verdicts[digest] = try output.digest(.packs, digest.hex + ".pack") == digest
+            progress(PublishProgress(step: .checking, files: 0))
+        }
+        let damaged = records.filter { !$0.manifest.packs.allSatisfy { verdicts[$0.sha256] == true } }.map(\.shard)
+        guard !damaged.isEmpty else { return }
+        // So that they are packed again.
+        for record in records {
+            for pack in record.manifest.packs where verdicts[pack.sha256] == false {
+                try output.remove(pack.sha256.hex + ".pack", from: .packs)
+            }
+        }
+        try refuse(damaged, "have damaged packs, which were removed", of: damaged.first?.count ?? 0)
+    }
+
+    /// The manifest: the base's packs that are still needed, then the others, in the order of the shards.
+    private func joined(_ records: [ShardRecord]) throws(PublishError) -> ManifestFiles {
+        var tree = SourceTree(keeping: choices.preserve)
+        let named = Set(records.flatMap(\.manifest.packs).map(\.sha256))
+        var packs: [Manifest.Pack] = []
+        var numbers: [SHA256Digest: UInt32] = [:]
+        func add(_ pack: Manifest.Pack) {
+            guard numbers[pack.sha256] == nil else { return }
+            numbers[pack.sha256] = UInt32(truncatingIfNeeded: packs.count)
+            packs.append(self.named(pack))
+        }
+        for pack in base?.packs ?? [] where named.contains(pack.sha256) { add(pack) }
+        for record in records { for pack in record.manifest.packs { add(pack) } }
+        func number(_ pack: UInt32, _ record: ShardRecord) -> UInt32 {
+            let packs = record.manifest.packs
+            return Int(pack) < packs.count ? numbers[packs[Int(pack)].sha256] ?? .max : .max
+        }
+        var parts: [Manifest.Part] = []
+        var dictionary: Manifest.SharedDictionary?
+        var chunking: ChunkParameters?
+        for record in records {
+            for var part in record.manifest.parts {
+                part.blob.pack = number(part.blob.pack, record)
+                if let pack = part.delta?.pack { part.delta?.pack = number(pack, record) }
+                parts.append(part)
+            }
+            if var own = record.manifest.dictionary {
+                own.blob.pack = number(own.blob.pack, record)
+                guard dictionary == nil || dictionary == own else { throw .bug("two shards have two dictionaries") }
+                dictionary = own
+            }
+            let rest = try calling {
+                var root = record.manifest
+                try root.narrow(to: 0..<0)
+                return try root.finish()
+            }
+            chunking = chunking ?? rest.chunking
+            for row in rest.directories.indices {
+                tree.directories.append((rest.directories.withPath(row) { Array($0) }, rest.directories.traits(row)))
+            }
+        }
+        let entries = ManifestEntries(tree: tree, ledger: Ledger(count: 0), places: [], deltas: [:], prefixes: [])
+        return ManifestFiles(
+            entries: entries, packs: packs, packIndices: [], chunking: chunking, project: project,
+            groups: choices.groups, userData: base?.manifest.userData, parts: parts, dictionary: dictionary)
+    }
+
+    /// Removes what shards have left of other numbers of them: they are of no use once this is published.
+    private func forgetOthers(than count: Int) throws(PublishError) {
+        let others = try (output.names(in: .shards) ?? []).filter { !$0.contains("-of-\(count).") }
+        if !others.isEmpty { try output.remove(others, from: .shards) }
+    }
+}

@@ -1,0 +1,322 @@
+import Foundation
+import SyncManifest
+import SyncModel
+import SyncPublisher
+import SyncTestKit
+import Testing
+
+/// A set published in pieces, by processes that do not talk to each other.
+@Suite("Shards of a publish", .timeLimit(.minutes(10)))
+struct ShardTests {
+    /// Small files, links, some large ones, and an empty directory.
+    private static func tree(_ count: Int = 2_000) -> AssetTree {
+        var tree = AssetTree.mixed().merged(with: .large(3, size: 300_000))
+        for number in 0..<count {
+            let path = "d\(number / 100)/\(number)"
+            if number % 10 == 3 {
+                tree.nodes[path] = .link("\(number / 100 * 100)")
+            } else {
+                tree.addText(path, "content of \(number)")
+            }
+        }
+        return tree
+    }
+
+    private static let later = Int64(Date().timeIntervalSince1970 * 1e9) + 1_000_000_000_000
+
+    private static func set(_ tree: AssetTree = tree()) throws -> PublishedSet {
+        var set = try PublishedSet(tree)
+        set.options.now = later
+        return set
+    }
+
+    @discardableResult private func publish(
+        _ set: PublishedSet, _ number: Int, of count: Int, _ change: (inout PublishOptions) -> Void = { _ in }
+    ) throws(PublishError) -> PublishReport {
+        try set.publish {
+            $0.shards = Shard(number, of: count).map { .shard($0) }
+            change(&$0)
+        }
+    }
+
+    @discardableResult private func join(
+        _ set: PublishedSet, _ count: Int, _ change: (inout PublishOptions) -> Void = { _ in }
+    ) throws(PublishError) -> PublishReport {
+        try set.publish {
+            $0.shards = .join(count)
+            change(&$0)
+        }
+    }
+
+    private func all(_ set: PublishedSet, _ count: Int) throws(PublishError) {
+        for number in (0..<count).reversed() { try publish(set, number, of: count) }
+    }
+
+    @Test("1, 4 and 16 shards give the same tree, and a manifest as any other", arguments: [1, 4, 16])
+    func whole(count: Int) throws {
+        let set = try Self.set()
+        try all(set, count)
+        #expect(set.root.read("out/manifest.json") == nil, "shards publish nothing")
+        let report = try join(set, count)
+        #expect(report.revision == 1 && !report.unchanged)
+        #expect(try set.unpacked().nodes == Self.tree().nodes)
+        let manifest = try set.manifest()
+        #expect(report.files + report.links == manifest.files.count)
+        #expect(report.parts == manifest.parts.count && manifest.parts.count >= min(count, 4))
+        // An unsharded publish finds all it needs in it.
+        let next = try set.publish { $0.isInParts = true }
+        #expect(next.newBytes == 0)
+        #expect(try set.unpacked().nodes == Self.tree().nodes)
+    }
+
+    @Test("One shard is what one publish in parts would be, byte for byte")
+    func alone() throws {
+        let set = try Self.set()
+        try all(set, 1)
+        try join(set, 1)
+        try set.publish {
+            $0.output = set.root.path("other")
+            $0.isInParts = true
+        }
+        let mine = try set.bytes(below: "out").filter { !$0.key.hasPrefix(".publish-shards/") }
+        #expect(try mine == set.bytes(below: "other"))
+    }
+
+    @Test("A shard that is published twice writes equal bytes, and one whose files are old finds its work done")
+    func twice() throws {
+        var set = try Self.set()
+        let first = try publish(set, 1, of: 4)
+        #expect(first.packsWritten > 0)
+        let before = try set.bytes(below: "out")
+        let second = try publish(set, 1, of: 4) { $0.trustsStamps = false }
+        #expect(second.packsWritten == 0 && !second.unchanged)
+        #expect(try set.bytes(below: "out") == before)
+        let third = try publish(set, 1, of: 4)
+        #expect(third.unchanged && third.files == first.files)
+        set.options.now = 0
+        #expect(try !publish(set, 1, of: 4) { $0.trustsStamps = false }.unchanged)
+        #expect(try !publish(set, 1, of: 4).unchanged, "files as young as the shard could have changed since")
+    }
+
+    @Test("A join names the shards that are missing, damaged or without their packs: 75")
+    func missing() throws {
+        let set = try Self.set()
+        for number in [0, 2, 3] { try publish(set, number, of: 5) }
+        let error = #expect(throws: PublishError.self) { try join(set, 5) }
+        #expect(error?.exitStatus == .busy)
+        #expect(error?.summary == "shards 1, 4 of 5 are not published")
+        try publish(set, 1, of: 5)
+        try publish(set, 4, of: 5)
+        let record = try #require(set.root.read("out/.publish-shards/2-of-5.shard"))
+        try set.root.write(Array(record.dropLast(20)), to: "out/.publish-shards/2-of-5.shard")
+        #expect(set.failure { $0.shards = .join(5) }?.summary == "shard 2 of 5 is not published")
+        try publish(set, 2, of: 5)
+        let pack = try #require(FileManager.default.contentsOfDirectory(atPath: set.root.path("out/packs")).first)
+        try FileManager.default.removeItem(atPath: set.root.path("out/packs/\(pack)"))
+        let lost = set.failure { $0.shards = .join(5) }
+        #expect(lost?.exitStatus == .busy && lost?.summary.hasSuffix("has lost packs") == true)
+        #expect(set.root.read("out/manifest.json") == nil)
+        try all(set, 5)
+        try join(set, 5)
+        #expect(try set.unpacked().nodes == Self.tree().nodes)
+    }
+
+    @Test("Shards of two states of the source are not joined, and the older ones are named")
+    func changed() throws {
+        let set = try Self.set()
+        try publish(set, 0, of: 3)
+        try publish(set, 1, of: 3)
+        try set.root.write(Array("new".utf8), to: "in/d7/a new file")
+        try publish(set, 2, of: 3) { $0.now = Self.later + 1 }
+        let error = #expect(throws: PublishError.self) { try join(set, 3) }
+        #expect(error?.exitStatus == .busy)
+        #expect(
+            error?.summary
+                == "shards 0–1 of 3 were made when the source was not as shard 2 saw it last")
+        try publish(set, 0, of: 3) { $0.now = Self.later + 2 }
+        try publish(set, 1, of: 3) { $0.now = Self.later + 2 }
+        try join(set, 3)
+        var tree = Self.tree()
+        tree.addText("d7/a new file", "new")
+        #expect(try set.unpacked().nodes == tree.nodes)
+    }
+
+    @Test("Shards with other options, or over another release, are not joined")
+    func options() throws {
+        let set = try Self.set()
+        try publish(set, 0, of: 2)
+        try publish(set, 1, of: 2) {
+            $0.level = 9
+            $0.now = Self.later + 1
+        }
+        #expect(
+            set.failure { $0.shards = .join(2) }?.summary
+                == "shard 0 of 2 was published with other options than shard 1")
+        try publish(set, 1, of: 2) { $0.now = Self.later + 2 }
+        var other = Self.tree()
+        other.addText("d1/between", "x")
+        try set.publish()
+        try publish(set, 1, of: 2) { $0.now = Self.later + 3 }
+        let error = set.failure { $0.shards = .join(2) }
+        #expect(error?.exitStatus == .busy)
+        #expect(error?.summary == "shard 0 of 2 was published before the release that is here now")
+    }
+
+    @Test("Joining what is joined changes nothing, and neither does publishing the same shards again")
+    func again() throws {
+        let set = try Self.set()
+        try all(set, 4)
+        try join(set, 4)
+        let before = try set.bytes(below: "out").filter { !$0.key.hasPrefix(".publish-shards/") }
+        #expect(try join(set, 4).unchanged)
+        try publish(set, 2, of: 4)
+        #expect(try join(set, 4).unchanged, "one of them is of the next night already")
+        try all(set, 4)
+        #expect(try join(set, 4).unchanged)
+        #expect(try set.bytes(below: "out").filter { !$0.key.hasPrefix(".publish-shards/") } == before)
+    }
+
+    @Test(
+        "The next night reuses the packs and parts of the last, with the same number of shards or another",
+        arguments: [4, 7])
+    func nextNight(count: Int) throws {
+        let set = try Self.set()
+        try all(set, 4)
+        try join(set, 4)
+        var tree = Self.tree()
+        for path in ["d2/new", "d15/new", "zz"] { tree.addText(path, "new \(path)") }
+        tree.nodes["d20/2001"] = nil
+        try set.replace(tree)
+        try all(set, count)
+        let report = try join(set, count)
+        #expect(report.revision == 2)
+        #expect(try set.unpacked().nodes == tree.nodes)
+        #expect(report.newBytes < 10_000, "\(report.newBytes)")
+        if count == 4 { #expect(report.partsWritten <= 6, "\(report.partsWritten) of \(report.parts)") }
+        #expect(report.deltas == 0)
+        let left = try FileManager.default.contentsOfDirectory(atPath: set.root.path("out/.publish-shards"))
+        #expect(left.sorted() == (0..<count).map { "\($0)-of-\(count).shard" }.sorted())
+    }
+
+    @Test("Two runs of one shard, a shard and a publish, a join and a shard: one of them ends with 75")
+    func busy() throws {
+        let set = try Self.set()
+        var inner: [PublishError?] = []
+        func tryAll() {
+            inner.append(set.failure { $0.shards = Shard(0, of: 2).map { .shard($0) } })
+            inner.append(set.failure())
+            inner.append(set.failure { $0.shards = .join(2) })
+            inner.append(set.failure { $0.shards = Shard(1, of: 2).map { .shard($0) } })
+        }
+        var options = set.options
+        options.shards = Shard(0, of: 2).map { .shard($0) }
+        var isFirst = true
+        _ = try options.publish { () -> Bool in
+            if isFirst {
+                isFirst = false
+                tryAll()
+            }
+            return false
+        }
+        #expect(inner.prefix(3).map { $0?.exitStatus } == [.busy, .busy, .busy])
+        #expect(inner.last == .some(nil), "another shard goes on at the same time")
+        try join(set, 2)
+        #expect(try set.unpacked().nodes == Self.tree().nodes)
+        #expect(set.root.read("out/.publish.lock") == nil)
+    }
+
+    @Test("A shard that was stopped leaves the packs it has, and nothing half done")
+    func stopped() throws {
+        let set = try Self.set(.large(40, size: 100_000))
+        var options = set.options
+        options.shards = Shard(0, of: 2).map { .shard($0) }
+        var bytes: UInt64 = 0
+        let error = #expect(throws: PublishError.self) {
+            try options.publish(isCancelled: { bytes > 1_500_000 }, progress: { bytes = $0.bytes })
+        }
+        #expect(error?.exitStatus == .interrupted)
+        let left = try set.bytes(below: "out")
+        #expect(left.keys.allSatisfy { $0.hasSuffix(".pack") }, "\(left.keys)")
+        try all(set, 2)
+        try join(set, 2)
+        #expect(try set.unpacked().nodes == AssetTree.large(40, size: 100_000).nodes)
+    }
+
+    @Test("More shards than files: some have nothing to do")
+    func empty() throws {
+        var tree = AssetTree()
+        for number in 0..<3 { tree.addText("\(number)", "content \(number)") }
+        let set = try Self.set(tree)
+        try all(set, 16)
+        try join(set, 16)
+        #expect(try set.unpacked().nodes == tree.nodes)
+    }
+
+    @Test("Directories, times and modes are kept, each by one shard")
+    func traits() throws {
+        let set = try Self.set()
+        try FileManager.default.createDirectory(
+            atPath: set.root.path("in/d9/empty/inner"), withIntermediateDirectories: true)
+        try FileManager.default.createDirectory(atPath: set.root.path("in/zz"), withIntermediateDirectories: true)
+        for number in 0..<4 {
+            try publish(set, number, of: 4) { $0.preserve = [.times, .modes] }
+        }
+        try join(set, 4) { $0.preserve = [.times, .modes] }
+        try set.publish {
+            $0.output = set.root.path("other")
+            $0.preserve = [.times, .modes]
+        }
+        let (mine, other) = (try set.manifest(), try set.manifest("other"))
+        func rows(_ table: FileTable) -> [String] {
+            table.indices.map { "\(table.path($0)) \(table.traits($0).mode ?? 0) \(table.traits($0).modified ?? 0)" }
+        }
+        #expect(rows(mine.files) == rows(other.files))
+        #expect(rows(mine.directories) == rows(other.directories))
+    }
+
+    @Test("What does not go with shards is refused with a reason")
+    func refused() throws {
+        let set = try Self.set(.mixed())
+        let shard = Shard(0, of: 2).map { ShardWork.shard($0) }
+        #expect(set.failure { ($0.shards, $0.isLoose) = (shard, true) }?.exitStatus == .usage)
+        #expect(set.failure { ($0.shards, $0.repack) = (.join(2), true) }?.exitStatus == .usage)
+        #expect(set.failure { ($0.shards, $0.retain) = (shard, 3) }?.exitStatus == .usage)
+        #expect(set.failure { ($0.shards, $0.channel) = (shard, "beta") }?.exitStatus == .usage)
+        #expect(set.failure { ($0.shards, $0.base) = (shard, .manifest("x")) }?.exitStatus == .usage)
+    }
+
+    @Test("Shares are about equal, cover everything once, and move little when files come and go")
+    func borders() {
+        let names = (0..<20_000).map { "d\($0 / 64)/file \($0)" }
+        func ranges(_ names: [String], _ count: Int) -> [Range<Int>] {
+            (0..<count).compactMap { Shard($0, of: count) }.map { shard in
+                ShardCutter.rows(of: shard, count: names.count, size: { UInt64($0 % 1_000) }) { index in
+                    Array(names[index].utf8).withUnsafeBufferPointer { ShardCutter.hash($0) }
+                }
+            }
+        }
+        for count in [1, 2, 7, 16, 64] {
+            let found = ranges(names, count)
+            #expect(found.first?.lowerBound == 0 && found.last?.upperBound == names.count)
+            #expect(zip(found, found.dropFirst()).allSatisfy { $0.upperBound == $1.lowerBound })
+            let share = names.count / count
+            #expect(found.allSatisfy { abs($0.count - share) <= share }, "\(found.map(\.count))")
+        }
+        let before = Set(ranges(names, 16).map { $0.lowerBound < names.count ? names[$0.lowerBound] : "" })
+        var others = names
+        others.insert("d100/file 6400a", at: 6_401)
+        others.remove(at: 15_000)
+        let after = Set(ranges(others, 16).map { $0.lowerBound < others.count ? others[$0.lowerBound] : "" })
+        #expect(before.intersection(after).count >= 14)
+    }
+
+    @Test("Shards are written as 3/16, and lists of them in few words")
+    func texts() {
+        #expect(Shard("3/16")?.name == "3-of-16")
+        for text in ["16/16", "-1/4", "1", "1/0", "a/b", "1/2/3", "0/10001", "/4", "+1/4x"] {
+            #expect(Shard(text) == nil, "\(text)")
+        }
+        #expect(Shard.list([5, 3, 4, 9, 0]) == "0, 3–5, 9")
+        #expect(Shard.list([]) == "")
+    }
+}

@@ -1,0 +1,107 @@
+#!/bin/bash
+# Publishes and pulls a set in shards that are killed at random moments, and looks at what comes of it.
+#
+# usage: shards.sh [COUNT] [--seed N] [--files N] [--shards N]
+#
+#   COUNT       rounds (default 100); the set changes from one to the next, and in each about half of the shards are killed
+#   --seed N    the random moments of an earlier run; each run prints its own
+#   --files N   files of the set (default 2000)
+#   --shards N  always so many; otherwise 1 to 9, another number each round
+#
+# In each round every shard of a publish and of a pull is started at the same time as the others; some are killed with SIGKILL or
+# SIGTERM, and started again until they end with 0. Then: the join ends with 0, the destination is what the source is (diff -r), the
+# hook was called once, and with the number of files that changed.
+#
+# Exit status: 0 all held, 1 something did not. Environment: see common.sh.
+. "$(dirname "$0")/common.sh"
+
+count=100 seed=$RANDOM files=2000 fixed=
+while [ $# -gt 0 ]; do
+  case $1 in
+  -h|--help) usage ;;
+  --seed) seed=${2:?--seed wants a number}; shift ;;
+  --files) files=${2:?--files wants a number}; shift ;;
+  --shards) fixed=${2:?--shards wants a number}; shift ;;
+  [1-9]*) count=$1 ;;
+  *) usage 64 >&2 ;;
+  esac
+  shift
+done
+need python3=python3 diff=diffutils
+find_binary
+make_work
+RANDOM=$seed
+say "seed $seed"
+
+cd "$WORK"
+export HOME=$WORK XDG_STATE_HOME=$WORK/state XDG_CONFIG_HOME=$WORK/configuration
+cat > hook <<'H'
+#!/bin/sh
+echo "$SYNCAGENT_RESULT $SYNCAGENT_CHANGED" >> ../calls
+H
+chmod +x hook
+
+# change ROUND: makes the set, or changes a part of it; prints how many files are new, other or gone.
+change() {
+  python3 - "$1" "$files" "$seed" <<'P'
+import os, random, sys
+number, count, seed = (int(word) for word in sys.argv[1:])
+pick = random.Random(seed * 1000 + number)
+changed = 0
+for index in range(count):
+    if number > 0 and pick.random() > 0.05: continue
+    path = f"set/d{index % 37}/f{index}"
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if number > 0 and pick.random() < 0.2 and os.path.exists(path):
+        os.remove(path)
+        changed += 1
+        continue
+    with open(path, "wb") as file: file.write(b"%d %d " % (number, index) + pick.randbytes(int(pick.paretovariate(0.9) * 300) % 300000))
+    changed += 1
+print(changed)
+P
+}
+
+# worked COMMAND…: starts it, kills it perhaps, and starts it again until it ends with 0.
+worked() {
+  local tries=0 status process
+  while :; do
+    "$@" >> log 2>&1 & process=$!
+    if [ $tries -lt 4 ] && [ $((RANDOM % 2)) = 0 ]; then
+      sleep "0.$(printf %03d $((RANDOM % 400)))"
+      if [ $((RANDOM % 2)) = 0 ]; then kill -9 $process; else kill $process; fi 2>/dev/null || true
+    fi
+    status=0
+    { wait $process; } 2>/dev/null || status=$?
+    [ $status != 0 ] || return 0
+    tries=$((tries + 1))
+    [ $tries -lt 30 ] || { echo "status $status: $*" >> failed; return 1; }
+  done
+}
+
+# all COUNT COMMAND…: every shard at the same time.
+all() {
+  local shards=$1 number processes=() process
+  shift
+  for ((number = 0; number < shards; number++)); do
+    RANDOM=$((seed + number + round * 31)) # Each of them has a copy of the generator.
+    worked "$@" --shard "$number/$shards" & processes+=($!)
+  done
+  for process in "${processes[@]}"; do wait "$process" || return 1; done
+}
+
+for ((round = 0; round < count; round++)); do
+  shards=${fixed:-$((RANDOM % 9 + 1))}
+  changed=$(change "$round")
+  rm -f calls failed
+  publish=("$SYNCAGENT" publish set --to site --project com.example.shards)
+  pull=("$SYNCAGENT" pull site/manifest.json --into copy)
+  all "$shards" "${publish[@]}" || broken "round $round: a shard of the publish: $(cat failed)"
+  "${publish[@]}" --join "$shards" >> log 2>&1 || broken "round $round: the join of the publish ended with $?"
+  all "$shards" "${pull[@]}" || broken "round $round: a shard of the pull: $(cat failed)"
+  "${pull[@]}" --join "$shards" --prune --hook ./hook >> log 2>&1 || broken "round $round: the join of the pull ended with $?"
+  diff -r -x .syncagent set copy > differences || broken "round $round: $(head -3 differences)"
+  [ "$(cat calls)" = "ok $changed" ] || broken "round $round: the hook was called with $(tr '\n' , < calls), and $changed files changed"
+  say "round $round: $shards shards, $changed files changed"
+done
+verdict
