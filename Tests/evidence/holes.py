@@ -6,6 +6,7 @@ import sys
 import traceback
 
 import holes_agent
+import holes_base
 import holes_disk
 import holes_keys
 import holes_network
