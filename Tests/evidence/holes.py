@@ -15,6 +15,7 @@ import holes_network
 import holes_publish
 import holes_record
 import holes_requests
+import holes_said
 import holes_small
 import holes_systems
 import holes_tree
