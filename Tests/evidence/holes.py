@@ -9,6 +9,7 @@ import holes_agent
 import holes_base
 import holes_digest
 import holes_disk
+import holes_engine
 import holes_inherited
 import holes_keys
 import holes_network

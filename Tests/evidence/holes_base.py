@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import time
 
 from holes_place import STRANGER, attack, needs_root, sha
@@ -159,3 +160,27 @@ def far_restore(place):
     done = place.run("releases", "restore", "site", "1", "--sign", "keys")
     revision = json.loads(place.read("site/manifest.json"))["revision"]
     return f"{done}: revision {revision} is signed" if revision > 100 else None
+
+
+@attack("publish", "a private key that an earlier publish has read: it is not read again, and must not be published again")
+def key_again(place):
+    place.write(b"data", "source/d")
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place.path("source/id_ed25519")], check=True)
+    time.sleep(1.1)  # What has just been written is read again.
+    first = publish(place, "--allow-private-keys")
+    first = publish(place) if first.lacks_option else first
+    assert first.status == 0, first
+    done = publish(place)
+    if done.status == 0:
+        return f"{done}: published with 0"
+    place.write(b"more", "source/more")
+    done = publish(place)
+    return f"{done}: published with 0" if done.status == 0 else None
+
+
+@attack("publish", "--backup-dir of another host as scp(1) has it")
+def backup_elsewhere(place):
+    place.manifest([place.entry("a", b"1")])
+    place.write(b"somebody's", "dest/a")
+    done = place.pull("--backup-dir", "user@host:kept")
+    return f"{done}: a directory of that name" if os.path.exists(place.path("user@host:kept")) else None
