@@ -1,4 +1,4 @@
-"""Attacks on publishers, continued: what others own, what was taken back, keys of another, patterns of a base, a base on a server."""
+"""Attacks on publishers, continued: what others own, what was taken back, other keys, patterns of a base, a base on a server."""
 
 import json
 import os
@@ -31,7 +31,8 @@ def others_pack(place):
         theirs = {os.stat(os.path.join(packs, name)).st_ino for name in os.listdir(packs)}
         done = publish(place, "--base", f"base{number}/manifest.json")
         if any(os.lstat(path).st_ino in theirs for path in published(place)):
-            return f"{done}: what is served is a second name of a file that {'everybody' if number else 'another user'} may write to"
+            who = "everybody" if number else "another user"
+            return f"{done}: what is served is a second name of a file that {who} may write to"
         if done.status != 0:
             return str(done)
     return None

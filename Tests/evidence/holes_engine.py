@@ -61,42 +61,6 @@ def rate(place):
     return f"{len(data) >> 20} MiB came within {time.monotonic() - start:.0f} s" if done.status == 0 else None
 
 
-@attack("engine", "the end of a time of day that has a rate of its own: the usual rate holds")
-def window(place):
-    data = os.urandom(24 << 20)
-    place.manifest([place.entry("a", data)])
-    sent = [0]
-
-    def reply(handler):
-        send = handler.wfile.write
-
-        def counted(piece):
-            for at in range(0, len(piece), 65_536):
-                sent[0] += send(piece[at:at + 65_536])
-
-        handler.wfile.write = counted
-        try:
-            handler.file(place.path("site"))
-        finally:
-            handler.wfile.write = send
-
-    now = time.time()
-    if now % 60 > 54:
-        time.sleep(60 - now % 60)
-        now = time.time()
-    end = (now // 60 + 1) * 60
-    words = "-".join(time.strftime("%H:%M", time.localtime(at)) for at in (end - 60, end))
-    place.configure('{limit_rate: "200K"}')
-    done = place.pull("--background", "--rate-window", f"{words}=100K",
-                      manifest=place.server(reply).url + "/manifest.json")
-    assert done.status == 0, done
-    time.sleep(end + 6 - time.time())
-    place.run("cancel", "holes")
-    place.run("agent", "stop")
-    # What socket buffers hold is sent and not received.
-    return f"{sent[0] >> 20} MiB were sent within 6 s of its end" if sent[0] > 20 << 20 else None
-
-
 # MARK: Blame
 
 def blamed(place, isfirst):
@@ -135,8 +99,7 @@ def blamed(place, isfirst):
         name = pack.pop("url")
         pack["urls"] = [f"{server.url}/{who}/{name}" for who in order]
     place.write(json.dumps(document), "site/manifest.json")
-    for name in ("manifest.json.zst",):
-        os.remove(place.path("site", name))
+    os.remove(place.path("site/manifest.json.zst"))
     done = place.pull("--deadline", "20s", "--json", manifest=server.url + "/manifest.json")
     sources = [json.loads(line).get("source", "") for line in done.out.splitlines() if '"source.wrong_bytes"' in line]
     wrong = [source for source in sources if "/honest/" in source]

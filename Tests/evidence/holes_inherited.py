@@ -56,7 +56,8 @@ def scheduled(place):
     done = place.run("schedule", "run", "night", "--now", wrap=masked("077"))
     assert done.status == 0, done
     place.run("agent", "stop")
-    return None if (mode(place, "dest/a"), mode(place, "dest/d")) == (0o644, 0o755) else f"dest/a has mode {mode(place, 'dest/a'):o}"
+    found = mode(place, "dest/a")
+    return None if (found, mode(place, "dest/d")) == (0o644, 0o755) else f"dest/a has mode {found:o}"
 
 
 @attack("inherited", "the umask of a run, where somebody looks for it")
@@ -155,7 +156,8 @@ def international(place):
     # The name is the proxy's to know.
     proxy = place.server(lambda handler: handler.answer(404))
     for locale in ("C", "POSIX"):
-        done = place.run("pull", "http://bücher.example/manifest.json", "--into", "dest", "--proxy", proxy.url, LC_ALL=locale, LANG=locale)
+        done = place.run("pull", "http://bücher.example/manifest.json", "--into", "dest", "--proxy", proxy.url, LC_ALL=locale,
+                         LANG=locale)
         if not any(path.startswith("http://xn--bcher-kva.example/") for path, _ in proxy.hits):
             return f"{locale}: {done}"
         proxy.hits.clear()

@@ -37,8 +37,8 @@ def failed_try(place):
 @attack("record", "a schedule whose manifest is gone: schedule list and report tell of it")
 def failed_schedule(place):
     pulled(place)
-    added = place.run("schedule", "add", place.path("site/nope.json"), "--into", place.path("dest"), "--session", "holes", "--nightly",
-                      "02:00", "--backend", "agent", "--name", "night", "--interactive")
+    added = place.run("schedule", "add", place.path("site/nope.json"), "--into", place.path("dest"), "--session", "holes",
+                      "--nightly", "02:00", "--backend", "agent", "--name", "night", "--interactive")
     assert added.status == 0, added
     done = place.run("schedule", "run", "night", "--now")
     place.run("agent", "stop")
@@ -149,7 +149,8 @@ def other_project(place):
     for code in (404, 403):
         place.manifest([place.entry("x", b"1" * 50, f"gone{code}")], "site/one.json", project="one")
         os.remove(place.path(f"site/gone{code}"))
-        server.reply = lambda handler, code=code: handler.answer(code) if "gone" in handler.path else handler.file(place.path("site"))
+        server.reply = lambda handler, code=code: handler.answer(code) if "gone" in handler.path \
+            else handler.file(place.path("site"))
         done = place.run("pull", server.url + "/one.json", "--into", f"one{code}", "--session", f"one{code}", "--deadline", "8s")
         assert done.status != 0, done
         entries = [place.entry(f"f{number}", b"%d" % number * 50) for number in range(4)]

@@ -1,7 +1,6 @@
 """Attacks on serve with requests that a proxy in front of it may read in another way."""
 
 import json
-import os
 import re
 import socket
 
