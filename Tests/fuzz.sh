@@ -5,11 +5,11 @@
 #   Tests/fuzz.sh N [SEED [AREA]]        N cases; without SEED a new one, which is printed
 #   Tests/fuzz.sh --case K SEED [AREA]   case K of that seed once more, with everything it says
 #
-# AREA, such as planted or control, is one of those at the end of Tests/fuzz/cases.py: nothing else is mutated.
+# AREA, such as planted or control, is one of those in Tests/fuzz/areas.py: nothing else is mutated.
 #
 # Every case: no signal, no hang (10 s), a documented exit status that is never 1, at most 300 MiB, nothing changed
 # outside of the destination and the state directory, and no bytes in the destination that nobody asked for.
-# Environment: SYNCAGENT, the program; otherwise the release build, or else the debug build.
+# Environment: SYNCAGENT, the program; otherwise the release build, or else the debug build. WORKERS: so many cases at a time, 2.
 # Exit status: 0 when every case passed, 1 when one did not, 77 when namespaces cannot be had here.
 #
 # The cases run in namespaces of their own, with everything read-only but a tmpfs: no mutation of a path or a URL can

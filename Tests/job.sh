@@ -93,8 +93,11 @@ run() {
     registry) ! have python3 || where_possible Tests/registry.sh ;;
     # What a newcomer would type.
     walks) each Tests/walks/*.sh ;;
-    # Attacks on a publisher, its keys, what a process inherits, and on what serves; all of them by hand, with the release build.
-    holes) ! have python3 || where_possible Tests/evidence/holes.sh "$SYNCAGENT" publish keys inherited requests places small ;;
+    # Attacks on a publisher, its keys, what a process inherits, has on record and says, and on what serves; all of them by hand,
+    # with the release build.
+    holes)
+        ! have python3 || where_possible Tests/evidence/holes.sh "$SYNCAGENT" publish keys inherited record plan requests said places small
+        ;;
     # A public name for a private address.
     rebinding) where_possible Tests/rebinding.sh ;;
     # Of what the program reads; tens of thousands by hand, with the release build: Tests/fuzz.sh 20000.

@@ -6,11 +6,17 @@ import sys
 import traceback
 
 import holes_agent
+import holes_base
+import holes_digest
 import holes_disk
+import holes_engine
+import holes_inherited
 import holes_keys
 import holes_network
 import holes_publish
+import holes_record
 import holes_requests
+import holes_said
 import holes_small
 import holes_systems
 import holes_tree

@@ -1,10 +1,8 @@
-"""Attacks on serve with requests that a proxy in front of it may read in another way, and on what a process inherits."""
+"""Attacks on serve with requests that a proxy in front of it may read in another way."""
 
 import json
-import os
 import re
 import socket
-import stat
 
 from holes_place import attack, until
 
@@ -47,28 +45,6 @@ def ambiguous(place):
         if b" 200 " in said.split(b"\r\n")[0]:
             taken.append(words)
     return "answered as if it were clear: " + ", ".join(taken) if taken else None
-
-
-@attack("inherited", "a background pull after an agent that was started with another umask")
-def umask(place):
-    place.publish({"a": b"1" * 100})
-    os.chmod(place.path("site"), 0o755)
-    done = place.run("pull", "site/manifest.json", "--into", "dest", "--background",
-                     wrap=("sh", "-c", 'umask 022; exec "$0" "$@"'))
-    assert done.status == 0, done
-    place.run("wait")
-    place.run("agent", "stop")
-    mode = stat.S_IMODE(os.stat(place.path("dest/a")).st_mode)
-    return None if mode == 0o644 else f"dest/a has mode {mode:o}"
-
-
-@attack("inherited", "a caller that ignores SIGCHLD")
-def children(place):
-    place.publish({"a": b"1" * 100})
-    hook = place.hook("hook", "exit 0")
-    done = place.run("pull", "site/manifest.json", "--into", "dest", "--hook", hook,
-                     wrap=("env", "--ignore-signal=CHLD"))
-    return None if done.status == 0 else f"{done}"
 
 
 @attack("requests", "requests to the agent that can be read in two ways")

@@ -17,8 +17,10 @@ import sys
 import time
 import traceback
 
+import areas
 import cases
 import control
+import served
 import sets
 from server import Server
 
@@ -31,7 +33,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 STATUSES = {0, 2, 5, 64, 65, 66, 69, 73, 74, 75, 77, 78, 130, 143}
 TIME_LIMIT = 10
 MEMORY_LIMIT = 300 << 20
-COUNTED = ["signals", "hangs", "exit-1", "statuses", "escapes", "wrong bytes", "foreign signed", "memory"]
+COUNTED = ["signals", "hangs", "exit-1", "statuses", "escapes", "wrong bytes", "foreign signed", "lost", "memory"]
 
 
 def mount(source, target, kind, flags, options=None):
@@ -190,92 +192,6 @@ def judge_whole(case):
     return complaints
 
 
-# What of a manifest a publish without more options says.
-HONEST_KEYS = {"format", "project", "revision", "created", "packs", "files", "groups", "parts", "dictionary", "deltas", "base",
-               "directories"}
-
-
-def regular(directory):
-    """Regular files below a directory, links not followed."""
-    for base, _, names in os.walk(directory):
-        for name in names:
-            path = os.path.join(base, name)
-            status = os.lstat(path)
-            if stat.S_ISREG(status.st_mode):
-                yield path, status
-
-
-def private(directory):
-    """Bytes that may not be served: what is nobody's business, and the inside of each private key."""
-    found = [b"nobody may read or write this"]
-    for place in ("keys", "src/keys", "site/keys"):
-        for path, _ in regular(os.path.join(directory, place)):
-            with open(path, "rb") as file:
-                text = file.read(10_000)
-            if b"PRIVATE KEY" in text:
-                found += [line for line in text.splitlines() if len(line) >= 60][1:3]
-    return found
-
-
-def judge_output(case, status, before):
-    """What a publisher has put where it is served."""
-    complaints = []
-    site = os.path.join(case.directory, "site")
-    outside = {(entry.st_dev, entry.st_ino) for place in ("canary", "keys", "src", "former")
-               for _, entry in regular(os.path.join(case.directory, place))}
-    secrets_ = private(case.directory)
-    for path, entry in regular(site):
-        if path.startswith(site + "/keys/") and path in before:
-            continue
-        if before.get(path, (None,) * 4)[:3] == (entry.st_mode, entry.st_size, entry.st_mtime_ns):
-            continue
-        if (entry.st_dev, entry.st_ino) in outside:
-            complaints.append(("escapes", f"{path} is another file's second name"))
-        elif entry.st_size < 8 << 20:
-            with open(path, "rb") as file:
-                data = file.read()
-            if any(secret in data for secret in secrets_):
-                complaints.append(("escapes", f"{path} holds private bytes"))
-    if status != 0 or case.arguments[0] != "publish" or "--dry-run" in case.arguments:
-        return complaints
-    if case.served_keys and "--sign" in case.arguments:
-        complaints.append(("escapes", "the keys that sign are served"))
-    if "--channel" in case.arguments:
-        return complaints  # The default channel's manifest stays as it was.
-    try:
-        if not stat.S_ISREG(os.lstat(os.path.join(site, "manifest.json")).st_mode):
-            raise OSError("it is not a file")
-        with open(os.path.join(site, "manifest.json"), "rb") as file:
-            document = json.load(file)
-    except (OSError, ValueError) as error:
-        return complaints + [("wrong bytes", f"status 0, and no manifest: {error}")]
-    if "parts" in document:
-        return complaints
-    sources = {digest(path) for path, _ in regular(os.path.join(case.directory, "src"))} | {hashlib.sha256(b"").hexdigest()}
-    for entry in document["files"]:
-        if "link" not in entry and entry["sha256"] not in sources:
-            complaints.append(("wrong bytes", f"{entry['path']} is not in the source"))
-    if "--sign" not in case.arguments:
-        return complaints
-    # Signed: all of it is this machine's word.
-    for key in sorted(set(document) - HONEST_KEYS):
-        complaints.append(("foreign signed", f"{key} is signed"))
-    groups = [group["name"] for group in document.get("groups", [])]
-    if [name for name in groups if name != "docs"] or any("hooks" in group for group in document.get("groups", [])):
-        complaints.append(("foreign signed", f"groups {groups!r:.200} are signed"))
-    if document["revision"] > 16:
-        complaints.append(("foreign signed", f"revision {document['revision']} is signed"))
-    if any("urls" in entry for entry in document["files"]):
-        complaints.append(("foreign signed", "URLs of files are signed"))
-    for pack in document.get("packs", []):
-        path = os.path.join(site, pack.get("url", ""))
-        if "--base" in case.arguments and (os.path.islink(path) or not os.path.isfile(path)):
-            continue  # It may be on the server only: a warning says so.
-        if pack.get("url") != f"packs/{pack['sha256']}.pack" or not os.path.isfile(path) or digest(path) != pack["sha256"]:
-            complaints.append(("foreign signed", f"the pack {pack.get('url')!r:.200} is signed and is not what it says"))
-    return complaints
-
-
 def unlocked(directory):
     """Gives back what a case took, so that it can be removed."""
     for base, directories, _ in os.walk(directory):
@@ -301,7 +217,7 @@ class Worker:
         return random.Random(f"{seed}:{number}")
 
     def area(self, generator):
-        functions, weights = zip(*cases.AREAS)
+        functions, weights = zip(*areas.AREAS)
         chosen = generator.choices(functions, weights)[0]
         return self.only or chosen
 
@@ -340,10 +256,10 @@ class Worker:
         said_here = os.path.join(directory, "said")
         metrics = os.path.join(directory, "home/.config/syncagent/m.prom")
         left_out = {destination, state, said_here, metrics, os.path.join(directory, "kept")}
-        site = os.path.join(directory, "site")
-        served = snapshot(site, ()) if case.judges_output and os.path.isdir(site) else {}
+        output = os.path.join(directory, case.output)
+        before = snapshot(output, ()) if case.judges_output and os.path.isdir(output) else {}
         if case.judges_output:
-            left_out.add(site)
+            left_out.add(output)
         outside = snapshot(directory, left_out)
         # Its time changes with the file of metrics.
         outside.pop(os.path.dirname(metrics), None)
@@ -369,7 +285,7 @@ class Worker:
         if os.path.isdir(destination) and not os.path.islink(destination):
             complaints += judge_tree(case, inside)
         if case.judges_output:
-            complaints += judge_output(case, status, served)
+            complaints += served.judge(case, status, before, snapshot(output, ()) if os.path.isdir(output) else {})
         options = set(case.arguments)
         if status == 0 and case.arguments[0] == "pull" and not options & {"--group", "--dry-run"}:
             complaints += judge_whole(case)
@@ -442,7 +358,7 @@ def main(arguments):
         seed = arguments[0]
     area = None
     if len(arguments) > 1:
-        names = {getattr(function, "__name__", function): function for function, _ in cases.AREAS}
+        names = {getattr(function, "__name__", function): function for function, _ in areas.AREAS}
         if arguments[1] not in names:
             raise SystemExit(f"fuzz: no such area; there are {', '.join(names)}")
         area = names[arguments[1]]
@@ -461,7 +377,7 @@ def main(arguments):
 
     started, results, numbers = time.monotonic(), Results(total), multiprocessing.Value("q", 0)
     workers = [multiprocessing.Process(target=work, args=(n, fixtures, area, seed, numbers, results))
-               for n in range(2)]
+               for n in range(int(os.environ.get("WORKERS", "2")))]
     for worker in workers:
         worker.start()
     counts, peak, done, running = collections.Counter(), 0, 0, len(workers)

@@ -131,11 +131,24 @@ class Sets:
         self._run("publish", "src", *arguments, "--channel", "beta")
         self._run("channel", "set", "site", "default", "beta", "--sign", "keys")
         shutil.copytree(os.path.join(self.place, "site"), os.path.join(self.place, "former"))
-        with open(os.path.join(self.place, "src", "d", "f3.txt"), "ab") as file:
-            file.write(b" and more")
-        self._run("publish", "src", *arguments)
+        self._text()
+        for name in ("d/f3.txt", "large.bin", "d/f4.txt"):
+            with open(os.path.join(self.place, "src", name), "ab") as file:
+                file.write(b" and more")
+            self._run("publish", "src", *arguments)
+            self._text()
+        # Some releases are on their way out.
+        self._run("releases", "prune", "site", "--keep", "2")
         shutil.rmtree(os.path.join(self.place, "src"))
         shutil.copytree(os.path.join(self.root, "two"), os.path.join(self.place, "src"), symlinks=True)
+
+    def _text(self):
+        """Keeps the newest manifest, and its frame, below its digest: what this publisher has signed."""
+        with open(os.path.join(self.place, "site", "manifest.json"), "rb") as file:
+            text = file.read()
+        for name, at in (("texts", "manifest.json"), ("frames", "manifest.json.zst")):
+            os.makedirs(os.path.join(self.place, name), exist_ok=True)
+            shutil.copy(os.path.join(self.place, "site", at), os.path.join(self.place, name, sha(text)))
 
     def _begin(self):
         """Cuts every pack off after most of it, so that parts stay in staging."""
