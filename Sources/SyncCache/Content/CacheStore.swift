@@ -19,9 +19,9 @@ final class CacheStore: Sendable {
 
     private struct Entry {
         let slice: Slice
-        /// **Seconds** since 1970.
-        var used: Int64
-        /// When that was written down last.
+        /// When it was used last: numbers in order.
+        var used: UInt64
+        /// When that was written down last, in **seconds** since 1970.
         var noted: Int64
         /// Proved in this process, of the file as it was then.
         var proof: Proof?
@@ -35,13 +35,20 @@ final class CacheStore: Sendable {
 
     private struct State {
         var objects: [SHA256Digest: [Entry]] = [:]
-        var documents: [String: (size: UInt64, used: Int64)] = [:]
+        var documents: [String: (size: UInt64, used: UInt64)] = [:]
+        /// The number of the last use.
+        var uses: UInt64 = 0
         var kept: UInt64 = 0
         var reserved: UInt64 = 0
         var evicted: UInt64 = 0
         var number: UInt64 = 0
         /// Until when nothing is written, after a write has failed.
         var troubledUntil: Int64 = 0
+
+        mutating func use() -> UInt64 {
+            uses += 1
+            return uses
+        }
     }
 
     /// A piece of a slice is read, summed and sent at a time: so many **bytes**.
@@ -52,7 +59,8 @@ final class CacheStore: Sendable {
     private let documents: SharedDescriptor
     private let unfinished: SharedDescriptor
     private let lock: FileLock
-    private let most: UInt64
+    /// **Bytes** that it may hold.
+    let most: UInt64
     private let now: @Sendable () -> Int64
     private let state = Mutex(State())
 
@@ -101,7 +109,7 @@ final class CacheStore: Sendable {
 
     private func scan() {
         for name in (try? directoryEntries(unfinished.raw)) ?? [] { removeTree(name, in: unfinished.raw) }
-        var state = State()
+        var slices: [(slice: Slice, modified: Int64)] = []
         for prefix in (try? directoryEntries(objects.raw)) ?? [] {
             guard prefix.utf8.count == 2, let directory = openDirectory(prefix, in: objects.raw, .noFollow) else {
                 continue
@@ -114,18 +122,28 @@ final class CacheStore: Sendable {
                     removeTree(name, in: directory.raw)
                     continue
                 }
-                let used = found.modified / 1_000_000_000
-                state.objects[slice.object, default: []].append(Entry(slice: slice, used: used, noted: used))
-                state.kept = state.kept.saturatingAdd(slice.length)
+                slices.append((slice, found.modified))
             }
         }
-        for digest in state.objects.keys { state.objects[digest]?.sort { $0.slice.start < $1.slice.start } }
+        var named: [(name: String, size: UInt64, modified: Int64)] = []
         for name in (try? directoryEntries(documents.raw)) ?? [] {
             guard case .success(let found?) = status(documents.raw, name), found.kind == .file else { continue }
-            state.documents[name] = (found.size, found.modified / 1_000_000_000)
-            state.kept = state.kept.saturatingAdd(found.size)
+            named.append((name, found.size, found.modified))
         }
-        self.state.withLock { $0 = state }
+        state.withLock { state in
+            for (slice, modified) in slices.sorted(by: { $0.modified < $1.modified }) {
+                let entry = Entry(slice: slice, used: state.use(), noted: modified / 1_000_000_000)
+                state.objects[slice.object, default: []].append(entry)
+                state.kept = state.kept.saturatingAdd(slice.length)
+            }
+            for object in state.objects.keys { state.objects[object]?.sort { $0.slice.start < $1.slice.start } }
+            // Small, and asked for first: they go last.
+            for (name, size, _) in named.sorted(by: { $0.modified < $1.modified }) {
+                let use = state.use()
+                state.documents[name] = (size, use)
+                state.kept = state.kept.saturatingAdd(size)
+            }
+        }
         makeRoom(for: 0)
     }
 
@@ -140,10 +158,10 @@ final class CacheStore: Sendable {
 extension CacheStore {
     /// The slice that has a **byte** of an object.
     func slice(of object: SHA256Digest, at offset: UInt64) -> Slice? {
-        let now = now()
-        return state.withLock { state in
+        state.withLock { state in
             guard let index = Self.index(state.objects[object], offset) else { return nil }
-            state.objects[object]?[index].used = now
+            let use = state.use()
+            state.objects[object]?[index].used = use
             return state.objects[object]?[index].slice
         }
     }
@@ -227,18 +245,20 @@ extension CacheStore {
         let now = now()
         // Its name has changed, and with it the time of the last change of its entry.
         let proof = status(file.descriptor.raw).flatMap { found in proof.map { Proof(status: found, sums: $0.sums) } }
-        state.withLock { state in
+        let within = state.withLock { state -> [Slice] in
             state.reserved -= min(state.reserved, slice.length)
             var entries = state.objects[slice.object] ?? []
-            if let index = entries.firstIndex(where: { $0.slice == slice }) {
-                state.kept -= min(state.kept, slice.length)
-                entries.remove(at: index)
-            }
+            // What it has as well is of no more use.
+            let isWithin = { (one: Slice) in slice.start <= one.start && one.end <= slice.end }
+            let gone = entries.map(\.slice).filter(isWithin)
+            entries.removeAll { isWithin($0.slice) }
             let place = entries.firstIndex { $0.slice.start > slice.start } ?? entries.count
-            entries.insert(Entry(slice: slice, used: now, noted: now, proof: proof), at: place)
+            entries.insert(Entry(slice: slice, used: state.use(), noted: now, proof: proof), at: place)
             state.objects[slice.object] = entries
-            state.kept = state.kept.saturatingAdd(slice.length)
+            state.kept = (state.kept - min(state.kept, gone.reduce(0) { $0 + $1.length })).saturatingAdd(slice.length)
+            return gone.filter { $0 != slice }
         }
+        for one in within { removeFile(path(of: one), in: objects.raw) }
         return nil
     }
 
@@ -330,11 +350,13 @@ extension CacheStore {
 extension CacheStore {
     /// Opens a kept document.
     func openDocument(_ name: String) -> SharedDescriptor? {
-        let now = now()
         guard let file = Descriptor(opening: name, in: documents.raw, .unwaitingNoFollow),
             status(file.raw)?.kind == .file
         else { return nil }
-        state.withLock { $0.documents[name]?.used = now }
+        state.withLock { state in
+            let use = state.use()
+            state.documents[name]?.used = use
+        }
         return SharedDescriptor(file)
     }
 
@@ -347,11 +369,11 @@ extension CacheStore {
             return failed(code, bytes)
         }
         file.isNamed.store(true)
-        let now = now()
         state.withLock { state in
             state.reserved -= min(state.reserved, bytes)
             state.kept -= min(state.kept, state.documents[name]?.size ?? 0)
-            state.documents[name] = (bytes, now)
+            let use = state.use()
+            state.documents[name] = (bytes, use)
             state.kept = state.kept.saturatingAdd(bytes)
         }
         return nil

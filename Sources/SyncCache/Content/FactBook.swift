@@ -10,6 +10,8 @@ final class FactBook: Sendable {
     private struct State {
         /// By the path of the manifest, the one read last at the end.
         var facts: [(path: String, facts: ManifestFacts)] = []
+        /// What all of these know of a pack.
+        var packs: [SHA256Digest: PackMap] = [:]
         /// Manifests that have come and are not read yet, the latest first.
         var unread: [String] = []
         /// The paths that were fetched here since nobody had asked for them, and when.
@@ -18,7 +20,7 @@ final class FactBook: Sendable {
         var waiters: [CheckedContinuation<Void, Never>] = []
     }
 
-    /// So many blobs are remembered, about 80 **bytes** of memory each; then the manifest that was read first is forgotten.
+    /// So many blobs are remembered, about 200 **bytes** of memory each at most; then the manifest that was read first is forgotten.
     private static let mostBlobs = 4_000_000
     /// **Bytes** of a part, or of the dictionary, in either form.
     private static let longestText: UInt64 = 64 << 20
@@ -59,12 +61,9 @@ final class FactBook: Sendable {
             for (_, facts) in state.facts.reversed() where object == nil { object = facts.objects[path] }
             guard var object else { return nil }
             guard object.isPack else { return (object, nil) }
-            let maps = state.facts.compactMap { $0.facts.packs[object.digest] }
-            guard let latest = maps.last else { return nil }
-            object.size = latest.size
-            // The one that knows most of it; manifests of one pack agree on its size, or are not of the same.
-            let best = maps.filter { $0.size == latest.size }.max { $0.blobs.count < $1.blobs.count }
-            return (object, best)
+            guard let map = state.packs[object.digest] else { return nil }
+            object.size = map.size
+            return (object, map)
         }
     }
 
@@ -147,6 +146,10 @@ final class FactBook: Sendable {
             state.facts.append((path, facts))
             var count = state.facts.reduce(0) { $0 + $1.facts.blobCount }
             while count > Self.mostBlobs, state.facts.count > 1 { count -= state.facts.removeFirst().facts.blobCount }
+            state.packs = [:]
+            for (_, facts) in state.facts.reversed() {
+                for (pack, map) in facts.packs { state.packs[pack] = state.packs[pack]?.adding(map) ?? map }
+            }
         }
     }
 

@@ -29,6 +29,21 @@ struct PackMap: Sendable {
         (self.size, self.blobs, self.dictionary) = (size, blobs, dictionary)
     }
 
+    /// The same with what an earlier manifest knows of it besides.
+    func adding(_ earlier: PackMap) -> PackMap {
+        guard earlier.size == size else { return self }
+        let others = earlier.blobs.filter { blob in
+            let index = index(at: blob.offset)
+            return index == blobs.count || blobs[index].offset >= blob.end
+        }
+        guard !others.isEmpty else { return self }
+        let dictionary = dictionary ?? earlier.dictionary
+        // Blobs of the other dictionary cannot be proved with this one.
+        let isOther = dictionary !== earlier.dictionary
+        return PackMap(
+            size: size, found: blobs + others.filter { !isOther || !$0.codec.needsDictionary }, dictionary: dictionary)
+    }
+
     /// The slice that has a **byte** of the pack, and how it is proved, together with those behind it up to `end`.
     ///
     /// - Parameter isThere: Whether a **byte** is held, or on its way.

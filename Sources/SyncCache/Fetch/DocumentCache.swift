@@ -52,7 +52,7 @@ final class DocumentCache: Sendable {
     }
 
     /// Most **bytes** of one that is kept.
-    private static let longest: UInt64 = 256 << 20
+    private static let longest: UInt64 = 128 << 20
 
     private let store: CacheStore
     private let origin: CacheOrigin
@@ -281,7 +281,7 @@ extension DocumentCache {
 /// A manifest's text, of its bytes as they are served; `nil` where they are a broken zstd frame.
 func plainText(_ bytes: [UInt8]) -> [UInt8]? {
     guard bytes.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) else { return bytes }
-    return bytes.withUnsafeBytes { try? decodeZstd($0, limit: 256 << 20) }
+    return bytes.withUnsafeBytes { try? decodeZstd($0, limit: 128 << 20) }
 }
 
 extension DocumentCache.Document {

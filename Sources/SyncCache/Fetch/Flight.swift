@@ -131,6 +131,11 @@ final class Flight: TransferSink {
         }
     }
 
+    /// Gives the memory back; whoever still reads gets the rest from elsewhere.
+    func letGo() {
+        state.withLock { state in if case .memory = state.buffer { state.buffer = .memory([]) } }
+    }
+
     /// Tells the end.
     func finish(_ end: End) {
         let waiters = state.withLock { state -> [CheckedContinuation<Void, Never>] in

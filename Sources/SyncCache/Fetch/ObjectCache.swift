@@ -104,6 +104,7 @@ extension ObjectCache {
         while true {
             if Task.isCancelled { return .stopped }
             if let bytes = await held(reading, at: offset, cursor) {
+                cursor.flight = nil
                 fetchAhead(reading, from: offset)
                 return .bytes(bytes, isProven: true, wasHeld: true)
             }
@@ -225,7 +226,8 @@ final class ReadCursor {
 extension ObjectCache {
     private func fetchAhead(_ reading: Reading, from start: UInt64) {
         var offset = start
-        let end = min(reading.range.upperBound, start.saturatingAdd(Self.ahead))
+        // Not so far that what is fetched pushes out what is not sent yet.
+        let end = min(reading.range.upperBound, start.saturatingAdd(min(Self.ahead, store.most / 4)))
         while offset < end {
             if let slice = store.slice(of: reading.object.digest, at: offset) {
                 offset = slice.end
@@ -335,6 +337,7 @@ extension ObjectCache {
             desk.start {
                 try? await Task.sleep(for: .seconds(15))
                 self.forget(flight, isInMemory: true)
+                flight.letGo()
             }
         } else {
             forget(flight, isInMemory: isInMemory)
