@@ -158,6 +158,8 @@ let package = Package(
         library("SyncServer", ["SyncSystem", "CMicroHTTPD", "CPosix", "SyncModel"]),
         tests("SyncHTTPServerTests", ["SyncServer"]),
         tests("SyncServerTests", ["SyncServer", "SyncModel"]),
+        // A cache in front of a published directory: one copy a site.
+        library("SyncCache", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncContent", "SyncServer"]),
         // The control API of the agent, and its client.
         library("SyncAgent", ["SyncModel", "SyncCurl", "SyncSystem", "CCurl"]),
         // When to pull: calendars, systemd's timers, cron, the agent's own clock; and whether a run may go on now: what the
@@ -223,7 +225,7 @@ let package = Package(
                 "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncAssembly", "SyncEngine",
                 "SyncTransfer", "SyncPluginHost", "SyncStore", "SyncContent",
                 "SyncPublisher", "SyncServer", "SyncTrust", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncFiles",
-                "SyncReport", "SyncCurl", "SyncS3", argumentParser, logging,
+                "SyncReport", "SyncCurl", "SyncS3", "SyncCache", argumentParser, logging,
             ]),
         tests(
             "SyncCommandsTests",

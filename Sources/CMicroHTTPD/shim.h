@@ -99,12 +99,14 @@ static inline void *sa_http_context(struct MHD_Connection *connection) {
     return info == NULL ? NULL : info->socket_context;
 }
 
-static inline struct MHD_Response *sa_http_stream(size_t block, MHD_ContentReaderCallback read, void *stream,
-                                                  MHD_ContentReaderFreeCallback forget) {
-    return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, block, read, stream, forget);
+static inline struct MHD_Response *sa_http_stream(int64_t length, size_t block, MHD_ContentReaderCallback read,
+                                                  void *stream, MHD_ContentReaderFreeCallback forget) {
+    uint64_t size = length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)length;
+    return MHD_create_response_from_callback(size, block, read, stream, forget);
 }
 
 #define SA_HTTP_END ((ssize_t)-1) /* MHD_CONTENT_READER_END_OF_STREAM */
+#define SA_HTTP_BROKEN ((ssize_t)-2) /* MHD_CONTENT_READER_END_WITH_ERROR */
 
 /* accept(2), close-on-exec and not blocking from the first moment: other threads start programs. */
 static inline int sa_http_accept(int listener, struct sockaddr *address, socklen_t *length) {

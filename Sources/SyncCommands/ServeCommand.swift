@@ -12,12 +12,32 @@ struct ServeCommand: AsyncParsableCommand {
             SIGINT or SIGTERM. There is no TLS, no directory listing and no access control; dot files and symbolic \
             links are not served. To publish on the internet, copy the directory to a web server instead.
 
+            With --cache it stands in front of a directory that is published elsewhere: what several machines of a site \
+            ask for is fetched once, proved against its SHA-256, kept in --store, and sent to each of them. GET /metrics \
+            there tells what it has fetched, sent and kept.
+
             Examples:
 
               syncagent serve site --bind 0.0.0.0 --port 8080
+              syncagent serve --cache https://cdn.example.com/tower/ --store /var/cache/syncagent --max 200G --bind 0.0.0.0
             """)
 
-    @Argument(help: "The directory to serve.", completion: .directory) var directory: String
+    @Argument(help: "The directory to serve; or --cache instead.", completion: .directory) var directory: String?
+
+    @Option(
+        name: .customLong("cache"),
+        help: "Cache the published directory at this URL, that of its manifest.json without the name.".taking("origin"))
+    var origin: String?
+
+    @Option(
+        help: "Where a cache keeps what it has fetched: a directory of its own.".taking("dir"), completion: .directory)
+    var store: String?
+
+    @Option(
+        name: .customLong("max"),
+        help: "The most a cache keeps; what was used longest ago goes.  (default: 100G)".taking("size"),
+        transform: positiveByteCount)
+    var most: ByteCount?
 
     @Option(help: "The port; 0 picks a free one.".taking("n")) var port = 8080
 
@@ -43,9 +63,12 @@ struct ServeCommand: AsyncParsableCommand {
             throw ValidationError("--max-per-address takes at least 1, not \(maxPerAddress).")
         }
         if bind.isEmpty { throw ValidationError("--bind needs an address, not an empty string.") }
+        try validateCache()
     }
 
     func run() async throws {
+        if let origin, let store { return try await runCache(of: origin, in: store) }
+        guard let directory else { throw ValidationError("Give a directory to serve, or --cache with the URL of one.") }
         let output = Output()
         var server = try StaticServer(directory: directory, idle: { releaseMemory() })
         (server.address, server.port, server.timeout) = (bind, port, timeout)

@@ -7,9 +7,24 @@ package final class RunningServer {
     package let client: HTTPClient
     private let errors: URL
 
-    package init(_ scratch: Scratch, directory: String = "site", arguments: [String] = []) throws {
+    package convenience init(_ scratch: Scratch, directory: String = "site", arguments: [String] = []) throws {
+        try self.init(scratch, Tool(scratch).process(["serve", directory, "--port", "0"] + arguments))
+    }
+
+    /// A cache in front of `origin`, with `store` in the scratch directory.
+    package convenience init(
+        _ scratch: Scratch, cacheOf origin: String, store: String = "store", arguments: [String] = []
+    )
+        throws
+    {
+        let words = ["serve", "--cache", origin, "--store", store, "--port", "0"]
+        try self.init(scratch, Tool(scratch).process(words + arguments))
+    }
+
+    /// A prepared process that will print its URL.
+    package init(_ scratch: Scratch, _ prepared: Process) throws {
         errors = try scratch.file()
-        process = Tool(scratch).process(["serve", directory, "--port", "0"] + arguments)
+        process = prepared
         let output = Pipe()
         process.standardOutput = output
         process.standardError = try FileHandle(forWritingTo: errors)

@@ -16,6 +16,8 @@ package final class BodyStream: Sendable {
         var read = 0
         /// Whether no more come.
         var isEnded = false
+        /// Whether the answer must not look whole.
+        var isBroken = false
         /// Whether nobody reads any more.
         var isLeft = false
         var writer: CheckedContinuation<Void, Never>?
@@ -35,8 +37,10 @@ package final class BodyStream: Sendable {
 
     private let state = Mutex(State())
     private let capacity: Int
+    /// **Bytes** of the whole body, where they are known; else it comes in chunks.
+    let length: UInt64?
 
-    package init(capacity: Int) { self.capacity = capacity }
+    package init(capacity: Int, length: UInt64? = nil) { (self.capacity, self.length) = (capacity, length) }
 
     /// Adds bytes when there is room; returns whether there is still a reader.
     package func write(_ bytes: [UInt8]) async -> Bool {
@@ -66,6 +70,12 @@ package final class BodyStream: Sendable {
         writer?.resume()
     }
 
+    /// Ends it before it is whole: what waits is still read, then the connection is closed, which tells the client.
+    package func breakOff() {
+        state.withLock { $0.isBroken = true }
+        end()
+    }
+
     /// Waits until nobody reads any more: the client has everything, or has gone, or the server has stopped. Once.
     package func left() async {
         await withCheckedContinuation { continuation in
@@ -86,12 +96,14 @@ extension BodyStream {
 
     /// Reads what is there; puts the connection to sleep where nothing is.
     ///
-    /// - Returns: **Bytes** read, 0 for none yet, -1 at the end.
+    /// - Returns: **Bytes** read, 0 for none yet, -1 at the end, -2 where it was broken off.
     func read(into target: UnsafeMutableRawBufferPointer) -> Int {
         let (count, writer) = state.withLock { state -> (Int, CheckedContinuation<Void, Never>?) in
             let count = min(state.waiting, target.count)
             guard count > 0 else {
-                guard !state.isEnded, let connection = state.connection else { return (-1, nil) }
+                guard !state.isEnded, let connection = state.connection else {
+                    return (state.isBroken ? SA_HTTP_BROKEN : SA_HTTP_END, nil)
+                }
                 state.isAsleep = true
                 MHD_suspend_connection(connection.raw)
                 return (0, nil)

@@ -83,11 +83,14 @@ extension HTTPResponse {
         case .stream(let stream, _):
             stream.attach(connection)
             let context = Unmanaged.passRetained(stream).toOpaque()
-            guard let message = sa_http_stream(16 << 10, readStream, context, forgetStream) else {
+            let length = stream.length.map { Int64(clamping: $0) } ?? -1
+            // One that is long moves in larger steps.
+            let block = length > 64 << 10 ? 64 << 10 : 16 << 10
+            guard let message = sa_http_stream(length, block, readStream, context, forgetStream) else {
                 Unmanaged<BodyStream>.fromOpaque(context).release()
                 return nil
             }
-            return (message, 0, nil)
+            return (message, stream.length ?? 0, nil)
         }
     }
 

@@ -1,26 +1,30 @@
-import SyncModel
+package import SyncModel
 
 /// Which version of a file is there: what validators are made of.
-struct FileVersion: Equatable, Sendable {
+package struct FileVersion: Equatable, Sendable {
     /// Length in **bytes**.
-    let size: UInt64
-    let modified: HTTPDate
+    package let size: UInt64
+    package let modified: HTTPDate
     /// A strong entity tag, quotes included. RFC 9110 §8.8.3.
-    let entityTag: String
+    package let entityTag: String
+
+    package init(size: UInt64, modified: HTTPDate, entityTag: String) {
+        (self.size, self.modified, self.entityTag) = (size, modified, entityTag)
+    }
 }
 
 /// What is answered to GET or HEAD for a file that is there. Pure: conditions and ranges of RFC 9110 §13 and §14.
-struct Answer: Equatable, Sendable {
-    let status: Int
+package struct Answer: Equatable, Sendable {
+    package let status: Int
     /// The **bytes** of the file that the body has; `nil` for no body.
-    var body: Range<UInt64>?
+    package var body: Range<UInt64>?
     /// The value of `Content-Range`.
-    var contentRange: String?
+    package var contentRange: String?
 }
 
 extension Answer {
     /// Decides in the order of RFC 9110 §13.2.2.
-    init(to headers: HTTPFields, isHead: Bool, file: FileVersion) {
+    package init(to headers: HTTPFields, isHead: Bool, file: FileVersion) {
         if let condition = headers[.ifMatch] {
             guard Self.matches(condition, file.entityTag, weakly: false) else {
                 self.init(status: 412)

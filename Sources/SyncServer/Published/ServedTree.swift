@@ -2,7 +2,7 @@ import SyncModel
 import SyncSystem
 
 /// Why a path names nothing that is served.
-enum Unserved: Error, Equatable {
+package enum Unserved: Error, Equatable {
     /// Broken percent-encoding, a NUL, or a slash in disguise.
     case malformed
     /// There is no such file; it is something other than a file; or it has a name that is never served: `..`, a dot-file, a
@@ -87,16 +87,16 @@ extension FileVersion {
 }
 
 /// The path of a request, taken apart into names that lead downwards. RFC 3986 §2.1 and §3.3.
-struct RequestPath: Equatable, Sendable {
+package struct RequestPath: Equatable, Sendable {
     /// Directories, then the file: percent-decoded bytes, each a single name.
-    let names: [[UInt8]]
+    package let names: [[UInt8]]
 
     /// NAME_MAX of Linux, in **bytes**; limits.h(0p).
     private static let maximumNameLength = 255
     private static let maximumDepth = 128
 
     /// Takes the path of a request as it came, without query.
-    init(_ path: String) throws(Unserved) {
+    package init(_ path: String) throws(Unserved) {
         guard path.utf8.first == 0x2F else { throw .malformed }
         var names: [[UInt8]] = []
         for part in path.utf8.dropFirst().split(separator: 0x2F, omittingEmptySubsequences: false) {
@@ -117,12 +117,12 @@ struct RequestPath: Equatable, Sendable {
 extension RequestPath {
     /// A pack is named by its digest, so it never changes; everything else is asked for again each time, which
     /// its entity tag makes cheap. RFC 9111 §5.2.2, RFC 8246.
-    var cacheControl: String {
+    package var cacheControl: String {
         isPack ? "public, max-age=31536000, immutable, no-transform" : "no-cache, no-transform"
     }
 
     /// The media type by suffix. Packs and assets are opaque.
-    var contentType: String {
+    package var contentType: String {
         let name = String(decoding: names.last ?? [], as: UTF8.self)
         if name.hasSuffix(".json") { return "application/json" }
         return name.hasSuffix(".zst") ? "application/zstd" : "application/octet-stream"

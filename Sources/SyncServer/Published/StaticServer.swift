@@ -76,9 +76,7 @@ extension StaticServer {
             load.end()
             log?(
                 AccessRecord(
-                    client: request.client, method: request.method, target: request.target,
-                    range: request.headers[.range], status: status, bytes: hasBody ? bytes : 0, isComplete: isComplete,
-                    duration: ContinuousClock.now - start))
+                    request, status: status, bytes: hasBody ? bytes : 0, isComplete: isComplete, since: start))
         }
         return response
     }
@@ -177,6 +175,15 @@ package struct AccessRecord: Sendable, Equatable {
     /// Whether the whole answer could be handed over.
     package var isComplete: Bool
     package var duration: Duration
+
+    /// What became of an answer.
+    package init(
+        _ request: HTTPRequest, status: Int, bytes: UInt64, isComplete: Bool, since start: ContinuousClock.Instant
+    ) {
+        (client, method, target) = (request.client, request.method, request.target)
+        (range, self.status, self.bytes, self.isComplete) = (request.headers[.range], status, bytes, isComplete)
+        duration = ContinuousClock.now - start
+    }
 }
 
 /// How many answers are under way: memory is given back when many have ended.

@@ -1,0 +1,409 @@
+import SyncContent
+import SyncModel
+import SyncPlugins
+import SyncServer
+import SyncSystem
+
+/// What a cache says to each request.
+final class CacheAnswers: Sendable {
+    private let store: CacheStore
+    private let origin: CacheOrigin
+    private let desk: CacheDesk
+    private let identity: String
+    private let log: (@Sendable (AccessRecord) -> Void)?
+    private let documents: DocumentCache
+    private let objects: ObjectCache
+    private let book: FactBook
+
+    /// A file that is no pack, and has more **bytes**, is kept only where somebody asks for all of it.
+    private static let longestByRange: UInt64 = 64 << 20
+    /// **Bytes** that wait for a client.
+    private static let streamCapacity = 256 << 10
+
+    init(
+        store: CacheStore, origin: CacheOrigin, desk: CacheDesk, identity: String,
+        log: (@Sendable (AccessRecord) -> Void)?
+    ) {
+        (self.store, self.origin, self.desk, self.identity, self.log) = (store, origin, desk, identity, log)
+        documents = DocumentCache(store: store, origin: origin, desk: desk)
+        objects = ObjectCache(store: store, origin: origin, desk: desk)
+        book = FactBook(documents: documents, objects: objects, origin: origin, desk: desk)
+    }
+
+    func respond(to request: HTTPRequest) async -> HTTPResponse {
+        let start = ContinuousClock.now
+        desk.counts.requests.add(1)
+        var response = await answer(request)
+        let status = response.status
+        let hasBody = !request.isHead && status != 304
+        response.whenSent = { [desk, log] bytes, isComplete in
+            let sent = hasBody ? bytes : 0
+            desk.counts.sentBytes.add(sent)
+            log?(AccessRecord(request, status: status, bytes: sent, isComplete: isComplete, since: start))
+        }
+        return response
+    }
+
+    private func answer(_ request: HTTPRequest) async -> HTTPResponse {
+        guard request.isHead || request.method == "GET" else {
+            return HTTPResponse(status: 405, headers: [.allow: "GET, HEAD"])
+        }
+        // It stands for one directory, and for no other place that a client might name.
+        guard request.target.hasPrefix("/") else { return HTTPResponse(status: 421) }
+        guard request.headers[.via]?.contains(identity) != true else { return HTTPResponse(status: 508) }
+        switch request.path {
+        case "/": return page()
+        case "/metrics": return metrics()
+        default: break
+        }
+        let path: RequestPath
+        do throws(Unserved) { path = try RequestPath(request.path) } catch {
+            return HTTPResponse(status: error == .malformed ? 400 : 404)
+        }
+        if DocumentCache.isDocument(path.names) { return await document(request, path) }
+        guard let (object, map) = await book.object(at: path.names) else { return await pass(request, path) }
+        return await self.object(request, path, object, map)
+    }
+
+    private func page() -> HTTPResponse {
+        let page = """
+            <!DOCTYPE html>
+            <html lang="en">
+            <head><meta charset="utf-8"><title>syncagent serve --cache</title></head>
+            <body>
+            <p>This is a cache of a set of files for syncagent: <a href="/manifest.json">manifest.json</a></p>
+            </body>
+            </html>
+
+            """
+        return HTTPResponse(
+            status: 200,
+            headers: [
+                .contentType: "text/html; charset=utf-8", .cacheControl: "no-cache", .xContentTypeOptions: "nosniff",
+            ], body: .bytes(Array(page.utf8)))
+    }
+
+    private func metrics() -> HTTPResponse {
+        let totals = origin.transport.totals
+        let text = CacheMetrics(
+            originBytes: totals.bytesReceived, originRequests: totals.requests, storedBytes: store.keptBytes,
+            evictedBytes: store.evictedBytes, counts: desk.counts
+        ).text
+        return HTTPResponse(
+            status: 200, headers: [.contentType: CacheMetrics.contentType, .cacheControl: "no-store"],
+            body: .bytes(Array(text.utf8)))
+    }
+
+    /// What a client is told of a failed request to the origin.
+    private static func response(to error: TransferError) -> HTTPResponse {
+        switch error.code.status ?? error.status {
+        case 404: return HTTPResponse(status: 404)
+        case 410: return HTTPResponse(status: 410)
+        case 401, 403: return HTTPResponse(status: 403)
+        default: break
+        }
+        if error.code == .cancelled { return HTTPResponse(status: 503, headers: [.retryAfter: "1"]) }
+        return HTTPResponse(status: error.code == .unreachable || error.code == .timedOut ? 504 : 502)
+    }
+}
+
+// MARK: Documents
+
+extension CacheAnswers {
+    private func document(_ request: HTTPRequest, _ path: RequestPath) async -> HTTPResponse {
+        switch await documents.current(path.names) {
+        case .current(let document, let file): return Self.answer(request, path, document, file)
+        case .stale(let document, let file, _):
+            desk.counts.stale.add(1)
+            var response = Self.answer(request, path, document, file)
+            response.headers[.age] = String(max(0, desk.now() - document.checked))
+            response.headers[.warning] = "111 - \"Revalidation failed\""
+            return response
+        case .failed(let error): return Self.response(to: error)
+        case .refused: return HTTPResponse(status: 502)
+        case .pass: return await pass(request, path)
+        }
+    }
+
+    /// So that a document without a date is newer than what any client has.
+    private static let noDate = HTTPDate(seconds: 253_402_300_799)
+
+    private static func answer(
+        _ request: HTTPRequest, _ path: RequestPath, _ document: DocumentCache.Document, _ file: SharedDescriptor
+    ) -> HTTPResponse {
+        let version = FileVersion(
+            size: document.size, modified: document.modified.flatMap { HTTPDate($0) } ?? noDate,
+            entityTag: document.tag)
+        let answer = Answer(to: request.headers, isHead: request.isHead, file: version)
+        var response = HTTPResponse(
+            status: answer.status,
+            headers: [.acceptRanges: "bytes", .cacheControl: path.cacheControl, .eTag: version.entityTag])
+        response.headers[.lastModified] = document.modified
+        response.headers[.contentRange] = answer.contentRange
+        guard let range = answer.body else { return response }
+        response.headers[.contentType] = path.contentType
+        response.headers[.xContentTypeOptions] = "nosniff"
+        response.body = body(range, isHead: request.isHead) { stream in
+            var position = range.lowerBound
+            while position < range.upperBound {
+                let count = min(CacheStore.piece, range.upperBound - position)
+                guard let bytes = readBytes(file.raw, DocumentCache.Document.start + position, Int(count)) else {
+                    return stream.breakOff()
+                }
+                guard await stream.write(bytes) else { return }
+                position += count
+            }
+            stream.end()
+        }
+        return response
+    }
+
+    /// A body of known length, which a task writes.
+    private static func body(
+        _ range: Range<UInt64>, isHead: Bool, _ write: @escaping @Sendable (BodyStream) async -> Void
+    ) -> HTTPResponse.Body {
+        guard !range.isEmpty else { return .bytes([]) }
+        let stream = BodyStream(capacity: streamCapacity, length: range.upperBound - range.lowerBound)
+        return .stream(stream) { stream in
+            if !isHead { await write(stream) }
+            await stream.left()
+        }
+    }
+}
+
+// MARK: Objects with names
+
+extension CacheAnswers {
+    private func object(_ request: HTTPRequest, _ path: RequestPath, _ object: NamedObject, _ map: PackMap?) async
+        -> HTTPResponse
+    {
+        var size = object.size ?? 0
+        if object.size == nil {
+            switch await objects.size(of: object.digest, path.names) {
+            case .success(let found): size = found
+            case .failure(let error): return Self.response(to: error)
+            }
+        }
+        guard size > 0 else { return await pass(request, path) }
+        // Its name says which version it is, whatever tag a client has from elsewhere.
+        var headers = request.headers
+        headers[.ifRange] = nil
+        let version = FileVersion(size: size, modified: Self.noDate, entityTag: "\"\(object.digest.hex)\"")
+        let answer = Answer(to: headers, isHead: request.isHead, file: version)
+        var response = HTTPResponse(
+            status: answer.status,
+            headers: [.acceptRanges: "bytes", .cacheControl: path.cacheControl, .eTag: version.entityTag])
+        response.headers[.contentRange] = answer.contentRange
+        guard let range = answer.body else { return response }
+        response.headers[.contentType] = path.contentType
+        response.headers[.xContentTypeOptions] = "nosniff"
+        if request.isHead {
+            response.body = Self.body(range, isHead: true) { _ in }
+            return response
+        }
+        let reading = ObjectCache.Reading(object: object, names: path.names, size: size, map: map, range: range)
+        let isWhole = range.lowerBound == 0 && range.upperBound == size
+        if !object.isPack, size > Self.longestByRange, !isWhole, !objects.isHeld(object.digest, at: range.lowerBound) {
+            return await passObject(reading, response)
+        }
+        let first = await objects.next(reading, at: range.lowerBound, hasUnproven: false, ReadCursor())
+        switch first {
+        case .refused: return HTTPResponse(status: 502)
+        case .failed(let error): return Self.response(to: error)
+        case .stopped: return HTTPResponse(status: 503, headers: [.retryAfter: "1"])
+        case .pass: return await passObject(reading, response)
+        case .bytes(_, _, let wasHeld): (wasHeld ? desk.counts.hits : desk.counts.misses).add(1)
+        }
+        response.body = Self.body(range, isHead: false) { await self.send(reading, first, to: $0) }
+        return response
+    }
+
+    /// Sends what is there, and what comes, to the end of an answer.
+    private func send(_ reading: ObjectCache.Reading, _ first: ObjectCache.Piece, to stream: BodyStream) async {
+        let cursor = ReadCursor()
+        var (piece, position, hasUnproven) = (first, reading.range.lowerBound, false)
+        while true {
+            switch piece {
+            case .bytes(let bytes, let isProven, _):
+                guard await stream.write(bytes) else { return }
+                position += UInt64(bytes.count)
+                if !isProven { hasUnproven = true }
+            case .refused, .failed, .stopped: return stream.breakOff()
+            case .pass:
+                desk.counts.passed.add(1)
+                let download = Download.start(
+                    origin.request(reading.names, range: position..<reading.range.upperBound, size: reading.size),
+                    on: origin.transport)
+                return await Self.send(download, Passing(reading, from: position), to: stream)
+            }
+            guard position < reading.range.upperBound else { return stream.end() }
+            piece = await objects.next(reading, at: position, hasUnproven: hasUnproven, cursor)
+        }
+    }
+}
+
+// MARK: Passing through
+
+extension CacheAnswers {
+    /// What is passed through, and how it can be proved all the same.
+    private struct Passing: Sendable {
+        /// **Bytes** that must come; `nil` for as many as there are.
+        var length: UInt64?
+        var start: UInt64 = 0
+        var check: SliceCheck?
+
+        init() {}
+
+        init(_ reading: ObjectCache.Reading, from position: UInt64) {
+            (length, start) = (reading.range.upperBound - position, position)
+            let range = position..<reading.range.upperBound
+            check =
+                range == 0..<reading.size
+                ? .whole(reading.object.digest) : reading.map?.check(of: range)
+        }
+    }
+
+    /// Passes bytes of an object through that is not kept.
+    private func passObject(_ reading: ObjectCache.Reading, _ prepared: HTTPResponse) async -> HTTPResponse {
+        desk.counts.passed.add(1)
+        let download = Download.start(
+            origin.request(reading.names, range: reading.range, size: reading.size), on: origin.transport)
+        if case .failure(let error) = await download.head() { return Self.response(to: error) }
+        var response = prepared
+        response.body = Self.body(reading.range, isHead: false) {
+            await Self.send(download, Passing(reading, from: reading.range.lowerBound), to: $0)
+        }
+        return response
+    }
+
+    /// Passes a request through for what no digest names.
+    private func pass(_ request: HTTPRequest, _ path: RequestPath) async -> HTTPResponse {
+        desk.counts.passed.add(1)
+        if request.isHead || request.headers[.range] != nil, let response = await passPart(request, path) {
+            return response
+        }
+        var asked = origin.request(path.names)
+        let known = Validator(etag: request.headers[.ifNoneMatch], lastModified: request.headers[.ifModifiedSince])
+        if !known.isEmpty { asked.knownValidator = known }
+        let download = Download.start(asked, on: origin.transport)
+        switch await download.head() {
+        case .failure(let error): return Self.response(to: error)
+        case .success(let head):
+            var response = Self.response(head, path, status: head.status == 304 ? 304 : 200)
+            if head.status == 304 { return response }
+            if request.isHead {
+                download.cancel()
+                return response
+            }
+            guard let size = head.objectSize else {
+                response.body = .stream(BodyStream(capacity: Self.streamCapacity)) { stream in
+                    await Self.send(download, Passing(), to: stream)
+                    await stream.left()
+                }
+                return response
+            }
+            response.body = Self.body(0..<size, isHead: false) { stream in
+                var passing = Passing()
+                passing.length = size
+                await Self.send(download, passing, to: stream)
+            }
+            return response
+        }
+    }
+
+    /// The same for a head, or for a part; `nil` where the origin does not say how long it is.
+    private func passPart(_ request: HTTPRequest, _ path: RequestPath) async -> HTTPResponse? {
+        let look = Download.start(origin.request(path.names, range: 0..<1), on: origin.transport)
+        let head: ResponseHead
+        switch await look.head() {
+        case .failure(let error): return error.code.status == 416 ? nil : Self.response(to: error)
+        case .success(let found): head = found
+        }
+        look.cancel()
+        guard let size = head.objectSize else { return nil }
+        let version = FileVersion(
+            size: size, modified: head.validator.lastModified.flatMap { HTTPDate($0) } ?? Self.noDate,
+            entityTag: head.validator.etag ?? "")
+        let answer = Answer(to: request.headers, isHead: request.isHead, file: version)
+        var response = Self.response(head, path, status: answer.status)
+        response.headers[.contentRange] = answer.contentRange
+        guard let range = answer.body else { return response }
+        if request.isHead {
+            response.body = Self.body(range, isHead: true) { _ in }
+            return response
+        }
+        var asked = origin.request(path.names, range: range, size: size)
+        asked.validator = head.validator
+        let download = Download.start(asked, on: origin.transport)
+        if case .failure(let error) = await download.head() { return Self.response(to: error) }
+        response.body = Self.body(range, isHead: false) { stream in
+            var passing = Passing()
+            (passing.length, passing.start) = (range.upperBound - range.lowerBound, range.lowerBound)
+            await Self.send(download, passing, to: stream)
+        }
+        return response
+    }
+
+    private static func response(_ head: ResponseHead, _ path: RequestPath, status: Int) -> HTTPResponse {
+        var response = HTTPResponse(
+            status: status, headers: [.acceptRanges: "bytes", .cacheControl: path.cacheControl])
+        response.headers[.eTag] = head.validator.etag
+        response.headers[.lastModified] = head.validator.lastModified
+        if status != 304 {
+            response.headers[.contentType] = head.contentType ?? path.contentType
+            response.headers[.xContentTypeOptions] = "nosniff"
+        }
+        return response
+    }
+
+    /// Sends what comes. Where it can be proved, the last piece goes out when it is.
+    private static func send(_ download: Download, _ passing: Passing, to stream: BodyStream) async {
+        var verifier: PassedProof?
+        if let check = passing.check { verifier = PassedProof(check, from: passing.start) }
+        var count: UInt64 = 0
+        var held: [UInt8] = []
+        while true {
+            switch await download.next() {
+            case .bytes(let bytes):
+                count += UInt64(bytes.count)
+                if let verifier, !verifier.take(bytes) {
+                    download.cancel()
+                    return stream.breakOff()
+                }
+                let ready = held
+                held = bytes
+                if !ready.isEmpty, await !stream.write(ready) { return download.cancel() }
+            case .ended:
+                let isWhole = passing.length.map { $0 == count } ?? true
+                guard isWhole, verifier?.end(at: passing.start + count) ?? true else { return stream.breakOff() }
+                if !held.isEmpty, await !stream.write(held) { return }
+                return stream.end()
+            case .failed:
+                download.cancel()
+                return stream.breakOff()
+            }
+        }
+    }
+}
+
+/// Proves what is passed through, from a task that may go on on another thread.
+private final class PassedProof: Sendable {
+    private let verifier: Mutex<SliceVerifier>
+
+    init?(_ check: SliceCheck, from start: UInt64) {
+        guard let verifier = try? SliceVerifier(check, from: start) else { return nil }
+        self.verifier = Mutex(verifier)
+    }
+
+    func take(_ bytes: [UInt8]) -> Bool {
+        verifier.withLock { verifier in bytes.withUnsafeBytes { verifier.take($0) } }
+    }
+
+    func end(at end: UInt64) -> Bool { verifier.withLock { $0.end(at: end) } }
+}
+
+extension HTTPFields.Name {
+    fileprivate static let age = Self("Age")
+    fileprivate static let via = Self("Via")
+    fileprivate static let warning = Self("Warning")
+}

@@ -1,0 +1,117 @@
+import SyncModel
+import SyncPlugins
+package import SyncServer
+import SyncSystem
+
+/// A cache in front of a published directory: what several clients ask for is fetched once, proved against its name, kept, and sent to
+/// each of them. What clients see is what a server of the directory shows.
+package struct CacheServer: Sendable {
+    /// Where it listens, what it holds, and whom it lets in.
+    package struct Settings: Sendable {
+        /// The directory that holds what is kept.
+        package var store: String
+        /// Most **bytes** in it.
+        package var most: UInt64
+        package var address = "127.0.0.1"
+        /// 0 for any that is free.
+        package var port = 0
+        package var maximumConnections = 64
+        package var maximumPerAddress = 256
+        /// A client that takes nothing of its answer for so long is let go.
+        package var timeout = Duration.seconds(60)
+
+        package init(store: String, most: UInt64) { (self.store, self.most) = (store, most) }
+    }
+
+    /// The least room that makes sense, in **bytes**: what is on its way has to fit.
+    package static let leastRoom: UInt64 = 16 << 20
+
+    private let settings: Settings
+    private let origin: CacheOrigin
+    private let identity: String
+    private let now: @Sendable () -> Int64
+    private let say: @Sendable (String) -> Void
+    private let log: (@Sendable (AccessRecord) -> Void)?
+
+    /// - Parameters:
+    ///   - identity: What requests to the origin say in `Via`, so that a cache that is its own origin is found out.
+    ///   - now: **Seconds** since 1970.
+    ///   - say: Told what whoever runs it should know.
+    ///   - log: Called after each answer, from any thread.
+    package init(
+        _ settings: Settings, origin: CacheOrigin, identity: String, now: @escaping @Sendable () -> Int64,
+        say: @escaping @Sendable (String) -> Void, log: (@Sendable (AccessRecord) -> Void)?
+    ) {
+        (self.settings, self.origin, self.identity) = (settings, origin, identity)
+        (self.now, self.say, self.log) = (now, say, log)
+    }
+
+    /// Serves until `stop` returns or the task is cancelled; then lets answers under way end within five seconds, and ends the
+    /// transport.
+    ///
+    /// - Parameter listening: Told the port once connections are accepted.
+    /// - Throws: ``CacheError``, or ``/SyncServer/ServerError`` where the address cannot be listened on.
+    package func run(listening: @escaping @Sendable (Int) -> Void, until stop: @escaping @Sendable () async -> Void)
+        async throws
+    {
+        // What there is to do that no client waits for alone.
+        let (works, source) = AsyncStream.makeStream(of: (@Sendable () async -> Void).self)
+        let desk = CacheDesk(say: Self.seldom(say, now), start: { source.yield($0) }, now: now)
+        let store = try CacheStore(path: settings.store, most: settings.most, now: now)
+        let answers = CacheAnswers(store: store, origin: origin, desk: desk, identity: identity, log: log)
+        var limits = HTTPServer.Limits(
+            maximumConnections: settings.maximumConnections, idleTimeout: settings.timeout,
+            requestTimeout: settings.timeout, bodyLength: 0, stopTimeout: .seconds(5), threads: max(4, processorCount))
+        limits.maximumPerAddress = settings.maximumPerAddress
+        limits.stallTimeout = settings.timeout
+        let server = HTTPServer(
+            at: .tcp(address: settings.address, port: settings.port), limits, .later { await answers.respond(to: $0) })
+        async let end = serve(server, listening, until: stop) { source.finish() }
+        await withDiscardingTaskGroup { group in
+            for await work in works { group.addTask { await work() } }
+            group.cancelAll()
+        }
+        if let error = await end {
+            throw ServerError.cannotListen(address: settings.address, port: settings.port, reason: error.reason)
+        }
+    }
+
+    /// Serves to the end, then ends what is on its way, and whoever waits for it.
+    ///
+    /// - Returns: Why it could not.
+    private func serve(
+        _ server: HTTPServer, _ listening: @escaping @Sendable (Int) -> Void,
+        until stop: @escaping @Sendable () async -> Void, ended: @Sendable () -> Void
+    ) async -> HTTPServerError? {
+        defer {
+            origin.transport.shutdown()
+            ended()
+        }
+        do throws(HTTPServerError) {
+            try await server.run(listening: { listening($0 ?? settings.port) }, until: stop)
+        } catch { return error }
+        return nil
+    }
+
+    /// The same words at most once a minute.
+    private static func seldom(_ say: @escaping @Sendable (String) -> Void, _ now: @escaping @Sendable () -> Int64)
+        -> @Sendable (String) -> Void
+    {
+        let said = Remembered()
+        return { text in if said.isDue(text, at: now()) { say(text) } }
+    }
+}
+
+/// What has been said, and when.
+private final class Remembered: Sendable {
+    private let said = Mutex<[String: Int64]>([:])
+
+    func isDue(_ text: String, at now: Int64) -> Bool {
+        said.withLock { said in
+            if let last = said[text], now - last < 60 { return false }
+            if said.count >= 1_000 { said = [:] }
+            said[text] = now
+            return true
+        }
+    }
+}

@@ -1,0 +1,478 @@
+package import SyncModel
+import SyncSystem
+
+/// What is kept on disk. The directory itself is the record: names say what a file holds, sizes how much, and the time of the last
+/// change when it was used last. One process has it at a time.
+///
+/// `objects/AB/SHA256.START-END` holds bytes of the object of that name, `documents/SHA256` a document that may change (the name is
+/// the SHA-256 of its path), `unfinished/` what is being written.
+final class CacheStore: Sendable {
+    /// A file with some bytes of an object.
+    struct Slice: Sendable, Hashable {
+        let object: SHA256Digest
+        let start: UInt64
+        let end: UInt64
+
+        var length: UInt64 { end - start }
+        var name: String { "\(object.hex).\(start)-\(end)" }
+    }
+
+    private struct Entry {
+        let slice: Slice
+        /// When it was used last: numbers in order.
+        var used: UInt64
+        /// When that was written down last, in **seconds** since 1970.
+        var noted: Int64
+        /// Proved in this process, of the file as it was then.
+        var proof: Proof?
+    }
+
+    /// What was proved: the very file, and a sum of each piece of it.
+    struct Proof: Sendable {
+        var status: FileStatus
+        var sums: [UInt64]
+    }
+
+    private struct State {
+        var objects: [SHA256Digest: [Entry]] = [:]
+        var documents: [String: (size: UInt64, used: UInt64)] = [:]
+        /// The number of the last use.
+        var uses: UInt64 = 0
+        var kept: UInt64 = 0
+        var reserved: UInt64 = 0
+        var evicted: UInt64 = 0
+        var number: UInt64 = 0
+        /// Until when nothing is written, after a write has failed.
+        var troubledUntil: Int64 = 0
+
+        mutating func use() -> UInt64 {
+            uses += 1
+            return uses
+        }
+    }
+
+    /// A piece of a slice is read, summed and sent at a time: so many **bytes**.
+    static let piece: UInt64 = 64 << 10
+    private static let marker = "syncagent-cache-1"
+
+    private let objects: SharedDescriptor
+    private let documents: SharedDescriptor
+    private let unfinished: SharedDescriptor
+    private let lock: FileLock
+    /// **Bytes** that it may hold.
+    let most: UInt64
+    private let now: @Sendable () -> Int64
+    private let state = Mutex(State())
+
+    /// Opens the store, makes it where there is none, clears what was not finished, and counts what is there.
+    ///
+    /// - Parameters:
+    ///   - most: **Bytes** that it may hold.
+    ///   - now: **Seconds** since 1970.
+    init(path: String, most: UInt64, now: @escaping @Sendable () -> Int64) throws(CacheError) {
+        (self.most, self.now) = (most, now)
+        do throws(FileError) {
+            let root = SharedDescriptor(try openPrivateDirectory(path, create: true))
+            try Self.checkMarker(root.raw, path)
+            guard let file = Descriptor(opening: "lock", in: root.raw, [.readWrite, .create, .noFollow], mode: 0o600)
+            else {
+                throw .last("open", path + "/lock")
+            }
+            guard let taken = try FileLock.take(file, path: path + "/lock") else { throw CacheBusy.error(path) }
+            lock = taken
+            func directory(_ name: String) throws(FileError) -> SharedDescriptor {
+                SharedDescriptor(
+                    try openPrivateDirectory(name, in: root.raw, create: true, shown: "\(path)/\(name)"))
+            }
+            objects = try directory("objects")
+            documents = try directory("documents")
+            unfinished = try directory("unfinished")
+        } catch { throw CacheError(error) }
+        scan()
+    }
+
+    /// A directory with other things in it is nobody's store.
+    private static func checkMarker(_ root: Int32, _ path: String) throws(FileError) {
+        if exists(marker, in: root) { return }
+        let names: [String]
+        do throws(Errno) { names = try directoryEntries(root) } catch {
+            throw FileError(step: "read", path: path, code: error)
+        }
+        guard names.allSatisfy({ $0 == "lost+found" }) else {
+            throw FileError(
+                step: "use", path: path, remark: "it is neither empty nor a store of this program", trouble: .inTheWay)
+        }
+        guard Descriptor(opening: marker, in: root, .newFile.union(.writeOnly), mode: 0o600) != nil else {
+            throw .last("create", "\(path)/\(marker)")
+        }
+    }
+
+    private func scan() {
+        for name in (try? directoryEntries(unfinished.raw)) ?? [] { removeTree(name, in: unfinished.raw) }
+        var slices: [(slice: Slice, modified: Int64)] = []
+        for prefix in (try? directoryEntries(objects.raw)) ?? [] {
+            guard prefix.utf8.count == 2, let directory = openDirectory(prefix, in: objects.raw, .noFollow) else {
+                continue
+            }
+            for name in (try? directoryEntries(directory.raw)) ?? [] {
+                guard case .success(let found?) = status(directory.raw, name) else { continue }
+                guard found.kind == .file, name.hasPrefix(prefix), let slice = Slice(name: name),
+                    found.size == slice.length
+                else {
+                    removeTree(name, in: directory.raw)
+                    continue
+                }
+                slices.append((slice, found.modified))
+            }
+        }
+        var named: [(name: String, size: UInt64, modified: Int64)] = []
+        for name in (try? directoryEntries(documents.raw)) ?? [] {
+            guard case .success(let found?) = status(documents.raw, name), found.kind == .file else { continue }
+            named.append((name, found.size, found.modified))
+        }
+        state.withLock { state in
+            for (slice, modified) in slices.sorted(by: { $0.modified < $1.modified }) {
+                let entry = Entry(slice: slice, used: state.use(), noted: modified / 1_000_000_000)
+                state.objects[slice.object, default: []].append(entry)
+                state.kept = state.kept.saturatingAdd(slice.length)
+            }
+            for object in state.objects.keys { state.objects[object]?.sort { $0.slice.start < $1.slice.start } }
+            // Small, and asked for first: they go last.
+            for (name, size, _) in named.sorted(by: { $0.modified < $1.modified }) {
+                let use = state.use()
+                state.documents[name] = (size, use)
+                state.kept = state.kept.saturatingAdd(size)
+            }
+        }
+        makeRoom(for: 0)
+    }
+
+    /// **Bytes** that are kept.
+    var keptBytes: UInt64 { state.withLock(\.kept) }
+    /// **Bytes** that were removed to make room.
+    var evictedBytes: UInt64 { state.withLock(\.evicted) }
+}
+
+// MARK: Slices
+
+extension CacheStore {
+    /// The slice that has a **byte** of an object.
+    func slice(of object: SHA256Digest, at offset: UInt64) -> Slice? {
+        state.withLock { state in
+            guard let index = Self.index(state.objects[object], offset) else { return nil }
+            let use = state.use()
+            state.objects[object]?[index].used = use
+            return state.objects[object]?[index].slice
+        }
+    }
+
+    /// Whether a **byte** of an object is kept.
+    func has(_ object: SHA256Digest, at offset: UInt64) -> Bool {
+        state.withLock { Self.index($0.objects[object], offset) != nil }
+    }
+
+    private static func index(_ entries: [Entry]?, _ offset: UInt64) -> Int? {
+        // Slices lie one behind the other but for what other manifests have cut: the last that begins early enough.
+        guard let entries else { return nil }
+        var (low, high) = (0, entries.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if entries[middle].slice.start > offset { high = middle } else { low = middle + 1 }
+        }
+        return entries[..<low].lastIndex { $0.slice.end > offset }
+    }
+
+    /// Opens a slice for reading; a file that is not as its name says is dropped.
+    ///
+    /// - Returns: With the proof, where the very file was proved before.
+    func open(_ slice: Slice) -> (file: SharedDescriptor, proof: Proof?)? {
+        guard let file = Descriptor(opening: path(of: slice), in: objects.raw, .unwaitingNoFollow),
+            let found = status(file.raw), found.kind == .file, found.size == slice.length
+        else {
+            drop(slice)
+            return nil
+        }
+        let now = now()
+        let (proof, isDue) = state.withLock { state -> (Proof?, Bool) in
+            guard let index = state.objects[slice.object]?.firstIndex(where: { $0.slice == slice }) else {
+                return (nil, false)
+            }
+            let isDue = now - (state.objects[slice.object]?[index].noted ?? now) > 600
+            if isDue { state.objects[slice.object]?[index].noted = now }
+            return (state.objects[slice.object]?[index].proof, isDue)
+        }
+        let known = proof.flatMap { $0.status == found ? $0 : nil }
+        if isDue, touch(file.raw) == nil, let known, let after = status(file.raw) {
+            note(Proof(status: after, sums: known.sums), of: slice)
+        }
+        return (SharedDescriptor(file), known)
+    }
+
+    /// Notes that a slice was proved.
+    func note(_ proof: Proof, of slice: Slice) {
+        state.withLock { state in
+            guard let index = state.objects[slice.object]?.firstIndex(where: { $0.slice == slice }) else { return }
+            state.objects[slice.object]?[index].proof = proof
+        }
+    }
+
+    /// Removes a slice: it is damaged, or there is no room.
+    func drop(_ slice: Slice) {
+        let isOurs = state.withLock { state in
+            guard let index = state.objects[slice.object]?.firstIndex(where: { $0.slice == slice }) else {
+                return false
+            }
+            state.objects[slice.object]?.remove(at: index)
+            if state.objects[slice.object]?.isEmpty == true { state.objects[slice.object] = nil }
+            state.kept -= min(state.kept, slice.length)
+            return true
+        }
+        if isOurs { removeFile(path(of: slice), in: objects.raw) }
+    }
+
+    /// Gives what was written in `file` its name; room for it was taken with ``reserve(_:)``.
+    ///
+    /// - Returns: Why it could not be kept.
+    func keep(_ file: UnfinishedFile, as slice: Slice, _ proof: Proof?) -> Errno? {
+        let prefix = String(slice.object.hex.prefix(2))
+        if let code = makeDirectory(prefix, in: objects.raw, mode: 0o700), code != .fileExists {
+            return failed(code, slice.length)
+        }
+        if let code = renameEntry(file.name, in: unfinished.raw, to: path(of: slice), in: objects.raw) {
+            return failed(code, slice.length)
+        }
+        file.isNamed.store(true)
+        let now = now()
+        // Its name has changed, and with it the time of the last change of its entry.
+        let proof = status(file.descriptor.raw).flatMap { found in proof.map { Proof(status: found, sums: $0.sums) } }
+        let within = state.withLock { state -> [Slice] in
+            state.reserved -= min(state.reserved, slice.length)
+            var entries = state.objects[slice.object] ?? []
+            // What it has as well is of no more use.
+            let isWithin = { (one: Slice) in slice.start <= one.start && one.end <= slice.end }
+            let gone = entries.map(\.slice).filter(isWithin)
+            entries.removeAll { isWithin($0.slice) }
+            let place = entries.firstIndex { $0.slice.start > slice.start } ?? entries.count
+            entries.insert(Entry(slice: slice, used: state.use(), noted: now, proof: proof), at: place)
+            state.objects[slice.object] = entries
+            state.kept = (state.kept - min(state.kept, gone.reduce(0) { $0 + $1.length })).saturatingAdd(slice.length)
+            return gone.filter { $0 != slice }
+        }
+        for one in within { removeFile(path(of: one), in: objects.raw) }
+        return nil
+    }
+
+    private func path(of slice: Slice) -> String { "\(slice.object.hex.prefix(2))/\(slice.name)" }
+}
+
+extension CacheStore.Slice {
+    /// Reads a file's name.
+    fileprivate init?(name: String) {
+        let parts = name.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 2, let object = SHA256Digest(hex: String(parts[0])) else { return nil }
+        let ends = parts[1].split(separator: "-", omittingEmptySubsequences: false)
+        guard ends.count == 2, let start = UInt64(ends[0]), let end = UInt64(ends[1]), start < end else { return nil }
+        self.init(object: object, start: start, end: end)
+        guard self.name == name else { return nil }
+    }
+}
+
+// MARK: Room
+
+extension CacheStore {
+    /// Takes room for **bytes** that will be kept; what was used longest ago goes.
+    ///
+    /// - Returns: Whether there is room; then ``keep(_:as:_:)`` or ``giveBack(_:)`` follows.
+    func reserve(_ bytes: UInt64) -> Bool {
+        guard bytes <= most, !isTroubled else { return false }
+        makeRoom(for: bytes)
+        return state.withLock { state in
+            guard bytes <= most, state.kept.saturatingAdd(state.reserved) <= most - bytes else { return false }
+            state.reserved += bytes
+            return true
+        }
+    }
+
+    func giveBack(_ bytes: UInt64) { state.withLock { $0.reserved -= min($0.reserved, bytes) } }
+
+    /// Whether a write has failed just now, such as on a full disk: nothing is tried for some seconds.
+    var isTroubled: Bool {
+        let now = now()
+        return state.withLock { $0.troubledUntil > now }
+    }
+
+    /// Notes that a write has failed.
+    func isInTrouble() {
+        let now = now()
+        state.withLock { $0.troubledUntil = now + 5 }
+    }
+
+    private func failed(_ code: Errno, _ bytes: UInt64) -> Errno {
+        giveBack(bytes)
+        isInTrouble()
+        return code
+    }
+
+    private enum Victim {
+        case slice(Slice)
+        case document(String)
+    }
+
+    private func makeRoom(for bytes: UInt64) {
+        let victims = state.withLock { state -> [Victim] in
+            let wanted = state.kept.saturatingAdd(state.reserved).saturatingAdd(bytes)
+            guard wanted > most else { return [] }
+            // A little more than is needed, so that not each slice sorts anew.
+            var left = wanted - most.saturatingAdd(most / 64)
+            var all = state.objects.values.joined().map {
+                (used: $0.used, size: $0.slice.length, Victim.slice($0.slice))
+            }
+            all += state.documents.map { (used: $0.value.used, size: $0.value.size, Victim.document($0.key)) }
+            var victims: [Victim] = []
+            for one in all.sorted(by: { $0.used < $1.used }) where left > 0 {
+                victims.append(one.2)
+                left -= min(left, one.size)
+                state.evicted += one.size
+            }
+            return victims
+        }
+        for victim in victims {
+            switch victim {
+            case .slice(let slice): drop(slice)
+            case .document(let name): dropDocument(name)
+            }
+        }
+    }
+}
+
+// MARK: Documents, and what is being written
+
+extension CacheStore {
+    /// Opens a kept document.
+    func openDocument(_ name: String) -> SharedDescriptor? {
+        guard let file = Descriptor(opening: name, in: documents.raw, .unwaitingNoFollow),
+            status(file.raw)?.kind == .file
+        else { return nil }
+        state.withLock { state in
+            let use = state.use()
+            state.documents[name]?.used = use
+        }
+        return SharedDescriptor(file)
+    }
+
+    /// Names of all kept documents, the latest first.
+    var documentNames: [String] { state.withLock { $0.documents.sorted { $0.value.used > $1.value.used }.map(\.key) } }
+
+    /// Gives what was written its name; room for it was taken.
+    func keep(_ file: UnfinishedFile, asDocument name: String, bytes: UInt64) -> Errno? {
+        if let code = renameEntry(file.name, in: unfinished.raw, to: name, in: documents.raw) {
+            return failed(code, bytes)
+        }
+        file.isNamed.store(true)
+        state.withLock { state in
+            state.reserved -= min(state.reserved, bytes)
+            state.kept -= min(state.kept, state.documents[name]?.size ?? 0)
+            let use = state.use()
+            state.documents[name] = (bytes, use)
+            state.kept = state.kept.saturatingAdd(bytes)
+        }
+        return nil
+    }
+
+    func dropDocument(_ name: String) {
+        let isOurs = state.withLock { state in
+            guard let found = state.documents.removeValue(forKey: name) else { return false }
+            state.kept -= min(state.kept, found.size)
+            return true
+        }
+        if isOurs { removeFile(name, in: documents.raw) }
+    }
+
+    /// A new file without a name that lasts; it is removed with its last reference unless it was kept.
+    func unfinishedFile() -> UnfinishedFile? {
+        let name = state.withLock { state in
+            state.number += 1
+            return "\(state.number)"
+        }
+        guard
+            let file = Descriptor(
+                opening: name, in: unfinished.raw, .newFile.union(.readWrite), mode: 0o600)
+        else {
+            isInTrouble()
+            return nil
+        }
+        return UnfinishedFile(name, SharedDescriptor(file), in: unfinished)
+    }
+}
+
+/// A file of the store that is being written.
+final class UnfinishedFile: Sendable {
+    let name: String
+    let descriptor: SharedDescriptor
+    fileprivate let isNamed = Flag()
+    private let directory: SharedDescriptor
+
+    init(_ name: String, _ descriptor: SharedDescriptor, in directory: SharedDescriptor) {
+        (self.name, self.descriptor, self.directory) = (name, descriptor, directory)
+    }
+
+    deinit { if !isNamed.value { removeFile(name, in: directory.raw) } }
+}
+
+/// Yes or no, from any thread.
+final class Flag: Sendable {
+    private let state = Mutex(false)
+
+    var value: Bool { state.withLock(\.self) }
+    func store(_ value: Bool) { state.withLock { $0 = value } }
+}
+
+/// A sum of a piece that tells damage from the bytes that were proved: 64 bits, each of which hangs on every byte.
+func pieceSum(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
+    var (sum, index) = (UInt64(bytes.count) ^ 0x9E37_79B9_7F4A_7C15, 0)
+    while index + 8 <= bytes.count {
+        let word = bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+        sum = (sum ^ word) &* 0x9FB2_1C65_1E98_DF25
+        sum ^= sum >> 32
+        index += 8
+    }
+    while index < bytes.count {
+        sum = (sum ^ UInt64(bytes[index])) &* 0x0000_0100_0000_01B3
+        index += 1
+    }
+    sum = (sum ^ sum >> 29) &* 0xBF58_476D_1CE4_E5B9
+    return sum ^ sum >> 32
+}
+
+/// The sums of bytes that begin a slice, or a piece of it.
+func pieceSums(_ bytes: UnsafeRawBufferPointer) -> [UInt64] {
+    stride(from: 0, to: bytes.count, by: Int(CacheStore.piece)).map { start in
+        let end = min(bytes.count, start + Int(CacheStore.piece))
+        return pieceSum(UnsafeRawBufferPointer(rebasing: bytes[start..<end]))
+    }
+}
+
+/// Why a cache does not come up.
+package struct CacheError: Error, Sendable, Equatable {
+    package let status: ExitStatus
+    /// One line for people.
+    package let message: String
+
+    package init(_ status: ExitStatus, _ message: String) { (self.status, self.message) = (status, message) }
+
+    init(_ error: FileError) {
+        if error.remark == CacheBusy.remark {
+            self.init(.busy, "Another process has the store \(escaped(error.path)): give each cache one of its own.")
+        } else {
+            self.init(
+                error.cause == .diskTrouble ? .ioError : .cannotCreate,
+                "Cannot \(error.step) the store \(escaped(error.path)): \(error.reason).")
+        }
+    }
+}
+
+/// The store is somebody else's at the moment.
+enum CacheBusy {
+    static let remark = "another process has it"
+    static func error(_ path: String) -> FileError { FileError(step: "lock", path: path, remark: remark) }
+}

@@ -1,0 +1,255 @@
+import SyncContent
+import SyncManifest
+import SyncModel
+import SyncSystem
+
+/// What the manifests that have passed by say of packs and files: without a manifest nobody knows where a pack's blobs are.
+///
+/// Manifests are read when a pack or a file is asked for that needs them, one at a time, the latest first.
+final class FactBook: Sendable {
+    private struct State {
+        /// By the path of the manifest, the one read last at the end.
+        var facts: [(path: String, facts: ManifestFacts)] = []
+        /// What all of these know of a pack.
+        var packs: [SHA256Digest: PackMap] = [:]
+        /// Manifests that have come and are not read yet, the latest first.
+        var unread: [String] = []
+        /// The paths that were fetched here since nobody had asked for them, and when.
+        var looked: Int64?
+        var isReading = false
+        var waiters: [CheckedContinuation<Void, Never>] = []
+    }
+
+    /// So many blobs are remembered, about 200 **bytes** of memory each at most; then the manifest that was read first is forgotten.
+    private static let mostBlobs = 4_000_000
+    /// **Bytes** of a part, or of the dictionary, in either form.
+    private static let longestText: UInt64 = 64 << 20
+
+    private let documents: DocumentCache
+    private let objects: ObjectCache
+    private let origin: CacheOrigin
+    private let desk: CacheDesk
+    private let state = Mutex(State())
+
+    init(documents: DocumentCache, objects: ObjectCache, origin: CacheOrigin, desk: CacheDesk) {
+        (self.documents, self.objects, self.origin, self.desk) = (documents, objects, origin, desk)
+    }
+
+    /// What a path names by its digest; `nil` for anything else.
+    func object(at names: [[UInt8]]) async -> (object: NamedObject, map: PackMap?)? {
+        await readNew()
+        if let found = known(names) { return found }
+        await look()
+        if let found = known(names) { return found }
+        guard let digest = Self.packName(names) else { return nil }
+        return (NamedObject(digest: digest, size: nil, isPack: true), nil)
+    }
+
+    /// The digest in `packs/SHA256.pack`.
+    static func packName(_ names: [[UInt8]]) -> SHA256Digest? {
+        guard names.count >= 2, let name = names.last, name.suffix(5).elementsEqual(".pack".utf8),
+            names[names.count - 2].elementsEqual("packs".utf8)
+        else { return nil }
+        return SHA256Digest(hex: name.dropLast(5))
+    }
+
+    private func known(_ names: [[UInt8]]) -> (object: NamedObject, map: PackMap?)? {
+        let path = Array(names.joined(separator: [0x2F]))
+        return state.withLock { state in
+            var object: NamedObject?
+            if let digest = Self.packName(names) { object = NamedObject(digest: digest, size: nil, isPack: true) }
+            for (_, facts) in state.facts.reversed() where object == nil { object = facts.objects[path] }
+            guard var object else { return nil }
+            guard object.isPack else { return (object, nil) }
+            guard let map = state.packs[object.digest] else { return nil }
+            object.size = map.size
+            return (object, map)
+        }
+    }
+
+    // MARK: Reading manifests
+
+    /// Reads what has come.
+    private func readNew() async {
+        let arrived = documents.takeFresh().filter { $0.hasSuffix(".json") || $0.hasSuffix(".json.zst") }
+        let isDue = state.withLock { state in
+            state.unread.removeAll(where: arrived.contains)
+            state.unread = arrived + state.unread
+            return !state.unread.isEmpty || state.isReading
+        }
+        guard isDue else { return }
+        await alone {
+            while let path = self.state.withLock({ $0.unread.isEmpty ? nil : $0.unread.removeFirst() }) {
+                await self.read(path)
+            }
+        }
+    }
+
+    /// Fetches the directory's own manifest: whoever asks for a pack may have the manifest from elsewhere.
+    private func look() async {
+        let now = desk.now()
+        let isDue = state.withLock { state in
+            guard state.looked.map({ now - $0 >= 30 }) ?? true else { return false }
+            state.looked = now
+            return true
+        }
+        guard isDue else { return await alone {} }
+        await alone {
+            for name in ["manifest.json.zst", "manifest.json"] {
+                if case .current = await self.documents.current([Array(name.utf8)]) { break }
+            }
+            for path in self.documents.takeFresh() where path.hasSuffix(".json") || path.hasSuffix(".json.zst") {
+                await self.read(path)
+            }
+        }
+    }
+
+    /// Runs something when nobody else does.
+    private func alone(_ work: @escaping @Sendable () async -> Void) async {
+        while true {
+            let isFree = state.withLock { state in
+                defer { state.isReading = true }
+                return !state.isReading
+            }
+            if isFree { break }
+            await withCheckedContinuation { continuation in
+                let isFree = state.withLock { state in
+                    if state.isReading { state.waiters.append(continuation) }
+                    return !state.isReading
+                }
+                if isFree { continuation.resume() }
+            }
+        }
+        await work()
+        let waiters = state.withLock { state in
+            state.isReading = false
+            defer { state.waiters = [] }
+            return state.waiters
+        }
+        for waiter in waiters { waiter.resume() }
+    }
+
+    private func read(_ path: String) async {
+        guard let text = documents.text(at: path).flatMap(plainText), let digest = try? sha256(text) else { return }
+        let isKnown = state.withLock { state in
+            guard let index = state.facts.firstIndex(where: { $0.facts.digest == digest }) else { return false }
+            // The same in another form, or again: it is the latest.
+            let facts = state.facts.remove(at: index).facts
+            state.facts.append((path, facts))
+            return true
+        }
+        if isKnown { return }
+        // Not every document is a manifest.
+        guard let facts = try? await facts(of: text, digest, at: path) else { return }
+        state.withLock { state in
+            state.facts.removeAll { $0.path == path }
+            state.facts.append((path, facts))
+            var count = state.facts.reduce(0) { $0 + $1.facts.blobCount }
+            while count > Self.mostBlobs, state.facts.count > 1 { count -= state.facts.removeFirst().facts.blobCount }
+            state.packs = [:]
+            for (_, facts) in state.facts.reversed() {
+                for (pack, map) in facts.packs { state.packs[pack] = state.packs[pack]?.adding(map) ?? map }
+            }
+        }
+    }
+
+    /// - Throws: Where it is no manifest, or some part of it cannot be had.
+    private func facts(of text: [UInt8], _ digest: SHA256Digest, at path: String) async throws -> ManifestFacts {
+        var directory = path.utf8.split(separator: 0x2F, omittingEmptySubsequences: false).dropLast().map(Array.init)
+        // What stands in these resolves against the manifest beside them.
+        if let last = directory.last, ["channels", "manifests"].contains(where: { last.elementsEqual($0.utf8) }) {
+            directory.removeLast()
+        }
+        var assembly = try ManifestAssembly(text, digest: digest)
+        var drawn = FactDrawing(digest: digest)
+        for part in assembly.parts { drawn.add(part.blob, part.digest) }
+        var dictionary: DecodingDictionary?
+        if let shared = assembly.dictionary {
+            drawn.add(shared.blob, shared.digest)
+            let bytes = try await content(
+                shared.blob, shared.digest, assembly.pack(of: shared), drawn, directory, most: UInt64(8 << 20))
+            dictionary = try bytes.withUnsafeBytes { try DecodingDictionary($0) }
+        }
+        for part in assembly.parts {
+            let text = try await content(
+                part.blob, part.digest, assembly.pack(of: part), drawn, directory, most: Self.longestText)
+            try text.withUnsafeBytes { try assembly.add($0) }
+        }
+        let manifest = try assembly.finish()
+        return drawn.facts(of: manifest, dictionary, origin, directory)
+    }
+
+    private struct Unavailable: Error {}
+
+    /// The raw bytes of a part or of the dictionary, by way of the cache itself.
+    private func content(
+        _ blob: Blob, _ digest: SHA256Digest, _ pack: Manifest.Pack, _ drawn: FactDrawing, _ directory: [[UInt8]],
+        most: UInt64
+    ) async throws -> [UInt8] {
+        guard blob.storedLength <= most, blob.rawLength <= most,
+            let names = pack.urls.lazy.compactMap({ self.origin.names(of: $0, from: directory) }).first
+        else { throw Unavailable() }
+        let map = PackMap(size: pack.size, found: drawn.blobs[blob.pack] ?? [], dictionary: nil)
+        let reading = ObjectCache.Reading(
+            object: NamedObject(digest: pack.sha256, size: pack.size, isPack: true), names: names, size: pack.size,
+            map: map, range: blob.range)
+        var stored: [UInt8] = []
+        let cursor = ReadCursor()
+        while UInt64(stored.count) < blob.storedLength {
+            let piece = await objects.next(
+                reading, at: blob.offset + UInt64(stored.count), hasUnproven: !stored.isEmpty, cursor)
+            guard case .bytes(let bytes, _, _) = piece else { throw Unavailable() }
+            stored += bytes
+        }
+        let raw = try stored.withUnsafeBytes {
+            try BlobDecoder.decode($0, as: blob.codec, limit: Int(clamping: blob.rawLength))
+        }
+        guard try sha256(raw) == digest else { throw Unavailable() }
+        return raw
+    }
+}
+
+/// A manifest's facts while they are put together.
+private struct FactDrawing {
+    let digest: SHA256Digest
+    /// By pack.
+    private(set) var blobs: [UInt32: [BlobCheck]] = [:]
+
+    init(digest: SHA256Digest) { self.digest = digest }
+
+    mutating func add(_ blob: Blob, _ digest: SHA256Digest) {
+        blobs[blob.pack, default: []].append(
+            BlobCheck(
+                offset: blob.offset, storedLength: blob.storedLength, rawLength: blob.rawLength, codec: blob.codec,
+                digest: digest))
+    }
+
+    func facts(
+        of manifest: Manifest, _ dictionary: DecodingDictionary?, _ origin: CacheOrigin, _ directory: [[UInt8]]
+    ) -> ManifestFacts {
+        var all = self
+        var facts = ManifestFacts(digest: digest)
+        let files = manifest.files
+        for row in files.indices {
+            for blob in files.blobs(row) { all.add(blob, files.digest(of: blob, in: row)) }
+            guard files.size(row) > 0, files.checks[row] == nil else { continue }
+            for url in files.urls(row) {
+                guard let names = origin.names(of: url, from: directory) else { continue }
+                facts.objects[Array(names.joined(separator: [0x2F]))] = NamedObject(
+                    digest: files.digest(row), size: files.size(row), isPack: false)
+            }
+        }
+        for (index, pack) in manifest.packs.enumerated() {
+            let map = PackMap(
+                size: pack.size, found: all.blobs[UInt32(truncatingIfNeeded: index)] ?? [], dictionary: dictionary)
+            facts.packs[pack.sha256] = map
+            facts.blobCount += map.blobs.count
+            for url in pack.urls {
+                guard let names = origin.names(of: url, from: directory) else { continue }
+                facts.objects[Array(names.joined(separator: [0x2F]))] = NamedObject(
+                    digest: pack.sha256, size: pack.size, isPack: true)
+            }
+        }
+        return facts
+    }
+}

@@ -1,0 +1,135 @@
+import SyncModel
+package import SyncPlugins
+import SyncSystem
+
+/// The published directory that is cached, and the one way to it.
+package struct CacheOrigin: Sendable {
+    /// Its URL, with a slash at the end and without a query.
+    package let base: String
+    let transport: any Transport
+    private let last = Counter()
+
+    package init(base: String, transport: any Transport) { (self.base, self.transport) = (base, transport) }
+
+    /// The URL of a file below the directory: each name encoded anew, so that it can lead nowhere else.
+    func url(_ names: [[UInt8]]) -> String {
+        base + names.map { percentEncoded(bytes: $0, keepsSlash: false) }.joined(separator: "/")
+    }
+
+    /// A request for it.
+    func request(_ names: [[UInt8]], range: Range<UInt64>? = nil, size: UInt64? = nil, reload: Bool = false)
+        -> TransferRequest
+    {
+        TransferRequest(
+            id: TransferID(rawValue: last.next()), urls: [url(names)], range: range, objectSize: size,
+            limit: UInt64(Int64.max), reload: reload)
+    }
+
+    /// The names of what a URL in a manifest leads to; `nil` where that is not below the directory, or has a query.
+    ///
+    /// - Parameter directory: The names of the manifest's own directory.
+    func names(of url: String, from directory: [[UInt8]]) -> [[UInt8]]? {
+        guard !url.contains("?"), !url.contains("#") else { return nil }
+        var names = directory
+        var rest = url[...]
+        if url.hasPrefix(base) {
+            (names, rest) = ([], rest.dropFirst(base.count))
+        } else if leadingScheme(of: url) != nil || url.hasPrefix("/") {
+            return nil
+        }
+        for part in rest.utf8.split(separator: 0x2F, omittingEmptySubsequences: false) {
+            guard let name = percentDecoded(part), !name.isEmpty, !name.contains(0x2F) else { return nil }
+            if name == [0x2E] { continue }
+            if name == [0x2E, 0x2E] {
+                guard !names.isEmpty else { return nil }
+                names.removeLast()
+            } else {
+                names.append(name)
+            }
+        }
+        return names.isEmpty ? nil : names
+    }
+}
+
+/// Numbers in order, from any thread.
+final class Counter: Sendable {
+    private let state = Mutex<UInt64>(0)
+
+    var value: UInt64 { state.withLock(\.self) }
+
+    func next() -> UInt64 { add(1) }
+
+    @discardableResult func add(_ count: UInt64) -> UInt64 {
+        state.withLock { state in
+            state = state.saturatingAdd(count)
+            return state
+        }
+    }
+}
+
+/// What is done for several at a time, and what they are told.
+final class Shared<Value: Sendable>: Sendable {
+    private struct State {
+        var value: Value?
+        var waiters: [UInt64: CheckedContinuation<Value?, Never>] = [:]
+        var last: UInt64 = 0
+    }
+
+    private let state = Mutex(State())
+
+    func finish(_ value: Value) {
+        let waiters = state.withLock { state in
+            state.value = value
+            defer { state.waiters = [:] }
+            return Array(state.waiters.values)
+        }
+        for waiter in waiters { waiter.resume(returning: value) }
+    }
+
+    /// Waits for the end; `nil` where the task is cancelled before.
+    func value() async -> Value? {
+        let number = state.withLock { state in
+            state.last += 1
+            return state.last
+        }
+        return await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let (isReady, value) = state.withLock { state -> (Bool, Value?) in
+                    if let value = state.value { return (true, value) }
+                    if Task.isCancelled { return (true, nil) }
+                    state.waiters[number] = continuation
+                    return (false, nil)
+                }
+                if isReady { continuation.resume(returning: value) }
+            }
+        } onCancel: {
+            state.withLock { $0.waiters.removeValue(forKey: number) }?.resume(returning: nil)
+        }
+    }
+}
+
+/// What a cache tells whoever runs it, and counts.
+struct CacheDesk: Sendable {
+    /// Says a line, at most once a minute the same one.
+    let say: @Sendable (String) -> Void
+    /// Runs work that nobody waits for, until the cache ends.
+    let start: @Sendable (_ work: @escaping @Sendable () async -> Void) -> Void
+    /// **Seconds** since 1970.
+    let now: @Sendable () -> Int64
+    let counts = CacheCounts()
+}
+
+/// What a cache counts besides bytes of its origin and of its store.
+struct CacheCounts: Sendable {
+    let requests = Counter()
+    let sentBytes = Counter()
+    /// Answers that began with bytes that were held, and those that did not.
+    let hits = Counter()
+    let misses = Counter()
+    /// Slices that were not what their names say: from the origin, and from the store.
+    let refused = Counter()
+    let damaged = Counter()
+    /// Answers that were passed through, and answers with what could not be asked for anew.
+    let passed = Counter()
+    let stale = Counter()
+}

@@ -1,0 +1,314 @@
+import SyncContent
+import SyncModel
+import SyncPlugins
+import SyncSystem
+
+/// Documents that may change: manifests, channels, signed statements. The origin is asked each time; what is held is sent when it is
+/// gone.
+final class DocumentCache: Sendable {
+    /// What is held of a path. Its file begins with a line of JSON in a block of its own.
+    struct Document: Sendable, Equatable {
+        var path: String
+        var etag: String?
+        var modified: String?
+        var contentType: String?
+        /// **Bytes** without the block.
+        var size: UInt64
+        var sha256: SHA256Digest
+        /// When the origin said that it is the newest, in **seconds** since 1970.
+        var checked: Int64
+
+        /// The first **byte** of the text in the file.
+        static let start: UInt64 = 4_096
+
+        /// The origin's tag where it is strong, else one of the bytes.
+        var tag: String {
+            guard let etag, etag.hasPrefix("\""), etag.hasSuffix("\""), etag.utf8.count >= 2 else {
+                return "\"\(sha256.hex)\""
+            }
+            return etag
+        }
+    }
+
+    /// What there is at a path.
+    enum Outcome: Sendable {
+        case current(Document, SharedDescriptor)
+        /// What is held; the origin could not be asked.
+        case stale(Document, SharedDescriptor, why: String)
+        case failed(TransferError)
+        /// It is named by a digest, and what came is something else.
+        case refused
+        /// It cannot be kept.
+        case pass
+    }
+
+    private struct State {
+        var documents: [String: (document: Document, status: FileStatus)] = [:]
+        var running: [String: Shared<Outcome>] = [:]
+        /// Until when the origin is not asked again for what is held, after it could not be reached.
+        var goneUntil: Int64 = 0
+        /// Documents that have come since they were asked for.
+        var fresh: [String] = []
+    }
+
+    /// Most **bytes** of one that is kept.
+    private static let longest: UInt64 = 128 << 20
+
+    private let store: CacheStore
+    private let origin: CacheOrigin
+    private let desk: CacheDesk
+    private let state = Mutex(State())
+
+    init(store: CacheStore, origin: CacheOrigin, desk: CacheDesk) {
+        (self.store, self.origin, self.desk) = (store, origin, desk)
+        for name in store.documentNames { read(name) }
+    }
+
+    /// Documents that have come since the last call, the latest first.
+    func takeFresh() -> [String] {
+        state.withLock { state in
+            defer { state.fresh = [] }
+            return state.fresh.reversed()
+        }
+    }
+
+    /// Whether a path is that of a document.
+    static func isDocument(_ names: [[UInt8]]) -> Bool {
+        guard let first = names.first, let last = names.last else { return false }
+        if names.count > 1, ["channels", "manifests", "trust"].contains(where: { first.elementsEqual($0.utf8) }) {
+            return true
+        }
+        return ["manifest.json", "manifest.json.zst"].contains { last.elementsEqual($0.utf8) }
+    }
+
+    /// The text of a document that is held, and its path's directory.
+    func text(at path: String) -> [UInt8]? {
+        guard let (document, file) = held(path) else { return nil }
+        return readBytes(file.raw, Document.start, Int(document.size))
+    }
+
+    // MARK: What is held
+
+    private static func fileName(_ path: String) -> String? { (try? SyncContent.sha256(path))?.hex }
+
+    /// Reads what a file of the store says; one that is damaged goes.
+    @discardableResult private func read(_ name: String) -> Document? {
+        guard let file = store.openDocument(name), let found = status(file.raw), found.size >= Document.start,
+            let block = readBytes(file.raw, 0, Int(Document.start)), let document = Document(block: block),
+            Self.fileName(document.path) == name, found.size == Document.start.saturatingAdd(document.size),
+            Self.sha256(of: file, document.size) == document.sha256
+        else {
+            store.dropDocument(name)
+            return nil
+        }
+        state.withLock { state in
+            state.documents[document.path] = (document, found)
+            state.fresh.append(document.path)
+        }
+        return document
+    }
+
+    private static func sha256(of file: SharedDescriptor, _ size: UInt64) -> SHA256Digest? {
+        guard var hasher = try? SHA256Hasher() else { return nil }
+        var offset: UInt64 = 0
+        while offset < size {
+            let count = min(CacheStore.piece, size - offset)
+            guard let bytes = readBytes(file.raw, Document.start + offset, Int(count)),
+                (try? bytes.withUnsafeBytes({ try hasher.update($0) })) != nil
+            else { return nil }
+            offset += count
+        }
+        return try? hasher.finish()
+    }
+
+    /// What is held at a path, proved; a file that was changed is looked at anew.
+    private func held(_ path: String) -> (Document, SharedDescriptor)? {
+        guard let known = state.withLock({ $0.documents[path] }), let name = Self.fileName(path) else { return nil }
+        if let file = store.openDocument(name), let found = status(file.raw) {
+            if found == known.status { return (known.document, file) }
+            if var document = read(name) {
+                document.checked = known.document.checked
+                return (document, file)
+            }
+        }
+        state.withLock { $0.documents[path] = nil }
+        store.dropDocument(name)
+        return nil
+    }
+
+    private func forget(_ path: String) {
+        state.withLock { $0.documents[path] = nil }
+        if let name = Self.fileName(path) { store.dropDocument(name) }
+    }
+}
+
+// MARK: Asking
+
+extension DocumentCache {
+    /// What is at a path now; everybody who asks at the same time gets one answer.
+    func current(_ names: [[UInt8]]) async -> Outcome {
+        let path = names.map { String(decoding: $0, as: UTF8.self) }.joined(separator: "/")
+        let named = Self.digest(in: names)
+        if named != nil, let (document, file) = held(path) { return .current(document, file) }
+        let (shared, isNew) = state.withLock { state -> (Shared<Outcome>, Bool) in
+            if let running = state.running[path] { return (running, false) }
+            let shared = Shared<Outcome>()
+            state.running[path] = shared
+            return (shared, true)
+        }
+        if isNew {
+            desk.start {
+                var outcome = await self.ask(names, path, named, reload: false)
+                if case .refused = outcome { outcome = await self.ask(names, path, named, reload: true) }
+                self.state.withLock { $0.running[path] = nil }
+                shared.finish(outcome)
+            }
+        }
+        return await shared.value() ?? .failed(Download.stopped)
+    }
+
+    /// The digest that names a manifest in `manifests/`.
+    private static func digest(in names: [[UInt8]]) -> SHA256Digest? {
+        guard names.count == 2, names[0].elementsEqual("manifests".utf8) else { return nil }
+        let name = names[1].prefix { $0 != 0x2E }
+        return name.count == 64 ? SHA256Digest(hex: name) : nil
+    }
+
+    private func ask(_ names: [[UInt8]], _ path: String, _ named: SHA256Digest?, reload: Bool) async -> Outcome {
+        let known = held(path)
+        let now = desk.now()
+        if let known, state.withLock({ $0.goneUntil }) > now {
+            return .stale(known.0, known.1, why: "the origin is out of reach")
+        }
+        var request = origin.request(names, reload: reload)
+        if let known { request.knownValidator = Validator(etag: known.0.etag, lastModified: known.0.modified) }
+        if request.knownValidator?.isEmpty == true { request.knownValidator = nil }
+        let download = Download.start(request, on: origin.transport)
+        switch await download.head() {
+        case .failure(let error): return failed(error, known, path)
+        case .success(let head):
+            if head.status == 304, let known {
+                state.withLock { state in
+                    state.goneUntil = 0
+                    state.documents[path]?.document.checked = now
+                }
+                var document = known.0
+                document.checked = now
+                return .current(document, known.1)
+            }
+            guard (head.objectSize ?? 0) <= Self.longest, let file = store.unfinishedFile() else {
+                download.cancel()
+                return .pass
+            }
+            return await take(download, head, file, names, path, named, known)
+        }
+    }
+
+    private func failed(_ error: TransferError, _ known: (Document, SharedDescriptor)?, _ path: String) -> Outcome {
+        if let status = error.code.status ?? error.status {
+            if status == 404 || status == 410 {
+                forget(path)
+                return .failed(error)
+            }
+            // It says no: what is held is not shown to whoever may not see it.
+            if status < 500, status != 408, status != 429 { return .failed(error) }
+        } else {
+            let now = desk.now()
+            state.withLock { $0.goneUntil = now + 5 }
+        }
+        guard let known else { return .failed(error) }
+        desk.say("Served as it was, since the origin cannot be asked: \(escaped(path)). \(error)")
+        return .stale(known.0, known.1, why: error.detail)
+    }
+
+    private func take(
+        _ download: Download, _ head: ResponseHead, _ file: UnfinishedFile, _ names: [[UInt8]], _ path: String,
+        _ named: SHA256Digest?, _ known: (Document, SharedDescriptor)?
+    ) async -> Outcome {
+        var size: UInt64 = 0
+        guard var hasher = try? SHA256Hasher() else { return .pass }
+        loop: while true {
+            switch await download.next() {
+            case .ended: break loop
+            case .failed(let error): return failed(error, known, path)
+            case .bytes(let bytes):
+                let isTaken = bytes.withUnsafeBytes { bytes in
+                    writeAll(bytes, to: file.descriptor.raw, at: Document.start + size) == nil
+                        && (try? hasher.update(bytes)) != nil
+                }
+                size += UInt64(bytes.count)
+                guard isTaken, size <= Self.longest else {
+                    download.cancel()
+                    if !isTaken { store.isInTrouble() }
+                    return .pass
+                }
+            }
+        }
+        guard let digest = try? hasher.finish() else { return .pass }
+        let document = Document(
+            path: path, etag: head.validator.etag, modified: head.validator.lastModified, contentType: head.contentType,
+            size: size, sha256: digest, checked: desk.now())
+        state.withLock { $0.goneUntil = 0 }
+        if let named, !isManifest(named, file, size) {
+            desk.counts.refused.add(1)
+            desk.say("Not what its name says, and not kept: \(escaped(path)).")
+            return .refused
+        }
+        // What cannot be kept is still an answer.
+        guard let name = Self.fileName(path), let block = document.block else { return .pass }
+        let whole = Document.start + size
+        let isWritten = block.withUnsafeBytes { writeAll($0, to: file.descriptor.raw, at: 0) == nil }
+        guard isWritten, store.reserve(whole) else { return .current(document, file.descriptor) }
+        guard store.keep(file, asDocument: name, bytes: whole) == nil, let found = status(file.descriptor.raw) else {
+            return .current(document, file.descriptor)
+        }
+        state.withLock { state in
+            state.documents[path] = (document, found)
+            state.fresh.append(path)
+        }
+        return .current(document, file.descriptor)
+    }
+
+    /// Whether a file has the manifest that a digest names, compressed or not.
+    private func isManifest(_ digest: SHA256Digest, _ file: UnfinishedFile, _ size: UInt64) -> Bool {
+        guard let bytes = readBytes(file.descriptor.raw, Document.start, Int(size)), let text = plainText(bytes) else {
+            return false
+        }
+        return (try? SyncContent.sha256(text)) == digest
+    }
+}
+
+/// A manifest's text, of its bytes as they are served; `nil` where they are a broken zstd frame.
+func plainText(_ bytes: [UInt8]) -> [UInt8]? {
+    guard bytes.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) else { return bytes }
+    return bytes.withUnsafeBytes { try? decodeZstd($0, limit: 128 << 20) }
+}
+
+extension DocumentCache.Document {
+    /// The first block of its file: a line, filled up with blanks; `nil` where it does not fit.
+    fileprivate var block: [UInt8]? {
+        let line = JSONLine.object { line in
+            line.field("path", path)
+            line.field("etag", optional: etag)
+            line.field("modified", optional: modified)
+            line.field("type", optional: contentType)
+            line.field("size", size)
+            line.field("sha256", sha256.hex)
+            line.field("checked", checked)
+        }
+        let room = Int(Self.start) - 1 - line.bytes.count
+        guard room >= 0 else { return nil }
+        return line.bytes + [UInt8](repeating: 0x20, count: room) + [0x0A]
+    }
+
+    fileprivate init?(block: [UInt8]) {
+        guard let json = block.withUnsafeBytes({ JSONParser.parse($0) }), let path = json["path"]?.string,
+            let size = json["size"]?.unsigned, let checked = json["checked"]?.unsigned,
+            let digest = json["sha256"]?.string.flatMap({ SHA256Digest(hex: $0) })
+        else { return nil }
+        self.init(
+            path: path, etag: json["etag"]?.string, modified: json["modified"]?.string,
+            contentType: json["type"]?.string,
+            size: size, sha256: digest, checked: Int64(clamping: checked))
+    }
+}

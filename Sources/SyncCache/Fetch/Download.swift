@@ -1,0 +1,129 @@
+import SyncPlugins
+import SyncSystem
+
+/// One transfer from the origin as a task reads it, piece by piece: a document, or what is passed through. At most so many
+/// **bytes** wait for the reader, then the transfer does.
+final class Download: TransferSink {
+    /// What comes next.
+    enum Next: Sendable {
+        case bytes([UInt8])
+        case ended
+        case failed(TransferError)
+    }
+
+    private struct State {
+        var head: ResponseHead?
+        var bytes: [UInt8] = []
+        /// The next **byte** of the object.
+        var position: UInt64?
+        var end: Result<TransferReport, TransferError>?
+        var isPaused = false
+        var waiter: CheckedContinuation<Void, Never>?
+    }
+
+    private static let capacity = 256 << 10
+
+    private let state = Mutex(State())
+    private let transport: any Transport
+    private let id: TransferID
+
+    private init(_ transport: any Transport, _ id: TransferID) { (self.transport, self.id) = (transport, id) }
+
+    /// Begins.
+    static func start(_ request: TransferRequest, on transport: any Transport) -> Download {
+        let download = Download(transport, request.id)
+        transport.start(request, sink: download) { download.complete($0) }
+        return download
+    }
+
+    /// Ends it early. Harmless when it has ended.
+    func cancel() { transport.cancel(id) }
+
+    /// Waits for the head of the answer.
+    func head() async -> Result<ResponseHead, TransferError> {
+        while true {
+            let found = state.withLock { state -> Result<ResponseHead, TransferError>? in
+                if let head = state.head { return .success(head) }
+                return state.end.map { end in end.map(\.response) }
+            }
+            if let found { return found }
+            guard await wait() else { return .failure(Self.stopped) }
+        }
+    }
+
+    /// Waits for the next bytes. One task reads.
+    func next() async -> Next {
+        while true {
+            let (found, isPaused) = state.withLock { state -> (Next?, Bool) in
+                if !state.bytes.isEmpty {
+                    let bytes = state.bytes
+                    state.bytes = []
+                    defer { state.isPaused = false }
+                    return (.bytes(bytes), state.isPaused)
+                }
+                switch state.end {
+                case .success: return (.ended, false)
+                case .failure(let error): return (.failed(error), false)
+                case nil: return (nil, false)
+                }
+            }
+            if isPaused { transport.resume(id) }
+            if let found { return found }
+            guard await wait() else { return .failed(Self.stopped) }
+        }
+    }
+
+    static let stopped = TransferError(code: .cancelled, url: "", detail: "the cache stops")
+
+    /// - Returns: `false` when the task was cancelled.
+    private func wait() async -> Bool {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isReady = state.withLock { state in
+                    guard state.bytes.isEmpty, state.end == nil, !Task.isCancelled,
+                        state.head == nil || state.position != nil
+                    else { return true }
+                    state.waiter = continuation
+                    return false
+                }
+                if isReady { continuation.resume() }
+            }
+        } onCancel: {
+            wake()
+        }
+        return !Task.isCancelled
+    }
+
+    private func wake() { state.withLock { $0.waiter.take() }?.resume() }
+
+    private func complete(_ result: Result<TransferReport, TransferError>) {
+        state.withLock { state -> CheckedContinuation<Void, Never>? in
+            if state.head == nil, case .success(let report) = result { state.head = report.response }
+            state.end = result
+            return state.waiter.take()
+        }?.resume()
+    }
+
+    func begin(_ response: ResponseHead) -> UInt64 {
+        let (position, waiter) = state.withLock { state -> (UInt64, CheckedContinuation<Void, Never>?) in
+            state.head = state.head ?? response
+            return (state.position ?? response.bodyOffset, state.waiter.take())
+        }
+        waiter?.resume()
+        return position
+    }
+
+    func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome {
+        let (outcome, waiter) = state.withLock { state -> (SinkOutcome, CheckedContinuation<Void, Never>?) in
+            guard state.bytes.count < Self.capacity else {
+                state.isPaused = true
+                return (.paused, nil)
+            }
+            state.bytes.append(contentsOf: bytes)
+            state.position = offset + UInt64(bytes.count)
+            return (.taken, state.waiter.take())
+        }
+        waiter?.resume()
+        return outcome
+    }
+}

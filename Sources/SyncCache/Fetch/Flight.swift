@@ -1,0 +1,218 @@
+import SyncModel
+import SyncPlugins
+import SyncSystem
+
+/// One slice on its way from the origin, for everybody who asks for it meanwhile. Bytes are proved as they come; what is proved can be
+/// read at once.
+///
+/// Slices of a few MiB are held in memory until they are kept, larger ones in a file of the store.
+final class Flight: TransferSink {
+    enum End: Sendable {
+        /// All of it is proved; it is in the store where there was room.
+        case proved
+        /// It is not what its name says.
+        case wrong
+        case failed(TransferError)
+        /// The store could not take it.
+        case unwritten
+    }
+
+    /// What is there for a reader at a position.
+    enum Progress: Sendable {
+        case bytes([UInt8], isProven: Bool)
+        case ended(End)
+        /// The reader's task was cancelled.
+        case stopped
+    }
+
+    private enum Buffer {
+        case memory([UInt8])
+        case file(UnfinishedFile)
+    }
+
+    private struct State {
+        var buffer: Buffer
+        /// The next **byte** that comes.
+        var filled: UInt64
+        /// Everything before is proved.
+        var proven: UInt64
+        var sums: [UInt64] = []
+        var isWrong = false
+        var isUnwritten = false
+        var end: End?
+        var waiters: [UInt64: CheckedContinuation<Void, Never>] = [:]
+        var lastWaiter: UInt64 = 0
+
+        mutating func takeWaiters() -> [CheckedContinuation<Void, Never>] {
+            defer { waiters = [:] }
+            return Array(waiters.values)
+        }
+    }
+
+    let slice: CacheStore.Slice
+    /// Whether bytes can be given before all of it is proved: those of a whole object, where a reader's last ones wait.
+    let givesUnproven: Bool
+    /// Told when the server gives whole objects only.
+    private let isRangeless: @Sendable () -> Void
+    private let verifier: Mutex<SliceVerifier>
+    private let state: Mutex<State>
+
+    /// - Parameter file: Where it is too large for memory.
+    init(
+        _ slice: CacheStore.Slice, _ check: SliceCheck, file: UnfinishedFile?,
+        isRangeless: @escaping @Sendable () -> Void
+    ) throws {
+        self.slice = slice
+        self.isRangeless = isRangeless
+        givesUnproven = if case .whole = check { true } else { false }
+        verifier = Mutex(try SliceVerifier(check, from: slice.start))
+        state = Mutex(State(buffer: file.map { .file($0) } ?? .memory([]), filled: slice.start, proven: slice.start))
+    }
+
+    // MARK: The transport's thread
+
+    func begin(_ response: ResponseHead) -> UInt64 {
+        if response.status == 200, slice.start > 0 { isRangeless() }
+        return state.withLock(\.filled)
+    }
+
+    func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome {
+        let piece = Array(bytes)
+        let (isRight, proven) = verifier.withLock { verifier -> (Bool, UInt64) in
+            (piece.withUnsafeBytes { verifier.take($0) }, verifier.proven)
+        }
+        let (isGood, waiters) = state.withLock { state -> (Bool, [CheckedContinuation<Void, Never>]) in
+            guard isRight, offset == state.filled else {
+                // What is proved of it stays good.
+                state.proven = max(state.proven, proven)
+                state.isWrong = true
+                return (false, state.takeWaiters())
+            }
+            switch state.buffer {
+            case .memory(var held):
+                state.buffer = .memory([])
+                if held.isEmpty { held.reserveCapacity(Int(slice.length)) }
+                held.append(contentsOf: piece)
+                state.buffer = .memory(held)
+            case .file(let file):
+                guard writeAll(bytes, to: file.descriptor.raw, at: offset - slice.start) == nil else {
+                    state.isUnwritten = true
+                    return (false, state.takeWaiters())
+                }
+            }
+            state.filled += UInt64(bytes.count)
+            state.proven = proven
+            return (true, state.takeWaiters())
+        }
+        for waiter in waiters { waiter.resume() }
+        return isGood ? .taken : .stop
+    }
+
+    /// What became of it; `nil` for all of it is proved, and not told yet.
+    func outcome(_ result: Result<TransferReport, TransferError>) -> End? {
+        let (isWrong, isUnwritten, isFull) = state.withLock { ($0.isWrong, $0.isUnwritten, $0.filled == slice.end) }
+        if isUnwritten { return .unwritten }
+        if isWrong { return .wrong }
+        if case .failure(let error) = result { return .failed(error) }
+        guard isFull, verifier.withLock({ $0.end(at: slice.end) }) else { return .wrong }
+        return nil
+    }
+
+    /// Where the bytes begin that are not proved.
+    var firstUnproven: UInt64 { state.withLock(\.proven) }
+
+    /// The bytes, for the store, once they are proved.
+    var content: (bytes: [UInt8]?, file: UnfinishedFile?) {
+        state.withLock { state in
+            switch state.buffer {
+            case .memory(let bytes): (bytes, nil)
+            case .file(let file): (nil, file)
+            }
+        }
+    }
+
+    /// Gives the memory back; whoever still reads gets the rest from elsewhere.
+    func letGo() {
+        state.withLock { state in if case .memory = state.buffer { state.buffer = .memory([]) } }
+    }
+
+    /// Tells the end.
+    func finish(_ end: End) {
+        let waiters = state.withLock { state -> [CheckedContinuation<Void, Never>] in
+            state.end = end
+            if case .proved = end { state.proven = slice.end }
+            return state.takeWaiters()
+        }
+        for waiter in waiters { waiter.resume() }
+    }
+
+    // MARK: Readers
+
+    /// Waits for bytes at an offset of the object.
+    ///
+    /// - Parameters:
+    ///   - most: **Bytes** at a time.
+    ///   - hold: Bytes from here on are given only when they are proved.
+    func bytes(at offset: UInt64, atMost most: UInt64, holding hold: UInt64) async -> Progress {
+        while true {
+            let found = state.withLock { state -> Progress? in
+                var ready = state.proven
+                if givesUnproven, !state.isWrong, state.end == nil { ready = max(ready, min(state.filled, hold)) }
+                ready = min(ready, slice.end)
+                if ready > offset {
+                    let range = offset..<min(ready, offset + most)
+                    if let bytes = read(range, state.buffer) {
+                        return .bytes(bytes, isProven: range.upperBound <= state.proven)
+                    }
+                    return .ended(.unwritten)
+                }
+                return state.end.map { .ended($0) }
+            }
+            if let found { return found }
+            guard await wait(at: offset, holding: hold) else { return .stopped }
+        }
+    }
+
+    private func read(_ range: Range<UInt64>, _ buffer: Buffer) -> [UInt8]? {
+        switch buffer {
+        case .memory(let bytes):
+            guard range.upperBound - slice.start <= UInt64(bytes.count) else { return nil }
+            return Array(bytes[Int(range.lowerBound - slice.start)..<Int(range.upperBound - slice.start)])
+        case .file(let file):
+            return readBytes(
+                file.descriptor.raw, range.lowerBound - slice.start, Int(range.upperBound - range.lowerBound))
+        }
+    }
+
+    private func wait(at offset: UInt64, holding hold: UInt64) async -> Bool {
+        let number = state.withLock { state in
+            state.lastWaiter += 1
+            return state.lastWaiter
+        }
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isReady = state.withLock { state in
+                    var ready = state.proven
+                    if givesUnproven, !state.isWrong { ready = max(ready, min(state.filled, hold)) }
+                    guard ready <= offset, state.end == nil, !Task.isCancelled else { return true }
+                    state.waiters[number] = continuation
+                    return false
+                }
+                if isReady { continuation.resume() }
+            }
+        } onCancel: {
+            state.withLock { $0.waiters.removeValue(forKey: number) }?.resume()
+        }
+        return !Task.isCancelled
+    }
+}
+
+/// Exactly these **bytes** of a file; `nil` where it is shorter or cannot be read.
+func readBytes(_ file: Int32, _ offset: UInt64, _ count: Int) -> [UInt8]? {
+    var read = -1
+    let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, used in
+        read = readFully(file, into: UnsafeMutableRawBufferPointer(buffer), at: offset)
+        used = max(0, read)
+    }
+    return read == count ? bytes : nil
+}

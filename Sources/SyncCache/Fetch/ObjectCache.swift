@@ -1,0 +1,394 @@
+import SyncContent
+import SyncModel
+import SyncPlugins
+import SyncSystem
+
+/// Objects that their SHA-256 names: what is held of them, and what is on its way.
+final class ObjectCache: Sendable {
+    /// What one answer reads.
+    struct Reading: Sendable {
+        let object: NamedObject
+        let names: [[UInt8]]
+        let size: UInt64
+        let map: PackMap?
+        let range: Range<UInt64>
+
+        /// From here on bytes of it are sent only when they are proved: an answer comes to its end only if it is right.
+        var hold: UInt64 { range.upperBound - min(CacheStore.piece, range.upperBound - range.lowerBound) }
+    }
+
+    /// What is next for an answer.
+    enum Piece: Sendable {
+        case bytes([UInt8], isProven: Bool, wasHeld: Bool)
+        /// Two times in a row what came was not what its name says.
+        case refused
+        case failed(TransferError)
+        /// It is to be passed through from here on: it cannot be kept.
+        case pass
+        case stopped
+    }
+
+    private struct State {
+        var flights: [SHA256Digest: [Flight]] = [:]
+        var flightCount = 0
+        /// **Bytes** of slices in memory.
+        var memory: UInt64 = 0
+        /// Where bytes of an object were wrong, how often in a row, and until when they are not fetched again.
+        var wrong: [SHA256Digest: [Wrong]] = [:]
+        /// Objects whose server gives them as a whole only.
+        var rangeless: Set<SHA256Digest> = []
+        var sizes: [SHA256Digest: UInt64] = [:]
+    }
+
+    private struct Wrong {
+        /// The first **byte** of the blob, or of the object.
+        var offset: UInt64
+        var times: Int
+        var until: Int64
+    }
+
+    private enum Way {
+        case flight(Flight)
+        case refused
+        case pass
+    }
+
+    /// **Bytes** of slices that are held in memory on their way, at most.
+    static let mostMemory: UInt64 = 64 << 20
+    /// A slice of more **bytes** goes to a file at once.
+    private static let longestInMemory: UInt64 = 8 << 20
+    /// What one answer fetches ahead, in **bytes**.
+    private static let ahead: UInt64 = 16 << 20
+    /// Slices on their way at a time, but for those that somebody waits for.
+    private static let mostAhead = 64
+
+    private let store: CacheStore
+    private let origin: CacheOrigin
+    private let desk: CacheDesk
+    private let state = Mutex(State())
+
+    init(store: CacheStore, origin: CacheOrigin, desk: CacheDesk) {
+        (self.store, self.origin, self.desk) = (store, origin, desk)
+    }
+
+    /// The length of an object that no manifest names: the origin's word for it, asked once.
+    func size(of object: SHA256Digest, _ names: [[UInt8]]) async -> Result<UInt64, TransferError> {
+        if let size = state.withLock({ $0.sizes[object] }) { return .success(size) }
+        let download = Download.start(origin.request(names, range: 0..<1), on: origin.transport)
+        let head = await download.head()
+        download.cancel()
+        return head.flatMap { head in
+            guard let size = head.objectSize else {
+                let words = "the server does not say how long it is"
+                return .failure(TransferError(code: .badAnswer, url: origin.url(names), detail: words))
+            }
+            state.withLock { state in
+                if state.sizes.count >= 10_000 { state.sizes = [:] }
+                state.sizes[object] = size
+            }
+            return .success(size)
+        }
+    }
+
+    /// Whether bytes of it are held and proved, or can be proved.
+    func isHeld(_ object: SHA256Digest, at offset: UInt64) -> Bool { store.has(object, at: offset) }
+}
+
+// MARK: Reading
+
+extension ObjectCache {
+    /// The next bytes of an answer, at an offset of the object.
+    ///
+    /// - Parameter hasUnproven: Whether bytes were sent that are not proved yet: what turns out to be wrong ends the answer.
+    func next(_ reading: Reading, at offset: UInt64, hasUnproven: Bool, _ cursor: ReadCursor) async -> Piece {
+        while true {
+            if Task.isCancelled { return .stopped }
+            if let bytes = await held(reading, at: offset, cursor) {
+                cursor.flight = nil
+                fetchAhead(reading, from: offset)
+                return .bytes(bytes, isProven: true, wasHeld: true)
+            }
+            let flight: Flight
+            if let last = cursor.flight, last.slice.start <= offset, offset < last.slice.end {
+                flight = last
+            } else {
+                switch way(reading, at: offset) {
+                case .refused: return .refused
+                case .pass: return .pass
+                case .flight(let found): flight = found
+                }
+                cursor.flight = flight
+            }
+            fetchAhead(reading, from: flight.slice.end)
+            let most = min(CacheStore.piece * 2, reading.range.upperBound - offset)
+            switch await flight.bytes(at: offset, atMost: most, holding: reading.hold) {
+            case .bytes(let bytes, let isProven): return .bytes(bytes, isProven: isProven, wasHeld: false)
+            case .stopped: return .stopped
+            case .ended(.proved): cursor.flight = nil
+            case .ended(.wrong):
+                cursor.flight = nil
+                // What was sent of it may have been wrong.
+                if hasUnproven, flight.givesUnproven { return .refused }
+            case .ended(.failed(let error)): return .failed(error)
+            case .ended(.unwritten): return .pass
+            }
+        }
+    }
+
+    /// A piece of what is kept, proved.
+    private func held(_ reading: Reading, at offset: UInt64, _ cursor: ReadCursor) async -> [UInt8]? {
+        while true {
+            guard let slice = store.slice(of: reading.object.digest, at: offset) else { return nil }
+            if cursor.slice != slice {
+                guard let (file, known) = store.open(slice) else { continue }
+                var proof = known
+                if proof == nil {
+                    guard let check = check(of: slice, reading) else { return nil }
+                    proof = await prove(file, slice, check)
+                    if Task.isCancelled { return nil }
+                }
+                guard let proof else {
+                    drop(slice, reading)
+                    continue
+                }
+                (cursor.slice, cursor.file, cursor.sums) = (slice, file, proof.sums)
+            }
+            guard let file = cursor.file else { return nil }
+            let index = (offset - slice.start) / CacheStore.piece
+            let start = slice.start + index * CacheStore.piece
+            let end = min(slice.end, start + CacheStore.piece)
+            guard let bytes = readBytes(file.raw, start - slice.start, Int(end - start)),
+                index < UInt64(cursor.sums.count), bytes.withUnsafeBytes(pieceSum) == cursor.sums[Int(index)]
+            else {
+                cursor.slice = nil
+                drop(slice, reading)
+                continue
+            }
+            let last = min(end, reading.range.upperBound)
+            if offset == start, last == end { return bytes }
+            return Array(bytes[Int(offset - start)..<Int(last - start)])
+        }
+    }
+
+    private func drop(_ slice: CacheStore.Slice, _ reading: Reading) {
+        desk.counts.damaged.add(1)
+        desk.say("Damaged in the store, and fetched again: \(Self.shown(slice, reading.names)).")
+        store.drop(slice)
+    }
+
+    private func check(of slice: CacheStore.Slice, _ reading: Reading) -> SliceCheck? {
+        if slice.start == 0, slice.end == reading.size { return .whole(slice.object) }
+        return reading.map?.check(of: slice.start..<slice.end)
+    }
+
+    /// Reads a kept slice and proves it: once in the life of this process, and after each change of the file.
+    private func prove(_ file: SharedDescriptor, _ slice: CacheStore.Slice, _ check: SliceCheck) async
+        -> CacheStore.Proof?
+    {
+        guard let before = status(file.raw), var verifier = try? SliceVerifier(check, from: slice.start) else {
+            return nil
+        }
+        var sums: [UInt64] = []
+        var offset: UInt64 = 0
+        while offset < slice.length {
+            let count = min(CacheStore.piece, slice.length - offset)
+            guard let bytes = readBytes(file.raw, offset, Int(count)), bytes.withUnsafeBytes({ verifier.take($0) })
+            else {
+                return nil
+            }
+            sums.append(bytes.withUnsafeBytes(pieceSum))
+            offset += count
+            if offset % (1 << 20) == 0 { await Task.yield() }
+        }
+        guard verifier.end(at: slice.end), status(file.raw) == before else { return nil }
+        let proof = CacheStore.Proof(status: before, sums: sums)
+        store.note(proof, of: slice)
+        return proof
+    }
+
+    private static func shown(_ slice: CacheStore.Slice, _ names: [[UInt8]]) -> String {
+        let path = names.map { String(decoding: $0, as: UTF8.self) }.joined(separator: "/")
+        return "bytes \(slice.start)-\(slice.end - 1) of \(escaped(path))"
+    }
+}
+
+/// Where an answer has come to in what is kept; of one task.
+final class ReadCursor {
+    var slice: CacheStore.Slice?
+    var file: SharedDescriptor?
+    var sums: [UInt64] = []
+    /// What is on its way, or could not be kept.
+    var flight: Flight?
+}
+
+// MARK: Fetching
+
+extension ObjectCache {
+    private func fetchAhead(_ reading: Reading, from start: UInt64) {
+        var offset = start
+        // Not so far that what is fetched pushes out what is not sent yet.
+        let end = min(reading.range.upperBound, start.saturatingAdd(min(Self.ahead, store.most / 4)))
+        while offset < end {
+            if let slice = store.slice(of: reading.object.digest, at: offset) {
+                offset = slice.end
+                continue
+            }
+            let isBusy = state.withLock { $0.flightCount >= Self.mostAhead || $0.memory >= Self.mostMemory / 2 }
+            guard !isBusy, case .flight(let flight) = way(reading, at: offset) else { return }
+            offset = flight.slice.end
+        }
+    }
+
+    /// The flight that brings a byte, a new one if need be.
+    private func way(_ reading: Reading, at offset: UInt64) -> Way {
+        let object = reading.object.digest
+        let now = desk.now()
+        return state.withLock { state -> Way in
+            let flights = state.flights[object] ?? []
+            func flight(at offset: UInt64) -> Flight? {
+                flights.first { $0.slice.start <= offset && offset < $0.slice.end }
+            }
+            if let flight = flight(at: offset) { return .flight(flight) }
+            var range = 0..<reading.size
+            var check = SliceCheck.whole(object)
+            if let map = reading.map, !state.rangeless.contains(object),
+                let found = map.slice(
+                    at: offset, until: reading.range.upperBound,
+                    isThere: { flight(at: $0) != nil || self.store.has(object, at: $0) })
+            {
+                (range, check) = found
+            }
+            var isAgain = false
+            for wrong in state.wrong[object] ?? [] where range.contains(wrong.offset) {
+                if wrong.times < 2 || wrong.until <= now {
+                    isAgain = true
+                } else {
+                    guard let rest = check.leavingOut(wrong.offset, keeping: offset) else { return .refused }
+                    (range, check) = rest
+                }
+            }
+            let slice = CacheStore.Slice(object: object, start: range.lowerBound, end: range.upperBound)
+            return self.begin(slice, check, reading, isAgain: isAgain, &state)
+        }
+    }
+
+    private func begin(
+        _ slice: CacheStore.Slice, _ check: SliceCheck, _ reading: Reading, isAgain: Bool, _ state: inout State
+    ) -> Way {
+        let isInMemory =
+            slice.length <= Self.longestInMemory && state.memory.saturatingAdd(slice.length) <= Self.mostMemory
+        let hasRoom = store.reserve(slice.length)
+        var file: UnfinishedFile?
+        if !isInMemory {
+            guard hasRoom else { return .pass }
+            file = store.unfinishedFile()
+            if file == nil {
+                store.giveBack(slice.length)
+                return .pass
+            }
+        }
+        let object = slice.object
+        let flight: Flight
+        do {
+            flight = try Flight(slice, check, file: file) { [weak self] in
+                self?.state.withLock { state in
+                    if state.rangeless.count >= 10_000 { state.rangeless = [] }
+                    state.rangeless.insert(object)
+                }
+            }
+        } catch {
+            if hasRoom { store.giveBack(slice.length) }
+            return .pass
+        }
+        state.flights[object, default: []].append(flight)
+        state.flightCount += 1
+        if isInMemory { state.memory += slice.length }
+        let request = origin.request(
+            reading.names, range: slice.start..<slice.end, size: reading.size, reload: isAgain)
+        let (transport, desk) = (origin.transport, desk)
+        // Not under the lock: a transport that has ended completes at once.
+        desk.start {
+            transport.start(request, sink: flight) { result in
+                desk.start { self.settle(flight, result, reading, hasRoom: hasRoom, isInMemory: isInMemory) }
+            }
+        }
+        return .flight(flight)
+    }
+
+    private func settle(
+        _ flight: Flight, _ result: Result<TransferReport, TransferError>, _ reading: Reading, hasRoom: Bool,
+        isInMemory: Bool
+    ) {
+        let slice = flight.slice
+        let outcome = flight.outcome(result)
+        var isKept = false
+        if outcome == nil, hasRoom {
+            let code = keep(flight)
+            isKept = code == nil
+            if let code { desk.say("The store takes nothing more, what comes is handed on: \(code).") }
+        } else if hasRoom {
+            store.giveBack(slice.length)
+        }
+        if case .unwritten = outcome { store.isInTrouble() }
+        let now = desk.now()
+        // What could not be kept stays for a moment, for whoever asks for the same at about the same time.
+        let lingers = outcome == nil && !isKept && isInMemory
+        if lingers {
+            desk.start {
+                try? await Task.sleep(for: .seconds(15))
+                self.forget(flight, isInMemory: true)
+                flight.letGo()
+            }
+        } else {
+            forget(flight, isInMemory: isInMemory)
+        }
+        state.withLock { state in
+            var known = state.wrong[slice.object] ?? []
+            if case .wrong = outcome {
+                let offset = flight.firstUnproven
+                let times = (known.first { $0.offset == offset && $0.until > now }?.times ?? 0) + 1
+                known.removeAll { $0.offset == offset }
+                known.append(Wrong(offset: offset, times: times, until: now + 30))
+            } else if outcome == nil {
+                known.removeAll { (slice.start..<slice.end).contains($0.offset) }
+            }
+            if state.wrong.count >= 1_000 { state.wrong = [:] }
+            state.wrong[slice.object] = known.isEmpty ? nil : known.suffix(1_000)
+        }
+        if case .wrong = outcome {
+            desk.counts.refused.add(1)
+            desk.say("Not what its name says, and not kept: \(Self.shown(slice, reading.names)).")
+        }
+        if case .failed(let error) = outcome { desk.say("\(error)") }
+        flight.finish(outcome ?? .proved)
+    }
+
+    private func forget(_ flight: Flight, isInMemory: Bool) {
+        let slice = flight.slice
+        state.withLock { state in
+            state.flights[slice.object]?.removeAll { $0 === flight }
+            if state.flights[slice.object]?.isEmpty == true { state.flights[slice.object] = nil }
+            state.flightCount -= 1
+            if isInMemory { state.memory -= min(state.memory, slice.length) }
+        }
+    }
+
+    /// Puts a proved slice into the store.
+    private func keep(_ flight: Flight) -> Errno? {
+        let slice = flight.slice
+        let (bytes, held) = flight.content
+        guard let file = held ?? store.unfinishedFile() else {
+            store.giveBack(slice.length)
+            return .last
+        }
+        guard let bytes else { return store.keep(file, as: slice, nil) }
+        let (code, sums) = bytes.withUnsafeBytes { (writeAll($0, to: file.descriptor.raw, at: 0), pieceSums($0)) }
+        if let code {
+            store.giveBack(slice.length)
+            store.isInTrouble()
+            return code
+        }
+        guard let found = status(file.descriptor.raw) else { return store.keep(file, as: slice, nil) }
+        return store.keep(file, as: slice, CacheStore.Proof(status: found, sums: sums))
+    }
+}

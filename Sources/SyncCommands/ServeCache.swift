@@ -1,0 +1,91 @@
+import ArgumentParser
+import SyncAssembly
+import SyncCache
+import SyncCurl
+import SyncEngine
+import SyncModel
+import SyncPlugins
+import SyncServer
+import SyncSystem
+import SyncTransfer
+
+/// `serve --cache`: one copy a site.
+extension ServeCommand {
+    /// Refuses what does not go together.
+    func validateCache() throws {
+        guard let origin else {
+            if directory == nil {
+                throw ValidationError("Give a directory to serve, or --cache with the URL of one.")
+            }
+            if store != nil { throw ValidationError("--store goes with --cache.") }
+            if most != nil { throw ValidationError("--max goes with --cache.") }
+            return
+        }
+        guard directory == nil else { throw ValidationError("Give a directory to serve or --cache, not both.") }
+        guard let store else { throw ValidationError("--cache needs --store, a directory for what it keeps.") }
+        if store.isEmpty { throw ValidationError("--store needs a directory, not an empty string.") }
+        try requireLocal(store, "--store", "run the cache there")
+        _ = try Self.directory(of: origin)
+        if let most, most.bytes < CacheServer.leastRoom {
+            throw ValidationError("--max takes at least \(ByteCount(CacheServer.leastRoom)), not \(most).")
+        }
+    }
+
+    /// The URL of the directory, with a slash at its end; that of a manifest in it will do.
+    private static func directory(of text: String) throws -> CurlURL {
+        let url: CurlURL
+        do throws(URLError) { url = try CurlURL(text) } catch {
+            throw ValidationError("--cache needs an http(s) URL: \(error).")
+        }
+        guard url.query == nil else {
+            throw ValidationError("--cache takes a URL without a query: \(redacted(url: text))")
+        }
+        let name = url.path.split(separator: "/", omittingEmptySubsequences: false).last ?? ""
+        if name.isEmpty { return url }
+        let isManifest = name.hasSuffix(".json") || name.hasSuffix(".json.zst")
+        do throws(URLError) { return try CurlURL(isManifest ? String(url.directory) : url.text + "/") } catch {
+            throw ValidationError("--cache needs an http(s) URL: \(error).")
+        }
+    }
+
+    /// How the origin is asked: as this machine's configuration says, but for rules, which may lead here.
+    private static func transport(to origin: CurlURL) throws -> CurlTransport {
+        let needs = EngineRequest(deadline: .seconds(3_600), patience: .seconds(5), stop: StopRequest())
+        var configuration = try needs.configuration(on: EnvironmentPaths.ofProcess.host)
+        configuration.rewriteRules = []
+        configuration.homes = [origin.origin]
+        // Whoever asks has other places to ask: it is told soon.
+        configuration.patience = Patience(.seconds(5))
+        configuration.connectTimeout = min(configuration.connectTimeout, .seconds(5))
+        configuration.retry.attempts = min(configuration.retry.attempts, 3)
+        configuration.retry.base = .milliseconds(250)
+        configuration.headers.append("Via: 1.1 \(identity)")
+        return try rethrowing(CurlTransport(configuration: configuration)) { (error: TransferError) in
+            CommandFailure(.configuration, "\(error)")
+        }
+    }
+
+    /// What requests of this process to an origin say of themselves.
+    private static let identity = "syncagent-" + String(UInt64.random(in: .min ... .max), radix: 36)
+
+    func runCache(of origin: String, in store: String) async throws {
+        let output = Output()
+        let url = try Self.directory(of: origin)
+        var settings = CacheServer.Settings(store: store, most: most?.bytes ?? 100 << 30)
+        (settings.address, settings.port, settings.timeout) = (bind, port, timeout)
+        // Each may have a file, and so may what it waits for.
+        settings.maximumConnections = min(maxConnections, max(16, StaticServer.connectionsThatFit() * 2 / 3 - 128))
+        settings.maximumPerAddress = maxPerAddress
+        let transport = try Self.transport(to: url)
+        var log: (@Sendable (AccessRecord) -> Void)?
+        if verbose { log = { output.message(Self.line($0)) } }
+        let cache = CacheServer(
+            settings, origin: CacheOrigin(base: url.text, transport: transport), identity: Self.identity,
+            now: { SystemTime.milliseconds() / 1_000 }, say: { output.warning($0) }, log: log)
+        try await cache.run(
+            listening: { [bind] (port: Int) in
+                output.line(Self.url(address: bind, port: port, path: "/manifest.json"))
+                output.message("Caching \(redacted(url: url.text)) in \(escaped(store)). Stop with ^C.")
+            }, until: { await StopSignals.firstRequest(atOnce: {}) })
+    }
+}

@@ -1,0 +1,327 @@
+import CommandTestSupport
+import Foundation
+import SyncTestKit
+import Testing
+
+/// One copy a site: what a cache fetches, keeps and sends.
+@Suite("A cache", .timeLimit(.minutes(10)))
+struct CacheTests {
+    @Test("Twenty clients ask for the same pack at once, and the origin sends each byte of it once")
+    func singleFlight() async throws {
+        let scene = try CacheScene()
+        let cache = try scene.cache()
+        #expect(cache.firstLine == "http://127.0.0.1:\(cache.client.port)/manifest.json")
+        let (client, pack, bytes) = (cache.client, scene.pack, scene.bytes(scene.pack))
+        let size = bytes.count
+        let wrong = try await withThrowingTaskGroup(of: Bool.self) { group in
+            for number in 0..<20 {
+                group.addTask {
+                    // Some ask for all of it, some for a part.
+                    guard number % 2 == 1 else { return try client.send("GET", "/" + pack).body != bytes }
+                    let range = (number * 90_001)..<(size - number * 50_003)
+                    let answer = try client.send(
+                        "GET", "/" + pack, ["Range": "bytes=\(range.lowerBound)-\(range.upperBound - 1)"])
+                    return answer.status != 206 || answer.body != Array(bytes[range])
+                }
+            }
+            return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+        }
+        #expect(wrong == 0)
+        #expect(scene.sentOfPacks == size, "\(scene.origin.log.description)")
+        #expect(try scene.number("sent_bytes_total", of: cache) > size * 10)
+        let again = try client.send("GET", "/" + pack)
+        #expect(again.headers["etag"]?.contains(pack.split(separator: "/").last?.prefix(64) ?? "-") == true)
+        #expect(scene.sentOfPacks == size)
+        #expect(try scene.keeps(size))
+        #expect(try scene.number("origin_bytes_total", of: cache) < size + 100_000)
+        #expect(cache.client.port != 0)
+        #expect(try cache.stop().status == 0)
+    }
+
+    @Test("Pulls through it bring the set and ask the origin for one copy; the last of them finds it gone")
+    func pulls() throws {
+        let scene = try CacheScene()
+        let cache = try scene.cache()
+        for number in 0..<3 {
+            if number == 2 { try scene.origin.closePort() }
+            let pull = try scene.tool.run([
+                "pull", cache.firstLine, "--into", "into\(number)", "--session", "s\(number)", "--json",
+            ])
+            #expect(pull.status == 0, "\(pull.error)")
+            #expect(pull.complaints == [])
+            let contents = try scene.scratch.contents(of: "into\(number)").filter { !$0.hasPrefix(".syncagent") }
+            #expect(contents == (try scene.scratch.contents(of: "assets")))
+        }
+        #expect(scene.sentOfPacks == scene.bytes(scene.pack).count)
+        let stored = try scene.number("stored_bytes", of: cache)
+        #expect(stored > scene.sentOfPacks && stored < scene.sentOfPacks + 200_000)
+    }
+
+    @Test("A manifest is asked for anew each time; what is held is sent, and says so, when the origin is gone")
+    func documents() throws {
+        let scene = try CacheScene()
+        let cache = try scene.cache()
+        let first = try cache.client.send("GET", "/manifest.json")
+        #expect(first.status == 200 && scene.isRight(first, "manifest.json"))
+        #expect(first.headers["warning"] == nil)
+        let tag = try #require(first.headers["etag"])
+        #expect(try cache.client.send("GET", "/manifest.json", ["If-None-Match": tag]).status == 304)
+        let asked = scene.origin.log.requests(to: "/set/manifest.json")
+        #expect(asked.map(\.status) == [200, 304])
+        let other = ServedObject(text: "{}", contentType: "application/json")
+        scene.origin.serve(other, at: "/set/manifest.json")
+        #expect(try cache.client.send("GET", "/manifest.json").body == other.bytes)
+        try scene.origin.closePort()
+        let held = try cache.client.send("GET", "/manifest.json")
+        #expect(held.status == 200 && held.body == other.bytes)
+        #expect(held.headers["warning"]?.hasPrefix("111") == true && held.headers["age"] != nil)
+        #expect(try cache.client.send("GET", "/manifest.json.zst").status == 504)
+        #expect(try scene.number("stale_total", of: cache) == 1)
+        #expect(try cache.stop().error.contains("manifest.json"))
+    }
+
+    @Test(
+        "Bytes that are not what a pack's name says are not kept and not sent: they are fetched once more, then refused"
+    )
+    func poisonedOrigin() throws {
+        let scene = try CacheScene()
+        let cache = try scene.cache()
+        let (pack, size) = (scene.pack, scene.bytes(scene.pack).count)
+        let good = FaultAnswer.object(try #require(scene.files[pack]))
+        // The first answer that has the byte is wrong.
+        let bad = size / 2
+        let isFirst = OneTime()
+        scene.origin.respond(to: "/set/" + pack) { request in
+            let range = request.range(ofSize: size) ?? 0..<size
+            return range.contains(bad) && isFirst.take() ? good.flippingByte(at: bad) : good
+        }
+        let answer = try cache.client.send("GET", "/" + pack)
+        #expect(answer.status == 200 && scene.isRight(answer, pack))
+        #expect(try scene.number("refused_slices_total", of: cache) == 1)
+        let again = try cache.client.send("GET", "/" + pack)
+        #expect(again.status == 200 && scene.isRight(again, pack))
+        #expect(try scene.keeps(size))
+
+        // Another cache, to which the origin lies each time.
+        scene.origin.script("/set/" + pack, good.flippingByte(at: bad))
+        let other = try scene.cache(store: "other")
+        let cut = try other.client.send("GET", "/" + pack)
+        #expect(cut.status == 200 && cut.body.count <= bad, "\(cut.body.count)")
+        #expect(cut.body.elementsEqual(scene.bytes(pack).prefix(cut.body.count)))
+        let refused = try other.client.send("GET", "/" + pack, ["Range": "bytes=\(bad)-\(bad + 9)"])
+        #expect(refused.status == 502)
+        #expect(try scene.number("refused_slices_total", of: other) == 2)
+        // What lies around it is there.
+        let after = try other.client.send("GET", "/" + pack, ["Range": "bytes=\(size - 17)-"])
+        #expect(after.status == 206 && scene.isRight(after, pack, (size - 17)..<size))
+        #expect(try other.stop().error.contains("Not what its name says"))
+    }
+
+    @Test(
+        "Damage in the store is found when it is read, and only that slice is fetched again", arguments: [true, false])
+    func poisonedStore(isRunning: Bool) throws {
+        let scene = try CacheScene()
+        var cache = try scene.cache()
+        let (pack, size) = (scene.pack, scene.bytes(scene.pack).count)
+        _ = try cache.client.send("GET", "/manifest.json")
+        #expect(try cache.client.send("GET", "/" + pack).body.count == size)
+        #expect(try scene.keeps(size))
+        if !isRunning { #expect(try cache.stop().status == 0) }
+        let victim = try #require(scene.kept().files.first)
+        let length = try #require(victim.resourceValues(forKeys: [.fileSizeKey]).fileSize)
+        let handle = try FileHandle(forUpdating: victim)
+        try handle.seek(toOffset: UInt64(length / 2))
+        let byte = try #require(handle.read(upToCount: 1)?.first)
+        try handle.seek(toOffset: UInt64(length / 2))
+        try handle.write(contentsOf: [byte ^ 0x10])
+        try handle.close()
+        if !isRunning { cache = try scene.cache() }
+        let answer = try cache.client.send("GET", "/" + pack)
+        #expect(answer.status == 200 && scene.isRight(answer, pack))
+        #expect(try scene.number("damaged_slices_total", of: cache) == 1)
+        #expect(scene.sentOfPacks == size + length)
+        #expect(try scene.keeps(size))
+    }
+
+    @Test("After kill -9 it goes on with what it has, and knows how much that is")
+    func killed() throws {
+        let scene = try CacheScene(files: Array(repeating: 2_000_000, count: 8))
+        let (pack, size) = (scene.pack, scene.bytes(scene.pack).count)
+        var cache = try scene.cache()
+        let good = FaultAnswer.object(try #require(scene.files[pack]))
+        scene.origin.script("/set/" + pack, good.dripping(200_000, every: .milliseconds(20)))
+        let connection = try cache.client.open("GET", "/" + pack)
+        var buffer = [UInt8](repeating: 0, count: 64 << 10)
+        var count = 0
+        while count < size / 3 {
+            let more = read(connection, &buffer, buffer.count)
+            guard more > 0 else { break }
+            count += more
+        }
+        _ = try cache.stop(SIGKILL)
+        close(connection)
+        // What was being written has no name.
+        try scene.scratch.write(Data([1, 2, 3]), to: "store/unfinished/77")
+        let kept = try scene.kept().bytes
+        #expect(kept > 0 && kept < size)
+        let before = scene.sentOfPacks
+        scene.origin.serve(try #require(scene.files[pack]), at: "/set/" + pack)
+        cache = try scene.cache()
+        #expect(try scene.scratch.contents(of: "store/unfinished") == [])
+        let documents = try scene.scratch.contents(of: "store/documents").reduce(0) { sum, name in
+            let url = scene.scratch.url.appendingPathComponent("store/documents/\(name)")
+            return try sum + (url.resourceValues(forKeys: [.fileSizeKey]).fileSize ?? 0)
+        }
+        #expect(try scene.number("stored_bytes", of: cache) == kept + documents)
+        let answer = try cache.client.send("GET", "/" + pack)
+        #expect(answer.status == 200 && scene.isRight(answer, pack))
+        #expect(scene.sentOfPacks - before == size - kept)
+    }
+
+    @Test("What was used longest ago goes when the store is full")
+    func eviction() throws {
+        let scene = try CacheScene(files: Array(repeating: 3_000_000, count: 10), packs: "6M")
+        let cache = try scene.cache("--max", "16M")
+        #expect(scene.packs.count > 3)
+        for _ in 0..<2 {
+            for pack in scene.packs {
+                let answer = try cache.client.send("GET", "/" + pack)
+                #expect(answer.status == 200 && scene.isRight(answer, pack))
+                #expect(try scene.number("stored_bytes", of: cache) <= 16 << 20)
+                #expect(try scene.kept().bytes <= 16 << 20)
+            }
+        }
+        #expect(try scene.number("evicted_bytes_total", of: cache) > 0)
+        // The one that was read last is there.
+        let before = scene.sentOfPacks
+        _ = try cache.client.send("GET", "/" + (scene.packs.last ?? ""))
+        #expect(scene.sentOfPacks == before)
+    }
+
+    @Test("Two caches in front of one origin each fetch one copy, and a store has one of them")
+    func twoCaches() throws {
+        let scene = try CacheScene()
+        let (pack, size) = (scene.pack, scene.bytes(scene.pack).count)
+        let (one, two) = (try scene.cache(), try scene.cache(store: "two"))
+        for cache in [one, two, one, two] {
+            let answer = try cache.client.send("GET", "/" + pack)
+            #expect(answer.status == 200 && scene.isRight(answer, pack))
+        }
+        #expect(scene.sentOfPacks == 2 * size)
+        let third = try scene.tool.run(["serve", "--cache", scene.originURL, "--store", "two", "--port", "0"])
+        #expect(third.status == 75)
+        #expect(third.error.contains("Another process has the store"))
+        // A cache of a cache.
+        let behind = try RunningServer(
+            scene.scratch, cacheOf: "http://127.0.0.1:\(one.client.port)/manifest.json", store: "three")
+        let answer = try behind.client.send("GET", "/" + pack)
+        #expect(answer.status == 200 && scene.isRight(answer, pack))
+        #expect(scene.sentOfPacks == 2 * size)
+    }
+
+    @Test(
+        "A client that does not read holds up nobody, and a stop lets an answer under way end",
+        arguments: [SIGTERM, SIGINT])
+    func slowReader(signal: Int32) throws {
+        let scene = try CacheScene(files: Array(repeating: 2_000_000, count: 8))
+        let (pack, size) = (scene.pack, scene.bytes(scene.pack).count)
+        let cache = try scene.cache()
+        let connection = try cache.client.open("GET", "/" + pack)
+        defer { close(connection) }
+        for _ in 0..<3 {
+            let answer = try cache.client.send("GET", "/" + pack)
+            #expect(answer.status == 200 && scene.isRight(answer, pack))
+        }
+        #expect(scene.sentOfPacks == size)
+        kill(cache.process.processIdentifier, signal)
+        let answer = try HTTPClient.parse(try HTTPClient.readAll(connection))
+        #expect(scene.isRight(answer, pack))
+        cache.process.waitUntilExit()
+        #expect(cache.process.terminationStatus == 0)
+    }
+
+    @Test("It stands for the origin's directory and for nothing else")
+    func closed() throws {
+        let scene = try CacheScene()
+        scene.origin.serve(ServedObject(text: "secret"), at: "/secret")
+        scene.origin.serve(ServedObject(text: "note"), at: "/set/a%20b/note.txt")
+        let cache = try scene.cache()
+        #expect(try cache.client.send("GET", "http://other.example/manifest.json").status == 421)
+        #expect(try cache.client.send("GET", "\(scene.origin.url("/secret"))").status == 421)
+        for target in ["/../secret", "/%2e%2e/secret", "/packs/../../secret", "//secret", "/.hidden", "/nothing"] {
+            let answer = try cache.client.send("GET", target)
+            #expect(answer.status == 404, "\(target)")
+            #expect(answer.body.isEmpty)
+        }
+        #expect(try cache.client.send("GET", "/..%2fsecret").status == 400)
+        #expect(try cache.client.send("POST", "/manifest.json").status == 405)
+        // Not named by a digest: passed through, and not kept.
+        for _ in 0..<2 { #expect(try cache.client.send("GET", "/a%20b/note.txt").body == Array("note".utf8)) }
+        let part = try cache.client.send("GET", "/a%20b/note.txt", ["Range": "bytes=1-2"])
+        #expect(part.status == 206 && part.body == Array("ot".utf8))
+        #expect(part.headers["content-range"] == "bytes 1-2/4")
+        #expect(scene.origin.log.requests(to: "/set/a%20b/note.txt").count >= 3)
+        #expect(try scene.kept().files.isEmpty)
+        #expect(scene.origin.log.requests(to: "/secret").isEmpty)
+    }
+
+    @Test("An origin that gives whole objects only, and a pack that no manifest names, are cached all the same")
+    func wholeObjects() throws {
+        let scene = try CacheScene()
+        let (pack, size) = (scene.pack, scene.bytes(scene.pack).count)
+        let good = FaultAnswer.object(try #require(scene.files[pack]))
+        scene.origin.script("/set/" + pack, good.ignoringRanges())
+        scene.origin.script("/set/manifest.json", .status(404))
+        scene.origin.script("/set/manifest.json.zst", .status(404))
+        let cache = try scene.cache()
+        let part = try cache.client.send("GET", "/" + pack, ["Range": "bytes=1000-1999"])
+        #expect(part.status == 206 && scene.isRight(part, pack, 1000..<2000))
+        let before = scene.sentOfPacks
+        let whole = try cache.client.send("GET", "/" + pack)
+        #expect(whole.status == 200 && scene.isRight(whole, pack))
+        #expect(scene.sentOfPacks == before)
+        #expect(try scene.keeps(size))
+        // It lies: nothing comes to its end.
+        scene.origin.script("/set/" + pack, good.flippingByte(at: size / 2))
+        let other = try scene.cache(store: "other")
+        let cut = try other.client.send("GET", "/" + pack)
+        #expect(cut.status == 502 || cut.body.count < size)
+        let again = try other.client.send("GET", "/" + pack)
+        #expect(again.status == 502 || again.body.count < size)
+        #expect(try scene.kept("other").files.isEmpty)
+    }
+
+    @Test("What does not go together is refused")
+    func usage() throws {
+        let scratch = try Scratch()
+        let tool = Tool(scratch)
+        for (words, part) in [
+            (["serve"], "Give a directory"), (["serve", "site", "--cache", "http://h/"], "not both"),
+            (["serve", "--cache", "http://h/"], "--store"), (["serve", "site", "--store", "s"], "--cache"),
+            (["serve", "--cache", "ftp://h/", "--store", "s"], "http(s)"),
+            (["serve", "--cache", "http://h/?a=b", "--store", "s"], "query"),
+            (["serve", "--cache", "http://h/", "--store", "s", "--max", "1K"], "--max"),
+        ] {
+            let outcome = try tool.run(words)
+            #expect(outcome.status == 64 && outcome.error.contains(part), "\(words): \(outcome.error)")
+        }
+        // A directory with other things in it is nobody's store.
+        try scratch.write(Data("mine".utf8), to: "home/thesis.txt")
+        let foreign = try tool.run(["serve", "--cache", "http://127.0.0.1:9/", "--store", "home", "--port", "0"])
+        #expect(foreign.status == 73 && foreign.error.contains("neither empty nor a store"), "\(foreign.error)")
+        #expect(try scratch.contents(of: "home") == ["thesis.txt"])
+    }
+}
+
+/// Once only.
+private final class OneTime: @unchecked Sendable {  // Safe: the lock.
+    private let lock = NSLock()
+    private var isTaken = false
+
+    func take() -> Bool {
+        lock.withLock {
+            defer { isTaken = true }
+            return !isTaken
+        }
+    }
+}
