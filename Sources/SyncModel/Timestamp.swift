@@ -23,18 +23,30 @@ public func timestamp(milliseconds: Int64) -> String {
 ///
 /// - Returns: `nil` for anything else, and for a day or an hour that there is not.
 package func parseTimestamp(_ text: String) -> Int64? {
-    let form = /([0-9-]{10}T[0-9:]{8})(?:\.([0-9]{1,18}))?(?:Z|([+-])([0-9]{2}):?([0-9]{2}))/
-    guard let match = text.wholeMatch(of: form) else { return nil }
-    var start = String(match.1)
-    guard var seconds = start.withUTF8({ civilSeconds($0) }) else { return nil }
-    if let sign = match.3, let hours = match.4.flatMap({ Int64($0) }), let minutes = match.5.flatMap({ Int64($0) }) {
-        guard hours < 24, minutes < 60 else { return nil }
-        seconds -= (sign == "-" ? -1 : 1) * (hours * 3600 + minutes * 60)
+    var text = text
+    return text.withUTF8 { bytes in
+        guard bytes.count >= 20, var seconds = civilSeconds(bytes) else { return nil }
+        var rest = bytes[19...]
+        var thousandths: Int64 = 0
+        if rest.first == UInt8(ascii: ".") {
+            let digits = rest.dropFirst().prefix { $0 &- 0x30 <= 9 }
+            guard (1...18).contains(digits.count) else { return nil }
+            // Rounded to the nearest.
+            for (place, digit) in zip([100, 10, 1] as [Int64], digits) { thousandths += place * Int64(digit - 0x30) }
+            if let next = digits.dropFirst(3).first, next >= UInt8(ascii: "5") { thousandths += 1 }
+            rest = rest[digits.endIndex...]
+        }
+        guard let sign = rest.first else { return nil }
+        rest = rest.dropFirst()
+        if sign == UInt8(ascii: "Z") { return rest.isEmpty ? seconds * 1_000 + thousandths : nil }
+        guard sign == UInt8(ascii: "+") || sign == UInt8(ascii: "-") else { return nil }
+        let colon = rest.count == 5 ? 1 : 0
+        guard rest.count == 4 + colon, colon == 0 || rest[rest.startIndex + 2] == UInt8(ascii: ":"),
+            let hours = decimal(rest.prefix(2)), let minutes = decimal(rest.suffix(2)), hours < 24, minutes < 60
+        else { return nil }
+        seconds -= (sign == UInt8(ascii: "-") ? -1 : 1) * (hours * 3_600 + minutes * 60)
+        return seconds * 1_000 + thousandths
     }
-    // Rounded to the nearest.
-    let digits = (match.2.map(String.init) ?? "") + "0000"
-    let thousandths = Int64(digits.prefix(3)) ?? 0
-    return seconds * 1000 + thousandths + (digits.dropFirst(3).first.map { $0 >= "5" } == true ? 1 : 0)
 }
 
 /// Puts `width` digits and a separator behind `end`.
