@@ -61,6 +61,24 @@ def rate(place):
     return f"{len(data) >> 20} MiB came within {time.monotonic() - start:.0f} s" if done.status == 0 else None
 
 
+@attack("engine", "the end of a time of day that has a rate of its own: the usual rate of the agent's file holds again")
+def window(place):
+    place.configure('{limit_rate: "200K"}')
+    place.manifest([place.entry("a", os.urandom(24 << 20))])
+    now = time.time()
+    if now % 60 > 54:
+        time.sleep(60 - now % 60)
+        now = time.time()
+    end = (now // 60 + 1) * 60
+    minute = time.gmtime(now)
+    rates = [{"window": {"start_minute": minute.tm_hour * 60 + minute.tm_min, "length_minutes": 1, "time_zone": "Etc/UTC"},
+              "limit": 100_000}]
+    asked_for(place, place.server(), conditions={"rates": rates})
+    time.sleep(end + 8 - time.time())
+    found = json.loads(place.run("status", "holes", "--json").out.splitlines()[-1])["run"]["bytes"]["received"]
+    return f"{found >> 20} MiB came, most of them within 8 s of its end" if found > 12 << 20 else None
+
+
 # MARK: Blame
 
 def blamed(place, isfirst):

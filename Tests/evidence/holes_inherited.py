@@ -137,7 +137,7 @@ def cannot_start(place):
     os.makedirs(long)
     for directory in (place.path("taken"), place.path("open"), long):
         done = place.pull("--background", seconds=30, XDG_RUNTIME_DIR=directory)
-        if done.status in (0, None) or done.seconds > 3 or "host name" in done.said:
+        if done.status in (0, None) or done.seconds > 5 or "host name" in done.said:
             return f"{done}, after {done.seconds:.0f} s"
     return None
 
