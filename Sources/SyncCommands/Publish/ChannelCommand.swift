@@ -50,8 +50,14 @@ struct ChannelListCommand: AsyncParsableCommand {
             var reporting = ReportingOptions()
             (reporting.json, reporting.quiet) = (format.json, true)
             found = try await options.reading([RunRecipe(manifest: directory)], reporting, output) { engine, found in
-                let hand = try engine.read(found[0])
-                return [(nil, hand.manifest.revision)] + hand.channels().map { ($0.name, $0.revision) }
+                do {
+                    let hand = try engine.read(found[0])
+                    return [(nil, hand.manifest.revision)] + hand.channels().map { ($0.name, $0.revision) }
+                } catch let error as EngineError where error.status == .noInput {
+                    let others = try engine.channels(of: found[0])
+                    if others.isEmpty { throw error }
+                    return others.map { ($0.name, $0.revision) }
+                }
             }
         } else {
             found = try Channels(directory, isReadOnly: true).list()

@@ -16,11 +16,7 @@ package struct ManifestInHand: Sendable {
 
     /// The channels that are listed beside the manifest, by name, and the revision that each points at. Nobody signs that
     /// list: a pull of a channel checks what it points at.
-    package func channels() -> [(name: String, revision: UInt64)] {
-        (source.channels(besides: found.location)?.channels ?? [:]).sorted { $0.key < $1.key }.map {
-            ($0.key, $0.value)
-        }
-    }
+    package func channels() -> [(name: String, revision: UInt64)] { source.listedChannels(besides: found.location) }
 
     /// The rows of some groups, ascending; of all files if none is named.
     ///
@@ -206,5 +202,18 @@ extension ManifestInHand {
             if [403, 404, 410].contains(error.code.status) { return nil }
             throw EngineError(error.exitStatus, "cannot fetch a signature: \(error)", cause: error.cause)
         }
+    }
+}
+
+extension PullEngine {
+    /// The same where no manifest has the plain name: a set may have nothing but channels.
+    package func channels(of recipe: RunRecipe) throws(EngineError) -> [(name: String, revision: UInt64)] {
+        try manifestSource(caching: false).listedChannels(besides: recipe.manifest)
+    }
+}
+
+extension ManifestSource {
+    fileprivate func listedChannels(besides location: String) -> [(name: String, revision: UInt64)] {
+        (channels(besides: location)?.channels ?? [:]).sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
     }
 }

@@ -50,6 +50,13 @@ struct ReadingCommandTests {
         let objects = try set.tool.run(["channel", "list", set.url, "--json"]).objects()
         #expect(objects.map { $0["channel"] as? String } == ["default", "beta"])
         #expect(objects.map { $0["revision"] as? Int } == [1, 2])
+        // Of a set that has nothing but channels.
+        for name in ["manifest.json", "manifest.json.zst"] {
+            try FileManager.default.removeItem(atPath: set.scratch.path + "/site/\(name)")
+        }
+        let only = try set.tool.run(["channel", "list", set.url])
+        #expect(only.status == 0 && only.output == "beta         2\n", "\(only)")
+        #expect(try set.tool.run(["ls", set.url]).status == 66)
     }
 
     @Test("diff ends with 0 for the same files and 1 for others, and says what an update fetches")
