@@ -167,14 +167,14 @@ struct ServedBaseTests {
         func piece(_ start: UInt64, _ count: UInt64) -> PackRanges.Piece {
             (pack, start..<(start + count))
         }
-        try base.hold([piece(2_000, 10), piece(0, 10), piece(5, 10)]) { false }
+        try base.ranges.hold([piece(2_000, 10), piece(0, 10), piece(5, 10)]) { false }
         #expect(server.requests == [0..<2_010])
-        #expect(base.held(pack.sha256, 3..<2_000)?.count == 1_997 && base.held(pack.sha256, 0..<2_011) == nil)
-        #expect(base.warning == nil)
-        #expect(throws: PublishError.cancelled) { try base.hold([piece(1 << 20, 1)]) { true } }
-        try base.hold((1...300).map { piece($0 << 20, 1) }) { false }
+        #expect(base.ranges.held(pack.sha256, 3..<2_000)?.count == 1_997 && base.ranges.held(pack.sha256, 0..<2_011) == nil)
+        #expect(base.ranges.warning == nil)
+        #expect(throws: PublishError.cancelled) { try base.ranges.hold([piece(1 << 20, 1)]) { true } }
+        try base.ranges.hold((1...300).map { piece($0 << 20, 1) }) { false }
         #expect(server.requests.count == PackRanges.mostRequests)
-        #expect(base.warning?.contains("256 requests") == true)
-        #expect(base.bytes(piece(0, 1)) == nil)
+        #expect(base.ranges.warning?.contains("256 requests") == true)
+        #expect(base.ranges.bytes(piece(0, 1)) == nil)
     }
 }
