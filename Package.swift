@@ -93,7 +93,7 @@ let package = Package(
         tests("SyncCurlTests", ["SyncCurl", "SyncTestKit"]),
         // Buckets: where they are, who may read them, and the signature of a request.
         library("SyncS3", ["SyncModel", "SyncSystem", "SyncContent", "SyncCurl", "CCurl"]),
-        tests("SyncS3Tests", ["SyncS3", "SyncModel", "SyncTestKit"]),
+        tests("SyncS3Tests", ["SyncS3", "SyncModel", "SyncTestKit"], resources: [.copy("Vectors")]),
         library("SyncTransfer", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncCurl", "CCurl", "COpenSSL", "CPosix"]),
         tests(
             "SyncSettingsTests",

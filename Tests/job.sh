@@ -91,6 +91,8 @@ run() {
     tuf) where_possible Tests/tuf.sh 200 ;;
     # Artifacts that the client oras pushes to a registry, and pulls, too.
     registry) ! have python3 || where_possible Tests/registry.sh ;;
+    # Sets in the bucket of moto, seen by boto3 and rclone; hundreds of kills and races by hand: Tests/s3.sh 200 100.
+    s3) ! have python3 || where_possible Tests/s3.sh ;;
     # What a newcomer would type.
     walks) each Tests/walks/*.sh ;;
     # Attacks on a publisher, its keys, what a process inherits, has on record and says, and on what serves; all of them by hand,

@@ -116,7 +116,7 @@ jobs=${JOBS:-$(($(getconf _NPROCESSORS_ONLN) + 1))}
 title "Checks, tests and trials, $jobs at a time (Tests/job.sh)"
 {
     printf '%s\n' agents CommandTests schedules faults tasks syscall-kills release-kills FaultMatrixTests walks crash mutations tuf \
-        registry status-kills SyncPublisherTests SyncDaemonTests SessionCommandTests signing signing-kill holes rebinding switches
+        registry s3 status-kills SyncPublisherTests SyncDaemonTests SessionCommandTests signing signing-kill holes rebinding switches
     for target in Tests/*Tests; do basename "$target"; done
     printf '%s\n' format examples schema documentation packaging coverage
 } | awk '!seen[$0]++' | BUILT=1 START="$start" FAILURES="$failures" xargs -n 1 -P "$jobs" Tests/job.sh

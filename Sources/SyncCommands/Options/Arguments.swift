@@ -87,7 +87,7 @@ struct ReleaseOptions: ParsableArguments {
 struct TargetOptions: ParsableArguments {
     @Argument(
         help:
-            "The manifest: a path or an http(s) URL; or in its place a checksum list, a Metalink, hf://ORG/NAME, oci://HOST/NAME:TAG or lfs+https://HOST/PATH.git.",
+            "The manifest: a path, an http(s) URL or s3://BUCKET/PREFIX; or in its place a checksum list, a Metalink, hf://ORG/NAME, oci://HOST/NAME:TAG or lfs+https://HOST/PATH.git.",
         completion: .manifests)
     var manifest: String
 

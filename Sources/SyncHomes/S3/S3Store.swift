@@ -109,20 +109,16 @@ package final class S3Store: ObjectStore {
         // AWS looks at both.
         guard isCustom else { return [] }
         let object = try NewObject(Array("syncagent\n".utf8))
-        func holds(_ header: (name: String, value: String)) throws(PublishError) -> Bool {
+        /// Whether a condition that does not hold keeps the object from being put.
+        func isSeen(_ header: (name: String, value: String)) throws(PublishError) -> Bool {
             var request = S3Client.Request(method: "PUT", name: Self.probe)
             (request.headers, request.body) = ([header], object)
-            let status = try client.send(request, expecting: [400, 404, 409, 412, 501]).status
-            return status < 300
+            return try client.send(request, expecting: [400, 404, 409, 412, 501]).status == 412
         }
-        var isAbsent = try !holds(("if-none-match", "*"))
+        var isAbsent = try isSeen(("if-none-match", "*"))
         // It may be the first publish there.
-        if !isAbsent { isAbsent = try !holds(("if-none-match", "*")) }
-        let isUnchanged = try !holds(("if-match", "\"00000000000000000000000000000000\""))
-        // One that refuses every condition lets nothing be put.
-        let exists = try look(at: Self.probe) != nil
-        if !exists { (isAbsent, _) = (false, ()) }
-        let found = (absent: isAbsent, unchanged: isUnchanged && exists)
+        if !isAbsent { isAbsent = try isSeen(("if-none-match", "*")) }
+        let found = (absent: isAbsent, unchanged: try isSeen(("if-match", "\"00000000000000000000000000000000\"")))
         knows.withLock { $0 = found }
         guard !found.absent || !found.unchanged else { return [] }
         return [

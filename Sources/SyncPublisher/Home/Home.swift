@@ -158,6 +158,22 @@ final class Home {
     /// Notes a pack that is there already.
     func note(found pack: SHA256Digest) { found.insert(pack) }
 
+    /// **Milliseconds** since 1970.
+    func now() -> Int64 { SystemTime.milliseconds() }
+
+    /// Looks again at the next question.
+    func forget(_ folder: Folder, _ name: String) {
+        held[Self.path(folder, name)] = nil
+        // What cannot be seen now is found out when it is put.
+        do throws(PublishError) { known[folder]?[name] = try store.look(at: Self.path(folder, name)) } catch {}
+    }
+
+    /// Whether a file is there at this moment, as it was seen.
+    func isThere(_ folder: Folder, _ name: String) throws(PublishError) -> Bool {
+        let seen = try files(folder)[name]
+        return try store.look(at: Self.path(folder, name))?.size == seen?.size
+    }
+
     /// Waits until all packs are there.
     ///
     /// - Parameter tell: Gets the **bytes** of packs that were sent, and of all.

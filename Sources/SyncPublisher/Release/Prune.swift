@@ -1,5 +1,6 @@
 import SyncManifest
 package import SyncModel
+import SyncSystem
 
 /// Removes what no release that is kept needs, and no pull of the last hours can ask for.
 ///
@@ -99,8 +100,7 @@ package struct Prune: Sendable {
         var sweep = try Sweep(target, releases)
         sweep.mark(kept(releases.all), &marks, self)
         guard !isDryRun else { return sweep.report }
-        try marks.write(to: target)
-        try sweep.remove(from: target)
+        try sweep.remove(from: target, &marks, now: now)
         sweep.forget(in: &marks)
         try marks.write(to: target)
         return sweep.report
@@ -208,14 +208,34 @@ private struct Sweep {
         report.removed.add(bytes)
     }
 
-    func remove(from target: any PublishTarget) throws(PublishError) {
+    /// Removes it, after the note of it was written. Where others may publish meanwhile, the note says for a while which packs go.
+    ///
+    /// - Parameter now: **Milliseconds** since 1970.
+    func remove(from target: any PublishTarget, _ marks: inout ReleaseMarks, now: Int64) throws(PublishError) {
+        let start = ContinuousClock.now
+        var noted = now
+        func note() throws(PublishError) {
+            noted = now + (ContinuousClock.now - start).milliseconds
+            if !target.isLocked, !gone.isEmpty { (marks.going, marks.goingSince) = (Set(gone.map(\.digest)), noted) }
+            try marks.write(to: target)
+        }
+        try note()
         for folder in [PublishTarget.Folder.trust, .channels] {
             let names = entries.filter { $0.folder == folder }.map(\.name)
             if !names.isEmpty { try target.remove(names, from: folder) }
         }
         if !manifests.isEmpty { try target.remove(manifests.map(\.place.name), from: .manifests) }
-        if !gone.isEmpty { try target.remove(gone.map(\.name), from: .packs) }
+        for first in stride(from: 0, to: gone.count, by: Self.atOnce) {
+            if now + (ContinuousClock.now - start).milliseconds - noted > ReleaseMarks.longestRemoval / 4 {
+                try note()
+            }
+            try target.remove(gone[first..<min(gone.count, first + Self.atOnce)].map(\.name), from: .packs)
+        }
+        (marks.going, marks.goingSince) = ([], 0)
     }
+
+    /// Packs that are removed before the clock is looked at.
+    private static let atOnce = 200
 
     /// Lets go of the notes of what was removed.
     func forget(in marks: inout ReleaseMarks) {

@@ -15,6 +15,9 @@ protocol PublishTarget: AnyObject {
     var path: String { get }
     func display(_ folder: Folder, _ name: String?) -> String
 
+    /// Whether nobody else changes it meanwhile.
+    var isLocked: Bool { get }
+
     /// What is in a folder; `nil` if there is none.
     func names(in folder: Folder) throws(PublishError) -> [String]?
 

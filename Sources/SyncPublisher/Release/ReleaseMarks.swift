@@ -11,6 +11,13 @@ struct ReleaseMarks: Equatable {
     var packs: [SHA256Digest: Int64] = [:]
     /// Manifests that the last prune did not keep: they go once their time is over.
     var retired: Set<SHA256Digest> = []
+    /// Packs that a prune is removing at this moment, and since when, **milliseconds** since 1970; it says so where no lock keeps
+    /// a publish away meanwhile.
+    var going: Set<SHA256Digest> = []
+    var goingSince: Int64 = 0
+
+    /// **Milliseconds** after which a prune that is still removing would have said so again.
+    static let longestRemoval: Int64 = 600_000
 
     static let name = "unnamed.json"
     private static let format = "syncagent-unnamed/1"
@@ -27,7 +34,13 @@ struct ReleaseMarks: Equatable {
         else { return }
         manifests = Self.times(value["manifests"])
         packs = Self.times(value["packs"])
-        retired = Set((value["retired"]?.array ?? []).compactMap { $0.string.flatMap { SHA256Digest(hex: $0) } })
+        retired = Self.digests(value["retired"])
+        going = Self.digests(value["going"])
+        goingSince = going.isEmpty ? 0 : value["going_since"]?.integer ?? 0
+    }
+
+    private static func digests(_ value: JSONValue?) -> Set<SHA256Digest> {
+        Set((value?.array ?? []).compactMap { $0.string.flatMap { SHA256Digest(hex: $0) } })
     }
 
     private static func times(_ value: JSONValue?) -> [SHA256Digest: Int64] {
@@ -68,6 +81,10 @@ struct ReleaseMarks: Equatable {
                 }
             }
             line.field("retired", retired.map(\.hex).sorted().prefix(Self.most))
+            if !going.isEmpty {
+                line.field("going", going.map(\.hex).sorted())
+                line.field("going_since", goingSince)
+            }
         }
         try target.put(json.bytes + [0x0A], Self.name, in: .manifests)
     }
@@ -96,4 +113,36 @@ struct ReleaseMarks: Equatable {
         }
         if marks != before { try? marks.write(to: target) }
     }
+}
+
+extension ReleaseMarks {
+    /// Takes packs of a store that nobody has named for as long as it may be, before a manifest names them again: from now on no
+    /// prune removes them, and none is doing so.
+    ///
+    /// - Throws: ``PublishError`` when one is, or has done so.
+    static func take(_ packs: Set<SHA256Digest>, at home: Home, _ output: OutputDirectory, now: Int64)
+        throws(PublishError)
+    {
+        guard !packs.isEmpty else { return }
+        let busy = PublishError.busy(
+            "a prune is removing packs of \(shown(output.path)) that are needed again", "run it again in a few minutes")
+        for _ in 0..<mostTries {
+            home.forget(.manifests, name)
+            var marks = ReleaseMarks(of: output)
+            if marks.goingSince <= now - longestRemoval { (marks.going, marks.goingSince) = ([], 0) }
+            guard marks.going.isDisjoint(with: packs) else { throw busy }
+            for pack in packs { marks.packs[pack] = now }
+            do throws(PublishError) { try marks.write(to: output) } catch {
+                guard error.exitStatus == .busy else { throw error }
+                continue
+            }
+            for pack in packs.sorted() {
+                guard try home.isThere(.packs, pack.hex + ".pack") else { throw busy }
+            }
+            return
+        }
+        throw busy
+    }
+
+    private static let mostTries = 5
 }

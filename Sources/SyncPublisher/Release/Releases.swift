@@ -180,6 +180,11 @@ extension OutputDirectory {
         }
     }
 
+    /// The same of a directory.
+    convenience init(published path: String, isReadOnly: Bool) throws(PublishError) {
+        try self.init(published: .directory(path), isReadOnly: isReadOnly)
+    }
+
     /// Keeps the release in `manifest.json` under its digest: nothing but this shows its packs later.
     func keepRelease() throws(PublishError) {
         guard let digest = try digest(.top, "manifest.json"), object(.manifests, "\(digest).json.zst") == nil,

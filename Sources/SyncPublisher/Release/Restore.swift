@@ -80,6 +80,9 @@ package struct Restore {
         }
         let frame = try manifestFrame(text)
         ReleaseMarks.update(output, now: now)
+        if let home = output.home {
+            try ReleaseMarks.take(Set(manifest.packs.map(\.sha256)), at: home, output, now: now)
+        }
         try output.make(.manifests)
         try output.keepRelease()
         if let signing { try signing.memory?.note(made: digest, under: signing.roots, now: signing.now) }

@@ -1,0 +1,270 @@
+import CommandTestSupport
+import Foundation
+import SyncTestKit
+import Testing
+
+@Suite(.timeLimit(.minutes(10)))
+struct BucketHomeTests {
+    private let bucket: ScriptedBucket
+    private let scratch: Scratch
+    private let files: [String: [UInt8]] = [
+        "README.md": Array("hello".utf8), "tiles/north.bin": patternedBytes(size: 900_000, seed: 5),
+        "tiles/south.bin": patternedBytes(size: 300_000, seed: 6), "empty": [],
+    ]
+    private static let place = "s3://assets/maps/tiles"
+
+    init() throws {
+        (bucket, scratch) = (try ScriptedBucket(), try Scratch())
+        for (path, bytes) in files { try write(bytes, path) }
+    }
+
+    private func write(_ bytes: [UInt8], _ path: String) throws { try scratch.write(Data(bytes), to: "set/" + path) }
+
+    private func run(_ arguments: String..., environment: [String: String]? = nil) throws -> Tool.Outcome {
+        try Tool(scratch).run(arguments, environment: environment ?? bucket.environment)
+    }
+
+    private func publish(_ more: String..., environment: [String: String]? = nil) throws -> Tool.Outcome {
+        let plain = ["publish", "set", "--to", Self.place, "--project", "com.example.maps", "--pack-size", "512K"]
+        return try Tool(scratch).run(plain + more, environment: environment ?? bucket.environment)
+    }
+
+    private func bytes(_ path: String) throws -> [UInt8] {
+        Array(try Data(contentsOf: scratch.url.appendingPathComponent(path)))
+    }
+
+    private func pulled(into directory: String, _ place: String = place, environment: [String: String]? = nil) throws {
+        let outcome = try run("pull", place, "--into", directory, environment: environment)
+        #expect(outcome.status == 0, "\(outcome.error)")
+        for path in files.keys {
+            let expected = try bytes("set/" + path)
+            #expect(try bytes("\(directory)/\(path)") == expected, "\(path)")
+        }
+    }
+
+    private func packs() -> Set<String> { bucket.names.filter { $0.hasSuffix(".pack") } }
+
+    /// Every pack that a manifest there names is there.
+    private func checkWhole() throws {
+        for name in bucket.names where name.hasSuffix("manifest.json") {
+            let text = String(decoding: try #require(bucket[name]), as: UTF8.self)
+            let named = text.matches(of: /packs\/[0-9a-f]{64}\.pack/).map { "maps/tiles/\($0.0)" }
+            #expect(!named.isEmpty && bucket.names.isSuperset(of: named))
+        }
+    }
+
+    @Test("A set in a bucket is published, pulled, and published again with what is new; every request is signed")
+    func publishing() throws {
+        let first = try publish()
+        #expect(first.status == 0, "\(first.error)")
+        #expect(bucket.refusals == [])
+        #expect(packs().count == 3, "\(bucket.names)")
+        for pack in packs() {
+            #expect(pack.hasSuffix(try #require(bucket[pack].map { ServedObject($0).sha256 }) + ".pack"))
+        }
+        try pulled(into: "out")
+
+        // Nothing of the first is left on this machine.
+        try FileManager.default.removeItem(atPath: scratch.path + "/.local")
+        let puts = bucket.puts
+        let same = try publish()
+        #expect(same.status == 0 && same.error.contains("nothing changed"), "\(same.error)")
+        #expect(bucket.puts == puts)
+
+        try write(Array("hello again".utf8), "README.md")
+        let second = try publish()
+        #expect(second.status == 0, "\(second.error)")
+        #expect(packs().count == 4 && bucket.puts.values.max() == 2)
+        #expect(bucket.puts.filter { $0.key.hasSuffix(".pack") }.allSatisfy { $0.value == 1 })
+        try pulled(into: "out")
+        #expect(bucket.refusals == [])
+        #expect(!bucket.server.log.entries.contains { $0.request.target.contains(ScriptedBucket.secret) })
+    }
+
+    @Test(
+        "Without keys, or with wrong ones, it ends with 77; a bucket for everybody is pulled by its URL and without keys"
+    )
+    func keys() throws {
+        var environment = bucket.environment
+        environment["AWS_SECRET_ACCESS_KEY"] = "wrong"
+        let wrong = try publish(environment: environment)
+        #expect(wrong.status == 77 && wrong.error.contains("SignatureDoesNotMatch"), "\(wrong.error)")
+        #expect(!wrong.error.contains("wrong\""))
+        environment["AWS_SECRET_ACCESS_KEY"] = nil
+        environment["AWS_ACCESS_KEY_ID"] = nil
+        let none = try publish(environment: environment)
+        #expect(none.status == 77 && none.error.contains("AWS_ACCESS_KEY_ID"), "\(none.error)")
+        #expect(try publish().status == 0)
+        let refused = try run("pull", Self.place, "--into", "none", environment: environment)
+        #expect(refused.status == 77, "\(refused.error)")
+        bucket.change { $0.isPublic = true }
+        try pulled(into: "anybody", environment: environment)
+        try pulled(into: "plain", bucket.server.url("/assets/maps/tiles/manifest.json"), environment: [:])
+    }
+
+    @Test("Keys come from a profile's files, with a session, and --endpoint and --region say where the bucket is")
+    func profile() throws {
+        bucket.change { $0.session = "token/of+session==" }
+        let file = """
+            [other]
+            aws_access_key_id = no
+            [night]
+            aws_access_key_id = \(ScriptedBucket.access)
+            # comment
+            aws_secret_access_key = \(ScriptedBucket.secret)
+            aws_session_token=token/of+session==
+            """
+        try scratch.write(Data(file.utf8), to: ".aws/credentials")
+        try scratch.write(
+            Data("[profile night]\nregion = elsewhere-1\ns3 =\n  addressing_style = path\n".utf8), to: ".aws/config")
+        let environment = ["HOME": scratch.path, "AWS_PROFILE": "night", "AWS_EC2_METADATA_DISABLED": "true"]
+        let place = ["--endpoint", bucket.endpoint, "--region", ScriptedBucket.region]
+        let tool = Tool(scratch)
+        let published = try tool.run(["publish", "set", "--to", Self.place] + place, environment: environment)
+        #expect(published.status == 0, "\(published.error)")
+        let pull = try tool.run(["pull", Self.place, "--into", "out"] + place, environment: environment)
+        #expect(pull.status == 0, "\(pull.error)")
+        // The session remembers where that was.
+        let again = try tool.run(
+            ["plan", Self.place + "?endpoint=\(bucket.endpoint)&region=\(ScriptedBucket.region)"],
+            environment: environment)
+        #expect(again.status == 0, "\(again.error)")
+        let unknown = try tool.run(["publish", "set", "--to", Self.place], environment: ["AWS_PROFILE": "nobody"])
+        #expect(unknown.status == 78, "\(unknown.error)")
+        #expect(bucket.refusals == [])
+    }
+
+    @Test("Of two publishers one ends with 75, whoever was in between, and what the other published stays")
+    func races() throws {
+        #expect(try publish().status == 0)
+        let before = try #require(bucket["maps/tiles/manifest.json"])
+        try write(Array("new".utf8), "new")
+        let changed = String(decoding: before, as: UTF8.self).replacing("\"revision\":1", with: "\"revision\": 1")
+        bucket.change { state in
+            state.beforePut = { [bucket] name in
+                if name == "maps/tiles/manifest.json" { bucket[name] = Array(changed.utf8) }
+            }
+        }
+        let late = try publish()
+        #expect(late.status == 75 && late.error.contains("faster"), "\(late.error)")
+        #expect(bucket["maps/tiles/manifest.json"] == Array(changed.utf8))
+        bucket.change { $0.beforePut = nil }
+        let puts = bucket.puts.filter { $0.key.hasSuffix(".pack") }
+        let next = try publish()
+        #expect(next.status == 0, "\(next.error)")
+        // What the late one had sent is used.
+        #expect(bucket.puts.filter { $0.key.hasSuffix(".pack") } == puts)
+        try checkWhole()
+        try pulled(into: "out")
+    }
+
+    @Test(
+        "A third of the answers is SlowDown, or lost once the bucket has done what was asked: everything is sent once")
+    func troubles() throws {
+        bucket.change { state in
+            state.instead = { request in
+                request.ordinal % 3 == 0
+                    ? .status(503, text: "<Error><Code>SlowDown</Code></Error>").setting("Retry-After", "0") : nil
+            }
+            state.loses = { request in request.method == "PUT" && request.ordinal % 4 == 1 }
+        }
+        let outcome = try publish("--channel", "beta")
+        #expect(outcome.status == 0, "\(outcome.error)")
+        try write(Array("new".utf8), "new")
+        let again = try publish("--channel", "beta")
+        #expect(again.status == 0, "\(again.error)")
+        #expect(bucket.puts.filter { $0.key.hasSuffix(".pack") }.allSatisfy { $0.value == 1 }, "\(bucket.puts)")
+        bucket.change { ($0.instead, $0.loses) = (nil, nil) }
+        let pull = try run("pull", Self.place, "--channel", "beta", "--into", "out")
+        #expect(pull.status == 0, "\(pull.error)")
+        #expect(try bytes("out/new") == Array("new".utf8))
+    }
+
+    @Test("A store that does not look at conditions is found out before anything is put, and told")
+    func conditions() throws {
+        bucket.change { $0.knowsConditions = false }
+        let outcome = try publish()
+        #expect(outcome.status == 0 && outcome.error.contains("does not look at the conditions"), "\(outcome.error)")
+        try write(Array("new".utf8), "new")
+        #expect(try publish().status == 0)
+        try pulled(into: "out")
+        #expect(bucket.puts.filter { $0.key.hasSuffix(".pack") }.allSatisfy { $0.value == 1 })
+    }
+
+    @Test("A dry run puts nothing, a loose set is refused, and nothing is asked of a bucket that cannot be one")
+    func refusals() throws {
+        let dry = try publish("--dry-run")
+        #expect(dry.status == 0 && bucket.names.isEmpty, "\(dry.error)")
+        #expect(try publish("--loose").status == 64)
+        for place in ["s3://", "s3://a", "s3://as sets/x", "s3://assets/a//b", "s3://assets/../x", "s3://assets?key=1"]
+        {
+            #expect(try run("publish", "set", "--to", place).status == 64, "\(place)")
+        }
+        #expect(try run("publish", "set", "--to", "s3://nobodys/x").status == 66)
+        #expect(try run("publish", "set", "--to", "site", "--endpoint", bucket.endpoint).status == 64)
+    }
+
+    @Test("Releases in a bucket are listed, pruned and brought back; a signed set is refreshed there, from anywhere")
+    func releases() throws {
+        let tool = Tool(scratch)
+        #expect(try tool.run(["keys", "new", "keys", "--project", "com.example.maps"]).status == 0)
+        for night in 1...3 {
+            try write(patternedBytes(size: 200_000, seed: UInt64(night)), "night.bin")
+            let outcome = try publish("--sign", "keys")
+            #expect(outcome.status == 0, "\(outcome.error)")
+            try FileManager.default.removeItem(atPath: scratch.path + "/.local")
+        }
+        let list = try run("releases", "list", Self.place, "--json")
+        #expect(list.status == 0 && list.output.split(separator: "\n").count == 3, "\(list.error)")
+        let restored = try run("releases", "restore", Self.place, "1", "--sign", "keys")
+        #expect(restored.status == 0, "\(restored.error)")
+        let pull = try run("pull", Self.place, "--into", "out", "--trust", "keys/1.root")
+        #expect(pull.status == 0, "\(pull.error)")
+        #expect(try bytes("out/night.bin") == patternedBytes(size: 200_000, seed: 1))
+        let before = packs()
+        let first = try run("releases", "prune", Self.place, "--keep", "1", "--grace", "0")
+        #expect(first.status == 0, "\(first.error)")
+        #expect(packs().count < before.count)
+        #expect(try run("keys", "refresh", Self.place, "--sign", "keys").status == 0)
+        #expect(try run("pull", Self.place, "--into", "again", "--trust", "keys/1.root").status == 0)
+        #expect(bucket.refusals == [])
+    }
+
+    private static func note(going packs: Set<String>, since: Int64) -> [UInt8] {
+        let digests = packs.compactMap { $0.split(separator: "/").last?.dropLast(5) }.map { "\"\($0)\"" }
+        return Array(
+            ("{\"format\":\"syncagent-unnamed/1\",\"manifests\":{},\"packs\":{},\"retired\":[],\"going\":["
+                + digests.sorted().joined(separator: ",") + "],\"going_since\":\(since)}\n").utf8)
+    }
+
+    @Test(
+        "A pack that a prune is removing is not counted on; a prune that was killed keeps nobody from publishing for long"
+    )
+    func pruning() throws {
+        #expect(try publish().status == 0)
+        let note = "maps/tiles/manifests/unnamed.json"
+        let now = Int64(Date().timeIntervalSince1970 * 1_000)
+        // Without its base a publish finds the same packs there by their names.
+        bucket[note] = Self.note(going: packs(), since: now)
+        let early = try publish("--no-base", "--revision", "2", "--project", "com.example.maps")
+        #expect(early.status == 75 && early.error.contains("prune"), "\(early.error)")
+        bucket[note] = Self.note(going: packs(), since: now - 3_600_000)
+        let later = try publish("--no-base", "--revision", "3")
+        #expect(later.status == 0, "\(later.error)")
+        #expect(bucket.puts.filter { $0.key.hasSuffix(".pack") }.allSatisfy { $0.value == 1 })
+        try checkWhole()
+
+        // A prune learns of a publish that has used what it was about to remove.
+        try write(Array("other".utf8), "README.md")
+        #expect(try publish("--no-base", "--revision", "4").status == 0)
+        bucket.change { state in
+            state.beforePut = { [bucket] name in
+                if name == note { bucket[note] = Array("{\"format\":\"syncagent-unnamed/1\"}".utf8) }
+            }
+        }
+        let before = packs()
+        let prune = try run("releases", "prune", Self.place, "--keep", "1", "--grace", "0")
+        #expect(prune.status == 75, "\(prune.error)")
+        #expect(packs() == before)
+    }
+}

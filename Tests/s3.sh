@@ -1,0 +1,166 @@
+#!/bin/sh
+# Publishes sets to the S3 of moto, and looks at them with boto3 and rclone: each must see the same objects, and what they copy is a
+# published directory. Then kills of publish and prune at any moment, and two publishers at once: never is a pack named that is not
+# there, and never is one sent twice.
+#
+#   Tests/s3.sh [KILLS [RACES]]
+#
+# Environment: SYNCAGENT, the program. PYTHON, one that has `moto[server]` and `boto3`; otherwise they come from PyPI, once, into
+# .build/moto-venv.
+# Exit status: 0 all of it, 1 not, 77 the server or a client cannot be had here.
+set -eu
+
+cd "$(dirname "$0")/.."
+root=$PWD
+kills=${1:-12}
+races=${2:-4}
+SYNCAGENT=${SYNCAGENT:-$root/.build/debug/syncagent}
+work=$(mktemp -d)
+server=""
+trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
+fail() { printf 'FAILED: %s\n' "$1"; exit 1; }
+skip() { printf 'SKIPPED: sets in a bucket: %s\n' "$1"; exit 77; }
+
+if [ -z "${PYTHON:-}" ]; then
+    PYTHON=$root/.build/moto-venv/bin/python
+    if ! "$PYTHON" -c 'import moto.server, boto3' 2>/dev/null; then
+        rm -rf .build/moto-venv
+        python3 -m venv .build/moto-venv >"$work/said" 2>&1 &&
+            "$PYTHON" -m pip -q --retries 1 --timeout 20 install 'moto[server]==5.2.5' boto3==1.44.8 >"$work/said" 2>&1 || {
+            tail -n 1 "$work/said"
+            skip "moto and boto3 cannot be installed here"
+        }
+    fi
+fi
+
+cd "$work"
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+export HOME="$work" XDG_STATE_HOME="$work/state" AWS_EC2_METADATA_DISABLED=true
+export AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=secret AWS_REGION=us-east-1 AWS_ENDPOINT_URL="http://127.0.0.1:$port"
+unset XDG_CONFIG_HOME AWS_PROFILE AWS_SESSION_TOKEN AWS_CA_BUNDLE 2>/dev/null || true
+"$PYTHON" -m moto.server -H 127.0.0.1 -p "$port" >asked 2>&1 &
+server=$!
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
+    python3 -c "import socket; socket.create_connection(('127.0.0.1', $port), 1)" 2>/dev/null && break
+    sleep 0.5
+done
+bucket() { "$PYTHON" -B "$root/Tests/s3/bucket.py" "$@" || fail "bucket $*"; }
+publish() { "$SYNCAGENT" publish set --to s3://assets/maps --project com.example.maps --pack-size 256K "$@" >said 2>&1; }
+pull() { "$SYNCAGENT" pull "$@" >said 2>&1; }
+same() { diff -r -x .syncagent "$1" "$2" >differences || { cat differences; fail "$1 and $2 differ"; }; }
+# How often each pack was put, and how often an object was.
+sent_twice() { grep -a -o '"PUT [^ ]*\.pack [^"]*" 200' asked | sort | uniq -d; }
+change() {
+    python3 - "$1" <<'END'
+import os, random, sys
+random.seed(sys.argv[1])
+for number in random.sample(range(60), 6):
+    path = f"set/{'/'.join('abc'[: number % 4])}/file {number}.bin".replace("//", "/")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(random.randbytes(random.choice([100, 5_000, 120_000])))
+END
+}
+
+for seed in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do change "$seed"; done
+bucket make assets
+publish || { cat said; fail "publish"; }
+bucket check assets maps
+pull s3://assets/maps --into ours || { cat said; fail "pull"; }
+same set ours
+if command -v rclone >/dev/null; then
+    rclone --config /dev/null copy \
+        ":s3,provider=Other,env_auth=true,endpoint='$AWS_ENDPOINT_URL',force_path_style=true:assets/maps" by-rclone \
+        >said 2>&1 || { cat said; fail "rclone"; }
+    pull by-rclone/manifest.json --into copied || { cat said; fail "pull of what rclone copied"; }
+    same set copied
+    echo "What rclone copies is a published directory."
+fi
+echo "The trees are the same: $(find set -type f | wc -l) files."
+
+rm -rf state
+: >asked
+change next
+publish || { cat said; fail "publish from an empty machine"; }
+[ -z "$(sent_twice)" ] || fail "sent twice: $(sent_twice)"
+bucket check assets maps
+: >asked
+publish || { cat said; fail "publish of the same"; }
+[ "$(grep -a -c '"PUT [^"]*" 200' asked)" = 0 ] || { cat asked; fail "something was put though nothing had changed"; }
+pull s3://assets/maps --into ours || { cat said; fail "pull of the update"; }
+same set ours
+echo "An empty machine goes on where another one was; the same again puts nothing."
+
+"$SYNCAGENT" keys new keys --project com.example.maps >said 2>&1
+publish --sign keys --accept-base || { cat said; fail "publish --sign"; }
+pull s3://assets/maps --into signed --trust keys/1.root || { cat said; fail "pull --trust"; }
+cp -r set signed-set
+change bad
+publish --sign keys || { cat said; fail "publish --sign again"; }
+"$SYNCAGENT" releases restore s3://assets/maps 2 --sign keys >said 2>&1 || { cat said; fail "restore"; }
+pull s3://assets/maps --into signed || { cat said; fail "pull of what was restored"; }
+same signed-set signed
+"$SYNCAGENT" channel set s3://assets/maps stable 3 --sign keys >said 2>&1 || { cat said; fail "channel set"; }
+pull s3://assets/maps --channel stable --into stable --trust keys/1.root || { cat said; fail "pull --channel"; }
+same set stable
+"$SYNCAGENT" keys refresh s3://assets/maps --sign keys >said 2>&1 || { cat said; fail "refresh"; }
+echo "Signed, restored and refreshed in the bucket."
+
+publish() { "$SYNCAGENT" publish set --to s3://assets/killed --project com.example.maps --pack-size 64K "$@" >said 2>&1; }
+# Ends a command after a part of a second; it says nothing where that had ended before.
+killed() {
+    "$@" >said 2>&1 &
+    victim=$!
+    sleep "0.$(python3 -c "import random; print(random.randrange(1000, 5000))")"
+    kill -KILL "$victim" 2>/dev/null && hit=$((hit + 1))
+    wait "$victim" 2>/dev/null || true
+}
+publish || { cat said; fail "publish"; }
+: >asked
+hit=0
+round=0
+while [ "$round" -lt "$kills" ]; do
+    round=$((round + 1))
+    change "kill $round"
+    rm -rf state
+    killed "$SYNCAGENT" publish set --to s3://assets/killed --project com.example.maps --pack-size 64K
+    bucket check assets killed
+    publish || { cat said; fail "publish after a kill"; }
+    bucket check assets killed
+    [ -z "$(sent_twice)" ] || fail "sent twice: $(sent_twice)"
+    [ $((round % 3)) = 0 ] || continue
+    killed "$SYNCAGENT" releases prune s3://assets/killed --keep 2 --grace 0
+    bucket check assets killed
+    "$SYNCAGENT" releases list s3://assets/killed >said 2>&1 || { cat said; fail "list after a kill"; }
+    # What was pruned may be made again.
+    : >asked
+done
+pull s3://assets/killed --into killed --session killed || { cat said; fail "pull after the kills"; }
+same set killed
+echo "$hit kills in $kills rounds: whatever a manifest names is there, and nothing was sent twice."
+
+round=0
+ended=0
+while [ "$round" -lt "$races" ]; do
+    round=$((round + 1))
+    change "race $round"
+    publishers=""
+    for number in 1 2; do
+        XDG_STATE_HOME="$work/state$number" "$SYNCAGENT" publish set --to s3://assets/killed --project com.example.maps \
+            --pack-size 64K >"said$number" 2>&1 &
+        publishers="$publishers $!"
+    done
+    statuses=""
+    for publisher in $publishers; do
+        status=0
+        wait "$publisher" || status=$?
+        statuses="$statuses $status"
+        [ "$status" = 0 ] || [ "$status" = 75 ] || { cat said1 said2; fail "a publisher ended with $status"; }
+    done
+    case "$statuses" in *" 0"*) ;; *) cat said1 said2; fail "nobody published" ;; esac
+    case "$statuses" in *75*) ended=$((ended + 1)) ;; esac
+    bucket check assets killed
+    pull s3://assets/killed --into killed --session killed || { cat said; fail "pull after a race"; }
+    same set killed
+done
+echo "$races races of two publishers, $ended of them ended with 75 for one: the set was whole after each."

@@ -1,0 +1,58 @@
+"""What boto3 sees of a bucket: bucket.py make|check|count|objects|drop BUCKET [PREFIX]."""
+
+import hashlib
+import json
+import os
+import sys
+
+import boto3
+
+s3 = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"])
+
+
+def objects(bucket, prefix):
+    found = {}
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+        for entry in page.get("Contents", []):
+            found[entry["Key"][len(prefix):]] = entry["Size"]
+    return found
+
+
+def body(bucket, key):
+    return s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+
+
+def check(bucket, prefix):
+    """Every pack is what its name says, and everything that a manifest names is there."""
+    there = objects(bucket, prefix)
+    for name in there:
+        if name.startswith("packs/"):
+            digest = hashlib.sha256(body(bucket, prefix + name)).hexdigest()
+            if name != f"packs/{digest}.pack":
+                sys.exit(f"{name} has the digest {digest}")
+    if "manifest.json" not in there:
+        return
+    manifest = json.loads(body(bucket, prefix + "manifest.json"))
+    missing = [pack["url"] for pack in manifest["packs"] if pack["url"] not in there]
+    if missing:
+        sys.exit(f"revision {manifest['revision']} names {missing}, which are not there")
+
+
+def main():
+    verb, bucket = sys.argv[1:3]
+    prefix = sys.argv[3] + "/" if len(sys.argv) > 3 else ""
+    if verb == "make":
+        s3.create_bucket(Bucket=bucket)
+    elif verb == "check":
+        check(bucket, prefix)
+    elif verb == "count":
+        print(len([name for name in objects(bucket, prefix) if name.startswith("packs/")]))
+    elif verb == "objects":
+        for name, size in sorted(objects(bucket, prefix).items()):
+            print(size, name)
+    elif verb == "drop":
+        for name in objects(bucket, prefix):
+            s3.delete_object(Bucket=bucket, Key=prefix + name)
+
+
+main()
