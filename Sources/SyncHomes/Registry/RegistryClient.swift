@@ -28,6 +28,8 @@ final class RegistryClient: Sendable {
         /// What a token is to be good for.
         var actions: Set<String>
         var idle: [Connections] = []
+        /// Most **bytes** of one body, where the registry has refused longer ones.
+        var longestBody: UInt64?
     }
 
     private struct Connections: @unchecked Sendable {  // Safe: whoever has taken it out of the state has it alone.
@@ -81,6 +83,14 @@ final class RegistryClient: Sendable {
 
     /// For people.
     var shown: String { "oci://\(address.host)/\(address.name)" }
+
+    /// Most **bytes** of one body; `nil` as long as none was refused.
+    var longestBody: UInt64? { state.withLock(\.longestBody) }
+
+    /// Notes that a body was refused for its length, and what to try.
+    func shorten(to length: UInt64) {
+        state.change { $0.longestBody = min($0.longestBody ?? .max, length) }
+    }
 
     // MARK: Requests
 

@@ -121,20 +121,20 @@ extension RegistryClient {
     ///
     /// In one request after another that says where to, or, where the registry refuses so long a body, in chunks.
     func upload(_ object: NewObject) throws(PublishError) {
-        var (tries, chunk, trouble) = (0, UInt64?.none, "")
+        var (tries, trouble) = (0, "")
         while true {
+            let length = min(object.size, longestBody ?? .max)
             let start = try send(
                 Request(method: "POST", url: base + "blobs/uploads/", headers: ["Content-Length: 0"], text: []))
             guard start.status == 202, let location = start.headers.location, let place = own(location, from: start.url)
             else { throw refusal(start, "an upload") }
             let outcome = Result { () throws(PublishError) in
-                try chunk == nil ? whole(object, place) : chunks(object, place, chunk ?? object.size)
+                try length == object.size ? whole(object, place) : chunks(object, place, length)
             }
             switch outcome {
             case .success(let answer) where (200..<300).contains(answer.status): return
-            case .success(let answer) where answer.status == 413 && chunk.map({ $0 > Self.leastChunk }) ?? true:
-                chunk = min(chunk ?? .max, object.size) / 2
-                chunk = max(Self.leastChunk, min(chunk ?? 0, Self.usualChunk))
+            case .success(let answer) where answer.status == 413 && length > Self.leastChunk:
+                shorten(to: max(Self.leastChunk, min(length / 2, Self.usualChunk)))
                 continue
             case .success(let answer):
                 // The upload is unknown by now, or the server was not well.
