@@ -1,6 +1,8 @@
 #!/bin/sh
 # Has the client oras push artifacts to Debian's docker-registry, and pulls them with it and with syncagent: both must have the
 # same trees. Then what that costs: nothing new, a new tag, a kill in the middle.
+# Then syncagent publishes there: oras must pull the same bytes, what did not change must not be sent again, and kills must leave
+# nothing that is named and not there.
 #
 #   Tests/registry.sh
 #
@@ -40,7 +42,7 @@ port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0));
 cat >registry.yml <<END
 version: 0.1
 log: {level: error}
-storage: {filesystem: {rootdirectory: $work/storage}}
+storage: {filesystem: {rootdirectory: $work/storage}, delete: {enabled: true}}
 http: {addr: 127.0.0.1:$port}
 END
 start() {
@@ -120,6 +122,89 @@ oras pack "$name:packed" "$work/set"
 pull "oci://$name:packed" --into packed && fail "a directory that is a tar was pulled"
 grep -q 'layers are not unpacked' said || { cat said; fail "the tar is not named"; }
 echo "A directory that was pushed as a tar is refused by name."
+
+# Sets that syncagent itself publishes.
+home=127.0.0.1:$port/acme/sets
+publish() { "$SYNCAGENT" publish set --to "oci://$home:$1" --project com.example.maps --pack-size 4M >said 2>&1; }
+# Uploads of blobs that have ended.
+sent() { grep -a -c 'PUT /v2/acme/sets/blobs/uploads/.* 201 ' asked || true; }
+
+: >asked
+publish v1 || { cat said; fail "publish"; }
+packs=$(sent)
+[ "$packs" -gt 5 ] || { cat asked; fail "only $packs uploads"; }
+pull "oci://$home:v1" --into published || { cat said; fail "pull of what was published"; }
+same set published
+oras pull "$home:v1" "$work/as-oras"
+for pack in as-oras/packs/*.pack; do
+    [ "$(sha256sum <"$pack" | cut -d ' ' -f 1).pack" = "$(basename "$pack")" ] || fail "$pack has other bytes"
+done
+"$SYNCAGENT" serve as-oras --port 0 >served 2>&1 &
+other=$!
+for _ in 1 2 3 4 5 6 7 8 9 10; do grep -q 'http://' served && break; sleep 0.3; done
+url=$(grep -o 'http://[^ ]*' served | head -n 1)
+pull "${url%/}/manifest.json" --into from-oras --session from-oras || { cat said served; kill $other; fail "pull of what oras pulled"; }
+kill "$other" && wait "$other" 2>/dev/null || true
+same set from-oras
+echo "A release is published in $packs uploads; oras has the same bytes of it, and they can be served."
+
+: >asked
+publish v1 || { cat said; fail "publish again"; }
+[ "$(grep -a -c 'PUT\|POST\|PATCH' asked)" = 0 ] || { cat asked; fail "something was sent again"; }
+echo "different" >set/a/different.txt
+: >asked
+publish v1 || { cat said; fail "publish of a change"; }
+[ "$(sent)" = 2 ] || { cat asked; fail "$(sent) uploads and not one pack and one manifest"; }
+pull "oci://$home:v1" --into published || { cat said; fail "pull of a change"; }
+same set published
+"$SYNCAGENT" publish set --to "oci://$home:beta" --base "oci://$home:v1" >said 2>&1 || { cat said; fail "publish to another tag"; }
+pull "oci://$home:beta" --into beta --session beta || { cat said; fail "pull of another tag"; }
+same set beta
+echo "What did not change is not sent again, not for another tag either."
+
+kills=0
+for number in 1 2 3 4 5 6 7 8 9 10; do
+    python3 -c "
+import random
+random.seed($number)
+open('set/a/killed.bin', 'wb').write(random.randbytes(9_000_000))"
+    "$SYNCAGENT" publish set --to "oci://$home:v1" --pack-size 2M >said 2>&1 &
+    publisher=$!
+    sleep "$(python3 -c "import random; print(random.uniform(0.05, 1.2))")"
+    if kill -KILL "$publisher" 2>/dev/null; then kills=$((kills + 1)); fi
+    wait "$publisher" 2>/dev/null || true
+    # Whatever is named there is whole.
+    pull "oci://$home:v1" --into killed-publish --session killed-publish || { cat said; fail "pull after a killed publish"; }
+done
+[ "$kills" -gt 2 ] || fail "only $kills of 10 were killed before their end"
+publish v1 || { cat said; fail "publish after a killed one"; }
+pull "oci://$home:v1" --into published || { cat said; fail "pull after killed publishes"; }
+same set published
+echo "After $kills kills everything that is named is there, and the next publish goes on at once."
+
+"$SYNCAGENT" releases list "oci://$home:v1" >said 2>&1 || { cat said; fail "releases list"; }
+first=$(tail -n 1 said | cut -d ' ' -f 1)
+[ "$first" = 1 ] || { cat said; fail "the first release is not listed"; }
+"$SYNCAGENT" releases restore "oci://$home:v1" 1 >said 2>&1 || { cat said; fail "restore"; }
+pull "oci://$home:v1" --into published --prune || { cat said; fail "pull of what was restored"; }
+[ ! -e published/a/different.txt ] || fail "the restored release has a later file"
+publish v1 || { cat said; fail "publish after restore"; }
+"$SYNCAGENT" releases prune "oci://$home:v1" --keep 1 --grace 0 >said 2>&1 || { cat said; fail "prune"; }
+before=$(du -sk storage | cut -f 1)
+kill "$server"
+wait "$server" 2>/dev/null || true
+server=""
+"$REGISTRY" garbage-collect registry.yml >said 2>&1 || { tail -n 3 said; fail "the registry's garbage collection"; }
+after=$(du -sk storage | cut -f 1)
+[ "$after" -lt "$before" ] || fail "the registry has removed nothing: $before KiB, then $after"
+start
+pull "oci://$home:v1" --into after-prune --session after-prune || { cat said; fail "pull after prune"; }
+same set after-prune
+pull "oci://$home:beta" --into beta --session beta || { cat said; fail "pull of another tag after prune"; }
+"$SYNCAGENT" releases list "oci://$home:v1" >said 2>&1 || { cat said; fail "releases list after prune"; }
+# The newest, and the one that the tag beta names, too.
+[ "$(wc -l <said)" = 3 ] || { cat said; fail "other releases than two after prune"; }
+echo "A release is brought back, the others are pruned, and the registry's garbage collection takes $((before - after)) KiB."
 
 kill "$server"
 wait "$server" 2>/dev/null || true

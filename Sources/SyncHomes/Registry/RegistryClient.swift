@@ -1,5 +1,4 @@
 import CCurl
-import Foundation
 import SyncCurl
 import SyncModel
 import SyncPlugins
@@ -20,8 +19,8 @@ final class RegistryClient: Sendable {
     private struct State: Sendable {
         /// Where the registry is, once it has answered.
         var endpoint: String?
-        /// The value of `Authorization`; `nil` for nobody's.
-        var authorization: String?
+        /// `nil` for nobody's.
+        var authorization: Credential.Kind?
         /// Raised with each new authorization.
         var version = 0
         var isAsking = false
@@ -57,8 +56,9 @@ final class RegistryClient: Sendable {
         var status: Int
         var headers: ResponseHeaders
         var body: [UInt8]
-        /// Who answered.
+        /// Who answered, and whether from a public address.
         var url: String
+        var isPublic: Bool
     }
 
     /// Requests that follow redirects, at most.
@@ -118,7 +118,7 @@ final class RegistryClient: Sendable {
         while true {
             if isStopped() { throw Self.stopped }
             let authorization = state.wait { $0.isAsking ? nil : ($0.authorization, $0.version) }
-            let isOwn = Self.isSame(url, first)
+            let isOwn = Self.isSame(url, state.withLock(\.endpoint) ?? first)
             let outcome = attempt(request, url, isOwn ? authorization.0 : nil)
             let trouble: String
             switch outcome {
@@ -126,7 +126,7 @@ final class RegistryClient: Sendable {
                 switch answer.status {
                 case 401 where isOwn && authorizations < Self.mostAuthorizations:
                     guard let challenge = answer.headers.challenge,
-                        try authorize(challenge, url, instead: authorization.1, isAgain: authorizations > 0)
+                        try authorize(challenge, answer, instead: authorization.1, isAgain: authorizations > 0)
                     else { return answer }
                     authorizations += 1
                     continue
@@ -191,17 +191,26 @@ final class RegistryClient: Sendable {
         return one.origin == other.origin
     }
 
-    private func attempt(_ request: Request, _ url: String, _ authorization: String?) -> Result<Answer, CurlError> {
+    private func attempt(_ request: Request, _ url: String, _ authorization: Credential.Kind?) -> Result<
+        Answer, CurlError
+    > {
         do throws(CurlError) { return .success(try exchange(request, url, authorization)) } catch {
             return .failure(error)
         }
     }
 
     /// One exchange.
-    private func exchange(_ request: Request, _ url: String, _ authorization: String?) throws(CurlError) -> Answer {
+    private func exchange(_ request: Request, _ url: String, _ authorization: Credential.Kind?) throws(CurlError)
+        -> Answer
+    {
         var headers = request.headers
-        if let authorization { headers.append("Authorization: \(authorization)") }
+        if case .bearer(let token)? = authorization { headers.append("Authorization: Bearer \(token)") }
         let call = try HTTPCall(url, method: request.method, headers: headers, body: request.text)
+        if case .basic(let user, let password)? = authorization {
+            try call.easy.set(CURLOPT_HTTPAUTH, sa_curl_auth_basic())
+            try call.easy.set(CURLOPT_USERNAME, user)
+            try call.easy.set(CURLOPT_PASSWORD, password)
+        }
         if request.method == "HEAD" { try call.easy.set(CURLOPT_NOBODY, 1) }
         try call.easy.set(CURLOPT_USERAGENT, configuration.userAgent)
         try call.easy.set(CURLOPT_CONNECTTIMEOUT_MS, Int(configuration.connectTimeout / .milliseconds(1)))
@@ -229,7 +238,10 @@ final class RegistryClient: Sendable {
         switch end {
         case .answered(let status):
             guard body.count <= request.limit else { throw CurlError(detail: "its answer is too long") }
-            return Answer(status: status, headers: call.headers, body: body, url: url)
+            let address = call.easy.text(CURLINFO_PRIMARY_IP) ?? ""
+            return Answer(
+                status: status, headers: call.headers, body: body, url: url,
+                isPublic: AddressScope(literal: address) == .global)
         case .failed(let code): throw CurlError(detail: call.easy.message(for: code))
         case .timedOut: throw CurlError(detail: "it has not answered in time")
         case .stopped: throw CurlError(detail: "stopped")
@@ -249,10 +261,12 @@ final class RegistryClient: Sendable {
     /// Gets another authorization than the one that was refused, unless somebody else has.
     ///
     /// - Returns: Whether there is one.
-    private func authorize(_ challenge: String, _ url: String, instead version: Int, isAgain: Bool)
+    private func authorize(_ challenge: String, _ refusal: Answer, instead version: Int, isAgain: Bool)
         throws(PublishError) -> Bool
     {
-        guard let answers = configuration.challenges, let origin = try? CurlURL(url).origin else { return false }
+        guard let answers = configuration.challenges, let origin = try? CurlURL(refusal.url).origin else {
+            return false
+        }
         let (mustAsk, text) = state.change { state -> (Bool, String) in
             guard state.version == version, !state.isAsking else { return (false, "") }
             state.isAsking = true
@@ -260,13 +274,11 @@ final class RegistryClient: Sendable {
         }
         guard mustAsk else { return true }
         var request = CredentialRequest(origin: origin.description, refused: isAgain ? 401 : nil)
-        request.challenge = text
+        (request.challenge, request.isPublic) = (text, refusal.isPublic)
         let outcome = Result { () throws(PluginError) in try answers.credential(for: request) }
-        var authorization: String?
+        var authorization: Credential.Kind?
         switch (try? outcome.get())?.kind {
-        case .basic(let user, let password):
-            authorization = "Basic \(Data("\(user):\(password)".utf8).base64EncodedString())"
-        case .bearer(let token): authorization = "Bearer \(token)"
+        case .basic, .bearer: authorization = (try? outcome.get())?.kind
         default: break
         }
         state.change { state in

@@ -130,6 +130,33 @@ struct RegistryHomeTests {
             $0.isRedirecting = true
         }
         try pulled(into: "out", environment: environment)
+
+        registry.change { $0.access = .basic(user: "ann", password: "secret") }
+        #expect(try publish().status == 77)
+        try write([7], "new")
+        let basic = try publish("--dry-run", environment: environment)
+        #expect(basic.status == 0 && !registry.tags.contains("v1.r3"), "\(basic.error)")
+        let third = try publish(environment: environment)
+        #expect(third.status == 0 && registry.tags.contains("v1.r3"), "\(third.error)")
+    }
+
+    @Test("Where an upload is sent to another server, nothing is shown to that")
+    func foreign() throws {
+        registry.change { $0.access = .basic(user: "ann", password: "secret") }
+        let login = "{\"auths\":{\"\(registry.host)\":{\"auth\":\"\(ScriptedRegistry.base64("ann:secret"))\"}}}"
+        let file = try scratch.write(Data(login.utf8), to: "docker/config.json")
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+        let elsewhere = registry.tokens.url("/elsewhere")
+        registry.change {
+            $0.instead = {
+                guard $0.method == "POST", $0.header("authorization") != nil else { return nil }
+                return FaultAnswer.status(202).setting("Location", elsewhere)
+            }
+        }
+        let outcome = try publish(environment: ["DOCKER_CONFIG": scratch.path + "/docker"])
+        #expect(outcome.status != 0)
+        let asked = registry.tokens.log.requests(to: "/elsewhere")
+        #expect(!asked.isEmpty && asked.allSatisfy { $0.request.header("authorization") == nil })
     }
 
     @Test(
