@@ -124,6 +124,7 @@ grep -q 'layers are not unpacked' said || { cat said; fail "the tar is not named
 echo "A directory that was pushed as a tar is refused by name."
 
 # Sets that syncagent itself publishes.
+cp -r set before
 home=127.0.0.1:$port/acme/sets
 publish() { "$SYNCAGENT" publish set --to "oci://$home:$1" --project com.example.maps --pack-size 4M >said 2>&1; }
 # Uploads of blobs that have ended.
@@ -212,5 +213,5 @@ server=""
 status=0
 pull "oci://$name:v2" --into ours --patience 1s || status=$?
 [ "$status" = 69 ] || { cat said; fail "exit status $status without the registry"; }
-same set ours
+same before ours
 echo "Without the registry what is there stays."
