@@ -14,6 +14,7 @@ final class RegistryClient: Sendable {
     let address: RegistryAddress
     private let configuration: TransportConfiguration
     private let isStopped: @Sendable () -> Bool
+    private let rate: SendingRate?
     private let state: Monitor<State>
 
     private struct State: Sendable {
@@ -78,6 +79,7 @@ final class RegistryClient: Sendable {
         isStopped: @escaping @Sendable () -> Bool
     ) {
         (self.address, self.configuration, self.isStopped) = (address, configuration, isStopped)
+        rate = configuration.rateLimit.map { SendingRate($0) }
         state = Monitor(State(actions: isWriting ? ["pull", "push"] : ["pull"]))
     }
 
@@ -220,12 +222,13 @@ final class RegistryClient: Sendable {
         try call.easy.apply(configuration.proxy(for: origin))
         try call.easy.apply(configuration.tls, showsCertificate: false)
         if let (range, object) = request.part {
-            if let rate = configuration.rateLimit {
-                let each = curl_off_t(clamping: max(1, rate / Self.senders))
-                _ = sa_curl_set_offset(call.easy.raw, CURLOPT_MAX_SEND_SPEED_LARGE, each)
-            }
-            try call.send(range.upperBound - range.lowerBound, method: request.method) { offset, target in
-                object.read(range.lowerBound + offset, target)
+            try call.send(range.upperBound - range.lowerBound, method: request.method) {
+                [rate, isStopped] offset, target in
+                guard let rate else { return object.read(range.lowerBound + offset, target) }
+                let count = min(target.count, rate.piece)
+                guard rate.take(count, isStopped: isStopped) else { return nil }
+                return object.read(
+                    range.lowerBound + offset, UnsafeMutableRawBufferPointer(rebasing: target[..<count]))
             }
         }
         let connections = try take()
@@ -247,9 +250,6 @@ final class RegistryClient: Sendable {
         case .stopped: throw CurlError(detail: "stopped")
         }
     }
-
-    /// Blobs that are sent at the same time, which share a limit on the rate.
-    private static let senders: UInt64 = 4
 
     private func take() throws(CurlError) -> Connections {
         if let idle = state.change({ $0.idle.popLast() }) { return idle }

@@ -32,8 +32,9 @@ package final class RegistryStore: ObjectStore {
         /// By revision.
         var releases: [UInt64: Kept]?
         var marks: Marks?
-        /// Packs that are there.
+        /// Packs that are there, and how many of them were sent.
         var packs: [SHA256Digest: UInt64] = [:]
+        var sent = 0
         /// Files that were put and are not yet named.
         var pending: [String: [UInt8]] = [:]
         /// Files that are not to be named any more.
@@ -77,6 +78,8 @@ package final class RegistryStore: ObjectStore {
         if let kept = try kept(address.reference) {
             state.named = kept
             note(kept.release, &state)
+        } else if tags.contains(address.reference) {
+            throw foreign(address.reference)
         }
         state.tags = tags
     }
@@ -96,16 +99,18 @@ package final class RegistryStore: ObjectStore {
         return releases
     }
 
-    /// - Throws: Also where something else has the tag.
+    /// A release by its tag; `nil` where there is none, and for something else.
     private func kept(_ tag: String) throws(PublishError) -> Kept? {
         guard let found = try client.manifest(tag) else { return nil }
         let read = Result { () throws(ListingError) in try RegistryAnswer.read(found.bytes, prefix: "") }
-        guard case .success(.release(let release)) = read else {
-            throw PublishError(
-                .refused, "\(client.shown):\(tag) is no published set, and would be replaced",
-                "publish under another tag, or delete what has it")
-        }
+        guard case .success(.release(let release)) = read else { return nil }
         return Kept(release: release, artifact: found.digest, bytes: found.bytes)
+    }
+
+    private func foreign(_ tag: String) -> PublishError {
+        PublishError(
+            .refused, "\(client.shown):\(tag) is no published set, and would be replaced",
+            "publish under another tag, or delete what has it")
     }
 
     private func note(_ release: RegistryRelease, _ state: inout State) {
@@ -294,9 +299,9 @@ package final class RegistryStore: ObjectStore {
     }
 
     private func put(pack: NewObject, as name: String, if condition: PutCondition) throws(PublishError) -> String? {
-        let count = try state.withLock { state throws(PublishError) in
+        let sent = try state.withLock { state throws(PublishError) in
             try look(&state)
-            return state.packs.count
+            return state.sent
         }
         guard Self.pack(name) == pack.digest else {
             throw PublishError(.internalError, "\(escaped(name)) has another digest", "report this as a bug")
@@ -306,9 +311,12 @@ package final class RegistryStore: ObjectStore {
             return nil
         }
         // What would be refused in the end is not sent.
-        guard count < Self.mostLayers else { throw tooMany(count) }
+        guard sent < Self.mostLayers else { throw tooMany(sent + 1) }
         try client.upload(pack)
-        state.withLock { $0.packs[pack.digest] = pack.size }
+        state.withLock { state in
+            state.packs[pack.digest] = pack.size
+            state.sent += 1
+        }
         return pack.digest.hex
     }
 
@@ -451,7 +459,13 @@ package final class RegistryStore: ObjectStore {
                 state.tags?.insert(tag)
             }
         }
-        let tag = address.releaseTag(kept.release.revision)
+        let (tag, revision) = (address.releaseTag(kept.release.revision), kept.release.revision)
+        if state.tags?.contains(tag) == true, state.releases?[revision] == nil,
+            state.named?.release.revision != revision,
+            try self.kept(tag)?.release.revision != revision
+        {
+            throw foreign(tag)
+        }
         if state.tags?.contains(tag) != true, let other = try client.digest(ofTag: tag), other != kept.artifact {
             throw taken(tag)
         }

@@ -125,7 +125,9 @@ extension RegistryClient {
         while true {
             let length = min(object.size, longestBody ?? .max)
             let start = try send(
-                Request(method: "POST", url: base + "blobs/uploads/", headers: ["Content-Length: 0"], text: []))
+                Request(
+                    method: "POST", url: base + "blobs/uploads/", headers: ["Content-Length: 0", "Content-Type:"],
+                    text: []))
             guard start.status == 202, let location = start.headers.location, let place = own(location, from: start.url)
             else { throw refusal(start, "an upload") }
             let outcome = Result { () throws(PublishError) in
@@ -184,7 +186,8 @@ extension RegistryClient {
         }
         return try send(
             Request(
-                method: "PUT", url: Self.finishing(place, object.digest), headers: ["Content-Length: 0"], text: [],
+                method: "PUT", url: Self.finishing(place, object.digest),
+                headers: ["Content-Length: 0", "Content-Type:"], text: [],
                 mayRepeat: false))
     }
 
