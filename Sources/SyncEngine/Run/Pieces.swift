@@ -72,33 +72,20 @@ extension PullRun {
     ///
     /// - Throws: ``EngineError``; 75 with the numbers of those that are not complete for this very manifest.
     private func joined(_ index: StatIndex, _ count: Int) throws(EngineError) -> StatIndex {
-        var unfinished: [Int] = []
-        var busy: [Int] = []
-        var pieces: [StatIndex] = []
-        for number in 0..<count {
-            guard let shard = Shard(number, of: count) else {
-                throw EngineError(.usage, "join: the number of shards is 1 to \(Shard.most)")
-            }
-            var asked = recipe
-            (asked.shard, asked.join) = (shard.text, nil)
-            let place = try? Destination.open(path: destination.path, create: false, shard: shard.name)
-            guard let place, let piece = try? PullEngine.index(of: place), let completion = piece.completion,
-                completion.manifest == found.digest, completion.selection == asked.selectionMark
-            else {
-                if place?.isTaken == true { busy.append(number) } else { unfinished.append(number) }
-                continue
-            }
-            if unfinished.isEmpty, busy.isEmpty { pieces.append(piece) }
+        guard (1...Shard.most).contains(count) else {
+            throw EngineError(.usage, "join: the number of shards is 1 to \(Shard.most)")
         }
-        guard unfinished.isEmpty, busy.isEmpty else { throw Self.missing(unfinished + busy, of: count) }
+        let missing = (0..<count).filter { piece($0, of: count) == nil }
+        guard missing.isEmpty else { throw Self.missing(missing, of: count) }
         let merged = index.replacingRecords { append in
             var walk = IndexWalk(index: index)
             func copy(_ position: Int) {
                 guard let record = index.record(position) else { return }
                 index.withPath(position) { append(record, $0) }
             }
-            // One behind the other, in path order.
-            for piece in pieces {
+            // One behind the other, in path order, and one in memory at a time.
+            for number in 0..<count {
+                guard let piece = piece(number, of: count) else { continue }
                 for position in 0..<piece.count {
                     guard let record = piece.record(position), piece.trusts(record) else { continue }
                     piece.withPath(position) { path in
@@ -110,6 +97,17 @@ extension PullRun {
             for position in walk.rest { copy(position) }
         }
         return merged ?? index
+    }
+
+    /// What a shard has left, if it is complete for this manifest.
+    private func piece(_ number: Int, of count: Int) -> StatIndex? {
+        guard let shard = Shard(number, of: count),
+            let place = try? Destination.open(path: destination.path, create: false, shard: shard.name),
+            let index = try? PullEngine.index(of: place), let completion = index.completion
+        else { return nil }
+        var asked = recipe
+        (asked.shard, asked.join) = (shard.text, nil)
+        return completion.manifest == found.digest && completion.selection == asked.selectionMark ? index : nil
     }
 
     private static func missing(_ numbers: [Int], of count: Int) -> EngineError {
