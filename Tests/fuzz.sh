@@ -8,7 +8,8 @@
 # AREA, such as planted or control, is one of those in Tests/fuzz/areas.py: nothing else is mutated.
 #
 # Every case: no signal, no hang (10 s), a documented exit status that is never 1, at most 300 MiB, nothing changed
-# outside of the destination and the state directory, and no bytes in the destination that nobody asked for.
+# outside of the destination and the state directory, and no bytes in the destination that nobody asked for. Of a publisher, in
+# what is served: no private byte, nothing signed that nobody of this machine has said, and nothing gone that is named.
 # Environment: SYNCAGENT, the program; otherwise the release build, or else the debug build. WORKERS: so many cases at a time, 2.
 # Exit status: 0 when every case passed, 1 when one did not, 77 when namespaces cannot be had here.
 #

@@ -185,3 +185,16 @@ def backup_elsewhere(place):
     place.write(b"somebody's", "dest/a")
     done = place.pull("--backup-dir", "user@host:kept")
     return f"{done}: a directory of that name" if os.path.exists(place.path("user@host:kept")) else None
+
+
+@attack("publish", "one flipped byte in a pack of a base elsewhere that is signed again")
+def flipped_elsewhere(place):
+    signed(place)
+    pack = next(path for path in published(place) if path.endswith(".pack"))
+    with open(pack, "r+b") as file:
+        file.seek(1000)
+        byte = file.read(1)
+        file.seek(1000)
+        file.write(bytes([byte[0] ^ 1]))
+    done = place.run("publish", "source", "--to", "next", "--project", "holes", "--sign", "keys", "--base", "site/manifest.json")
+    return f"{done}: {done.said.splitlines()[0][:120]}" if done.status == 0 else None

@@ -29,8 +29,8 @@ def publishing(case):
     if random.randrange(6) == 0:
         signing_memory(case)
     for _ in range(random.choice([1, 1, 1, 2, 3])):
-        mutate = random.choice([published_manifest, published_packs, published_statements, planted_output, publish_file, key_files,
-                                private_source, kept_releases, kept_releases, unnamed, odd_times])
+        mutate = random.choice([published_manifest, published_packs, published_statements, planted_output, publish_file,
+                                key_files, private_source, kept_releases, kept_releases, unnamed, odd_times])
         try:
             mutate(case)
         except OSError:
@@ -55,7 +55,8 @@ def command(case, signing):
     elif kind in (5, 6, 7):
         case.arguments = ["releases", "prune", "site", "--keep", random.choice(["1", "1", "2", "3", "100"])]
         case.arguments += random.choice([[], ["--grace", "0"], ["--grace", "0"], ["--grace", "1h"], ["--grace", "365d"]])
-        case.arguments += random.choice([[], [], ["--older-than", "1m"], ["--older-than", "2026-01-01"], ["--dry-run"], ["--json"]])
+        case.arguments += random.choice([[], [], ["--older-than", "1m"], ["--older-than", "2026-01-01"], ["--dry-run"],
+                                         ["--json"]])
     elif kind in (8, 9):
         names = [name.partition(".")[0] for name in sorted(os.listdir(case.path("site", "manifests")))]
         wanted = random.choice(["1", "2", "3", "4", random.choice(names)])
