@@ -1,4 +1,5 @@
 import Foundation
+import SyncContent
 import SyncManifest
 import SyncModel
 import SyncTestKit
@@ -58,6 +59,23 @@ struct ForeignOutputTests {
         // A dry run looks at the same files.
         let preview = try set.options.preview()
         #expect(preview.files == 1)
+    }
+
+    @Test("A pack of the base that is damaged is made again, and nothing names it", arguments: [false, true])
+    func damagedElsewhere(isShort: Bool) throws {
+        let (set, pack, bytes) = try Self.setWithBase()
+        var wrong = bytes
+        if isShort { wrong.removeLast() } else { wrong[0] ^= 1 }
+        try set.root.write(wrong, to: "old/\(pack.urls[0])")
+        let report = try set.publish {
+            $0.output = set.root.path("next")
+            $0.base = .manifest(set.root.path("old/manifest.json"))
+        }
+        #expect(
+            report.warnings.contains { $0.contains("of the base does not have the content") }, "\(report.warnings)")
+        let packs = try set.bytes(below: "next/packs")
+        #expect(packs.count == 1)
+        for (name, bytes) in packs { #expect(try "\(sha256(bytes)).pack" == name) }
     }
 
     @Test("A pack of the base gets a second name only if it is ours alone to write; otherwise it is copied")

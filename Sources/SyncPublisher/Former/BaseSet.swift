@@ -71,9 +71,14 @@ struct BaseSet {
                     usable[index] = false
                     warnings.append("pack \(name) has \(size) bytes instead of \(pack.size); it is made again")
                 }
-            } else if try isTakenOver(pack) {
-                hashed.insert(index)
-                packs[index].urls = [options.packURLPrefix + name]
+            } else if let file = place.openElsewhere(pack.sha256) {
+                // One that is damaged is worth nothing where it is, either.
+                if status(file.raw)?.size == pack.size, try place.output.adopt(file.raw, asPack: pack.sha256) {
+                    hashed.insert(index)
+                    packs[index].urls = [options.packURLPrefix + name]
+                } else {
+                    drop(index, "of the base does not have the content that its name says")
+                }
             } else if !place.isElsewhere {
                 usable[index] = false
                 warnings.append("pack \(name) is missing; its files are packed again")
@@ -83,18 +88,14 @@ struct BaseSet {
         }
         self.far = far.count
         if let name = far.first {
+            let unread = options.signing == nil ? "" : " and nobody has read what is signed of "
             warnings.append(
                 far.count == 1
-                    ? "pack \(name) is not here; it must stay where the base is served"
-                    : "\(far.count) packs are not here; they must stay where the base is served")
+                    ? "pack \(name) is not here\(unread.isEmpty ? "" : unread + "it"); it must stay where the base is served"
+                    : "\(far.count) packs are not here\(unread.isEmpty ? "" : unread + "them"); they must stay where the base is served"
+            )
         }
         readDictionary()
-    }
-
-    /// Takes a pack over from where the base is.
-    private func isTakenOver(_ pack: Manifest.Pack) throws(PublishError) -> Bool {
-        guard let file = place.openElsewhere(pack.sha256), status(file.raw)?.size == pack.size else { return false }
-        return try place.output.adopt(file.raw, asPack: pack.sha256)
     }
 
     /// Reads every pack that is here, once; those of a store, which has checked what was sent to it, only if nothing is to be
