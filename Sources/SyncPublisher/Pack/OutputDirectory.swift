@@ -449,7 +449,8 @@ final class OutputDirectory {
     func adopt(_ file: Int32, asPack digest: SHA256Digest) throws(PublishError) -> Bool {
         guard !isReadOnly else { return try Self.digest(file) == digest }
         let name = digest.hex + ".pack"
-        if home == nil, isOurs(file), case let packs = try made(.packs), status(file)?.device == status(packs)?.device {
+        let packs = home == nil ? try made(.packs) : -1
+        if home == nil, isOurs(file), status(file)?.device == status(packs)?.device {
             guard try Self.digest(file) == digest else { return false }
             if addName(name, in: packs, toOpen: file) == nil {
                 placed.append(name)
