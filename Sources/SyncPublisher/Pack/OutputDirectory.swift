@@ -82,7 +82,8 @@ final class OutputDirectory {
     init(_ home: Home) {
         (path, isReadOnly, self.home) = (home.shown, home.isReadOnly, home)
         lock = nil
-        (shardLock, shard, temporaries) = (nil, nil, 0)
+        shardLock = nil
+        (shard, temporaries) = (nil, 0)
     }
 
     /// The numbers of a shard's temporary files.

@@ -115,8 +115,9 @@ package struct Prune: Sendable {
         return kept
     }
 
-    func isOver(since: Int64) -> Bool {
-        let (end, overflow) = since.addingReportingOverflow(grace)
+    /// - Parameter least: **Milliseconds** that it has to be in any case.
+    func isOver(since: Int64, atLeast least: Int64 = 0) -> Bool {
+        let (end, overflow) = since.addingReportingOverflow(max(grace, least))
         return !overflow && end <= now
     }
 }
@@ -124,6 +125,7 @@ package struct Prune: Sendable {
 /// What goes, in which order, and what stays.
 private struct Sweep {
     private let releases: [Releases.Release]
+    private let isLocked: Bool
     private let packs: [(digest: SHA256Digest, name: String, size: UInt64)]
     private var entries: [Releases.Place] = []
     private var manifests: [(digest: SHA256Digest, place: Releases.Place)] = []
@@ -131,7 +133,7 @@ private struct Sweep {
     private(set) var report = Prune.Report()
 
     init(_ target: any PublishTarget, _ releases: Releases) throws(PublishError) {
-        self.releases = releases.all
+        (self.releases, isLocked) = (releases.all, target.isLocked)
         packs = try (target.names(in: .packs) ?? []).sorted().compactMap { name in
             guard let digest = Releases.pack(ofFile: name), let object = target.object(.packs, name) else { return nil }
             return (digest, name, object.size)
@@ -181,7 +183,9 @@ private struct Sweep {
             if let since = leaving[pack.digest] {
                 marks.packs[pack.digest] = max(since, marks.packs[pack.digest] ?? since)
             }
-            if prune.isOver(since: marks.since(pack: pack.digest, now: prune.now)) {
+            // One that nothing has named yet may be that of a publish beside this.
+            let least = isLocked || leaving[pack.digest] != nil ? 0 : Prune.usualGrace
+            if prune.isOver(since: marks.since(pack: pack.digest, now: prune.now), atLeast: least) {
                 gone.append(pack)
             } else {
                 report.waiting.add(pack.size)

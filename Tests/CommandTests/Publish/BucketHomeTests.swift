@@ -60,7 +60,8 @@ struct BucketHomeTests {
         #expect(bucket.refusals == [])
         #expect(packs().count == 3, "\(bucket.names)")
         for pack in packs() {
-            #expect(pack.hasSuffix(try #require(bucket[pack].map { ServedObject($0).sha256 }) + ".pack"))
+            let object = ServedObject(try #require(bucket[pack]))
+            #expect(pack.hasSuffix("/\(object.sha256).pack"))
         }
         try pulled(into: "out")
 
@@ -89,7 +90,6 @@ struct BucketHomeTests {
         environment["AWS_SECRET_ACCESS_KEY"] = "wrong"
         let wrong = try publish(environment: environment)
         #expect(wrong.status == 77 && wrong.error.contains("SignatureDoesNotMatch"), "\(wrong.error)")
-        #expect(!wrong.error.contains("wrong\""))
         environment["AWS_SECRET_ACCESS_KEY"] = nil
         environment["AWS_ACCESS_KEY_ID"] = nil
         let none = try publish(environment: environment)
@@ -120,7 +120,8 @@ struct BucketHomeTests {
         let environment = ["HOME": scratch.path, "AWS_PROFILE": "night", "AWS_EC2_METADATA_DISABLED": "true"]
         let place = ["--endpoint", bucket.endpoint, "--region", ScriptedBucket.region]
         let tool = Tool(scratch)
-        let published = try tool.run(["publish", "set", "--to", Self.place] + place, environment: environment)
+        let published = try tool.run(
+            ["publish", "set", "--to", Self.place, "--pack-size", "512K"] + place, environment: environment)
         #expect(published.status == 0, "\(published.error)")
         let pull = try tool.run(["pull", Self.place, "--into", "out"] + place, environment: environment)
         #expect(pull.status == 0, "\(pull.error)")
@@ -137,17 +138,16 @@ struct BucketHomeTests {
     @Test("Of two publishers one ends with 75, whoever was in between, and what the other published stays")
     func races() throws {
         #expect(try publish().status == 0)
-        let before = try #require(bucket["maps/tiles/manifest.json"])
+        let changed = try #require(bucket["maps/tiles/manifest.json"]) + [0x0A]
         try write(Array("new".utf8), "new")
-        let changed = String(decoding: before, as: UTF8.self).replacing("\"revision\":1", with: "\"revision\": 1")
         bucket.change { state in
             state.beforePut = { [bucket] name in
-                if name == "maps/tiles/manifest.json" { bucket[name] = Array(changed.utf8) }
+                if name == "maps/tiles/manifest.json" { bucket[name] = changed }
             }
         }
         let late = try publish()
         #expect(late.status == 75 && late.error.contains("faster"), "\(late.error)")
-        #expect(bucket["maps/tiles/manifest.json"] == Array(changed.utf8))
+        #expect(bucket["maps/tiles/manifest.json"] == changed)
         bucket.change { $0.beforePut = nil }
         let puts = bucket.puts.filter { $0.key.hasSuffix(".pack") }
         let next = try publish()

@@ -11,7 +11,9 @@ public final class ScriptedBucket: Sendable {
 
     /// The keys of its user.
     public static let (access, secret) = ("AKIDTEST", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYTEST")
+    /// What it is called.
     public static let name = "assets"
+    /// Where it says that it is.
     public static let region = "eu-test-1"
 
     /// How it answers.
@@ -67,6 +69,7 @@ public final class ScriptedBucket: Sendable {
     /// Its objects.
     public var names: Set<String> { state.withLock { Set($0.objects.keys) } }
 
+    /// The bytes of an object; `nil` where there is none.
     public subscript(_ name: String) -> [UInt8]? {
         get { state.withLock { $0.objects[name]?.bytes } }
         set { state.withLock { $0.objects[name] = newValue.map { ServedObject($0) } } }
