@@ -15,7 +15,7 @@ private func blobs(_ lengths: [UInt64], from start: UInt64 = 0) -> [BlobCheck] {
     }
 }
 
-@Suite("Slices of a pack", .timeLimit(.minutes(1)))
+@Suite("Slices of a pack", .timeLimit(.minutes(10)))
 struct PackMapTests {
     /// Blobs of 100 to 900 KiB, together about 20 MiB.
     private static let lengths: [UInt64] = (0..<40).map { 102_400 + UInt64($0 * 7919 % 820_000) }
@@ -81,7 +81,7 @@ struct PackMapTests {
     private struct Wrong: Error {}
 }
 
-@Suite("What a slice is proved by", .timeLimit(.minutes(1)))
+@Suite("What a slice is proved by", .timeLimit(.minutes(10)))
 struct SliceVerifierTests {
     /// Stored bytes and what proves them: plain ones and frames in turns.
     private static func slice() throws -> (bytes: [UInt8], blobs: [BlobCheck]) {

@@ -82,7 +82,7 @@ told "one machine alone"
 alone=$SLOWEST
 
 port=$(free_port)
-at "$SYNCAGENT" serve --cache "$origin/" --store "$WORK/store" --port "$port" >"$WORK/cache.out" 2>"$WORK/cache.err" &
+ip netns exec "$CLIENT_NS" "$SYNCAGENT" serve --cache "$origin/" --store "$WORK/store" --port "$port" >"$WORK/cache.out" 2>"$WORK/cache.err" &
 cache=$!
 on_exit end "$cache"
 for _ in {1..100}; do [ -s "$WORK/cache.out" ] && break; sleep 0.05; done
@@ -126,7 +126,7 @@ http {
   }
 }
 CONF
-at nginx -p "$d" -c "$d/nginx.conf" -e "$d/error.log" 2>"$d/stderr" &
+ip netns exec "$CLIENT_NS" nginx -p "$d" -c "$d/nginx.conf" -e "$d/error.log" 2>"$d/stderr" &
 on_exit end $!
 for _ in {1..100}; do at curl -s -o /dev/null "http://127.0.0.1:$nport/manifest.json" && break; sleep 0.05; done
 pulls nginx "http://127.0.0.1:$nport" "$clients"
