@@ -160,6 +160,7 @@ let package = Package(
         tests("SyncServerTests", ["SyncServer", "SyncModel"]),
         // A cache in front of a published directory: one copy a site.
         library("SyncCache", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncContent", "SyncServer"]),
+        tests("SyncCacheTests", ["SyncCache", "SyncContent", "SyncModel", "SyncTestKit"]),
         // The control API of the agent, and its client.
         library("SyncAgent", ["SyncModel", "SyncCurl", "SyncSystem", "CCurl"]),
         // When to pull: calendars, systemd's timers, cron, the agent's own clock; and whether a run may go on now: what the

@@ -9,7 +9,7 @@ import SyncSystem
 final class FactBook: Sendable {
     private struct State {
         /// By the path of the manifest, the one read last at the end.
-        var facts: [(path: String, facts: ManifestFacts)] = []
+        var facts: [(path: String, facts: SetFacts)] = []
         /// What all of these know of a pack.
         var packs: [SHA256Digest: PackMap] = [:]
         /// Manifests that have come and are not read yet, the latest first.
@@ -154,7 +154,7 @@ final class FactBook: Sendable {
     }
 
     /// - Throws: Where it is no manifest, or some part of it cannot be had.
-    private func facts(of text: [UInt8], _ digest: SHA256Digest, at path: String) async throws -> ManifestFacts {
+    private func facts(of text: [UInt8], _ digest: SHA256Digest, at path: String) async throws -> SetFacts {
         var directory = path.utf8.split(separator: 0x2F, omittingEmptySubsequences: false).dropLast().map(Array.init)
         // What stands in these resolves against the manifest beside them.
         if let last = directory.last, ["channels", "manifests"].contains(where: { last.elementsEqual($0.utf8) }) {
@@ -226,9 +226,9 @@ private struct FactDrawing {
 
     func facts(
         of manifest: Manifest, _ dictionary: DecodingDictionary?, _ origin: CacheOrigin, _ directory: [[UInt8]]
-    ) -> ManifestFacts {
+    ) -> SetFacts {
         var all = self
-        var facts = ManifestFacts(digest: digest)
+        var facts = SetFacts(digest: digest)
         let files = manifest.files
         for row in files.indices {
             for blob in files.blobs(row) { all.add(blob, files.digest(of: blob, in: row)) }

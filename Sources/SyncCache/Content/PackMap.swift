@@ -104,7 +104,7 @@ struct PackMap: Sendable {
 }
 
 /// What one manifest says of the packs and of the files that lie below one directory of a server.
-struct ManifestFacts: Sendable {
+struct SetFacts: Sendable {
     /// SHA-256 of the manifest's text.
     let digest: SHA256Digest
     var packs: [SHA256Digest: PackMap] = [:]

@@ -47,7 +47,7 @@ final class Download: TransferSink {
                 return state.end.map { end in end.map(\.response) }
             }
             if let found { return found }
-            guard await wait() else { return .failure(Self.stopped) }
+            guard await wait(until: { $0.head != nil }) else { return .failure(Self.stopped) }
         }
     }
 
@@ -69,20 +69,18 @@ final class Download: TransferSink {
             }
             if isPaused { transport.resume(id) }
             if let found { return found }
-            guard await wait() else { return .failed(Self.stopped) }
+            guard await wait(until: { !$0.bytes.isEmpty }) else { return .failed(Self.stopped) }
         }
     }
 
     static let stopped = TransferError(code: .cancelled, url: "", detail: "the cache stops")
 
     /// - Returns: `false` when the task was cancelled.
-    private func wait() async -> Bool {
+    private func wait(until isThere: @Sendable (State) -> Bool) async -> Bool {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isReady = state.withLock { state in
-                    guard state.bytes.isEmpty, state.end == nil, !Task.isCancelled,
-                        state.head == nil || state.position != nil
-                    else { return true }
+                    guard !isThere(state), state.end == nil, !Task.isCancelled else { return true }
                     state.waiter = continuation
                     return false
                 }
