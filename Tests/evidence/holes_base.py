@@ -198,3 +198,16 @@ def flipped_elsewhere(place):
         file.write(bytes([byte[0] ^ 1]))
     done = place.run("publish", "source", "--to", "next", "--project", "holes", "--sign", "keys", "--base", "site/manifest.json")
     return f"{done}: {done.said.splitlines()[0][:120]}" if done.status == 0 else None
+
+
+@attack("publish", "a sparse manifest.json of 1 TiB where it is served")
+def sparse_manifest(place):
+    place.write(b"data", "source/d")
+    for options in (("--channel", "beta"), ()):
+        done = publish(place, *options)
+        assert done.status == 0, done
+    os.remove(place.path("site/manifest.json"))
+    place.sparse("site/manifest.json", 1 << 40)
+    place.write(b"more", "source/more")
+    done = publish(place, seconds=15)
+    return str(done) if done.status is None else None
