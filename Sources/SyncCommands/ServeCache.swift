@@ -82,10 +82,11 @@ extension ServeCommand {
         let cache = CacheServer(
             settings, origin: CacheOrigin(base: url.text, transport: transport), identity: Self.identity,
             now: { SystemTime.milliseconds() / 1_000 }, say: { output.warning($0) }, log: log)
+        let stop = StopSignals.firstRequest()
         try await cache.run(
             listening: { [bind] (port: Int) in
                 output.line(Self.url(address: bind, port: port, path: "/manifest.json"))
                 output.message("Caching \(redacted(url: url.text)) in \(escaped(store)). Stop with ^C.")
-            }, until: { await StopSignals.firstRequest(atOnce: {}) })
+            }, until: stop)
     }
 }

@@ -493,10 +493,12 @@ final class OutputDirectory {
         try? openFile(name, in: descriptor(folder), trust: Self.trust)
     }
 
-    /// SHA-256 of a file; `nil` if it cannot be read.
+    /// SHA-256 of a file; `nil` if it cannot be read, or is longer than what has its name may be.
     func digest(_ folder: Folder, _ name: String) throws(PublishError) -> SHA256Digest? {
         if let home { return try home.digest(folder, name) }
-        guard let file = open(folder, name) else { return nil }
+        guard let file = open(folder, name), let size = status(file.raw)?.size,
+            folder == .packs || size <= UInt64(ManifestLimits.standard.manifestBytes)
+        else { return nil }
         return try Self.digest(file.raw)
     }
 
