@@ -76,6 +76,8 @@ EXAMPLES = [
             "zstd itself": [f"SyncContent/Compression/Zstd{part}" for part in ("Compressor", "Decompressor")],
             "manifests and task files are always zstd": [
                 "SyncAssembly/Engine/UserState",
+                "SyncCache/Fetch/DocumentCache",
+                "SyncHomes/Registry/RegistryStore",
                 "SyncEngine/Find/ManifestParts",
                 "SyncEngine/Find/ManifestSource",
                 "SyncEngine/Trust/ReleaseSource",
