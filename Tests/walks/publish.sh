@@ -193,7 +193,7 @@ expect 0 syncagent releases list nights-out --json
 [ "$(grep -c '"own_bytes":' output)" -eq 2 ] || { cat output >&2; fail "there are not two releases"; }
 [ "$(ls nights-out/manifests | grep -c zst)" -eq 2 ] || fail "old manifests are left"
 expect 64 syncagent releases prune nights-out --keep 0
-expect 64 syncagent releases prune s3://bucket/tower --keep 2
+expect 64 syncagent releases prune ftp://host/tower --keep 2
 rm -rf machine
 expect 0 syncagent pull "$url" --into machine --session again
 rm -rf machine/.syncagent

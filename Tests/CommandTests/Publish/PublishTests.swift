@@ -106,7 +106,7 @@ struct PublishTests {
         (["in", "--to", "out", "--group-hook", "g=a/b"], 64, "identifier"),
         (["in", "--to", "out", "--exclude", "/x"], 64, "matches no path"),
         (["in", "--to", "https://cdn.example.com/x?token=secret"], 64, "not 'https://cdn.example.com/x?…'"),
-        (["in", "--to", "s3://bucket/x"], 64, "of this machine"),
+        (["in", "--to", "ftp://host/x"], 64, "of this machine"),
         (["in", "--to", "ada@cdn.example.com:tower"], 64, "not 'cdn.example.com:tower'"),
         (["in", "--to", "host:"], 64, "begin with ./"), (["empty", "--to", "out"], 77, "--allow-fewer"),
         (["keyed", "--to", "out"], 77, "  id_rsa"), (["linked", "--to", "out"], 78, "--no-config"),
