@@ -46,7 +46,7 @@ struct PublishCommandTests {
     @Test("What cannot be pruned or restored is refused before anything is looked at")
     func releases() throws {
         for words in [
-            ["prune", "site"], ["prune", "site", "--keep", "0"], ["prune", "s3://bucket", "--keep", "1"],
+            ["prune", "site"], ["prune", "site", "--keep", "0"], ["prune", "ftp://bucket", "--keep", "1"],
             ["prune", "site", "--keep", "1", "--older-than", "soon"],
             ["prune", "site", "--keep", "1", "--grace", "24"],
             ["restore", "site"], ["restore", "site", "last"], ["restore", "host:site", "1"], ["list", ""],

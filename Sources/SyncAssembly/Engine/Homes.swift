@@ -4,6 +4,7 @@ import SyncModel
 package import SyncPublisher
 import SyncS3
 import SyncSources
+import SyncSystem
 import SyncTransfer
 
 /// Opens stores behind a network that sets are published to, by their URLs.
@@ -29,7 +30,8 @@ package enum Homes {
         var configuration = try request.configuration(on: host)
         if urlScheme(of: location) == S3Address.scheme {
             return HomePlace(
-                try bucket(location, configuration, host, isStopped: isStopped), temporaryDirectory: temporary)
+                try bucket(location, configuration, host, isStopped: isStopped), temporaryDirectory: temporary,
+                now: SystemTime.milliseconds)
         }
         let address: RegistryAddress
         do throws(ListingError) { address = try RegistryAddress(location) } catch {
@@ -46,7 +48,7 @@ package enum Homes {
         configuration.challenges = tokens
         return HomePlace(
             RegistryStore(address, configuration, isWriting: isWriting, isStopped: isStopped),
-            temporaryDirectory: temporary)
+            temporaryDirectory: temporary, now: SystemTime.milliseconds)
     }
 
     private static func bucket(

@@ -12,6 +12,8 @@ final class Home {
 
     private let store: any ObjectStore
     private let temporaryDirectory: String
+    /// **Milliseconds** since 1970.
+    let now: @Sendable () -> Int64
     let isReadOnly: Bool
     /// The way to ranges of packs.
     let ranges: PackRanges
@@ -27,6 +29,7 @@ final class Home {
     init(_ place: HomePlace, isReadOnly: Bool) {
         let store = place.store
         (self.store, temporaryDirectory, self.isReadOnly) = (store, place.temporaryDirectory, isReadOnly)
+        now = place.now
         ranges = PackRanges(shown: store.shown) { pack, range in
             try store.read("packs/\(pack.sha256.hex).pack", range)
         }
@@ -158,9 +161,6 @@ final class Home {
     /// Notes a pack that is there already.
     func note(found pack: SHA256Digest) { found.insert(pack) }
 
-    /// **Milliseconds** since 1970.
-    func now() -> Int64 { SystemTime.milliseconds() }
-
     /// Looks again at the next question.
     func forget(_ folder: Folder, _ name: String) {
         held[Self.path(folder, name)] = nil
@@ -262,9 +262,11 @@ package struct HomePlace: Sendable {
     package let store: any ObjectStore
     /// An absolute path.
     package let temporaryDirectory: String
+    /// **Milliseconds** since 1970.
+    package let now: @Sendable () -> Int64
 
-    package init(_ store: any ObjectStore, temporaryDirectory: String) {
-        (self.store, self.temporaryDirectory) = (store, temporaryDirectory)
+    package init(_ store: any ObjectStore, temporaryDirectory: String, now: @escaping @Sendable () -> Int64) {
+        (self.store, self.temporaryDirectory, self.now) = (store, temporaryDirectory, now)
     }
 }
 
