@@ -31,6 +31,18 @@ struct ShardTests {
         #expect(outcome.status == 0, "\(outcome.error)")
     }
 
+    @Test("A join needs no --project: it is that of the shards")
+    func joinsWithoutProject() throws {
+        let set = try ServedSet(["a.txt": Data("a".utf8), "b/c.txt": Data("c".utf8)])
+        let start = ["publish", "assets", "--to", "fresh"]
+        for number in 0..<2 {
+            let shard = try set.tool.run(start + ["--project", "com.example.other", "--shard", "\(number)/2"])
+            #expect(shard.status == 0, "\(shard.error)")
+        }
+        let joined = try set.tool.run(start + ["--join", "2"])
+        #expect(joined.status == 0 && joined.error.contains("com.example.other revision 1"), "\(joined)")
+    }
+
     private func shard(_ number: Int, _ count: Int, _ set: ServedSet, _ more: String...) -> Process {
         set.tool.process(["pull", set.url, "--into", "tower", "--shard", "\(number)/\(count)", "--json"] + more)
     }

@@ -105,7 +105,8 @@ struct PublishCommand: AsyncParsableCommand {
 
     @Option(
         name: .customLong("exclude"),
-        help: "Leave out paths that match, such as **/.git or *.tmp; repeatable.".taking("glob"))
+        help: "Leave out paths that match, such as **/.git or **/*.tmp; one without **/ is for the top; repeatable."
+            .taking("glob"))
     var excluded: [String] = []
 
     @Option(

@@ -36,7 +36,8 @@ struct PublishRun {
         self.base = base
         choices = try PublishChoices(options, base: base?.manifest, ownPlace: placement.ownPlace)
         if !choices.isLoose { try output.checkFolders() }
-        project = try options.projectName(base: base?.manifest)
+        let joined = base == nil ? try options.projectOfShards(in: output) : nil
+        if let joined { project = joined } else { project = try options.projectName(base: base?.manifest) }
         try check()
         try checkRename()
         if let keys = options.signing?.root.project, keys != project {

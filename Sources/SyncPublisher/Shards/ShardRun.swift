@@ -53,6 +53,20 @@ extension PublishOptions {
     }
 }
 
+extension PublishOptions {
+    /// The project of the shards that are joined, where nobody names one; `nil` where there are none.
+    func projectOfShards(in output: OutputDirectory) throws(PublishError) -> String? {
+        guard case .join(let count) = shards, project == nil else { return nil }
+        for number in 0..<count {
+            guard let shard = Shard(number, of: count), let record = try ShardRecord.read(shard, from: output) else {
+                continue
+            }
+            return record.report.project
+        }
+        return nil
+    }
+}
+
 extension ShardWork {
     fileprivate var isShard: Bool { if case .shard = self { true } else { false } }
 }
