@@ -135,13 +135,22 @@ struct ServedBaseTests {
         var (set, keys) = try SignedBaseTests.signed()
         try set.replace(.manySmall(6))
         let (manifest, release) = (try set.manifest(), set.root.read("out/trust/1.release"))
-        func published(_ machine: String, _ name: String, release: [UInt8]?) throws -> PublishError? {
+        func published(
+            _ machine: String, _ name: String, release: [UInt8]?, _ permits: PublishOptions.Permits = .unreadPacks
+        ) throws -> PublishError? {
             set.options.signing = try SignedBaseTests.signing(set, keys, now: 2_000, machine)
             return set.failure {
                 $0.output = set.root.path(name)
                 $0.base = .served(Server(set).base(manifest, release: release))
+                $0.permits = permits
             }
         }
+        // Its packs are not here, so that nobody would have read what is signed.
+        let unread = try published("another", "a", release: release, [])
+        #expect(unread?.exitStatus == .refused && unread?.remedy.contains("--allow-unread") == true)
+        #expect(
+            unread?.summary.contains("https://cdn.example.com/manifest.json") == true, "\(String(describing: unread))")
+        #expect(set.root.read("a/manifest.json") == nil)
         #expect(try published("another", "a", release: release) == nil)
         for wrong in [nil, [], Array("{}".utf8)] as [[UInt8]?] {
             let error = try published("a third", "b", release: wrong)

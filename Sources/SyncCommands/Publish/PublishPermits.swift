@@ -12,14 +12,12 @@ struct PublishPermits: ParsableArguments {
     @Flag(
         name: .customLong("allow-private-keys"),
         help: "Publish files that are private keys: whoever can read the set has them then.")
-    var allowsPrivateKeys =
-        false
+    var allowsPrivateKeys = false
 
     @Flag(
         name: .customLong("allow-fewer"),
         help: "Publish a directory without files, or with less than half as many as the base has.")
-    var allowsFewer =
-        false
+    var allowsFewer = false
 
     @Flag(
         name: .customLong("allow-unsigned"),
@@ -34,6 +32,11 @@ struct PublishPermits: ParsableArguments {
     var allowsOtherKeys = false
 
     @Flag(
+        name: .customLong("allow-unread"),
+        help: "With --sign: sign packs of the base that are only where it is served, so that nobody has read them.")
+    var allowsUnread = false
+
+    @Flag(
         name: .customLong("rename"),
         help: "Give the set in the output directory the project's name that --project says, and count its revisions on."
     )
@@ -46,6 +49,7 @@ struct PublishPermits: ParsableArguments {
         if allowsFewer { permits.insert(.fewerFiles) }
         if allowsUnsigned { permits.insert(.unsigned) }
         if renames { permits.insert(.otherProject) }
+        if allowsUnread { permits.insert(.unreadPacks) }
         if allowsOtherKeys { permits.insert(.otherKeys) }
         return permits
     }

@@ -163,6 +163,8 @@ package struct PublishOptions: Sendable {
         package static let otherProject = Permits(rawValue: 32)
         /// To sign what a base says that is neither one this machine has signed nor one whose signature it can check.
         package static let foreignBase = Permits(rawValue: 64)
+        /// To sign packs of the base that are not here, so that nobody has read them.
+        package static let unreadPacks = Permits(rawValue: 128)
 
         package init(rawValue: UInt8) { self.rawValue = rawValue }
     }

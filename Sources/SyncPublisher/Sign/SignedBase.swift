@@ -14,7 +14,7 @@ extension PublishRun {
         guard let reason = Self.objection(to: base, known, signing.root) else {
             // A machine that has signed nothing yet has no number to measure with.
             if last > 0, known?.made.contains(base.manifest.digest) != true { try checkJump(to: base, from: last) }
-            return
+            return try checkRead(base)
         }
         let manifest = shown(base.place.path)
         let carried = carried(from: base)
@@ -29,6 +29,16 @@ extension PublishRun {
         try checkJump(to: base, from: last)
         report.warnings.append(
             "\(manifest) was accepted as --accept-base says, though \(reason); signed with it: \(parts)")
+    }
+
+    /// Refuses to sign packs again whose bytes nobody has looked at, unless the options accept it.
+    private func checkRead(_ base: BaseSet) throws(PublishError) {
+        guard base.far > 0, options.permits.isDisjoint(with: [.unreadPacks, .foreignBase]) else { return }
+        throw .refused(
+            "\(base.far == 1 ? "a pack" : "\(base.far) packs") of \(shown(base.place.path)) would be signed again, and "
+                + "nobody has read \(base.far == 1 ? "it" : "them"), not being here",
+            "publish to the directory that has the packs, or bring them to its packs/; to sign them unread, add "
+                + "--allow-unread")
     }
 
     /// Refuses a base whose revision is far above everything signed before, unless the next one is named: after 2⁶³ − 1 there
