@@ -128,6 +128,22 @@ def served_base(place):
     return None if revision == 2 else f"revision {revision}"
 
 
+@attack("publish", "one flipped byte in a pack of a base on a server, which is signed again without anybody having read it")
+def unread_packs(place):
+    signed(place)
+    place.write(b"something new", "source/d/new")
+    server = place.server()
+    done = place.run(
+        "publish", "source", "--to", "next", "--project", "holes", "--sign", "keys", "--base", server.url + "/manifest.json"
+    )
+    if done.status != 0:
+        # 66 is that of a program that reads no base on a server.
+        return None if done.status in (66, 77) else str(done)
+    with open(place.path("next/manifest.json")) as file:
+        far = [pack for pack in json.load(file)["packs"] if not os.path.exists(place.path(f"next/packs/{pack['sha256']}.pack"))]
+    return f"{done}: {len(far)} packs that are not here are signed" if far else None
+
+
 @attack("publish", "--sign where what is served has a revision that no publish comes to, on a machine that remembers nothing")
 def far_revision(place):
     signed(place)
