@@ -90,7 +90,7 @@ let package = Package(
         tests("SyncTrustTests", ["SyncTrust", "SyncModel"]),
         // libcurl: handles, URLs, what an answer says, one call.
         library("SyncCurl", ["SyncModel", "CCurl"]),
-        tests("SyncCurlTests", ["SyncCurl", "SyncTestKit"]),
+        tests("SyncCurlTests", ["SyncCurl", "CCurl", "SyncTestKit"]),
         // Buckets: where they are, who may read them, and the signature of a request.
         library("SyncS3", ["SyncModel", "SyncSystem", "SyncContent", "SyncCurl", "CCurl"]),
         tests("SyncS3Tests", ["SyncS3", "SyncModel", "SyncTestKit"], resources: [.copy("Vectors")]),

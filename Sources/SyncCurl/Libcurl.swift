@@ -21,11 +21,7 @@ package enum Libcurl {
     static func findProblem(restrict: (EasyHandle) throws -> Void = { try $0.restrictProtocols() }) -> String? {
         guard sa_curl_global_init() == CURLE_OK else { return "curl_global_init failed" }
         guard let version = sa_curl_version()?.pointee else { return "curl_version_info failed" }
-        // CURLOPT_PROTOCOLS_STR came with 7.85.0.
-        guard version.version_num >= 0x075500 else {
-            return "libcurl \(String(cString: version.version)) is too old; 7.85.0 or later is needed"
-        }
-        guard version.features & CURL_VERSION_SSL != 0 else { return "this libcurl has no TLS" }
+        if let lacking = lacking(version) { return lacking }
         // The effective policy is asked, not the setter. None of these reaches the network.
         for url in ["file:///dev/null", "ftp://127.0.0.1:9/", "gopher://127.0.0.1:9/", "dict://127.0.0.1:9/"] {
             guard refuses(url, restrict) else {
@@ -33,6 +29,15 @@ package enum Libcurl {
             }
         }
         return nil
+    }
+
+    /// What a library of this version and these features does not have; `nil` for nothing.
+    static func lacking(_ version: curl_version_info_data) -> String? {
+        // CURLOPT_PROTOCOLS_STR came with 7.85.0.
+        guard version.version_num >= 0x075500 else {
+            return "libcurl \(String(cString: version.version)) is too old; 7.85.0 or later is needed"
+        }
+        return version.features & CURL_VERSION_SSL != 0 ? nil : "this libcurl has no TLS"
     }
 
     private static func refuses(_ url: String, _ restrict: (EasyHandle) throws -> Void) -> Bool {

@@ -1,3 +1,4 @@
+import CCurl
 import SyncTestKit
 import Testing
 
@@ -96,5 +97,17 @@ struct HTTPCallTests {
         #expect(Libcurl.findProblem() == nil)
         let problem = Libcurl.findProblem(restrict: { _ in })
         #expect(problem?.contains("although only http and https are allowed") == true, "\(problem ?? "")")
+    }
+
+    @Test("A libcurl that is too old, or has no TLS, is refused by its version [F097 G18]")
+    func versions() throws {
+        var version = try #require(sa_curl_version()?.pointee)
+        #expect(Libcurl.lacking(version) == nil)
+        version.version_num = 0x07_54_03
+        #expect(Libcurl.lacking(version)?.hasSuffix("is too old; 7.85.0 or later is needed") == true)
+        version.version_num = 0x07_55_00
+        #expect(Libcurl.lacking(version) == nil)
+        version.features &= ~CURL_VERSION_SSL
+        #expect(Libcurl.lacking(version) == "this libcurl has no TLS")
     }
 }

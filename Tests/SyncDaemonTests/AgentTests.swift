@@ -227,7 +227,7 @@ struct AgentTests {
         #expect(left.filter { $0.contains("/") } == [])
     }
 
-    @Test("What a paused session has fetched stays when another one of its destination is given up [S100 S102]")
+    @Test("What a paused session has fetched stays when another one of its destination is given up [S100 S102 S151]")
     func sharedStaging() async throws {
         let bench = try AgentBench(large: 2_000_000)
         bench.stallLarge()

@@ -49,7 +49,7 @@ struct MachineTests {
         ).check { (state: HookRunState, input: HookRunInput) in state.after(input) }
     }
 
-    @Test("A group is sealed, completes once, and never after its run was given up [S37 S40 S42 S104]")
+    @Test("A group is sealed, completes once, and never after its run was given up [S37 S40 S42 S104 F122]")
     func group() throws {
         try Table<GroupState>(
             """

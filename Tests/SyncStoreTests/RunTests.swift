@@ -112,7 +112,7 @@ struct RunTests {
         #expect(try store.session("tower")?.epoch == 1, "nothing of it was recorded")
     }
 
-    @Test("All of a run is recorded, or nothing [S64]")
+    @Test("All of a run is recorded, or nothing [S64 S153]")
     func atomic() throws {
         let store = try SyncStore.inMemory()
         var start = towerRun("r1")

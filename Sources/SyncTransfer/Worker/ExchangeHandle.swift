@@ -14,7 +14,10 @@ extension EasyHandle {
         try set(CURLOPT_QUICK_EXIT, 1)
         try set(CURLOPT_BUFFERSIZE, configuration.bufferSize)
         try set(CURLOPT_TCP_KEEPALIVE, 1)
-        try set(CURLOPT_PIPEWAIT, 0)  // Its bugs: techniques for 7.88, fixed in 8.0.0.
+        try set(CURLOPT_PIPEWAIT, 0)  // It has faults before 8.0.0.
+        // A name whose address does not answer may have moved: libcurl would go on asking the old one for a minute, which is
+        // longer than anybody waits here. CURLOPT_DNS_CACHE_TIMEOUT, in seconds.
+        try set(CURLOPT_DNS_CACHE_TIMEOUT, 5)
         // 0 would be libcurl's own limit.
         let timeout = min(max(1, configuration.connectTimeout / .milliseconds(1)), Double(Int32.max))
         try set(CURLOPT_CONNECTTIMEOUT_MS, Int(timeout))

@@ -159,7 +159,8 @@ struct BucketHomeTests {
     }
 
     @Test(
-        "A third of the answers is SlowDown, or lost once the bucket has done what was asked: everything is sent once")
+        "A third of the answers is SlowDown, or lost once the bucket has done what was asked: everything is sent once, from its file [S81]"
+    )
     func troubles() throws {
         bucket.change { state in
             state.instead = { request in

@@ -88,7 +88,7 @@ extension [[String: Any]] {
 @Suite("What is on the wire, seen by somebody else", .timeLimit(.minutes(10)))
 struct OnTheWireTests {
     @Test(
-        "A transfer shows where it began, where redirects have led and why, how far it is; a killed one the last known [S66 S72 S76 S105 V64]"
+        "A transfer shows where it began, where redirects have led and why, how far it is; a killed one the last known [S66 S72 S75 S76 S105 V64]"
     )
     func requests() throws {
         let wire = try Wire()

@@ -19,16 +19,24 @@ struct RebindingTests {
         return getaddrinfo("rebind.test", nil, nil, &found) == 0
     }
 
+    /// Whether there is a name with an address that is reached and never answers.
+    static var hasHole: Bool {
+        var found: UnsafeMutablePointer<addrinfo>?
+        defer { freeaddrinfo(found) }
+        return getaddrinfo("six.test", nil, nil, &found) == 0
+    }
+
     /// A socket that listens on an address that can be chosen.
     struct Listener {
         let descriptor: Int32
         let port: UInt16
 
-        init?(address text: String) {
+        init?(address text: String, port wanted: UInt16 = 0) {
             descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
             var address = sockaddr_in()
             address.sin_family = sa_family_t(AF_INET)
             address.sin_addr.s_addr = inet_addr(text)
+            address.sin_port = wanted.bigEndian
             var length = socklen_t(MemoryLayout<sockaddr_in>.size)
             let descriptor = descriptor
             let isListening = withUnsafeMutablePointer(to: &address) { pointer in
@@ -45,14 +53,17 @@ struct RebindingTests {
         }
 
         /// Answers as many connections, each with its text, on a thread that nobody waits for.
-        func answer(_ texts: [String]) {
+        ///
+        /// - Parameter last: What is done before the last of them is closed.
+        func answer(_ texts: [String], last: @escaping @Sendable () -> Void = {}) {
             let descriptor = descriptor
             let thread = Thread {
-                for text in texts {
+                for (number, text) in texts.enumerated() {
                     let client = accept(descriptor, nil, nil)
                     var buffer = [UInt8](repeating: 0, count: 4096)
                     _ = recv(client, &buffer, buffer.count, 0)
                     _ = send(client, text, text.utf8.count, Int32(MSG_NOSIGNAL))
+                    if number == texts.count - 1 { last() }
                     close(client)
                 }
             }
@@ -101,5 +112,45 @@ struct RebindingTests {
         let manifest = TransferRequest.Referrer(url: "http://203.0.113.1/manifest.json", isPublic: true)
         let url = "http://both.test:\(outside.port)/a"
         try await bench.deliver(ServedObject(Array("hello".utf8)), from: [url]) { $0.referrer = manifest }
+    }
+
+    @Test(
+        "A name that moves to another address is asked there, and what has come stays [F047]",
+        .enabled(if: isPossible, "203.0.113.1 and rebind.test are not on this machine: Tests/rebinding.sh"))
+    func moved() async throws {
+        let object = ServedObject(Array("hello".utf8))
+        let head = "HTTP/1.1 206 Partial\r\nETag: \"1\"\r\nConnection: close\r\n"
+        let first = try #require(Listener(address: "127.0.0.2"))
+        let second = try #require(Listener(address: "127.0.0.3", port: first.port))
+        let names = try #require(FileManager.default.contents(atPath: "/etc/hosts"))
+        // In place: it is mounted there, in a namespace of its own.
+        @Sendable func move(to address: String) throws {
+            let file = try FileHandle(forWritingTo: URL(fileURLWithPath: "/etc/hosts"))
+            try file.truncate(atOffset: 0)
+            try file.write(contentsOf: names + Data("\(address) moves.test\n".utf8))
+        }
+        defer { try? move(to: "127.0.0.1") }
+        try move(to: "127.0.0.2")
+        // Two bytes; and from then on nobody is there.
+        first.answer(["HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhe"]) {
+            close(first.descriptor)
+            try? move(to: "127.0.0.3")
+        }
+        second.answer([head + "Content-Range: bytes 2-4/5\r\nContent-Length: 3\r\n\r\nllo"])
+        let bench = try Bench()
+        try await bench.deliver(object, from: ["http://moves.test:\(first.port)/a"])
+    }
+
+    @Test(
+        "Where a name has an IPv6 address that answers nothing, the other one is asked before that gives up [F048]",
+        .enabled(if: hasHole, "nothing answers at [2001:db8::2] only where Tests/rebinding.sh makes it so"))
+    func silentAddress() async throws {
+        let object = ServedObject.patterned(size: 1_000)
+        let bench = try Bench()
+        bench.server.serve(object, at: "/a")
+        let start = ContinuousClock.now
+        try await bench.deliver(object, from: ["http://six.test:\(bench.server.port)/a"])
+        // libcurl waits 200 ms before it tries the next one; the kernel gives up after 3 s.
+        #expect(ContinuousClock.now - start < .milliseconds(2_500))
     }
 }

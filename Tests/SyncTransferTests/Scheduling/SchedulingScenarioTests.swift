@@ -27,6 +27,23 @@ struct SchedulingScenarioTests {
         #expect(bench.server.log.requestCount == 40)
     }
 
+    @Test(
+        "When one ends the next begins: forty on one connection stand in line, and the line does not stop [S88 S148 G15]"
+    )
+    func line() async throws {
+        let bench = try Bench {
+            $0.connections = 1
+            $0.adaptive = false
+        }
+        bench.server.script("/a", .object(object).delayed(by: .milliseconds(3)))
+        try await runAll(bench, Array(repeating: bench.server.url("/a"), count: 40))
+        let entries = bench.server.log.entries
+        #expect(entries.count == 40 && bench.server.log.maximumConcurrentRequests == 1)
+        // The middle one of all pauses: a machine that is busy with other things may well stretch some.
+        let pauses = zip(entries, entries.dropFirst()).map { $1.received - ($0.ended ?? $0.received) }.sorted()
+        #expect(pauses[pauses.count / 2] < .milliseconds(100), "\(pauses)")
+    }
+
     @Test("The cap is the redirect target's own, not the origin's [S82]")
     func capAfterRedirects() async throws {
         let bench = try Bench {
