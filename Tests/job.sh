@@ -114,6 +114,8 @@ run() {
     # Readers of a destination that changes as a whole; a thousand switches on file systems of every kind by hand:
     # Tests/evidence/switches.sh.
     switches) ! have python3 || where_possible Tests/evidence/switches.sh --seconds "${SWITCHES:-15}" here ;;
+    # A line that is far and loses packets: half a minute of waiting.
+    badline) ! have python3 cc || where_possible Tests/evidence/badline.sh ;;
     status-kills) ! have nginx python3 || Tests/status-kills.sh "${STATUS_KILLS:-10}" ;;
     agents) ! have nginx python3 || Tests/agents.sh ;;
     # Calls that fail, power cuts, limits: some of each, the same each time, so that what breaks is what was changed. Others

@@ -31,11 +31,11 @@ build_packages="git libcurl4-openssl-dev libssl-dev libzstd-dev libsqlite3-dev l
 test_packages="nginx python3 python3-venv python3-jsonschema python3-yaml tinyproxy squid strace rsync curl jq zstd systemd cron iproute2"
 # Readers of the manual page and of the completions.
 test_packages="$test_packages man-db groff-base mandoc zsh fish"
-# A bus of their own, with services that are made up.
 # What a transport plugin of Examples speaks to.
 test_packages="$test_packages rclone"
 # Who reads large files of git repositories, to compare with; and how much memory something takes.
 test_packages="$test_packages git-lfs time"
+# A bus of their own, with services that are made up, and file systems of their own.
 test_packages="$test_packages dbus python3-dbus python3-gi python3-fusepy"
 # A registry of artifacts.
 test_packages="$test_packages docker-registry"
@@ -116,7 +116,8 @@ jobs=${JOBS:-$(($(getconf _NPROCESSORS_ONLN) + 1))}
 title "Checks, tests and trials, $jobs at a time (Tests/job.sh)"
 {
     printf '%s\n' agents CommandTests schedules faults tasks syscall-kills release-kills FaultMatrixTests walks crash mutations tuf \
-        registry s3 status-kills SyncPublisherTests SyncDaemonTests SessionCommandTests signing signing-kill holes rebinding switches
+        registry s3 status-kills SyncPublisherTests SyncDaemonTests SessionCommandTests signing signing-kill holes rebinding switches \
+        badline
     for target in Tests/*Tests; do basename "$target"; done
     printf '%s\n' format examples schema documentation packaging coverage
 } | awk '!seen[$0]++' | BUILT=1 START="$start" FAILURES="$failures" xargs -n 1 -P "$jobs" Tests/job.sh
