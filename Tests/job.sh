@@ -163,10 +163,14 @@ began=$(date +%s)
 status=0
 run > "$log" 2>&1 || status=$?
 now=$(date +%s)
+times > "$log.times"  # Of this shell, and of what it has waited for.
+processor=$(awk 'NR == 2 { gsub("s", ""); for (n = 1; n <= 2; n++) { split($n, t, "m"); sum += t[1] * 60 + t[2] }; printf "%d", sum }' "$log.times")
+rm "$log.times"
 {
     flock 9
     seconds=$((now - ${START:-$began}))
-    printf '\n== %d:%02d %s, after %d s\n' $((seconds / 60)) $((seconds % 60)) "$job" $((now - began))
+    printf '\n== %d:%02d %s, after %d s, %d s of processor time\n' \
+        $((seconds / 60)) $((seconds % 60)) "$job" $((now - began)) "$processor"
     cat "$log"
     [ "$status" -eq 0 ] || printf 'FAILED: %s\n' "$job"
 } 9> .build/jobs/lock
