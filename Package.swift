@@ -87,7 +87,7 @@ let package = Package(
         library("SyncContent", ["SyncModel", "COpenSSL", "CZstd", "SyncSystem", "SyncPlugins", "SyncManifest"]),
         // Who may say what is newest: keys, signed statements, and when they are believed. No I/O.
         library("SyncTrust", ["SyncModel", "SyncManifest", "SyncContent", "COpenSSL"]),
-        tests("SyncTrustTests", ["SyncTrust", "SyncModel"]),
+        tests("SyncTrustTests", ["SyncTrust", "SyncModel", "SyncContent"]),
         // libcurl: handles, URLs, what an answer says, one call.
         library("SyncCurl", ["SyncModel", "CCurl"]),
         tests("SyncCurlTests", ["SyncCurl", "CCurl", "SyncTestKit"]),
@@ -226,7 +226,7 @@ let package = Package(
                 "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncAssembly", "SyncEngine",
                 "SyncTransfer", "SyncPluginHost", "SyncStore", "SyncContent",
                 "SyncPublisher", "SyncServer", "SyncTrust", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncFiles",
-                "SyncReport", "SyncCurl", "SyncS3", "SyncCache", argumentParser, logging,
+                "SyncReport", "SyncCurl", "SyncS3", "SyncLFS", "SyncCache", argumentParser, logging,
             ]),
         tests(
             "SyncCommandsTests",

@@ -91,6 +91,11 @@ run() {
     tuf) where_possible Tests/tuf.sh 200 ;;
     # Artifacts that the client oras pushes to a registry, and pulls, too.
     registry) ! have python3 || where_possible Tests/registry.sh ;;
+    # Sets that others publish, beside the programs that they are made for; a small part of it, by hand all: Tests/evidence/elsewhere.sh.
+    elsewhere)
+        ! have python3 nginx ||
+            SYNCAGENT=$SYNCAGENT SYNCAGENT_CACHE_DIR=$PWD/.build/elsewhere where_possible Tests/evidence/elsewhere.sh --short
+        ;;
     # Sets in the bucket of moto, seen by boto3 and rclone; hundreds of kills and races by hand: Tests/s3.sh 200 100.
     s3) ! have python3 || where_possible Tests/s3.sh ;;
     # What a newcomer would type.

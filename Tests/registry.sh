@@ -6,6 +6,8 @@
 #
 #   Tests/registry.sh
 #
+# With skopeo, too, where it is installed.
+#
 # Environment: SYNCAGENT, the program. PYTHON, one that has `oras`; otherwise it comes from PyPI, once, into .build/oras-venv.
 # REGISTRY, the program docker-registry.
 # Exit status: 0 all of it, 1 not, 77 the client or the registry cannot be had here.
@@ -79,6 +81,20 @@ same set by-oras
 pull "oci://$name:v1" --into ours || { cat said; fail "pull"; }
 same set ours
 echo "The trees are the same: $(find set -type f | wc -l) files."
+if command -v skopeo >/dev/null; then
+    # It copies blobs, each under its digest: they are the files that were pulled.
+    skopeo copy -q --src-tls-verify=false "docker://$name:v1" "dir:$work/by-skopeo" >said 2>&1 || { cat said; fail "skopeo copy"; }
+    find ours -type f -not -path '*/.syncagent/*' -exec sha256sum {} + | cut -d ' ' -f 1 | sort -u >our-blobs
+    python3 -c "
+import json
+for layer in json.load(open('by-skopeo/manifest.json'))['layers']:
+    print(layer['digest'].removeprefix('sha256:'))" | sort -u >their-blobs
+    cmp our-blobs their-blobs || fail "skopeo has other blobs"
+    while read -r blob; do sha256sum <"by-skopeo/$blob" | grep -q "^$blob" || fail "skopeo's $blob"; done <their-blobs
+    echo "skopeo has the same $(wc -l <their-blobs) blobs."
+else
+    echo "SKIPPED: the same as skopeo, which is not installed"
+fi
 
 : >asked
 pull "oci://$name:v1" --into ours || { cat said; fail "pull again"; }
@@ -117,6 +133,14 @@ echo "After a kill it goes on where it was."
 "$SYNCAGENT" import "oci://$name:v1" --to manifest.json >said 2>&1 || { cat said; fail "import"; }
 pull manifest.json --into imported || { cat said; fail "pull of what was imported"; }
 same by-oras imported
+
+kill "$server" && wait "$server" 2>/dev/null || true
+status=0
+pull "oci://$name:v1" --into imported --session imported --patience 1s || status=$?
+[ "$status" = 69 ] && grep -q 'cannot ask the registry' said || { cat said; fail "without the registry: exit $status"; }
+same by-oras imported
+start
+echo "Without the registry, what is there stays: exit 69."
 
 oras pack "$name:packed" "$work/set"
 pull "oci://$name:packed" --into packed && fail "a directory that is a tar was pulled"

@@ -37,8 +37,8 @@ test_packages="$test_packages rclone"
 test_packages="$test_packages git-lfs time"
 # A bus of their own, with services that are made up, and file systems of their own.
 test_packages="$test_packages dbus python3-dbus python3-gi python3-fusepy"
-# A registry of artifacts.
-test_packages="$test_packages docker-registry"
+# A registry of artifacts, and who else knows them, and lists.
+test_packages="$test_packages docker-registry skopeo aria2"
 # Who else knows what a signature is, and other times of day.
 test_packages="$test_packages openssh-client faketime"
 
@@ -116,8 +116,8 @@ jobs=${JOBS:-$(($(getconf _NPROCESSORS_ONLN) + 1))}
 title "Checks, tests and trials, $jobs at a time (Tests/job.sh)"
 {
     printf '%s\n' agents CommandTests schedules faults tasks syscall-kills release-kills FaultMatrixTests walks crash mutations tuf \
-        registry s3 status-kills SyncPublisherTests SyncDaemonTests SessionCommandTests signing signing-kill holes rebinding switches \
-        badline
+        registry elsewhere s3 status-kills SyncPublisherTests SyncDaemonTests SessionCommandTests signing signing-kill holes \
+        rebinding switches badline
     for target in Tests/*Tests; do basename "$target"; done
     printf '%s\n' format examples schema documentation packaging coverage
 } | awk '!seen[$0]++' | BUILT=1 START="$start" FAILURES="$failures" xargs -n 1 -P "$jobs" Tests/job.sh

@@ -22,6 +22,8 @@ package struct ResponseHeaders: Equatable {
     package var contentDigest: String?
     /// How many requests are left, and for how many **seconds**, where the server says it. draft-ietf-httpapi-ratelimit-headers.
     package var rateLimit: RateLimit?
+    /// The most requests in a window, and its length.
+    package var rateLimitPolicy: RateLimitPolicy?
     /// Whether a cookie is to be set, of which nothing is kept.
     package var setsCookie = false
     /// A header of which there may be one came twice with different values.
@@ -66,6 +68,7 @@ package struct ResponseHeaders: Equatable {
         case "www-authenticate": challenge = challenge.map { "\($0), \(value)" } ?? value
         case "docker-content-digest": contentDigest = value
         case "ratelimit": rateLimit = RateLimit(value) ?? rateLimit
+        case "ratelimit-policy": rateLimitPolicy = RateLimitPolicy(value) ?? rateLimitPolicy
         case "set-cookie": setsCookie = true
         default: break
         }
@@ -143,30 +146,50 @@ package struct RateLimit: Equatable, Sendable {
     package let seconds: UInt64
 
     package init?(_ text: String) {
-        guard text.utf8.count <= 1_024 else { return nil }
         var found: (remaining: UInt64, seconds: UInt64)?
-        func take(_ part: [String: UInt64]) {
+        for part in rateLimitItems(text) {
             guard let remaining = part["r"] ?? part["remaining"], let seconds = part["t"] ?? part["reset"] else {
-                return
+                continue
             }
             if found.map({ remaining < $0.remaining }) ?? true { found = (remaining, seconds) }
-        }
-        func pairs(_ text: Substring, _ separator: Character) -> [String: UInt64] {
-            var pairs: [String: UInt64] = [:]
-            for word in text.split(separator: separator) {
-                let sides = word.split(separator: "=", maxSplits: 1).map { $0.filter { $0 != " " && $0 != "\t" } }
-                if sides.count == 2, let number = decimal(sides[1]) { pairs[sides[0].lowercased()] = number }
-            }
-            return pairs
-        }
-        if text.contains(";") {
-            for policy in text.split(separator: ",") { take(pairs(policy, ";")) }
-        } else {
-            take(pairs(text[...], ","))
         }
         guard let found else { return nil }
         (remaining, seconds) = found
     }
+}
+
+/// What `RateLimit-Policy` says: `"fixed window";"resolvers";q=3000;w=300`. Of several policies the one that allows the least.
+package struct RateLimitPolicy: Equatable, Sendable {
+    /// Requests in a window; not 0.
+    package let requests: UInt64
+    /// A window's **seconds**; not 0.
+    package let seconds: UInt64
+
+    package init?(_ text: String) {
+        let all = rateLimitItems(text).compactMap { part -> (requests: UInt64, seconds: UInt64)? in
+            guard let requests = part["q"], let seconds = part["w"], requests > 0, seconds > 0 else { return nil }
+            return (requests, seconds)
+        }
+        func pace(_ policy: (requests: UInt64, seconds: UInt64)) -> Double {
+            Double(policy.requests) / Double(policy.seconds)
+        }
+        guard let least = all.min(by: { pace($0) < pace($1) }) else { return nil }
+        (requests, seconds) = least
+    }
+}
+
+/// The numbers in the items of such a header: parameters of a list's items, or all of them in one item, as in earlier drafts.
+private func rateLimitItems(_ text: String) -> [[String: UInt64]] {
+    guard text.utf8.count <= 1_024 else { return [] }
+    func pairs(_ text: Substring, _ separator: Character) -> [String: UInt64] {
+        var pairs: [String: UInt64] = [:]
+        for word in text.split(separator: separator) {
+            let sides = word.split(separator: "=", maxSplits: 1).map { $0.filter { $0 != " " && $0 != "\t" } }
+            if sides.count == 2, let number = decimal(sides[1]) { pairs[sides[0].lowercased()] = number }
+        }
+        return pairs
+    }
+    return text.contains(";") ? text.split(separator: ",").map { pairs($0, ";") } : [pairs(text[...], ",")]
 }
 
 /// The target of `rel="next"` in a `Link`; `nil` where there is none. RFC 8288 section 3.

@@ -29,10 +29,12 @@ package struct GitStore: Sendable {
         _ repository: String, _ git: Git, stateDirectory: String, now: @escaping @Sendable () -> Int64
     ) throws(PluginError) {
         (self.repository, self.git, parent, self.now) = (repository, git, stateDirectory + "/git", now)
-        do throws(DigestError) { directory = "\(parent)/\(try sha256(repository)).git" } catch {
+        do throws(DigestError) { directory = "\(parent)/\(try Self.name(of: repository))" } catch {
             throw PluginError(plugin: LFSAddress.name, code: .unavailable, message: "\(error)")
         }
     }
+
+    private static func name(of repository: String) throws(DigestError) -> String { "\(try sha256(repository)).git" }
 
     /// What a reference is now: asked of the repository, in two requests of its protocol.
     package func commit(_ reference: String?) throws(PluginError) -> String {
@@ -225,11 +227,49 @@ package struct GitStore: Sendable {
         }
     }
 
-    private func packs() -> [String] { ((try? directoryEntries(directory + "/objects/pack")) ?? nil) ?? [] }
+    /// Removes copies that were not made for any of some sources, and that nobody has worked on in the last hour.
+    ///
+    /// - Parameters:
+    ///   - locations: What sets were pulled from; not all are repositories.
+    ///   - now: **Milliseconds** since 1970.
+    ///   - isDryRun: Whether they are only counted.
+    /// - Returns: How many, and their **bytes** in packs.
+    package static func collect(
+        in stateDirectory: String, keeping locations: [String], now: Int64, isDryRun: Bool
+    ) -> (copies: Int, bytes: UInt64) {
+        let parent = stateDirectory + "/git"
+        guard let open = openDirectory(parent) else { return (0, 0) }
+        let needed = Set(
+            locations.compactMap { location in (try? LFSAddress(location)).flatMap { try? name(of: $0.repository) } })
+        var (copies, bytes) = (0, UInt64(0))
+        for lock in (try? directoryEntries(open.raw)) ?? [] where lock.hasSuffix(".git.lock") {
+            let name = String(lock.dropLast(".lock".utf8.count))
+            guard !needed.contains(name), let found = status(following: "\(parent)/\(lock)"),
+                found.modified / 1_000_000 < now - 3_600_000,
+                let held = try? Held.take("\(parent)/\(lock)", .readWrite, wait: 0)
+            else { continue }
+            copies += 1
+            bytes &+= size(of: "\(parent)/\(name)")
+            if !isDryRun {
+                removeTree(name, in: open.raw)
+                removeFile(lock, in: open.raw)
+            }
+            withExtendedLifetime(held) {}
+        }
+        return (copies, bytes)
+    }
+
+    private func packs() -> [String] { Self.packs(of: directory) }
+
+    private static func packs(of directory: String) -> [String] {
+        ((try? directoryEntries(directory + "/objects/pack")) ?? nil) ?? []
+    }
 
     /// **Bytes** in packs, those that come included.
-    private func size() -> UInt64 {
-        packs().reduce(0) { $0 &+ (status(following: "\(directory)/objects/pack/\($1)")?.size ?? 0) }
+    private func size() -> UInt64 { Self.size(of: directory) }
+
+    private static func size(of directory: String) -> UInt64 {
+        packs(of: directory).reduce(0) { $0 &+ (status(following: "\(directory)/objects/pack/\($1)")?.size ?? 0) }
     }
 
     private func fault(_ code: PluginError.Code, _ message: String) -> PluginError {

@@ -1,4 +1,5 @@
 import CCurl
+import SyncContent
 import SyncCurl
 import SyncManifest
 import SyncModel
@@ -293,18 +294,4 @@ package final class LFSLinks: RequestResolver {
         state.withLock { $0.authorizations[endpoint] = value }
         return value
     }
-}
-
-/// RFC 4648 section 4.
-private func base64(_ bytes: [UInt8]) -> String {
-    let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
-    var text: [UInt8] = []
-    for start in stride(from: 0, to: bytes.count, by: 3) {
-        let part = bytes[start..<min(start + 3, bytes.count)]
-        let value = part.reduce(0) { $0 << 8 | UInt32($1) } << UInt32(8 * (3 - part.count))
-        for place in 0..<4 {
-            text.append(place <= part.count ? digits[Int(value >> UInt32(18 - 6 * place) & 63)] : UInt8(ascii: "="))
-        }
-    }
-    return String(decoding: text, as: UTF8.self)
 }

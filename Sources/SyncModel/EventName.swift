@@ -144,7 +144,7 @@ extension EventName {
         case .plan:
             (
                 "project revision destination files unchanged wanted prunable bytes requests spans",
-                "source unknown replaced directories prunable_directories prune_refused refused obstructed"
+                "source unknown limit replaced directories prunable_directories prune_refused refused obstructed"
             )
         case .planFile: ("path action", "directory size link from here reason")
         case .planRoute:

@@ -173,6 +173,8 @@ public struct TransferReport: Sendable {
     public var bytesReceived: UInt64
     /// Whether any of the answers came from a public address; `nil` when the transport cannot tell.
     public var isPublic: Bool?
+    /// How many requests a server on the way takes, where it says so.
+    public var quota: RequestQuota?
 
     /// Makes a report; see the properties.
     public init(
@@ -181,6 +183,29 @@ public struct TransferReport: Sendable {
     ) {
         (self.response, self.sourceIndex, self.currentURL) = (response, sourceIndex, currentURL)
         (self.requests, self.bytesReceived, self.isPublic) = (requests, bytesReceived, isPublic)
+    }
+}
+
+/// How many requests a server takes in a while, as it says: `RateLimit` and `RateLimit-Policy`.
+public struct RequestQuota: Sendable, Equatable {
+    /// Requests that are left, and for how many **seconds**.
+    public var left, seconds: UInt64
+    /// The most in a window, and how many **seconds** that has.
+    public var most, window: UInt64
+
+    /// Makes a quota; see the properties.
+    public init(left: UInt64, seconds: UInt64, most: UInt64, window: UInt64) {
+        (self.left, self.seconds, self.most, self.window) = (left, seconds, most, window)
+    }
+
+    /// How many **seconds** pass at least before the last of some requests may be sent.
+    public func wait(for requests: UInt64) -> UInt64 {
+        guard requests > left, most > 0 else { return 0 }
+        // The first of these windows begins when this one ends.
+        let windows = (requests - left - 1) / most
+        let (time, isLong) = windows.multipliedReportingOverflow(by: window)
+        let (sum, isLonger) = time.addingReportingOverflow(seconds)
+        return isLong || isLonger ? .max : sum
     }
 }
 

@@ -21,6 +21,18 @@ struct RateLimitTests {
         ])
     func none(_ text: String) { #expect(RateLimit(text) == nil) }
 
+    @Test("A policy says how many requests a window has; of several the one that allows the least holds")
+    func policies() {
+        let hub = RateLimitPolicy("\"fixed window\";\"resolvers\";q=3000;w=300")
+        #expect(hub?.requests == 3_000 && hub?.seconds == 300)
+        #expect(RateLimitPolicy("\"a\";q=100;w=1, \"b\";q=500;w=60")?.requests == 500)
+        for text in [
+            "", "\"a\";q=0;w=5", "\"a\";q=5;w=0", "\"a\";q=5", "q=x;w=y", String(repeating: "a;q=1;w=1,", count: 1_000),
+        ] {
+            #expect(RateLimitPolicy(text) == nil, "\(text)")
+        }
+    }
+
     @Test("Link gives the next page, whatever other relations there are")
     func links() {
         #expect(nextLink("<https://h.test/a?c=2>; rel=\"next\"") == "https://h.test/a?c=2")

@@ -1,3 +1,4 @@
+import SyncContent
 import Testing
 
 @testable import SyncTrust
@@ -12,8 +13,8 @@ struct Base64Tests {
             ("foobar", "Zm9vYmFy"),
         ])
     func examples(plain: String, text: String) {
-        #expect(Crypto.base64(Array(plain.utf8)) == text)
-        #expect(Crypto.bytes(base64: text.utf8) == Array(plain.utf8))
+        #expect(base64(Array(plain.utf8)) == text)
+        #expect(bytesOfBase64(text.utf8) == Array(plain.utf8))
     }
 
     @Test(
@@ -22,5 +23,5 @@ struct Base64Tests {
             "Zg", "Zg=", "Zg===", "Zh==", "Zm9=", "Z===", "====", "=", "Zg==Zg==", "Z=g=", "Zm=v", " Zm9v", "Zm9v ",
             "Zm9v\n", "\nZm9", "Zm 9v", "Zm9v    ", "Zm9v\r\n\r\n", "Zm-v", "Zm_v", "Zm9vYg", "Zm9\0",
         ])
-    func others(text: String) { #expect(Crypto.bytes(base64: text.utf8) == nil) }
+    func others(text: String) { #expect(bytesOfBase64(text.utf8) == nil) }
 }

@@ -3,7 +3,8 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// Who the user is to a registry, as docker's `config.json` says: in itself, or through a credential helper that it names.
+/// Who the user is to a registry, as docker's `config.json` says, or else podman's `auth.json`: in itself, or through a
+/// credential helper that it names.
 struct DockerLogins: Sendable {
     enum Login: Sendable, Equatable {
         case password(user: String, password: String)
@@ -11,17 +12,20 @@ struct DockerLogins: Sendable {
         case identity(token: String)
     }
 
-    /// The configuration's path, absolute; `nil` where there can be none.
-    let path: String?
+    /// Where configurations may be, absolute; the first that knows the user holds.
+    private let paths: [String]
     /// What helpers get, and where they are looked for.
     private let variables: [String: String]
     private let programs: String
     private let isStopped: @Sendable () -> Bool
 
     init(_ host: HostEnvironment, isStopped: @escaping @Sendable () -> Bool) {
-        let own = host.variable("DOCKER_CONFIG").map { $0 + "/config.json" }
-        let path = own ?? host.variable("HOME").map { $0 + "/.docker/config.json" }
-        self.path = path?.hasPrefix("/") == true ? path : nil
+        func file(_ variable: String, _ rest: String) -> String? {
+            host.variable(variable).flatMap { $0.hasPrefix("/") ? $0 + rest : nil }
+        }
+        let docker = file("DOCKER_CONFIG", "/config.json") ?? file("HOME", "/.docker/config.json")
+        let podman = file("XDG_CONFIG_HOME", "/containers/auth.json") ?? file("HOME", "/.config/containers/auth.json")
+        paths = [docker, file("XDG_RUNTIME_DIR", "/containers/auth.json"), podman].compactMap(\.self)
         (variables, programs, self.isStopped) = (host.variables, host.variable("PATH") ?? "", isStopped)
     }
 
@@ -38,11 +42,17 @@ struct DockerLogins: Sendable {
     /// Longest time of a helper.
     private static let patience = Duration.seconds(20)
 
-    /// The login for a registry; `nil` where there is none.
+    /// The login for a registry, and the file that has it, for people; `nil` where there is none.
     ///
     /// - Parameter registry: Host and port.
-    func login(_ registry: String) throws(PluginError) -> Login? {
-        guard let path, exists(path) else { return nil }
+    func login(_ registry: String) throws(PluginError) -> (login: Login, place: String)? {
+        for path in paths where exists(path) {
+            if let login = try login(registry, in: path) { return (login, escaped(path)) }
+        }
+        return nil
+    }
+
+    private func login(_ registry: String, in path: String) throws(PluginError) -> Login? {
         func failed(_ reason: String) -> PluginError {
             PluginError(plugin: "registry", code: .unavailable, message: "\(escaped(path)): \(reason)")
         }
@@ -53,7 +63,7 @@ struct DockerLogins: Sendable {
             let bytes = try readFile(path, trust: .input, limit: Self.longest)
             configuration = try JSONDecoder().decode(Configuration.self, from: Data(bytes))
         } catch let error as FileError { throw failed(error.reason) } catch {
-            throw failed("it is not docker's configuration")
+            throw failed("it is no configuration as docker and podman have it")
         }
         let isHub = registry == "registry-1.docker.io"
         let names: Set = isHub ? ["docker.io", "index.docker.io", registry] : [registry]

@@ -81,9 +81,10 @@ final class RegistryTokens: ChallengeAnswer {
         else { return nil }
         switch challenge {
         case .basic:
-            guard case .password(let user, let password)? = try login(origin) else { return nil }
+            let known = try login(origin)
+            guard let known, case .password(let user, let password) = known.login else { return nil }
             guard state.withLock({ $0.shown.insert(request.origin).inserted }) || request.refused == nil else {
-                throw Self.error(.refused, "it refuses the user name and password of \(place)")
+                throw Self.error(.refused, "it refuses the user name and password of \(known.place)")
             }
             return Credential(.basic(user: user, password: password))
         case .bearer(let realm, let service, let scope):
@@ -100,16 +101,14 @@ final class RegistryTokens: ChallengeAnswer {
         }
     }
 
-    private var place: String { logins.path.map { escaped($0) } ?? "docker's configuration" }
-
     private static func error(_ code: PluginError.Code, _ message: String) -> PluginError {
         PluginError(plugin: name, code: code, message: message)
     }
 
-    /// What is known of the user at a registry.
-    private func login(_ origin: Origin) throws(PluginError) -> DockerLogins.Login? {
+    /// What is known of the user at a registry, and where that is from.
+    private func login(_ origin: Origin) throws(PluginError) -> (login: DockerLogins.Login, place: String)? {
         if case .basic(let user, let password)? = configuration.credentials[origin] {
-            return .password(user: user, password: password)
+            return (.password(user: user, password: password), "the credentials file")
         }
         guard state.withLock({ $0.named[origin.description] != nil }) else { return nil }
         let isDefault = origin.description.hasSuffix(origin.host)
@@ -121,7 +120,7 @@ final class RegistryTokens: ChallengeAnswer {
     private struct Question {
         let realm: CurlURL
         let service, scope: String?
-        let login: DockerLogins.Login?
+        let login: (login: DockerLogins.Login, place: String)?
         /// Whether the registry is not of this site: then nobody of this site is asked for it.
         let isPublic: Bool
     }
@@ -161,7 +160,7 @@ final class RegistryTokens: ChallengeAnswer {
         var headers = ["Accept: application/json"]
         var url = question.realm.text
         var body: [UInt8]?
-        switch question.login {
+        switch question.login?.login {
         case .identity(let token):
             fields += [("grant_type", "refresh_token"), ("client_id", "syncagent"), ("refresh_token", token)]
             headers.append("Content-Type: application/x-www-form-urlencoded")
@@ -181,9 +180,9 @@ final class RegistryTokens: ChallengeAnswer {
             case 401, 403:
                 throw Self.error(
                     .refused,
-                    question.login == nil
-                        ? "\(origin) gives no token (status \(status)): is it private? Log in with 'docker login'"
-                        : "\(origin) gives no token (status \(status)): it refuses the login of \(place)")
+                    "\(origin) gives no token (status \(status)): "
+                        + (question.login.map { "it refuses the login of \($0.place)" }
+                            ?? "is it private? Log in with 'docker login'"))
             case 408, 429, 500...: throw Self.error(.unavailable, "\(origin) gives no token: status \(status)")
             default: throw Self.error(.badAnswer, "\(origin) gives no token: status \(status)")
             }

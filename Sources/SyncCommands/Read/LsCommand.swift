@@ -101,7 +101,7 @@ private struct Listing: Sendable {
     }
 
     func line(_ row: Int, width: Int) -> String {
-        let size = "\(files.size(row))"
+        let size = files.checks[row].map(\.isSizeKnown) ?? true ? "\(files.size(row))" : "?"
         let sign =
             switch files.kind(row) {
             case .file: "-"
@@ -125,8 +125,10 @@ private struct Listing: Sendable {
             line.field("kind", "directory")
         } else {
             line.field("kind", files.kind(row) == .executable ? "executable" : "file")
-            line.field("size", files.size(row))
-            line.field("sha256", files.digest(row).hex)
+            // What the listing does not say is not known here.
+            let check = files.checks[row]
+            if check?.isSizeKnown ?? true { line.field("size", files.size(row)) }
+            if check == nil { line.field("sha256", files.digest(row).hex) }
         }
         let traits = files.traits(row)
         line.field("mode", optional: traits.mode.map(FileTraits.text(mode:)))

@@ -2,6 +2,7 @@ import Foundation
 import SyncEngine
 import SyncManifest
 import SyncModel
+import SyncPlugins
 import SyncReport
 
 enum PlanText {
@@ -19,6 +20,10 @@ enum PlanText {
             lines.append(
                 "unknown    \(Figures.count(plan.unknown, "file")) whose size or SHA-256 the source does not say; fetched once to "
                     + "find it out")
+        }
+        if let quota = plan.quota {
+            let window = Figures.period(Int64(clamping: min(quota.window, 1 << 40)) * 1_000)
+            lines.append("limit      the hub takes \(Figures.count(quota.most, "request")) in \(window): \(wait(plan))")
         }
         if plan.missingDirectories > 0 { lines.insert("folders    \(figure(plan.missingDirectories)) to make", at: 2) }
         if plan.reusedBytes > 0 {
@@ -51,6 +56,12 @@ enum PlanText {
                     + "\(Figures.count(request.blobs, "blob")), \(ByteCount(request.gapBytes)) in gaps")
         }
         return lines
+    }
+
+    /// How long the hub's limit makes a pull take.
+    private static func wait(_ plan: PlanReport) -> String {
+        let seconds = Int64(clamping: min(plan.limitSeconds, 1 << 40))
+        return seconds == 0 ? "more than this needs" : "this takes \(Figures.period(seconds * 1_000)) at least"
     }
 
     /// What the manifest no longer names.

@@ -3,6 +3,7 @@ import Foundation
 import SyncAgent
 import SyncEngine
 import SyncFiles
+import SyncLFS
 import SyncModel
 import SyncReport
 import SyncStore
@@ -14,7 +15,7 @@ struct GCCommand: AsyncParsableCommand {
         abstract: "Remove old history, cached manifests and unfinished files that are no longer needed.",
         discussion: """
             Keeps open runs and what they need, the latest 50 runs and 16 MiB of events of each session, and the manifest \
-            of each session's latest run. Removes unfinished files where no run is open, and hook receipts after 90 days. \
+            of each session's latest run. Removes copies of git repositories that no session pulls from, unfinished files where no run is open, and hook receipts after 90 days. \
             Never touches installed files. Needs no agent, and is safe while one is running.
             """)
 
@@ -27,6 +28,7 @@ struct GCCommand: AsyncParsableCommand {
         let collection = GarbageCollection(store: store, state: state, isDryRun: dryRun)
         try collection.history()
         try collection.manifests()
+        try collection.copies()
         try collection.staging()
         try collection.receipts()
     }
@@ -74,6 +76,14 @@ private struct GarbageCollection {
             bytes += found.size
         }
         tell("cached manifests", count, "file", bytes)
+    }
+
+    /// Copies of repositories, each for the sessions that pull from it.
+    func copies() throws {
+        let locations = try store.runs(limit: 100_000).map(\.location)
+        let found = GitStore.collect(
+            in: state.place.stateDirectory, keeping: locations, now: SystemTime.milliseconds(), isDryRun: isDryRun)
+        tell("git", found.copies, "copy of a repository", found.bytes, many: "copies of repositories")
     }
 
     /// The files of the parts that needed manifests have: `<digest>.parts` lists them, `<digest>.part` is one.
@@ -153,8 +163,8 @@ private struct GarbageCollection {
         }
     }
 
-    private func tell(_ what: String, _ count: Int, _ one: String, _ bytes: UInt64) {
+    private func tell(_ what: String, _ count: Int, _ one: String, _ bytes: UInt64, many: String? = nil) {
         guard count > 0 || bytes > 0 else { return }
-        state.output.line("\(what): \(Figures.count(count, one)), \(ByteCount(bytes)) \(verb)")
+        state.output.line("\(what): \(Figures.count(count, one, many)), \(ByteCount(bytes)) \(verb)")
     }
 }

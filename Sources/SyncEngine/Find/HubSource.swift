@@ -64,8 +64,14 @@ extension ManifestSource {
                 throw EngineError(.dataInvalid, "\(place.shown): the hub lists it on more than \(Self.mostPages) pages")
             }
             let (page, report) = try ask(url, address)
-            try read(place) { () throws(ListingError) in try HubAnswer.add(page, prefix: prefix, to: &builder) }
+            let entries = try read(place) { () throws(ListingError) in
+                try HubAnswer.add(page, prefix: prefix, to: &builder)
+            }
             next = report.response.next.map { resolve($0, against: url) }
+            guard entries > 0 || next == nil else {
+                throw EngineError(
+                    .dataInvalid, "\(place.shown): the hub has a page without a file, and another one after it")
+            }
             if let next, origin(next) != origin(hub.endpoint) {
                 throw EngineError(
                     .refused, "\(place.shown): the hub's next page is on another server, \(redacted(url: next))",
@@ -102,23 +108,34 @@ extension ManifestSource {
         switch bring(request) {
         case .success((let bytes, let report)): return (bytes, report)
         case .failure(let error):
-            if stop.reason == .late { throw .late("\(error.url): \(error.detail)") }
-            if stop.isStopped { throw EngineError(.interrupted, "stopped while asking the hub") }
             let page = address.page(hub.endpoint)
-            if error.code == .tooLarge {
-                throw EngineError(.dataInvalid, "\(error.url): an answer of more than \(HubAnswer.limit) bytes")
-            }
-            if error.code.status == 404 || error.code.status == 410 {
-                throw EngineError(
-                    .noInput, "\(page): there is no such repository, or no revision \(escaped(address.revision))")
-            }
-            if error.cause.isRefusal {
-                throw EngineError(
+            let missing = "\(page): there is no such repository, or no revision \(escaped(address.revision))"
+            throw failure(error, asking: "hub", limit: HubAnswer.limit, missing: missing) {
+                EngineError(
                     .refused,
                     "\(page): the hub refuses it (\(error.detail)). Is it private or gated, or not there? Accept its conditions on that "
                         + "page, and set HF_TOKEN or log in with 'hf auth login'", cause: error.cause)
             }
-            throw EngineError(error.exitStatus, "cannot ask the hub: \(error)", cause: error.cause)
         }
+    }
+
+    /// What it means for whoever asked that a question about a set has no answer.
+    ///
+    /// - Parameters:
+    ///   - who: For people.
+    ///   - limit: **Bytes** of the longest answer.
+    ///   - missing: What is said of what is not there.
+    ///   - refused: What is thrown where the server refuses it.
+    func failure(
+        _ error: TransferError, asking who: String, limit: Int, missing: String, refused: () -> EngineError
+    ) -> EngineError {
+        if stop.reason == .late { return .late("\(error.url): \(error.detail)") }
+        if stop.isStopped { return EngineError(.interrupted, "stopped while asking the \(who)") }
+        if error.code == .tooLarge {
+            return EngineError(.dataInvalid, "\(error.url): an answer of more than \(limit) bytes")
+        }
+        if error.code.status == 404 || error.code.status == 410 { return EngineError(.noInput, missing) }
+        if error.cause.isRefusal { return refused() }
+        return EngineError(error.exitStatus, "cannot ask the \(who): \(error)", cause: error.cause)
     }
 }

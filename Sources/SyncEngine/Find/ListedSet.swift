@@ -33,13 +33,19 @@ struct Derivation: Sendable {
 extension PullEngine {
     /// A manifest with what its destination has learnt of the files in it.
     func known(_ found: FoundManifest, _ recipe: RunRecipe) throws(EngineError) -> Manifest {
-        let manifest = try found.decode()
-        guard !manifest.files.checks.isEmpty else { return manifest }
-        let path = try Self.destinationPath(recipe, project: found.project)
-        // Where there is none, nothing is known; where it cannot be opened, that is said later.
-        guard let destination = (try? Self.openIfPresent(path)) ?? nil else { return manifest }
-        let learning = Learning(environment: environment, found: found, destination: destination, progress: nil)
-        return try learning.run(manifest, rows: []).manifest
+        try known(found, in: [Self.destinationPath(recipe, project: found.project)])
+    }
+
+    /// A manifest with what some destinations have learnt of the files in it.
+    func known(_ found: FoundManifest, in destinations: [String]) throws(EngineError) -> Manifest {
+        var manifest = try found.decode()
+        for path in destinations where !manifest.files.checks.isEmpty {
+            // Where there is none, nothing is known; where it cannot be opened, that is said later.
+            guard let destination = (try? Self.openIfPresent(path)) ?? nil else { continue }
+            let learning = Learning(environment: environment, found: found, destination: destination, progress: nil)
+            manifest = try learning.run(manifest, rows: []).manifest
+        }
+        return manifest
     }
 }
 

@@ -128,16 +128,8 @@ extension ManifestSource {
     /// What a registry's refusal means for who asked.
     private func refusal(_ error: TransferError, _ address: RegistryAddress, _ endpoint: String) -> EngineError {
         let shown = "oci://\(address.host)/\(address.name)"
-        if stop.reason == .late { return .late("\(error.url): \(error.detail)") }
-        if stop.isStopped { return EngineError(.interrupted, "stopped while asking the registry") }
-        if error.code == .tooLarge {
-            return EngineError(.dataInvalid, "\(error.url): a manifest of more than \(RegistryAnswer.limit) bytes")
-        }
-        if error.code.status == 404 || error.code.status == 410 {
-            return EngineError(
-                .noInput, "\(shown): there is no such artifact, or no \(escaped(address.reference)) of it")
-        }
-        if error.cause.isRefusal {
+        let missing = "\(shown): there is no such artifact, or no \(escaped(address.reference)) of it"
+        return failure(error, asking: "registry", limit: RegistryAnswer.limit, missing: missing) {
             if let trouble = registries.trouble(endpoint) {
                 return trouble.isPassing
                     ? EngineError(.unavailable, "\(shown): \(trouble.reason)", cause: .serverTrouble)
@@ -148,6 +140,5 @@ extension ManifestSource {
                 "\(shown): the registry refuses it (\(error.detail)). Is it private, or not there? Log in with "
                     + "'docker login \(address.host)' or 'oras login \(address.host)'", cause: error.cause)
         }
-        return EngineError(error.exitStatus, "cannot ask the registry: \(error)", cause: error.cause)
     }
 }

@@ -2,6 +2,7 @@ import SyncFiles
 package import SyncManifest
 package import SyncModel
 import SyncPlugins
+import SyncStore
 import SyncSystem
 import SyncTrust
 
@@ -90,9 +91,21 @@ extension PullEngine {
         var releases = releases(source, recipe, isReadOnly: true)
         releases.looksBack = looksBack
         let found = try releases.find(recipe.manifest)
+        let manifest = try known(found, in: destinations(of: found.project, recipe))
         return ManifestInHand(
-            manifest: try found.decode(), shown: found.shown, found: found, source: source, environment: environment)
+            manifest: manifest, shown: found.shown, found: found, source: source, environment: environment)
     }
+
+    /// Where the project may have been pulled to: what pull would take, and the places of its sessions.
+    private func destinations(of project: String, _ recipe: RunRecipe) -> [String] {
+        let usual = try? Self.destinationPath(recipe, project: project)
+        let sessions = ((try? environment.store.sessions()) ?? []).filter { $0.project == project }
+        let paths = [usual].compactMap(\.self) + sessions.map(\.destination).filter { $0 != usual }
+        return Array(paths.prefix(Self.mostDestinations))
+    }
+
+    /// Places that are asked for what they have learnt, at most.
+    private static var mostDestinations: Int { 32 }
 }
 
 extension ManifestInHand {
@@ -108,7 +121,7 @@ extension ManifestInHand {
         throws(EngineError)
     {
         let file = try brought(row, in: directory)
-        let size = manifest.files.size(row)
+        let size = status(file.raw)?.size ?? 0
         let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(clamping: min(size, 1 << 20)), alignment: 16)
         defer { piece.deallocate() }
         var offset: UInt64 = 0
@@ -138,6 +151,15 @@ extension ManifestInHand {
         do throws(FileError) {
             destination = try Destination.open(path: "\(directory)/\(name)", create: true, umask: Umask(bits: 0o077))
         } catch { throw EngineError(.ioError, "\(error); \(remedy)") }
+        if manifest.files.checks[row] != nil {
+            let learning = Learning(environment: environment, found: found, destination: destination, progress: nil)
+            let outcome = try learning.run(manifest, rows: [row])
+            if let failure = outcome.failures.first { throw Self.error(failure, path, remedy) }
+            guard let file = Self.staged(in: destination) else {
+                throw EngineError(.ioError, "cannot read back from \(escaped(directory)): \(errnoText)")
+            }
+            return file
+        }
         let context = try RunContext(manifest, wanted: [row], destination, .empty, environment, backup: nil) { _, _ in }
         let rounds = FetchRounds(context, from: found, connections: 1)
         var failures = context.stageSmallEntries([row])
@@ -148,17 +170,30 @@ extension ManifestInHand {
         } catch { failures.append(RowFailure(row: row, reason: "\(error)", cause: .badManifest)) }
         failures += context.committer.finish().failures.map { RowFailure(row: $0.row, disk: $0.error) }
         if environment.isStopped() { throw EngineError(.interrupted, "stopped while fetching \(path)") }
-        if let failure = failures.first {
-            if failure.error != nil { throw EngineError(.ioError, "\(path) \(failure.reason); \(remedy)") }
-            if failure.cause == .wrongBytes || failure.cause == .badManifest {
-                throw EngineError(.dataInvalid, "\(path): \(failure.reason)", cause: failure.cause)
-            }
-            let status: ExitStatus = failure.cause.isRefusal ? .refused : .unavailable
-            throw EngineError(status, "cannot fetch \(path): \(failure.reason)", cause: failure.cause)
-        }
+        if let failure = failures.first { throw Self.error(failure, path, remedy) }
         let file = manifest.files.withPath(row) { Directories(destination).openFile($0) }
         guard let file else { throw EngineError(.ioError, "cannot read back from \(escaped(directory)): \(errnoText)") }
         return file
+    }
+
+    /// The one file that waits in a destination's staging; one without bytes where there is none.
+    private static func staged(in destination: Destination) -> SharedDescriptor? {
+        guard let staging = try? Staging(destination, lanes: 1) else { return nil }
+        guard let (file, _) = staging.leftovers(removing: false).first else {
+            guard let nothing = try? unnamedFile("cat") else { return nil }
+            return SharedDescriptor(nothing)
+        }
+        guard let opened = staging.open(file) else { return nil }
+        return SharedDescriptor(opened)
+    }
+
+    private static func error(_ failure: RowFailure, _ path: String, _ remedy: String) -> EngineError {
+        if failure.error != nil { return EngineError(.ioError, "\(path) \(failure.reason); \(remedy)") }
+        if failure.cause == .wrongBytes || failure.cause == .badManifest {
+            return EngineError(.dataInvalid, "\(path): \(failure.reason)", cause: failure.cause)
+        }
+        let status: ExitStatus = failure.cause.isRefusal ? .refused : .unavailable
+        return EngineError(status, "cannot fetch \(path): \(failure.reason)", cause: failure.cause)
     }
 }
 

@@ -51,6 +51,8 @@ package struct PlanReport: Sendable {
     package var source: SourceOrigin?
     /// Files of which the listing does not say everything: they are fetched to find it out.
     package var unknown = 0
+    /// How many requests the hub takes in a while, where it says so and that matters.
+    package var quota: RequestQuota?
     /// Where the manifest came from; `nil` for a local one.
     package var referrer: TransferRequest.Referrer?
 
@@ -102,6 +104,9 @@ extension PlanReport {
     /// Requests for packs.
     package var packRequests: Int { fetch.spans.count - fetch.loose.count }
 
+    /// How many **seconds** the pull takes at least, by what the hub allows; 0 where it does not matter.
+    package var limitSeconds: UInt64 { quota?.wait(for: UInt64(fetch.loose.count)) ?? 0 }
+
     /// The exit status of the pull, as far as it can be known.
     package var status: ExitStatus { refusal?.status ?? (obstructed.isEmpty ? .done : .incomplete) }
 
@@ -145,6 +150,14 @@ extension PlanReport {
             $0.field("packs", packRequests)
             $0.field("loose", fetch.loose.count)
             $0.field("avoided", fetch.requestsAvoided)
+        }
+        if let quota {
+            line.object("limit") {
+                $0.field("requests", quota.most)
+                $0.field("window", quota.window)
+                $0.field("left", quota.left)
+                $0.field("seconds", limitSeconds)
+            }
         }
         line.list("spans", requests) { request, line in
             line.field("url", request.url)

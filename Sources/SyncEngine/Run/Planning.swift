@@ -2,6 +2,7 @@ import SyncFiles
 import SyncManifest
 package import SyncModel
 import SyncPlugins
+import SyncSources
 import SyncStore
 import SyncSystem
 
@@ -132,7 +133,28 @@ extension PullEngine {
             requests: plan.spans.map { PlanReport.Request($0, of: plan, manifest) }, referrer: found.referrer)
         report.source = manifest.source
         report.unknown = wanted.count { manifest.files.checks[$0] != nil }
+        report.quota = quota(of: plan, manifest, found)
         return report
+    }
+
+    /// From how many files on the hub's limit is asked for, at the price of one request.
+    private static let many = 200
+
+    /// How many requests a hub takes, as the answer to a request for one of many files says.
+    private func quota(of plan: Plan, _ manifest: Manifest, _ found: FoundManifest) -> RequestQuota? {
+        guard plan.loose.count >= Self.many, manifest.source?.kind == HubAddress.scheme,
+            urlScheme(of: found.location) == HubAddress.scheme
+        else { return nil }
+        let row = plan.spans.lazy.compactMap { span -> Int? in
+            if case .loose(let row) = span.source { row } else { nil }
+        }.first
+        guard let row else { return nil }
+        var request = TransferRequest(
+            id: TransferNumbers.next(), urls: resolve(manifest.files.urls(row), against: found.bases), limit: 1,
+            priority: .max, referrer: found.referrer)
+        request.isHeadOnly = true
+        // Only told.
+        return (try? found.source.bring(request, until: .now + .seconds(10)).get())?.report.quota
     }
 
     /// Tells of every file and link in the order of their paths, those included that go.

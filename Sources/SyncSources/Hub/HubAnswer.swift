@@ -30,7 +30,10 @@ package enum HubAnswer {
     /// Adds one page of a tree to a listing.
     ///
     /// - Parameter prefix: What stands before the path of a file in its URL.
-    package static func add(_ page: [UInt8], prefix: String, to builder: inout ListingBuilder) throws(ListingError) {
+    /// - Returns: How many entries it has, directories included.
+    @discardableResult package static func add(
+        _ page: [UInt8], prefix: String, to builder: inout ListingBuilder
+    ) throws(ListingError) -> Int {
         let entries = try reading(page) { (reader: inout JSONReader) throws(ManifestError) -> [Entry] in
             var entries: [Entry] = []
             try reader.beginArray()
@@ -53,6 +56,7 @@ package enum HubAnswer {
             if size == 0 { file.digest = (.sha256, SourceListing.digestOfNothing) }
             try builder.add(file, at: "")
         }
+        return entries.count
     }
 
     private struct Entry {

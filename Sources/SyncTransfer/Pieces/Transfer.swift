@@ -22,6 +22,8 @@ final class Transfer {
     let referrer: (origin: Origin, isPublic: Bool?)?
     /// Whether any of its answers came from a public address.
     var isFromPublic = false
+    /// How many requests one of its servers takes, as it says.
+    var quota: RequestQuota?
     /// Whether its activity has been announced; not while it waits.
     var isTold = false
     private(set) var hasEnded = false
@@ -66,11 +68,11 @@ final class Transfer {
 
     func succeed() {
         pieces = []
-        completion(
-            .success(
-                TransferReport(
-                    response: lastHead, sourceIndex: lastSource, currentURL: lastURL, requests: requests,
-                    bytesReceived: bytesReceived, isPublic: isFromPublic)))
+        var report = TransferReport(
+            response: lastHead, sourceIndex: lastSource, currentURL: lastURL, requests: requests,
+            bytesReceived: bytesReceived, isPublic: isFromPublic)
+        report.quota = quota
+        completion(.success(report))
     }
 
     func fail(_ error: TransferError) {

@@ -10,6 +10,8 @@ final class HostState {
     var running = 0
     /// Those of them that are small.
     var runningSmall = 0
+    /// Those of which nothing has come yet.
+    var unanswered = 0
     /// Nothing starts before this: the host was unreachable or asked for a pause.
     var notBefore: Duration?
     /// How many requests it takes, as it says itself; `nil` where it does not.
@@ -48,7 +50,9 @@ final class HostState {
 
     /// Whether something is queued that may start now.
     func mayStart(now: Duration) -> Bool {
-        guard !queue.isEmpty, running < limit, allowance?.mayAsk(now: now) != false else { return false }
+        guard !queue.isEmpty, running < limit, allowance?.mayAsk(now: now, unanswered: unanswered) != false else {
+            return false
+        }
         return notBefore.map { $0 <= now } ?? true
     }
 
@@ -77,25 +81,33 @@ struct HandleKind: Hashable {
 struct RequestAllowance: Equatable {
     /// Requests that may still be sent.
     private var left: Int
-    /// When there are as many as ever again.
-    private(set) var until: Duration
-    /// The most that were left.
-    private var most: Int
+    /// When there are more; `nil` while one request finds out how many there are now.
+    private(set) var until: Duration?
 
-    /// - Parameter running: Requests that are on their way.
-    init(_ limit: RateLimit, running: Int, until: Duration, former: RequestAllowance?) {
-        let remaining = Int(clamping: min(limit.remaining, UInt64(Int32.max)))
-        most = max(remaining + 1, former?.most ?? 0)
-        left = remaining - running
-        self.until = until
+    /// How far apart two answers may put the same end, which they count in whole seconds.
+    private static let rounding = Duration.milliseconds(1_500)
+
+    /// - Parameters:
+    ///   - unanswered: Requests that are on their way.
+    ///   - until: When there are more.
+    init(_ limit: RateLimit, unanswered: Int, until: Duration, former: RequestAllowance?) {
+        let told = Int(clamping: min(limit.remaining, UInt64(Int32.max))) - unanswered
+        (left, self.until) = (told, until)
+        // Answers may overtake each other, and until that end there are only ever less.
+        if let former, let end = former.until, until < end + Self.rounding, end < until + Self.rounding {
+            (left, self.until) = (min(told, former.left), end)
+        }
     }
 
     /// Whether one more may be sent now.
-    func mayAsk(now: Duration) -> Bool { left > 0 || now >= until }
+    func mayAsk(now: Duration, unanswered: Int) -> Bool {
+        // Whoever was to find out may have ended without an answer.
+        left > 0 || until.map { now >= $0 } ?? (unanswered == 0)
+    }
 
     /// One more is sent.
-    mutating func ask(now: Duration) {
-        if now >= until { (left, until) = (most, .seconds(Int64.max)) }
+    mutating func ask() {
+        if left <= 0 { (left, until) = (1, nil) }
         left -= 1
     }
 

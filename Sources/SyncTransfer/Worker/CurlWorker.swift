@@ -116,6 +116,7 @@ final class CurlWorker {
             exchange.measure(now: now)
             if exchange.isConnected { dispatcher.wasReached(host, byAnswer: exchange.isAccepted) }
             if exchange.isAccepted { router.learn(from: exchange) }
+            if exchange.isAnswered { dispatcher.obeyRateLimit(of: host) }
             if exchange.hasRanges { host.givesRanges = true }
             if !host.hasDivisible { host.hasDivisible = dispatcher.splitter.splittable(exchange) != nil }
             if exchange.takeActivity(now: now) {

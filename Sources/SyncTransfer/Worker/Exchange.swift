@@ -235,7 +235,9 @@ final class Exchange {
 
     private func headDidEnd() {
         let verdict = judge(collector.headers, to: plan.question, now: plan.unixTime)
+        if self.verdict == nil { host.unanswered -= 1 }
         self.verdict = verdict
+        noteAllowance()
         host.firstByte = min(host.firstByte ?? .seconds(60), dispatcher.configuration.clock.now() - plan.startedAt)
         phase = .discarding
         if isAccepted, pieces.contains(where: { $0.scoutKey != nil }) { dispatcher.reap(self) }
@@ -253,6 +255,23 @@ final class Exchange {
             phase = .body
             for piece in pieces { begin(piece) }
             finishWhenServed()
+        }
+    }
+
+    /// Notes how many requests the host says that it takes: now, since a body may take longer than that holds.
+    private func noteAllowance() {
+        guard let limit = headers.rateLimit else {
+            if let allowance = host.allowance, allowance.until == nil { host.allowance = nil }
+            return
+        }
+        let configuration = dispatcher.configuration
+        // Its clock counts whole seconds.
+        let wait = configuration.retry.wait(retryAfter: Int64(clamping: limit.seconds)) + .seconds(1)
+        host.allowance = RequestAllowance(
+            limit, unanswered: host.unanswered, until: configuration.clock.now() + wait, former: host.allowance)
+        if let policy = headers.rateLimitPolicy {
+            lead.quota = RequestQuota(
+                left: limit.remaining, seconds: limit.seconds, most: policy.requests, window: policy.seconds)
         }
     }
 

@@ -57,7 +57,8 @@ final class ExchangePool {
         guard code == CURLM_OK else { throw CurlError(detail: String(cString: curl_multi_strerror(code))) }
         running[exchange.id] = exchange
         exchange.host.running += 1
-        exchange.host.allowance?.ask(now: exchange.plan.startedAt)
+        exchange.host.unanswered += 1
+        exchange.host.allowance?.ask()
         if exchange.plan.isSmall { exchange.host.runningSmall += 1 }
     }
 
@@ -66,6 +67,7 @@ final class ExchangePool {
         guard running.removeValue(forKey: exchange.id) != nil else { return }
         let host = exchange.host
         host.running -= 1
+        if !exchange.isAnswered { host.unanswered -= 1 }
         host.silence.isIdle(from: now)
         if exchange.plan.isSmall { host.runningSmall -= 1 }
         _ = curl_multi_remove_handle(multi, exchange.easy.raw)

@@ -43,7 +43,7 @@ extension Dispatcher {
     /// Notes what the end of an exchange says about its host.
     private func noteAnswer(of exchange: Exchange, _ fault: Fault?) {
         let host = exchange.host
-        obeyRateLimit(exchange)
+        obeyRateLimit(of: host)
         if exchange.verdict == .redirect {
             // A redirect from where a log-in page was counts for nothing.
             if !host.isOutOfReach { host.silence.restart(isAsked: host.running > 0, now: now) }
@@ -60,17 +60,12 @@ extension Dispatcher {
 
     /// Starts nothing more at a host that says how many requests it takes, once no more are left than are on their way: so it
     /// need not refuse any.
-    private func obeyRateLimit(_ exchange: Exchange) {
-        guard exchange.isAnswered, let limit = exchange.headers.rateLimit else { return }
-        let host = exchange.host
-        // Its clock counts whole seconds.
-        let wait = configuration.retry.wait(retryAfter: Int64(clamping: limit.seconds)) + .milliseconds(500)
-        let allowance = RequestAllowance(
-            limit, running: host.running, until: agenda.now + wait, former: host.allowance)
-        host.allowance = allowance
-        guard allowance.isUsedUp else { return }
-        hold(host, until: agenda.now + wait)
-        host.silence.excuse(until: agenda.now + wait)
+    func obeyRateLimit(of host: HostState) {
+        guard let allowance = host.allowance, allowance.isUsedUp, let until = allowance.until, until > now else {
+            return
+        }
+        hold(host, until: until)
+        host.silence.excuse(until: until)
     }
 
     /// Halves the number of connections when the server or the path objects (429, 503, reset, silence).

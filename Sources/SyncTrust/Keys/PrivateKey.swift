@@ -1,3 +1,5 @@
+import SyncContent
+
 /// An Ed25519 key that can sign, and its file: `openssh-key-v1` of OpenSSH's PROTOCOL.key. One with a passphrase is not
 /// opened here: that is work for ssh-keygen(1) and ssh-agent(1), which ask for it and keep it.
 package struct PrivateKey: Sendable {
@@ -29,7 +31,7 @@ package struct PrivateKey: Sendable {
     ) {
         let lines = text.split(separator: "\n").map { $0.hasSuffix("\r") ? $0.dropLast() : $0 }
         guard lines.count >= 3, lines.first == begin[...], lines.last == end[...],
-            let blob = Crypto.bytes(base64: lines.dropFirst().dropLast().joined().utf8)
+            let blob = bytesOfBase64(lines.dropFirst().dropLast().joined().utf8)
         else { throw TrustFault("not a private key in OpenSSH's format; make one with ssh-keygen -t ed25519") }
         var reader = WireReader(blob)
         guard try reader.bytes(magic.count) == magic else { throw TrustFault("not a private key in OpenSSH's format") }

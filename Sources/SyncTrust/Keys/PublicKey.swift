@@ -1,3 +1,5 @@
+import SyncContent
+
 /// An Ed25519 key as OpenSSH writes it. RFC 8709.
 package struct PublicKey: Sendable, Hashable {
     /// The only kind of key there is here.
@@ -26,7 +28,7 @@ package struct PublicKey: Sendable, Hashable {
         guard words.count >= 2, words[0] == Self.kind else {
             throw TrustFault("not a public key of the form \(Self.kind) AAAA…")
         }
-        guard let blob = Crypto.bytes(base64: words[1].utf8) else { throw TrustFault("the public key is not Base64") }
+        guard let blob = bytesOfBase64(words[1].utf8) else { throw TrustFault("the public key is not Base64") }
         try self.init(blob: blob)
     }
 
@@ -38,12 +40,12 @@ package struct PublicKey: Sendable, Hashable {
     }
 
     /// `ssh-ed25519 AAAA…`, as in a `.pub` file, without a comment.
-    package var text: String { "\(Self.kind) \(Crypto.base64(blob))" }
+    package var text: String { "\(Self.kind) \(base64(blob))" }
 
     /// `SHA256:…`, as `ssh-keygen -l` shows it.
     package var fingerprint: String {
         // Without SHA-256 nothing here works; then the key itself names it.
         guard let digest = try? Crypto.digest("SHA256", blob) else { return text }
-        return "SHA256:" + Crypto.base64(digest).prefix { $0 != "=" }
+        return "SHA256:" + base64(digest).prefix { $0 != "=" }
     }
 }

@@ -1,3 +1,5 @@
+import SyncContent
+
 /// A detached signature in the form that `ssh-keygen -Y sign` makes. PROTOCOL.sshsig of OpenSSH.
 package struct SSHSignature: Sendable, Hashable {
     /// Whose it is, by its own word.
@@ -54,7 +56,7 @@ package struct SSHSignature: Sendable, Hashable {
 
     /// Reads the lines of Base64 between the first and the last line of a block.
     init(lines: some Sequence<UInt8>) throws(TrustFault) {
-        guard let blob = Crypto.bytes(base64: lines.filter { $0 != 0x0A }) else {
+        guard let blob = bytesOfBase64(lines.filter { $0 != 0x0A }) else {
             throw TrustFault("the signature is not Base64")
         }
         try self.init(blob: blob)

@@ -68,13 +68,12 @@ final class ScriptedHub: @unchecked Sendable {  // Safe: its directory is only u
                 return (.status(401, text: "{\"error\":\"gated\"}"), [])
             }
             let api = "/api/models/\(Self.name)"
-            if request.path == "\(api)/revision/main" {
-                return (
-                    .object(
-                        ServedObject(
-                            text: "{\"id\":\"\(Self.name)\",\"sha\":\"\(state.head)\"}", contentType: "application/json"
-                        )), []
-                )
+            if request.path.hasPrefix("\(api)/revision/") {
+                let name = String(request.path.dropFirst("\(api)/revision/".count))
+                guard name == "main" || state.commits[name] != nil else { return (.status(404), []) }
+                let commit = name == "main" ? state.head : name
+                let text = "{\"id\":\"\(Self.name)\",\"sha\":\"\(commit)\"}"
+                return (.object(ServedObject(text: text, contentType: "application/json")), [])
             }
             if request.path.hasPrefix("\(api)/tree/"),
                 let files = state.commits[String(request.path.dropFirst("\(api)/tree/".count))]
@@ -89,12 +88,14 @@ final class ScriptedHub: @unchecked Sendable {  // Safe: its directory is only u
             if let budget = state.budget {
                 if Date.now >= state.windowEnds { (state.used, state.windowEnds) = (0, .now + budget.seconds) }
                 let rest = max(1, Int(state.windowEnds.timeIntervalSinceNow.rounded(.up)))
+                let policy = "\"fixed window\";\"resolvers\";q=\(budget.limit);w=\(max(1, Int(budget.seconds)))"
+                headers = [("RateLimit-Policy", policy)]
                 guard state.used < budget.limit else {
                     state.refused += 1
-                    return (.status(429), [])
+                    return (.status(429), headers)
                 }
                 state.used += 1
-                headers = [("RateLimit", "\"resolvers\";r=\(budget.limit - state.used);t=\(rest)")]
+                headers.append(("RateLimit", "\"resolvers\";r=\(budget.limit - state.used);t=\(rest)"))
             }
             guard state.large.contains(String(parts[4])) else { return (.object(object), headers) }
             return (.redirect(to: store.url("/\(object.sha256)?sig=\(state.signature)")), headers)
@@ -243,17 +244,69 @@ struct HubTests {
         #expect(plain.status == 78 && !plain.error.contains("hf_secret"), "\(plain.error)")
     }
 
-    @Test("A hub that allows a few requests in a while refuses at most those on their way when its time turns")
+    @Test("A hub that allows a few requests in a while refuses none, and what takes long is told before [F028]")
     func limit() throws {
         var many: [String: [UInt8]] = [:]
-        for number in 0..<40 { many["f\(number)"] = Array("file \(number)".utf8) }
+        for number in 0..<240 { many["f\(number)"] = Array("file \(number)".utf8) }
         hub.commit("d4", many)
-        hub.change { $0.budget = (limit: 15, seconds: 2) }
+        hub.change { $0.budget = (limit: 100, seconds: 3) }
+        let plan = try hub.run(["plan", "hf://acme/site", "--into", "many"])
+        // Of 240, 99 after the one that asks, 100, and 41 six seconds later.
+        #expect(
+            plan.output.contains("limit      the hub takes 100 requests in 3 s: this takes 6 s at least"),
+            "\(plan.output)")
+        let told = try #require(try hub.run(["plan", "hf://acme/site", "--into", "many", "--json"]).objects().last)
+        let limit = try #require(told["limit"] as? [String: Int])
+        #expect(limit["requests"] == 100 && limit["window"] == 3 && (limit["seconds"] ?? 0) >= 4, "\(limit)")
+
         let outcome = try hub.run(["pull", "hf://acme/site", "--into", "many"])
         #expect(outcome.status == 0, "\(outcome.error)")
-        // 25 without heed.
-        #expect(hub.refused <= 4)
-        #expect(try text("many/f39") == Array("file 39".utf8))
+        #expect(hub.refused == 0)
+        #expect(try text("many/f239") == Array("file 239".utf8))
+        let again = try hub.run(["plan", "hf://acme/site", "--into", "many"])
+        #expect(!again.output.contains("limit "), "\(again.output)")
+    }
+
+    @Test("ls, cat and diff know what a destination has learnt, and do not say what nobody knows")
+    func reading() throws {
+        let digest = ServedObject(Array("hello".utf8)).sha256
+        func entry(_ path: String, of location: String) throws -> [String: Any] {
+            try #require(try hub.run(["ls", location, path, "--json"]).objects().first)
+        }
+        let before = try entry("README.md", of: "hf://acme/site")
+        #expect(before["sha256"] == nil && before["size"] as? Int == 5)
+        // It is fetched for that, and compared.
+        let read = try hub.run(["cat", "hf://acme/site", "README.md"])
+        #expect(read.status == 0 && read.output == "hello", "\(read.error)")
+        #expect(try hub.run(["cat", "hf://acme/site", "empty"]).status == 0)
+
+        #expect(try hub.run(["pull", "hf://acme/site"]).status == 0)
+        var next = files
+        next["config.json"] = Array("[]".utf8)
+        hub.commit("b2", next)
+        #expect(try entry("README.md", of: "hf://acme/site")["sha256"] as? String == digest)
+        #expect(try entry("config.json", of: "hf://acme/site")["sha256"] == nil)
+        let old = "hf://acme/site@" + String(repeating: "a1", count: 20)
+        let compared = try hub.run(["diff", old, "hf://acme/site"])
+        #expect(compared.status == 1 && compared.output.contains("config.json"), "\(compared.error)")
+        #expect(!compared.output.contains("README.md") && !compared.output.contains("copy.md"), "\(compared.output)")
+
+        hub.hub.script(
+            "/acme/site/resolve/\(String(repeating: "b2", count: 20))/config.json", .object(ServedObject(text: "{}")))
+        let wrong = try hub.run(["cat", "hf://acme/site", "config.json"])
+        #expect(wrong.status == 65 && wrong.output.isEmpty && wrong.error.contains("wrong bytes"), "\(wrong.error)")
+    }
+
+    @Test(
+        "Wrong bytes of a large file from where the hub sends are refused by name, and nothing of them is shown [F010]")
+    func wrongLarge() throws {
+        let digest = ServedObject(patternedBytes(size: 2_000_000, seed: 3)).sha256
+        hub.store.script("/\(digest)", .object(ServedObject(patternedBytes(size: 2_000_000, seed: 4))))
+        let outcome = try hub.run(["pull", "hf://acme/site", "--json"])
+        #expect(outcome.status == 2)
+        #expect(outcome.output.contains("dir/model.bin") && outcome.output.contains("task.failed"), "\(outcome.output)")
+        #expect(!FileManager.default.fileExists(atPath: hub.scratch.path + "/acme.site/dir/model.bin"))
+        #expect(try text("acme.site/README.md") == Array("hello".utf8))
     }
 
     @Test("Without the hub what is there stays, and the exit status says so")

@@ -389,6 +389,35 @@ struct LFSTests {
         #expect(!outcome.error.contains("canary"))
     }
 
+    @Test("gc removes the copies of repositories that no session pulls from")
+    func collected() throws {
+        try set.commit()
+        func copies() throws -> [String] {
+            try FileManager.default.contentsOfDirectory(atPath: set.scratch.path + "/.local/state/syncagent/git")
+                .filter { $0.hasSuffix(".git") }
+        }
+        #expect(try set.run("pull", set.url, "--into", "d").status == 0)
+        let needed = try copies()
+        #expect(needed.count == 1)
+        // What was only looked at.
+        #expect(try set.run("ls", "lfs+file://\(set.scratch.path)/server/acme/site.git").status == 0)
+        #expect(try copies().count == 2)
+        // Somebody may be about to pull from what was made just now.
+        #expect(try set.run("gc").status == 0)
+        #expect(try copies().count == 2)
+        let state = set.scratch.path + "/.local/state/syncagent/git"
+        for name in try FileManager.default.contentsOfDirectory(atPath: state) where name.hasSuffix(".lock") {
+            try FileManager.default.setAttributes(
+                [.modificationDate: Date(timeIntervalSinceNow: -7_200)], ofItemAtPath: "\(state)/\(name)")
+        }
+        let dry = try set.run("gc", "--dry-run")
+        #expect(dry.output.contains("git: 1 copy of a repository, ") && dry.output.contains("would be removed"))
+        #expect(try copies().count == 2)
+        #expect(try set.run("gc").output.contains("git: 1 copy of a repository, "))
+        #expect(try copies() == needed)
+        #expect(try set.run("pull", set.url, "--into", "d").status == 0)
+    }
+
     @Test("Names that no destination may have, and pointers with extensions, refuse the repository")
     func hostile() throws {
         try set.plain("bad\nname", Array("x".utf8))

@@ -131,6 +131,27 @@ struct RegistryTests {
         #expect(third.status == 0, "\(third.error)")
     }
 
+    @Test("Logins of podman hold where docker has none for the registry")
+    func podman() throws {
+        registry.push(files, as: "v1")
+        registry.change { $0.access = .token(user: "ann", password: "secret") }
+        func write(_ text: String, to path: String) throws {
+            let file = try scratch.write(Data(text.utf8), to: path)
+            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+        }
+        // Docker knows other registries; the session's file comes before the one that stays.
+        let docker = try logIn("{\"auths\":{\"other.example.com\":{\"auth\":\"\(ScriptedRegistry.base64("x:y"))\"}}}")
+        try write(auths("ann", "secret"), to: ".config/containers/auth.json")
+        #expect(try run(["pull", registry.location(":v1"), "--into", "a"], environment: docker).status == 0)
+        try write(auths("ann", "wrong"), to: "run/containers/auth.json")
+        var session = docker
+        session["XDG_RUNTIME_DIR"] = scratch.path + "/run"
+        let refused = try run(["pull", registry.location(":v1"), "--into", "b"], environment: session)
+        #expect(refused.status == 77 && refused.error.contains("/run/containers/auth.json"), "\(refused.error)")
+        try write(auths("ann", "secret"), to: "run/containers/auth.json")
+        #expect(try run(["pull", registry.location(":v1"), "--into", "b"], environment: session).status == 0)
+    }
+
     @Test("A registry that asks for a password gets it, once it has asked")
     func basic() throws {
         registry.push(files, as: "v1")
