@@ -283,10 +283,7 @@ package final class PartFile: Sendable {
     /// Reads back and hashes every complete blob from the frontier on. The caller has set `hashing`.
     private func hashOn(_ isStopped: () -> Bool) -> Progress {
         while true {
-            if isStopped() {
-                state.withLock { $0.hashing = false }
-                return .incomplete
-            }
+            if isStopped() { return stopHashing(.incomplete) }
             let step: (bytes: Range<UInt64>, isHole: Bool)? = state.withLock { state in
                 while state.frontier < ends.count, state.done[state.frontier], state.hashed >= ends[state.frontier] {
                     state.frontier += 1
@@ -306,8 +303,7 @@ package final class PartFile: Sendable {
             if step.bytes.isEmpty { return finish() }
             // Reading a hole would fill the page cache with zeros.
             if let error = step.isHole ? hashZeros(step.bytes.count) : readBack(step.bytes) {
-                state.withLock { $0.hashing = false }
-                return .failed(error)
+                return stopHashing(.failed(error))
             }
             state.withLock { $0.hashed = step.bytes.upperBound }
         }
@@ -536,10 +532,7 @@ struct RangeRecord {
         var ranges: [Range<UInt64>] = []
         bytes.withUnsafeBytes { bytes in
             for place in stride(from: Self.headerLength, to: bytes.count, by: Self.entryLength) {
-                func number(_ place: Int) -> UInt64 {
-                    UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: place, as: UInt64.self))
-                }
-                let (low, high) = (number(place), number(place + 8))
+                let (low, high): (UInt64, UInt64) = (bytes.integer(at: place), bytes.integer(at: place + 8))
                 guard low < high, high <= size else { continue }
                 let end = min(high, UInt64(clamping: nextHole(descriptor, Int64(low))))
                 if low < end { ranges.append(low..<end) }

@@ -363,9 +363,7 @@ extension Staging {
         -> FileStatus
     {
         let opened = try open(target, make: true)
-        if let code = Self.makeLink(to: text, as: leaf, in: opened.raw) {
-            throw FileError(step: "create link", path: shown(leaf, target), code: code)
-        }
+        try FileError.check(Self.makeLink(to: text, as: leaf, in: opened.raw), "create link", shown(leaf, target))
         switch status(opened.raw, leaf) {
         case .success(let found?): return found
         case .success(nil): throw FileError(step: "find again", path: shown(leaf, target), code: .noSuchFileOrDirectory)
