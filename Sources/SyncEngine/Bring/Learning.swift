@@ -229,7 +229,7 @@ private final class LearningStore: Sendable {
             }
         }
         let file = staging.newFile(lane: 0, digest: digest)
-        return file.name.withCString {
+        return file.withName {
             renameEntry(name, in: directory.raw, to: $0, in: staging.descriptor(lane: file.lane)) == nil
         }
     }

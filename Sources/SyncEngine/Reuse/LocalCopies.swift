@@ -48,12 +48,12 @@ extension RunContext {
             rowsByDigest[manifest.files.digest(row), default: []].append(row)
         }
         var candidates: [(row: Int, source: ChunkSources.LocalFile)] = []
-        for (file, size) in leftovers where !file.name.isPart {
-            let rows = rowsByDigest[file.name.digest] ?? []
+        for (file, size) in leftovers where !file.isPart {
+            let rows = rowsByDigest[file.digest] ?? []
             let place = rows.lastIndex { row in manifest.files.withPath(row) { staging.fits(file, $0) } }
             if let place, manifest.files.size(rows[place]) == size {
                 candidates.append((rows[place], .staged(file)))
-                rowsByDigest[file.name.digest]?.remove(at: place)
+                rowsByDigest[file.digest]?.remove(at: place)
             } else {
                 staging.remove(file)
             }
