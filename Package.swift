@@ -156,7 +156,7 @@ let package = Package(
         // What people and programs reach.
         // HTTP/1.1 on a port or a Unix socket: who may connect, for how long, and what goes out; published directories on it.
         library("SyncServer", ["SyncSystem", "CMicroHTTPD", "CPosix", "SyncModel"]),
-        tests("SyncHTTPServerTests", ["SyncServer"]),
+        tests("SyncHTTPServerTests", ["SyncServer", "SyncSystem"]),
         tests("SyncServerTests", ["SyncServer", "SyncModel"]),
         // A cache in front of a published directory: one copy a site.
         library("SyncCache", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncContent", "SyncServer"]),

@@ -89,8 +89,7 @@ package struct ChunkMap: ~Copyable {
         let bytes = UnsafeRawBufferPointer(rebasing: buffer[held.prefix(ChunkMap.recordLength)])
         held = (held.lowerBound + ChunkMap.recordLength)..<held.upperBound
         guard let digest = SHA256Digest(bytes: UnsafeRawBufferPointer(rebasing: bytes[..<32])) else { return nil }
-        let number = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: 32, as: UInt32.self))
-        return Record(digest: digest, number: number)
+        return Record(digest: digest, number: bytes.integer(at: 32))
     }
 }
 
@@ -112,7 +111,7 @@ package struct ChunkMapWriter: ~Copyable {
         withUnsafeTemporaryAllocation(byteCount: ChunkMap.recordLength, alignment: 8) { bytes in
             guard let base = bytes.baseAddress else { return }
             record.digest.store(to: base)
-            bytes.storeBytes(of: record.number.littleEndian, toByteOffset: 32, as: UInt32.self)
+            base.store(record.number, at: 32)
             file.append(bytes)
         }
     }

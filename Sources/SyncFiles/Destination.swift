@@ -31,43 +31,23 @@ package final class Destination: Sendable {
 
     package static let stateName = ".syncagent"
 
-    private init(
-        path: String, root: consuming Descriptor, state: consuming Descriptor?, status: FileStatus, umask: Umask,
-        shard: String? = nil, shared: SharedRight? = nil
+    /// - Parameters:
+    ///   - path: Where readers look.
+    ///   - state: What is kept of it; of a tree apart from that of others.
+    ///   - home: What trees are kept in, and locked together; `nil` for a destination that is none.
+    ///   - identity: Of the directory; of a tree that of what it is kept in.
+    init(
+        path: String, root: consuming Descriptor, state: consuming Descriptor?, statePath: String,
+        lockedIn home: (SharedDescriptor, path: String)? = nil, identity: FileStatus, sharesFiles: Bool = false,
+        umask: Umask, shared: SharedRight? = nil
     ) {
-        self.path = path
+        (self.path, self.statePath, self.sharesFiles, self.umask) = (path, statePath, sharesFiles, umask)
         self.shared = shared
         rootDirectory = root
         stateDirectory = SharedDescriptor(state)
         self.state = stateDirectory?.raw ?? -1
-        statePath = "\(path)/\(Self.stateName)" + (shard.map { "/\(Self.shardsName)/\($0)" } ?? "")
-        lockPlace = (stateDirectory, statePath)
-        sharesFiles = false
-        device = status.device
-        inode = status.inode
-        self.umask = umask
-    }
-
-    /// One of the trees of a destination.
-    ///
-    /// - Parameters:
-    ///   - path: That of the destination, where readers look.
-    ///   - state: What is kept of this tree.
-    ///   - identity: Of what the trees are kept in.
-    init(
-        path: String, root: consuming Descriptor, state: consuming Descriptor?, statePath: String,
-        lockedIn home: SharedDescriptor, at homePath: String, identity: FileStatus, sharesFiles: Bool, umask: Umask
-    ) {
-        self.path = path
-        shared = nil
-        rootDirectory = root
-        stateDirectory = SharedDescriptor(state)
-        self.state = stateDirectory?.raw ?? -1
-        self.statePath = statePath
-        lockPlace = (home, homePath)
-        self.sharesFiles = sharesFiles
+        lockPlace = (home?.0 ?? stateDirectory, home?.path ?? statePath)
         (device, inode) = (identity.device, identity.inode)
-        self.umask = umask
     }
 
     /// Opens a destination, creating it and its state directory if asked.
@@ -101,13 +81,13 @@ package final class Destination: Sendable {
         guard let root = openDirectory(path), let status = SyncSystem.status(root.raw) else {
             throw .last("open the destination", path)
         }
-        guard usesState, let state = try openState(below: root.raw, path, create: create) else {
-            return Destination(path: path, root: root, state: nil, status: status, umask: umask)
+        let statePath = "\(path)/\(stateName)"
+        guard usesState, let state = try openState(below: root.raw, statePath, create: create) else {
+            return Destination(
+                path: path, root: root, state: nil, statePath: statePath, identity: status, umask: umask)
         }
-        if create, let code = makeDirectory("staging", in: state.raw, mode: 0o700), code != .fileExists {
-            throw FileError(step: "create", path: "\(path)/\(stateName)/staging", code: code)
-        }
-        return Destination(path: path, root: root, state: state, status: status, umask: umask)
+        if create { try makeMissingDirectory("staging", in: state.raw, mode: 0o700, shown: "\(statePath)/staging") }
+        return Destination(path: path, root: root, state: state, statePath: statePath, identity: status, umask: umask)
     }
 
     /// In `.syncagent/`: the state of pieces of a set that are brought beside each other.
@@ -123,12 +103,11 @@ package final class Destination: Sendable {
         }
         let shown = "\(whole.statePath)/\(shardsName)"
         let shards = try openPrivateDirectory(shardsName, in: whole.state, create: create, shown: shown)
-        let state = try openPrivateDirectory(name, in: shards.raw, create: create, shown: "\(shown)/\(name)")
-        if create, let code = makeDirectory("staging", in: state.raw, mode: 0o700), code != .fileExists {
-            throw FileError(step: "create", path: "\(shown)/\(name)/staging", code: code)
-        }
+        let statePath = "\(shown)/\(name)"
+        let state = try openPrivateDirectory(name, in: shards.raw, create: create, shown: statePath)
+        if create { try makeMissingDirectory("staging", in: state.raw, mode: 0o700, shown: "\(statePath)/staging") }
         return Destination(
-            path: path, root: root, state: state, status: status, umask: umask, shard: name,
+            path: path, root: root, state: state, statePath: statePath, identity: status, umask: umask,
             shared: SharedRight(whole))
     }
 
@@ -144,9 +123,9 @@ package final class Destination: Sendable {
     /// Forgets what pieces have left, once the whole has taken it over.
     package func forgetShards() { if state >= 0 { removeTree(Self.shardsName, in: state) } }
 
-    private static func openState(below root: Int32, _ path: String, create: Bool) throws(FileError) -> Descriptor? {
+    private static func openState(below root: Int32, _ shown: String, create: Bool) throws(FileError) -> Descriptor? {
         do throws(FileError) {
-            return try openPrivateDirectory(stateName, in: root, create: create, shown: "\(path)/\(stateName)")
+            return try openPrivateDirectory(stateName, in: root, create: create, shown: shown)
         } catch {
             if create || error.code != .noSuchFileOrDirectory { throw error }
             return nil
@@ -183,7 +162,7 @@ package final class Destination: Sendable {
     /// mounted below.
     package func synchronize() throws(FileError) {
         for (place, shown) in [(root, path)] + mounts.map({ ($0.root, $0.shown) }) {
-            if let code = synchronizeFileSystem(place) { throw FileError(step: "sync", path: shown, code: code) }
+            try FileError.check(synchronizeFileSystem(place), "sync", shown)
         }
     }
 
@@ -323,15 +302,9 @@ package final class Destination: Sendable {
 
 /// A destination's lock as pieces of a set have it: several at once, and nobody who works on the whole meanwhile. It is given back
 /// with the last use of the piece's ``Destination``.
-private final class SharedRight: Sendable {
+final class SharedRight: Sendable {
     let whole: Destination
-    private let lock = Mutex<Held?>(nil)
-
-    /// Keeps a lock that cannot be copied.
-    private final class Held: Sendable {
-        let lock: FileLock
-        init(_ lock: consuming FileLock) { self.lock = lock }
-    }
+    private let lock = Mutex<FileLock?>(nil)
 
     init(_ whole: Destination) { self.whole = whole }
 
@@ -339,9 +312,9 @@ private final class SharedRight: Sendable {
     func take() throws(FileError) -> Bool {
         let shown = whole.statePath + "/lock"
         let file = try openFile("lock", in: whole.state, [.readWrite, .create], trust: .state, shown: shown)
-        guard let taken = try FileLock.take(file, path: shown, isShared: true) else { return false }
-        let held = Held(taken)
-        lock.withLock { $0 = held }
+        var taken = try FileLock.take(file, path: shown, isShared: true)
+        guard taken != nil else { return false }
+        lock.withLock { $0 = taken.take() }
         return true
     }
 }

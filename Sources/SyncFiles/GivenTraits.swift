@@ -23,9 +23,7 @@ extension FileTraits {
         if hold(of: found) { return found }
         if let mode, !hasMode(found) {
             let kept = found.kind == .directory ? found.permissions & 0o7000 : 0
-            if let code = setMode(file, FileMode(mode | kept)) {
-                throw FileError(step: "set the mode of", path: shown, code: code)
-            }
+            try FileError.check(setMode(file, FileMode(mode | kept)), "set the mode of", shown)
         }
         if let modified, found.modified != modified, let code = setModified(file, modified) {
             throw FileError(step: "set the time of", path: shown, code: code)

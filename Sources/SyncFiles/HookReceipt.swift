@@ -43,7 +43,7 @@ package struct HookReceipt: Sendable, Equatable {
             if Errno.last == .fileExists { return false }
             throw .last("create", path + "/" + name)
         }
-        if let code = synchronize(directory.raw) { throw FileError(step: "sync", path: path, code: code) }
+        try FileError.check(synchronize(directory.raw), "sync", path)
         return true
     }
 

@@ -76,9 +76,8 @@ package final class IndexLog {
         let length = frame.count - head
         for place in 0..<4 { frame[Self.magic.count + place] = UInt8(truncatingIfNeeded: length >> (place * 8)) }
         frame.append(contentsOf: Self.checksum(frame[head...]))
-        if let code = frame.withUnsafeBytes({ writeAll($0, to: file.raw, at: end) }) {
-            throw FileError(step: "write", path: ".syncagent/\(Self.name)", code: code)
-        }
+        try FileError.check(
+            frame.withUnsafeBytes({ writeAll($0, to: file.raw, at: end) }), "write", ".syncagent/\(Self.name)")
         end += UInt64(frame.count)
     }
 
@@ -166,7 +165,8 @@ package final class IndexLog {
             guard rest.count >= head + length,
                 let digest = rest[(start + 3)..<(start + 35)].withUnsafeBytes({ SHA256Digest(bytes: $0) })
             else { return false }
-            let status = hasStatus ? IndexRecord.Status(rest[(start + 35)..<(start + head)]) : nil
+            let status =
+                hasStatus ? rest[(start + 35)..<(start + head)].withUnsafeBytes { IndexRecord.Status($0) } : nil
             let path = Array(rest[(start + head)..<(start + head + length)])
             entries.append(Entry(path: path, digest: digest, kind: kind, status: status))
             rest = rest[(start + head + length)...]

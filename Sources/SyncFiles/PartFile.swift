@@ -146,7 +146,7 @@ package final class PartFile: Sendable {
     package func replace(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> FileError? {
         state.withLock { if offset < $0.hashed { $0.isStale = true } }
         return writeAll(bytes, to: descriptor.raw, at: offset).map {
-            FileError(step: "write", path: staged.name.text, code: $0)
+            FileError(step: "write", path: staged.name, code: $0)
         }
     }
 
@@ -158,7 +158,7 @@ package final class PartFile: Sendable {
     {
         let (end, overflow) = offset.addingReportingOverflow(UInt64(bytes.count))
         guard !overflow, end <= size, ends.count == 1 else {
-            return .failed(FileError(step: "write", path: staged.name.text, remark: "more than the file"))
+            return .failed(FileError(step: "write", path: staged.name, remark: "more than the file"))
         }
         if let error = beginRecord(before: offset) ?? replace(bytes, at: offset) { return .failed(error) }
         let (code, isMine, isNext) = state.withLock { state -> (Errno?, Bool, Bool) in
@@ -190,7 +190,7 @@ package final class PartFile: Sendable {
     }
 
     private func recordError(_ code: Errno) -> FileError {
-        FileError(step: "write", path: staged.name.text, code: code)
+        FileError(step: "write", path: staged.name, code: code)
     }
 
     private func stopHashing(_ progress: Progress) -> Progress {
@@ -283,10 +283,7 @@ package final class PartFile: Sendable {
     /// Reads back and hashes every complete blob from the frontier on. The caller has set `hashing`.
     private func hashOn(_ isStopped: () -> Bool) -> Progress {
         while true {
-            if isStopped() {
-                state.withLock { $0.hashing = false }
-                return .incomplete
-            }
+            if isStopped() { return stopHashing(.incomplete) }
             let step: (bytes: Range<UInt64>, isHole: Bool)? = state.withLock { state in
                 while state.frontier < ends.count, state.done[state.frontier], state.hashed >= ends[state.frontier] {
                     state.frontier += 1
@@ -306,8 +303,7 @@ package final class PartFile: Sendable {
             if step.bytes.isEmpty { return finish() }
             // Reading a hole would fill the page cache with zeros.
             if let error = step.isHole ? hashZeros(step.bytes.count) : readBack(step.bytes) {
-                state.withLock { $0.hashing = false }
-                return .failed(error)
+                return stopHashing(.failed(error))
             }
             state.withLock { $0.hashed = step.bytes.upperBound }
         }
@@ -319,13 +315,13 @@ package final class PartFile: Sendable {
         do {
             guard try hash.hasher.finish() == digest, !state.withLock(\.isStale) else { return .mismatch }
             return cut() ?? .verified
-        } catch { return .failed(FileError(step: "hash", path: staged.name.text, remark: "\(error)")) }
+        } catch { return .failed(FileError(step: "hash", path: staged.name, remark: "\(error)")) }
     }
 
     /// Cuts off the record of ranges, or what somebody has added to a leftover.
     private func cut() -> Progress? {
         guard status(descriptor.raw)?.size != size, let code = setLength(descriptor.raw, size) else { return nil }
-        return .failed(FileError(step: "shorten", path: staged.name.text, code: code))
+        return .failed(FileError(step: "shorten", path: staged.name, code: code))
     }
 
     private func readBack(_ range: Range<UInt64>) -> FileError? {
@@ -337,7 +333,7 @@ package final class PartFile: Sendable {
                     descriptor.raw, into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<count]), at: offset)
                 guard read == count else {
                     return FileError(
-                        step: "read back", path: staged.name.text, code: read < 0 ? .last : nil,
+                        step: "read back", path: staged.name, code: read < 0 ? .last : nil,
                         remark: read < 0 ? nil : "it shrank")
                 }
                 if let error = feed(UnsafeRawBufferPointer(rebasing: buffer[..<count])) { return error }
@@ -364,7 +360,7 @@ package final class PartFile: Sendable {
         do {
             try hash.hasher.update(bytes)
             return nil
-        } catch { return FileError(step: "hash", path: staged.name.text, remark: "OpenSSL failed") }
+        } catch { return FileError(step: "hash", path: staged.name, remark: "OpenSSL failed") }
     }
 
     /// Reads a blob back and checks its digest.
@@ -536,10 +532,7 @@ struct RangeRecord {
         var ranges: [Range<UInt64>] = []
         bytes.withUnsafeBytes { bytes in
             for place in stride(from: Self.headerLength, to: bytes.count, by: Self.entryLength) {
-                func number(_ place: Int) -> UInt64 {
-                    UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: place, as: UInt64.self))
-                }
-                let (low, high) = (number(place), number(place + 8))
+                let (low, high): (UInt64, UInt64) = (bytes.integer(at: place), bytes.integer(at: place + 8))
                 guard low < high, high <= size else { continue }
                 let end = min(high, UInt64(clamping: nextHole(descriptor, Int64(low))))
                 if low < end { ranges.append(low..<end) }

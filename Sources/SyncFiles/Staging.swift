@@ -3,73 +3,6 @@ package import SyncSystem
 
 import struct Synchronization.Atomic
 
-/// A staged file's name: its digest, a serial number, since several files may share content, and `.part` while
-/// it is being filled out of order. A `.begun` file holds the first bytes of a blob of the pack with that digest.
-package struct StagedName: Hashable, Sendable {
-    package var digest: SHA256Digest
-    package var serial: UInt32
-    package var isPart: Bool
-    /// Whether it is part of a blob rather than of a file; ``isPart`` is then true as well.
-    package var isPartialBlob = false
-
-    package init(digest: SHA256Digest, serial: UInt32 = 0, isPart: Bool = false) {
-        self.digest = digest
-        self.serial = serial
-        self.isPart = isPart
-    }
-
-    /// The largest serial number. No run comes near it, so the next one never wraps around to a name that is taken.
-    private static let mostSerial = UInt32.max >> 1
-
-    /// Reads a name back; `nil` when it is not one that ``text`` gives.
-    package init?(parsing name: String) {
-        var rest = Substring(name)
-        isPartialBlob = rest.hasSuffix(Self.partialBlob)
-        isPart = isPartialBlob || rest.hasSuffix(Self.part)
-        if isPart { rest = rest.dropLast((isPartialBlob ? Self.partialBlob : Self.part).utf8.count) }
-        let parts = rest.split(separator: ".", omittingEmptySubsequences: false)
-        guard let first = parts.first, parts.count <= 2, let digest = SHA256Digest(hex: first.utf8) else { return nil }
-        self.digest = digest
-        if parts.count == 2 {
-            guard let serial = UInt32(parts[1]), serial <= Self.mostSerial else { return nil }
-            self.serial = serial
-        } else {
-            serial = 0
-        }
-        guard text.utf8.elementsEqual(name.utf8) else { return nil }
-    }
-
-    package var text: String { (serial == 0 ? digest.hex : "\(digest.hex).\(serial)") + suffix }
-
-    private static let part = ".part"
-    private static let partialBlob = ".begun"
-    private var suffix: String { isPartialBlob ? Self.partialBlob : isPart ? Self.part : "" }
-
-    /// Calls `body` with the name as a C string, built on the stack.
-    package func withCString<R: ~Copyable>(_ body: (UnsafePointer<CChar>) -> R) -> R {
-        withUnsafeTemporaryAllocation(of: CChar.self, capacity: 96) { buffer in
-            var end = 64
-            digest.writeHex { buffer[$0] = CChar(bitPattern: $1) }
-            if serial != 0 {
-                buffer[end] = 0x2E
-                end += 1
-                for digit in String(serial).utf8 {
-                    buffer[end] = CChar(bitPattern: digit)
-                    end += 1
-                }
-            }
-            if isPart {
-                for letter in suffix.utf8 {
-                    buffer[end] = CChar(bitPattern: letter)
-                    end += 1
-                }
-            }
-            buffer[end] = 0
-            return body(UnsafePointer(buffer.baseAddress.unsafelyUnwrapped))
-        }
-    }
-}
-
 /// Holds unfinished files: `.syncagent/staging/`, on the destination's filesystem.
 ///
 /// A file's name is the SHA-256 that its content must have, so that whatever an interrupted run left can be checked and
@@ -130,7 +63,7 @@ package final class Staging: Sendable {
             for lane in 0..<each {
                 let made = try openPrivateDirectory("\(lane)", in: place, create: true, shown: "\(path)/\(lane)")
                 dropInheritance(made.raw)
-                for name in try entries(made.raw) { last = max(last, StagedName(parsing: name)?.serial ?? 0) }
+                for name in try entries(made.raw) { last = max(last, File(lane: lane, parsing: name)?.serial ?? 0) }
                 opened.append(SharedDescriptor(made))
             }
         }
@@ -148,27 +81,16 @@ package final class Staging: Sendable {
         destination.mounts.isEmpty || file.lane / lanesEach == destination.fileSystem(of: path)
     }
 
-    /// A staged file: its lane and its name there.
-    package struct File: Sendable, Hashable {
-        package var lane: Int
-        package var name: StagedName
-
-        package init(lane: Int, name: StagedName) {
-            self.lane = lane
-            self.name = name
-        }
-    }
-
     /// A name that no other file in staging has, even with the same content.
     package func newFile(lane: Int, digest: SHA256Digest, isPart: Bool = false) -> File {
         let serial = lastSerial.wrappingAdd(1, ordering: .relaxed).newValue
-        return File(lane: lane, name: StagedName(digest: digest, serial: serial, isPart: isPart))
+        return File(lane: lane, digest: digest, serial: serial, isPart: isPart)
     }
 
     /// A name for the first bytes of a blob of the pack with this SHA-256.
     package func newFile(lane: Int, partialBlobOf pack: SHA256Digest) -> File {
         var file = newFile(lane: lane, digest: pack, isPart: true)
-        file.name.isPartialBlob = true
+        file.isPartialBlob = true
         return file
     }
 
@@ -201,7 +123,7 @@ package final class Staging: Sendable {
 
     /// What the file system says of a staged file now; `nil` when it cannot be asked. fstatat(2).
     package func fileStatus(of file: File) -> FileStatus? {
-        file.name.withCString { name in
+        file.withName { name in
             guard case .success(let found) = SyncSystem.status(descriptor(lane: file.lane), name) else { return nil }
             return found
         }
@@ -209,7 +131,7 @@ package final class Staging: Sendable {
 
     /// Creates `file`, empty, for writing; `nil` on failure, and ``Errno/last`` says why. A leftover is replaced.
     package func create(_ file: File, executable: Bool) -> Descriptor? {
-        file.name.withCString { create($0, in: descriptor(lane: file.lane), executable: executable) }
+        file.withName { create($0, in: descriptor(lane: file.lane), executable: executable) }
     }
 
     func create(_ name: UnsafePointer<CChar>, in directory: Int32, executable: Bool) -> Descriptor? {
@@ -226,7 +148,7 @@ package final class Staging: Sendable {
 
     /// Creates a symbolic link under a staged name.
     package func link(to target: String, as file: File) throws(FileError) {
-        let code = file.name.withCString { Self.makeLink(to: target, as: $0, in: descriptor(lane: file.lane)) }
+        let code = file.withName { Self.makeLink(to: target, as: $0, in: descriptor(lane: file.lane)) }
         if let code { throw FileError(step: "create link", path: shown(file), code: code) }
     }
 
@@ -241,7 +163,7 @@ package final class Staging: Sendable {
     /// Opens a staged file for reading and writing; `nil` if it does not exist or is not ours alone: a link, a FIFO,
     /// another user's file, or one with a second name.
     package func open(_ file: File) -> Descriptor? {
-        try? openFile(file.name.text, in: descriptor(lane: file.lane), .readWrite, trust: .staged)
+        try? openFile(file.name, in: descriptor(lane: file.lane), .readWrite, trust: .staged)
     }
 
     /// Sets a staged file's mode and time before it becomes visible.
@@ -249,7 +171,7 @@ package final class Staging: Sendable {
     /// - Parameter known: What the file system said of it when it was hashed; `nil` for a link.
     /// - Returns: What it says now; `known` where something went wrong, which shows when the file is in its place.
     package func give(_ traits: FileTraits, to file: File, _ known: FileStatus?) -> FileStatus? {
-        file.name.withCString { Self.give(traits, to: $0, in: descriptor(lane: file.lane), known) }
+        file.withName { Self.give(traits, to: $0, in: descriptor(lane: file.lane), known) }
     }
 
     static func give(_ traits: FileTraits, to name: UnsafePointer<CChar>, in directory: Int32, _ known: FileStatus?)
@@ -270,7 +192,7 @@ package final class Staging: Sendable {
     }
 
     /// Removes a staged file, if it exists.
-    package func remove(_ file: File) { _ = file.name.withCString { removeFile($0, in: descriptor(lane: file.lane)) } }
+    package func remove(_ file: File) { _ = file.withName { removeFile($0, in: descriptor(lane: file.lane)) } }
 
     /// Moves a staged file to `name` in `directory`, replacing what is there. rename(2): old or new, never none.
     ///
@@ -279,7 +201,7 @@ package final class Staging: Sendable {
         _ file: File, to name: UnsafePointer<CChar>, in directory: Int32,
         _ prepare: (_ name: UnsafePointer<CChar>, _ directory: Int32) -> Void = { _, _ in }
     ) -> Errno? {
-        file.name.withCString {
+        file.withName {
             let lane = descriptor(lane: file.lane)
             prepare($0, lane)
             return renameEntry($0, in: lane, to: name, in: directory)
@@ -295,13 +217,13 @@ package final class Staging: Sendable {
         for (lane, descriptor) in lanes.map(\.raw).enumerated() {
             if lane >= lanesEach, mounts[lane / lanesEach - 1].staged == nil { continue }
             for entry in (try? directoryEntries(descriptor)) ?? [] {
-                guard let name = StagedName(parsing: entry),
+                guard let file = File(lane: lane, parsing: entry),
                     case .success(let known) = SyncSystem.status(descriptor, entry), let known, known.kind == .file
                 else {
                     if removing { removeTree(entry, in: descriptor) }
                     continue
                 }
-                found.append((File(lane: lane, name: name), known.size))
+                found.append((file, known.size))
             }
         }
         return found
@@ -314,7 +236,80 @@ package final class Staging: Sendable {
     }
 
     /// The staged file's path, for messages.
-    package func shown(_ file: File) -> String { "\(path)/\(file.lane)/\(file.name.text)" }
+    package func shown(_ file: File) -> String { "\(path)/\(file.lane)/\(file.name)" }
+}
+
+extension Staging {
+    /// A staged file: its lane, and its name there, which is its digest, a serial number, since several files may share content, and
+    /// `.part` while it is being filled out of order. A `.begun` file holds the first bytes of a blob of the pack with that digest.
+    package struct File: Hashable, Sendable {
+        package var lane: Int
+        package var digest: SHA256Digest
+        package var serial: UInt32
+        package var isPart: Bool
+        /// Whether it is part of a blob rather than of a file; ``isPart`` is then true as well.
+        package var isPartialBlob = false
+
+        package init(lane: Int, digest: SHA256Digest, serial: UInt32 = 0, isPart: Bool = false) {
+            self.lane = lane
+            self.digest = digest
+            self.serial = serial
+            self.isPart = isPart
+        }
+
+        /// The largest serial number. No run comes near it, so the next one never wraps around to a name that is taken.
+        private static let mostSerial = UInt32.max >> 1
+
+        /// Reads a name back; `nil` when it is not one that ``name`` gives.
+        package init?(lane: Int, parsing name: String) {
+            var rest = Substring(name)
+            isPartialBlob = rest.hasSuffix(Self.partialBlob)
+            isPart = isPartialBlob || rest.hasSuffix(Self.part)
+            if isPart { rest = rest.dropLast((isPartialBlob ? Self.partialBlob : Self.part).utf8.count) }
+            let parts = rest.split(separator: ".", omittingEmptySubsequences: false)
+            guard let first = parts.first, parts.count <= 2, let digest = SHA256Digest(hex: first.utf8) else {
+                return nil
+            }
+            (self.lane, self.digest) = (lane, digest)
+            if parts.count == 2 {
+                guard let serial = UInt32(parts[1]), serial <= Self.mostSerial else { return nil }
+                self.serial = serial
+            } else {
+                serial = 0
+            }
+            guard self.name.utf8.elementsEqual(name.utf8) else { return nil }
+        }
+
+        package var name: String { (serial == 0 ? digest.hex : "\(digest.hex).\(serial)") + suffix }
+
+        private static let part = ".part"
+        private static let partialBlob = ".begun"
+        private var suffix: String { isPartialBlob ? Self.partialBlob : isPart ? Self.part : "" }
+
+        /// Calls `body` with the name as a C string, built on the stack.
+        package func withName<R: ~Copyable>(_ body: (UnsafePointer<CChar>) -> R) -> R {
+            withUnsafeTemporaryAllocation(of: CChar.self, capacity: 96) { buffer in
+                var end = 64
+                digest.writeHex { buffer[$0] = CChar(bitPattern: $1) }
+                if serial != 0 {
+                    buffer[end] = 0x2E
+                    end += 1
+                    for digit in String(serial).utf8 {
+                        buffer[end] = CChar(bitPattern: digit)
+                        end += 1
+                    }
+                }
+                if isPart {
+                    for letter in suffix.utf8 {
+                        buffer[end] = CChar(bitPattern: letter)
+                        end += 1
+                    }
+                }
+                buffer[end] = 0
+                return body(UnsafePointer(buffer.baseAddress.unsafelyUnwrapped))
+            }
+        }
+    }
 }
 
 extension Staging {
@@ -363,9 +358,7 @@ extension Staging {
         -> FileStatus
     {
         let opened = try open(target, make: true)
-        if let code = Self.makeLink(to: text, as: leaf, in: opened.raw) {
-            throw FileError(step: "create link", path: shown(leaf, target), code: code)
-        }
+        try FileError.check(Self.makeLink(to: text, as: leaf, in: opened.raw), "create link", shown(leaf, target))
         switch status(opened.raw, leaf) {
         case .success(let found?): return found
         case .success(nil): throw FileError(step: "find again", path: shown(leaf, target), code: .noSuchFileOrDirectory)
@@ -550,7 +543,7 @@ extension Staging {
                     guard let digest = digest(target, leaf), case .success(let known?) = status(opened.raw, leaf),
                         known.kind == .file
                     else { continue }
-                    let isKept = newFile(lane: 0, digest: digest).name.withCString {
+                    let isKept = newFile(lane: 0, digest: digest).withName {
                         renameEntry(leaf, in: opened.raw, to: $0, in: descriptor(lane: 0)) == nil
                     }
                     if isKept { kept += 1 }

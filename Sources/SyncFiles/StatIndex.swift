@@ -94,15 +94,10 @@ package struct IndexRecord: Equatable, Sendable {
 
 extension IndexRecord {
     init?(_ bytes: UnsafeRawBufferPointer) {
-        func word(_ offset: Int) -> UInt64 {
-            UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
-        }
         guard let kind = Kind(rawValue: bytes[78]), kind != .none,
             let digest = SHA256Digest(bytes: UnsafeRawBufferPointer(rebasing: bytes[40..<72]))
         else { return nil }
-        status = Status(
-            device: word(0), inode: word(8), size: word(16), modified: Int64(bitPattern: word(24)),
-            changed: Int64(bitPattern: word(32)))
+        status = Status(bytes)
         self.digest = digest
         self.kind = kind
         installed = bytes[79] & 1 != 0
@@ -110,19 +105,12 @@ extension IndexRecord {
     }
 
     func store(to target: UnsafeMutableRawPointer, pathOffset: UInt32, pathLength: UInt16) {
-        func put(_ value: some FixedWidthInteger, _ offset: Int) {
-            target.storeBytes(of: value.littleEndian, toByteOffset: offset, as: type(of: value.littleEndian))
-        }
-        put(status.device, 0)
-        put(status.inode, 8)
-        put(status.size, 16)
-        put(status.modified, 24)
-        put(status.changed, 32)
-        digest.store(to: target + 40)
-        put(pathOffset, 72)
-        put(pathLength, 76)
-        put(kind.rawValue, 78)
-        put(UInt8((installed ? 1 : 0) | (isNamed ? 2 : 0)), 79)
+        status.store(to: target)
+        digest.store(to: target + Status.byteCount)
+        target.store(pathOffset, at: 72)
+        target.store(pathLength, at: 76)
+        target.store(kind.rawValue, at: 78)
+        target.store(UInt8((installed ? 1 : 0) | (isNamed ? 2 : 0)), at: 79)
     }
 }
 
@@ -131,21 +119,18 @@ extension IndexRecord.Status {
 
     /// Writes five integers, in the order of the index and little endian, to `target`, which must have room for ``byteCount``.
     func store(to target: UnsafeMutableRawPointer) {
-        target.storeBytes(of: device.littleEndian, toByteOffset: 0, as: UInt64.self)
-        target.storeBytes(of: inode.littleEndian, toByteOffset: 8, as: UInt64.self)
-        target.storeBytes(of: size.littleEndian, toByteOffset: 16, as: UInt64.self)
-        target.storeBytes(of: modified.littleEndian, toByteOffset: 24, as: Int64.self)
-        target.storeBytes(of: changed.littleEndian, toByteOffset: 32, as: Int64.self)
+        target.store(device, at: 0)
+        target.store(inode, at: 8)
+        target.store(size, at: 16)
+        target.store(modified, at: 24)
+        target.store(changed, at: 32)
     }
 
     /// - Parameter bytes: What ``store(to:)`` has written.
-    init(_ bytes: ArraySlice<UInt8>) {
-        func word(_ number: Int) -> UInt64 {
-            (0..<8).reduce(0) { $0 | UInt64(bytes[bytes.startIndex + number * 8 + $1]) << UInt64($1 * 8) }
-        }
+    init(_ bytes: UnsafeRawBufferPointer) {
         self.init(
-            device: word(0), inode: word(1), size: word(2), modified: Int64(bitPattern: word(3)),
-            changed: Int64(bitPattern: word(4)))
+            device: bytes.integer(at: 0), inode: bytes.integer(at: 8), size: bytes.integer(at: 16),
+            modified: bytes.integer(at: 24), changed: bytes.integer(at: 32))
     }
 
     package init(_ status: FileStatus) {
@@ -254,10 +239,8 @@ package struct StatIndex: Sendable {
         init() {}
 
         init(_ bytes: UnsafeRawBufferPointer) {
-            func word(_ offset: Int) -> UInt64 {
-                UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
-            }
-            stamp = Int64(bitPattern: word(8))
+            func word(_ offset: Int) -> UInt64 { bytes.integer(at: offset) }
+            stamp = bytes.integer(at: 8)
             count = word(16)
             arenaLength = word(24)
             ownerLength = word(32)
@@ -268,11 +251,10 @@ package struct StatIndex: Sendable {
         }
 
         func store(to target: UnsafeMutableRawBufferPointer) {
-            func put(_ value: UInt64, _ offset: Int) {
-                target.storeBytes(of: value.littleEndian, toByteOffset: offset, as: UInt64.self)
-            }
+            guard let base = target.baseAddress else { return }
+            func put(_ value: UInt64, _ offset: Int) { base.store(value, at: offset) }
             target.copyBytes(from: StatIndex.magic)
-            put(UInt64(bitPattern: stamp), 8)
+            base.store(stamp, at: 8)
             put(count, 16)
             put(arenaLength, 24)
             put(ownerLength, 32)
@@ -281,7 +263,7 @@ package struct StatIndex: Sendable {
                 put(revision.number, 112)
                 put(revision.manifest, 120)
             }
-            guard let completion, let base = target.baseAddress else { return }
+            guard let completion else { return }
             put(1, 40)
             completion.manifest.store(to: base + 48)
             put(completion.selection, 80)
@@ -357,10 +339,7 @@ package struct StatIndex: Sendable {
     private func pathRange(_ index: Int) -> Range<Int>? {
         let start = Self.headerLength + index * IndexRecord.byteCount
         let (offset, length) = bytes.withUnsafeBytes {
-            (
-                Int(UInt32(littleEndian: $0.loadUnaligned(fromByteOffset: start + 72, as: UInt32.self))),
-                Int(UInt16(littleEndian: $0.loadUnaligned(fromByteOffset: start + 76, as: UInt16.self)))
-            )
+            (Int($0.integer(at: start + 72) as UInt32), Int($0.integer(at: start + 76) as UInt16))
         }
         let first = arenaStart + offset
         guard first + length < bytes.count - 32, bytes[first + length] == 0 else { return nil }
@@ -524,9 +503,7 @@ package struct StatIndexWriter: ~Copyable {
 
         var head = [UInt8](repeating: 0, count: StatIndex.headerLength)
         head.withUnsafeMutableBytes { header.store(to: $0) }
-        if let code = head.withUnsafeBytes({ writeAll($0, to: raw, at: 0) }) {
-            throw FileError(step: "write", path: shown, code: code)
-        }
+        try FileError.check(head.withUnsafeBytes({ writeAll($0, to: raw, at: 0) }), "write", shown)
         let checksum = try Self.checksum(of: raw, length: index.length, shown: shown)
         withUnsafeTemporaryAllocation(byteCount: 32, alignment: 8) { buffer in
             guard let base = buffer.baseAddress else { return }
@@ -535,9 +512,8 @@ package struct StatIndexWriter: ~Copyable {
         }
         _ = try index.written()
         if durable, let code = synchronizeData(raw) { throw FileError(step: "sync", path: shown, code: code) }
-        if let code = renameEntry(Self.name, in: destination.state, to: "index", in: destination.state) {
-            throw FileError(step: "rename", path: shown, code: code)
-        }
+        try FileError.check(
+            renameEntry(Self.name, in: destination.state, to: "index", in: destination.state), "rename", shown)
     }
 
     private static func checksum(of descriptor: Int32, length: UInt64, shown: String) throws(FileError) -> SHA256Digest
@@ -559,5 +535,18 @@ package struct StatIndexWriter: ~Copyable {
             pauseThread(milliseconds: 2)
             _ = touch(descriptor)
         }
+    }
+}
+
+// Integers as they are kept: little endian, at any address.
+extension UnsafeRawBufferPointer {
+    func integer<Number: FixedWidthInteger & BitwiseCopyable>(at offset: Int) -> Number {
+        Number(littleEndian: loadUnaligned(fromByteOffset: offset, as: Number.self))
+    }
+}
+
+extension UnsafeMutableRawPointer {
+    func store<Number: FixedWidthInteger & BitwiseCopyable>(_ number: Number, at offset: Int) {
+        storeBytes(of: number.littleEndian, toByteOffset: offset, as: Number.self)
     }
 }

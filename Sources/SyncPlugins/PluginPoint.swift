@@ -63,38 +63,6 @@ public struct PluginError: Error, Sendable, Equatable, CustomStringConvertible {
     public var description: String { "plugin \(plugin): \(message)" }
 }
 
-/// Plugins of one extension point, by name, each created with its own settings.
-public struct PluginRegistry<Plugin: Sendable, Settings: Sendable>: Sendable {
-    /// Makes a plugin.
-    public typealias Factory = @Sendable (Settings) -> Result<Plugin, PluginError>
-
-    /// The extension point of all its plugins.
-    public let point: PluginPoint
-    private var factories: [String: Factory] = [:]
-
-    /// An empty registry.
-    public init(_ point: PluginPoint) { self.point = point }
-
-    /// Adds a plugin, or replaces the one with the same name.
-    public mutating func register(_ name: String, _ factory: @escaping Factory) { factories[name] = factory }
-
-    /// The known names, sorted.
-    public var names: [String] { factories.keys.sorted() }
-
-    /// Creates the plugin called `name`.
-    ///
-    /// - Throws: ``PluginError`` with code `unavailable` that lists the known names; whatever its factory throws.
-    public func make(_ name: String, _ settings: Settings) throws(PluginError) -> Plugin {
-        guard let factory = factories[name] else {
-            let known = names.isEmpty ? "none is known" : "known: \(names.joined(separator: ", "))"
-            throw PluginError(
-                plugin: escaped(name), code: .unavailable,
-                message: "there is no \(point.rawValue) of this name; \(known)")
-        }
-        return try factory(settings).get()
-    }
-}
-
 /// An event, as printed and stored.
 public struct ObservedEvent: Sendable, Equatable {
     /// Such as `group.completed`.

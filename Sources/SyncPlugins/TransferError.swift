@@ -4,61 +4,53 @@ package import SyncModel
 public struct TransferError: Error, Sendable {
     /// What a caller can act on. A struct, so that a new code does not break a plugin's `switch`.
     public struct Code: Hashable, Sendable {
-        private enum Kind: Hashable {
-            case unreachable, timedOut, tls, redirectRefused, refusedByPolicy, badAnswer, tooLarge
-            case stoppedBySink, cancelled, authentication, misuse
-            case badStatus(Int)
-        }
-        private let kind: Kind
+        /// A short name for events and reports.
+        public let name: String
+        /// The status of ``badStatus(_:)``, else `nil`.
+        public let status: Int?
+
+        private init(_ name: String, status: Int? = nil) { (self.name, self.status) = (name, status) }
 
         /// No connection: name, route or port, for as long as the deadline allowed.
-        public static let unreachable = Code(kind: .unreachable)
+        public static let unreachable = Code("unreachable")
         /// No byte for the idle time, and no attempts left.
-        public static let timedOut = Code(kind: .timedOut)
+        public static let timedOut = Code("timedOut")
         /// The peer could not be trusted.
-        public static let tls = Code(kind: .tls)
+        public static let tls = Code("tls")
         /// The redirect chain broke a rule: too many hops, a cycle, no usable target.
-        public static let redirectRefused = Code(kind: .redirectRefused)
+        public static let redirectRefused = Code("redirectRefused")
         /// A policy forbids the request: downgrade, private address, scheme.
-        public static let refusedByPolicy = Code(kind: .refusedByPolicy)
+        public static let refusedByPolicy = Code("refusedByPolicy")
         /// An answer that contradicts itself, the request or the manifest.
-        public static let badAnswer = Code(kind: .badAnswer)
+        public static let badAnswer = Code("badAnswer")
         /// More bytes than the limit.
-        public static let tooLarge = Code(kind: .tooLarge)
+        public static let tooLarge = Code("tooLarge")
         /// The sink answered ``SinkOutcome/stop``.
-        public static let stoppedBySink = Code(kind: .stoppedBySink)
+        public static let stoppedBySink = Code("stoppedBySink")
         /// Ended by ``Transport/cancel(_:)`` or shutdown.
-        public static let cancelled = Code(kind: .cancelled)
+        public static let cancelled = Code("cancelled")
         /// 401, 403 or 407 with the credentials available.
-        public static let authentication = Code(kind: .authentication)
+        public static let authentication = Code("authentication")
         /// The transport was misused, or its library failed in a way without a better name.
-        public static let misuse = Code(kind: .misuse)
+        public static let misuse = Code("misuse")
         /// A final answer that is not a success.
-        public static func badStatus(_ status: Int) -> Code { Code(kind: .badStatus(status)) }
-
-        /// The status of ``badStatus(_:)``, else `nil`.
-        public var status: Int? { if case .badStatus(let status) = kind { status } else { nil } }
+        public static func badStatus(_ status: Int) -> Code { Code("status-\(status)", status: status) }
 
         /// The cause that the code implies.
         var cause: FailureCause {
-            switch kind {
+            switch self {
             case .unreachable, .timedOut: .unreachable
             case .tls: .trust
             case .redirectRefused, .refusedByPolicy: .refusedRedirect
             case .badAnswer, .tooLarge, .stoppedBySink: .wrongBytes
             case .authentication: .access
-            case .badStatus(404), .badStatus(410): .notThere
-            case .badStatus(401), .badStatus(403), .badStatus(407): .access
-            case .badStatus(408), .badStatus(425), .badStatus(429), .badStatus(500...): .serverTrouble
-            case .badStatus, .cancelled, .misuse: .other
-            }
-        }
-
-        /// A short name for events and reports.
-        public var name: String {
-            switch kind {
-            case .badStatus(let status): "status-\(status)"
-            default: "\(kind)"
+            default:
+                switch status {
+                case 404, 410: .notThere
+                case 401, 403, 407: .access
+                case 408, 425, 429, .some(500...): .serverTrouble
+                default: .other
+                }
             }
         }
     }

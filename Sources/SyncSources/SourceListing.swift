@@ -88,16 +88,12 @@ package struct SourceListing: Sendable {
             path.withUnsafeBufferPointer { path in
                 switch row {
                 case .file(let file):
-                    if let size = file.size, let digest = file.sha256 {
-                        writer.file(
-                            path: path, size: size, digest: digest, executable: file.isExecutable,
-                            blobs: EmptyCollection<(blob: Blob, digest: SHA256Digest)>(), urls: file.urls, group: group)
-                    } else {
-                        let check = ContentCheck(file.digest, stamp: file.stamp, isSizeKnown: file.size != nil)
-                        writer.file(
-                            path: path, size: file.size ?? 0, check: check, executable: file.isExecutable,
-                            urls: file.urls, group: group)
-                    }
+                    let isKnown = file.size != nil && file.sha256 != nil
+                    writer.file(
+                        path: path, size: file.size, digest: isKnown ? file.sha256 : nil, executable: file.isExecutable,
+                        urls: file.urls, group: group,
+                        check: isKnown
+                            ? nil : ContentCheck(file.digest, stamp: file.stamp, isSizeKnown: file.size != nil))
                 case .link(let link):
                     link.target.withUnsafeBufferPointer { writer.link(path: path, target: $0, group: group) }
                 }

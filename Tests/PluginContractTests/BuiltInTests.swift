@@ -102,11 +102,11 @@ struct BuiltInTests {
         }
     }
 
-    @Test("Each built-in condition keeps the contract of conditions", arguments: builtInConditions.names)
+    @Test("Each built-in condition keeps the contract of conditions", arguments: builtInConditions)
     func condition(name: String) async throws {
         let root = try TemporaryRoot()
         let places = MachinePlaces()
-        let condition = try builtInConditions.make(name, ConditionSettings(RunConditions(), on: places))
+        let condition = try builtInCondition(name, for: RunConditions(), on: places)
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
         let results = await blocking { check(condition: condition, destination: root.path, now: now) }
         #expect(results.failures == [])

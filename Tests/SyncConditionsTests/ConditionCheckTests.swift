@@ -8,8 +8,8 @@ import Testing
 
 @Suite(.timeLimit(.minutes(10)))
 struct ConditionLedgerTests {
-    private let power = ConditionAnswer("power", .blocked(reason: "on battery"))
-    private let window = ConditionAnswer("window", .blocked(reason: "by day", until: 9_000))
+    private let power = ConditionAnswer(name: "power", state: .blocked(reason: "on battery"))
+    private let window = ConditionAnswer(name: "window", state: .blocked(reason: "by day", until: 9_000))
 
     @Test("The first that blocks is named, since when and until when; changes are told once [S53 S133]")
     func story() {
@@ -111,9 +111,9 @@ struct ConditionLedgerTests {
         var ledger = ConditionLedger()
         let answers = verdicts.enumerated().map { index, verdict -> ConditionAnswer in
             switch verdict {
-            case .ok: ConditionAnswer("\(index)", .ok)
-            case .blocked: ConditionAnswer("\(index)", .blocked(reason: "because"))
-            case .unknown: ConditionAnswer("\(index)", .unknown(reason: "who knows"))
+            case .ok: ConditionAnswer(name: "\(index)", state: .ok)
+            case .blocked: ConditionAnswer(name: "\(index)", state: .blocked(reason: "because"))
+            case .unknown: ConditionAnswer(name: "\(index)", state: .unknown(reason: "who knows"))
             }
         }
         let report = ledger.take(answers, at: 1)
@@ -184,15 +184,13 @@ struct ConditionCheckTests {
             check.evaluate(context).answers.map(\.name) == [
                 "window", "space", "power", "metered", "idle", "load", "vpn",
             ])
-        #expect(builtInConditions.names == ["idle", "load", "metered", "power", "space", "window"])
+        #expect(builtInConditions == ["idle", "load", "metered", "power", "space", "window"])
         wanted.window = DailyWindow(startMinute: 1_440, lengthMinutes: 0)
         #expect(throws: PluginError.self) { try ConditionCheck(wanted, on: machine) }
         wanted.window = nil
         wanted.rates = [RateWindow(window: DailyWindow(startMinute: .max, lengthMinutes: .max), limit: 1)]
         #expect(throws: PluginError.self) { try ConditionCheck(wanted, on: machine) }
-        #expect(throws: PluginError.self) {
-            try builtInConditions.make("weather", ConditionSettings(wanted, on: machine))
-        }
+        #expect(throws: PluginError.self) { try builtInCondition("weather", for: wanted, on: machine) }
     }
 
     @Test(

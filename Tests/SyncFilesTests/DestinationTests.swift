@@ -79,9 +79,9 @@ struct DestinationTests {
         let digest = try FilesFixture.digest([1, 2, 3])
         for serial in [UInt32(0), 1, 77, .max >> 1] {
             for isPart in [false, true] {
-                let name = StagedName(digest: digest, serial: serial, isPart: isPart)
-                #expect(StagedName(parsing: name.text) == name)
-                #expect(name.withCString { String(cString: $0) } == name.text)
+                let file = Staging.File(lane: 1, digest: digest, serial: serial, isPart: isPart)
+                #expect(Staging.File(lane: 1, parsing: file.name) == file)
+                #expect(file.withName { String(cString: $0) } == file.name)
             }
         }
         let hex = digest.hex
@@ -90,7 +90,7 @@ struct DestinationTests {
             hex + ".4294967296", hex + ".4294967295", hex + ".+1", hex + ".01", hex + ".0",
             hex + ".00000000000000000001", hex + ".1.begun.part", hex.uppercased(), ".part", "../" + hex,
             hex + ".part.part", hex + "/",
-        ] { #expect(StagedName(parsing: bad) == nil, "\(bad)") }
+        ] { #expect(Staging.File(lane: 0, parsing: bad) == nil, "\(bad)") }
     }
 
     @Test("Files in staging never share a name, also with what an earlier run left")
@@ -103,7 +103,7 @@ struct DestinationTests {
             for _ in 0..<4 {
                 let file = staging.newFile(lane: 1, digest: digest)
                 try staging.write(UnsafeRawBufferPointer(start: nil, count: 0), to: file, executable: false)
-                #expect(seen.insert(file.name.text).inserted)
+                #expect(seen.insert(file.name).inserted)
             }
             #expect(staging.leftovers().count == seen.count)
         }
@@ -118,7 +118,7 @@ struct DestinationTests {
         let lane = FilesFixture.state("staging/0")
         try root.write("junk", to: "\(lane)/junk")
         try root.link("\(lane)/\(digest.hex)", to: root.path("outside"))
-        let isOpen = staging.open(Staging.File(lane: 0, name: StagedName(digest: digest))) != nil
+        let isOpen = staging.open(Staging.File(lane: 0, digest: digest)) != nil
         #expect(!isOpen)
         #expect(staging.leftovers().isEmpty)
         #expect(try FileManager.default.contentsOfDirectory(atPath: root.path(lane)) == [])

@@ -21,7 +21,7 @@ struct PartFileTests {
         let digest = try FilesFixture.digest(bytes)
         return try PartFile(
             descriptor: Descriptor(owning: raw),
-            staged: Staging.File(lane: 0, name: StagedName(digest: digest, isPart: true)), digest: digest,
+            staged: Staging.File(lane: 0, digest: digest, isPart: true), digest: digest,
             ends: ends ?? self.ends)
     }
 
@@ -132,7 +132,7 @@ struct PartFileTests {
         try #require(raw >= 0 && ftruncate(raw, 30 << 20) == 0)
         let part = try PartFile(
             descriptor: Descriptor(owning: raw),
-            staged: Staging.File(lane: 0, name: StagedName(digest: digest, isPart: true)), digest: digest, ends: ends,
+            staged: Staging.File(lane: 0, digest: digest, isPart: true), digest: digest, ends: ends,
             isSparse: true)
         let progress = (0..<3).map { step in
             let blob = (first + step) % 3

@@ -249,12 +249,12 @@ struct PlantedStateTests {
     @Test("A part that has another name is no left-over", arguments: [true, false])
     func part(isPartialBlob: Bool) throws {
         let staging = try Staging(fixture.destination, lanes: 1)
-        var name = StagedName(digest: try FilesFixture.digest([1]), isPart: true)
-        name.isPartialBlob = isPartialBlob
-        try plantHardLink("staging/0/" + name.text)
-        let isOpen = staging.open(Staging.File(lane: 0, name: name)) != nil
+        var file = Staging.File(lane: 0, digest: try FilesFixture.digest([1]), isPart: true)
+        file.isPartialBlob = isPartialBlob
+        try plantHardLink("staging/0/" + file.name)
+        let isOpen = staging.open(file) != nil
         #expect(!isOpen)
-        staging.remove(Staging.File(lane: 0, name: name))
+        staging.remove(file)
         expectVictimUntouched()
     }
 

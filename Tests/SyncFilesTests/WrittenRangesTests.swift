@@ -20,7 +20,7 @@ struct WrittenRangesTests {
         let digest = try FilesFixture.digest(bytes)
         return try PartFile(
             descriptor: Descriptor(owning: raw),
-            staged: Staging.File(lane: 0, name: StagedName(digest: digest, isPart: true)), digest: digest,
+            staged: Staging.File(lane: 0, digest: digest, isPart: true), digest: digest,
             ends: [UInt64(Self.size)])
     }
 

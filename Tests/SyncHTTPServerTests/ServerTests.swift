@@ -1,5 +1,5 @@
 import Foundation
-import Synchronization
+import SyncSystem
 import Testing
 
 @testable import SyncServer
@@ -333,7 +333,7 @@ struct ServerTests {
             ]
             for (place, words) in zip(places, ["Address already in use", "", "File name too long"]) {
                 let server = HTTPServer(at: place, limits, echo)
-                let error = await #expect(throws: HTTPServerError.self) {
+                let error = await #expect(throws: FileError.self) {
                     try await server.run(listening: { _ in }, until: {})
                 }
                 #expect(error?.reason.isEmpty == false)

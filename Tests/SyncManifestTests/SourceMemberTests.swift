@@ -21,7 +21,7 @@ struct SourceMemberTests {
         #expect(try put(#"{"a":{"source":2},"source":null, "b":[]}"#).text == #"{"a":{"source":2},\#(made), "b":[]}"#)
         let known = try put(#"{"x":"}", "source" : {"at":"s\u0031","url":"http://user:secret@h/?k"} ,"b":[]}"#)
         #expect(known.at == "s1")
-        #expect(known.text == #"{"x":"}", "source" :{"kind":"k","url":"k://u","at":"s1"} ,"b":[]}"#)
+        #expect(known.text == #"{"x":"}", "source" : {"kind":"k","url":"k://u","at":"s1"} ,"b":[]}"#)
     }
 
     @Test(

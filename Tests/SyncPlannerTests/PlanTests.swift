@@ -44,7 +44,7 @@ struct PlanTests {
     func shared() throws {
         let manifest = try Self.mixed()
         let rows = try ["a.bin", "b.bin"].map { try Self.row($0, of: manifest) }
-        let plan = try makePlan(manifest, wanted: rows, rule: CoalescingRule())
+        let plan = makePlan(manifest, wanted: rows, rule: CoalescingRule())
         #expect(plan.slots.count == 1)
         #expect(plan.targets.map(\.row) == rows)
         #expect(plan.targets.allSatisfy { $0.isStandalone })
@@ -56,7 +56,7 @@ struct PlanTests {
     @Test("Packs come first, loose files after them, largest first; links and empty files need no request")
     func order() throws {
         let manifest = try Self.mixed()
-        let plan = try makePlan(manifest, wanted: Array(manifest.files.indices), rule: CoalescingRule())
+        let plan = makePlan(manifest, wanted: Array(manifest.files.indices), rule: CoalescingRule())
         let loose = try ["loose2", "loose1"].map { try Self.row($0, of: manifest) }
         #expect(plan.spans.map(\.source) == [.pack(0), .pack(1)] + loose.map { .loose(row: $0) })
         #expect(plan.spans.map(\.range) == [0..<200, 0..<200, 0..<70, 0..<50])
@@ -71,7 +71,7 @@ struct PlanTests {
     func skipping() throws {
         let manifest = try Self.mixed()
         let row = try Self.row("big.bin", of: manifest)
-        let plan = try makePlan(manifest, wanted: [row], rule: CoalescingRule(), skipping: { $0 == row && $1 == 0 })
+        let plan = makePlan(manifest, wanted: [row], rule: CoalescingRule(), skipping: { $0 == row && $1 == 0 })
         #expect(plan.spans.map(\.source) == [.pack(1)])
         let target = try #require(plan.targets.first)
         #expect(plan.targets.count == 1 && target.row == row && target.blob == 1)
@@ -83,13 +83,13 @@ struct PlanTests {
     func gaps() throws {
         let manifest = try Self.mixed()
         let row = try Self.row("loose1", of: manifest)
-        let plan = try makePlan(manifest, wanted: [row], rule: CoalescingRule(), gaps: { _ in [0..<5, 20..<50] })
+        let plan = makePlan(manifest, wanted: [row], rule: CoalescingRule(), gaps: { _ in [0..<5, 20..<50] })
         #expect(plan.spans.map(\.range) == [0..<5, 20..<50])
         #expect(plan.spans.allSatisfy { $0.source == .loose(row: row) })
         #expect(plan.looseBytes == 35 && plan.loose == [row] && plan.requestCount == 2)
         #expect(plan.targets.map(\.fileOffset) == [0, 20])
         #expect(plan.targets.allSatisfy { $0.isGap && !$0.isStandalone })
-        let whole = try makePlan(manifest, wanted: [row], rule: CoalescingRule())
+        let whole = makePlan(manifest, wanted: [row], rule: CoalescingRule())
         #expect(whole.spans.map(\.range) == [0..<50] && whole.targets.allSatisfy(\.isStandalone))
     }
 
@@ -98,7 +98,7 @@ struct PlanTests {
         let manifest = try Self.manifest([
             Self.file("a", 10, Self.digests[0], ",\"blobs\":[[0,5,10]],\"urls\":[\"files/a\"]")
         ])
-        let plan = try makePlan(manifest, wanted: [0], rule: CoalescingRule(), looseOnly: [0])
+        let plan = makePlan(manifest, wanted: [0], rule: CoalescingRule(), looseOnly: [0])
         #expect(plan.spans.map(\.source) == [.loose(row: 0)])
         #expect(plan.targets.map(\.isWhole) == [true])
     }
@@ -107,8 +107,8 @@ struct PlanTests {
     func deterministic() throws {
         let manifest = try Self.mixed()
         let rows = Array(manifest.files.indices)
-        let first = try makePlan(manifest, wanted: rows, rule: CoalescingRule())
-        let second = try makePlan(manifest, wanted: rows.reversed(), rule: CoalescingRule())
+        let first = makePlan(manifest, wanted: rows, rule: CoalescingRule())
+        let second = makePlan(manifest, wanted: rows.reversed(), rule: CoalescingRule())
         #expect(first.spans == second.spans)
         #expect(first.slots == second.slots)
         #expect(first.targets == second.targets)
@@ -116,7 +116,7 @@ struct PlanTests {
 
     @Test("Nothing wanted is an empty plan")
     func nothing() throws {
-        let plan = try makePlan(try Self.mixed(), wanted: [], rule: CoalescingRule())
+        let plan = makePlan(try Self.mixed(), wanted: [], rule: CoalescingRule())
         #expect(plan.spans.isEmpty && plan.requestCount == 0 && plan.fetchBytes == 0)
     }
 
@@ -132,7 +132,7 @@ struct PlanTests {
         ])
         let rows = Array(manifest.files.indices)
         func plan(_ usable: [Int]) throws -> Plan {
-            try makePlan(
+            makePlan(
                 manifest, wanted: rows, rule: CoalescingRule(),
                 delta: { row, _ in usable.contains(row) ? manifest.files.deltas(row).indices.first : nil })
         }

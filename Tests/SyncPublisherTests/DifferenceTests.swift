@@ -1,7 +1,8 @@
-import SyncManifest
 import SyncPublisher
 import SyncTestKit
 import Testing
+
+@testable import SyncManifest
 
 @Suite("What is different between two manifests", .timeLimit(.minutes(10)))
 struct DifferenceTests {

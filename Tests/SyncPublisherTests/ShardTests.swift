@@ -290,8 +290,8 @@ struct ShardTests {
         let names = (0..<20_000).map { "d\($0 / 64)/file \($0)" }
         func ranges(_ names: [String], _ count: Int) -> [Range<Int>] {
             (0..<count).compactMap { Shard($0, of: count) }.map { shard in
-                ShardCutter.rows(of: shard, count: names.count, size: { UInt64($0 % 1_000) }) { index in
-                    Array(names[index].utf8).withUnsafeBufferPointer { ShardCutter.hash($0) }
+                shard.rows(ofEntries: names.count, size: { UInt64($0 % 1_000) }) { index in
+                    Array(names[index].utf8).withUnsafeBufferPointer { PartCutter.hash($0) }
                 }
             }
         }

@@ -141,7 +141,7 @@ struct CrontabTests {
     func line(
         time: String, delay: Int, days: Set<Weekday>, begin: String
     ) throws {
-        let lines = try CronLines(start("tower", nightly(time, days), delay: delay)).lines
+        let lines = try Crontab.lines(of: start("tower", nightly(time, days), delay: delay))
         #expect(lines[0] == begin + "/usr/bin/syncagent schedule run tower --quiet")
         #expect(lines[1] == "@reboot /usr/bin/syncagent schedule run tower --quiet --missed")
     }
@@ -155,7 +155,7 @@ struct CrontabTests {
             (.every(minutes: 1), 0, ["* * * * *"]), (.every(minutes: 720), 43_000, ["56 11,23 * * *"]),
         ] as [(Recurrence, Int, [String])])
     func rules(rule: Recurrence, delay: Int, lines: [String]) throws {
-        let found = try CronLines(start("tower", rule, delay: delay, catchesUp: false)).lines
+        let found = try Crontab.lines(of: start("tower", rule, delay: delay, catchesUp: false))
         #expect(found == lines.map { $0 + " /usr/bin/syncagent schedule run tower --quiet" })
     }
 
@@ -168,7 +168,7 @@ struct CrontabTests {
         ])
     func expressions(text: String, line: String) throws {
         let rule = Recurrence.cron(try CronExpression(text))
-        let found = try CronLines(start("tower", rule, catchesUp: false)).lines
+        let found = try Crontab.lines(of: start("tower", rule, catchesUp: false))
         #expect(found == [line + " /usr/bin/syncagent schedule run tower --quiet"])
     }
 
@@ -180,16 +180,15 @@ struct CrontabTests {
             ("/opt/\\%/s", "'/opt/\\\\%/s'"), ("/opt/grün/s", "'/opt/grün/s'"),
         ])
     func quoting(path: String, word: String) throws {
-        let lines = try CronLines(start("tower", nightly("02:00"), program: program(path))).lines
+        let lines = try Crontab.lines(of: start("tower", nightly("02:00"), program: program(path)))
         #expect(lines[0] == "0 2 * * * \(word) schedule run tower --quiet")
     }
 
     @Test("Variables come by env(1), a file of cron.d names the user")
     func variables() throws {
-        let lines = try CronLines(
-            start("tower", nightly("02:00"), program: program(variables: ["XDG_STATE_HOME=/var/my state"])),
-            user: "root"
-        ).lines
+        let lines = try Crontab.lines(
+            of: start("tower", nightly("02:00"), program: program(variables: ["XDG_STATE_HOME=/var/my state"])),
+            user: "root")
         #expect(
             lines[0] == "0 2 * * * root /usr/bin/env 'XDG_STATE_HOME=/var/my state' "
                 + "/usr/bin/syncagent schedule run tower --quiet")
@@ -200,10 +199,12 @@ struct CrontabTests {
         #expect(throws: ScheduleError.self) { try program("/opt/a\nb") }
         #expect(throws: ScheduleError.self) { try program("sync") }
         #expect(throws: ScheduleError.self) {
-            try CronLines(
-                start("tower", nightly("02:00"), program: program("/" + String(repeating: "x", count: 1_000))))
+            try Crontab.lines(
+                of: start("tower", nightly("02:00"), program: program("/" + String(repeating: "x", count: 1_000))))
         }
-        #expect(throws: ScheduleError.self) { try CronLines(start("tower", nightly("02:00"), zone: "Europe/Berlin")) }
+        #expect(throws: ScheduleError.self) {
+            try Crontab.lines(of: start("tower", nightly("02:00"), zone: "Europe/Berlin"))
+        }
     }
 
     @Test("For the machine, a schedule is a file of its own in cron.d, replaced and removed whole")

@@ -300,14 +300,10 @@ struct SpanUnpackerTests {
 
     @Test("Work that is queued when a pool closes is done")
     func closing() throws {
-        final class Count: WorkItem {
-            let runs = Atomic(0)
-            func run(_ worker: inout DecodeWorker) { runs.wrappingAdd(1, ordering: .relaxed) }
-        }
         let workers = try WorkerPool(count: 3)
-        let item = Count()
-        for _ in 0..<500 { workers.submit(item) }
+        let runs = Monitor(0)
+        for _ in 0..<500 { workers.submit { _ in runs.withLock { $0 += 1 } } }
         workers.close()
-        #expect(item.runs.load(ordering: .relaxed) == 500)
+        #expect(runs.withLock { $0 } == 500)
     }
 }

@@ -3,15 +3,16 @@ import SyncContent
 import SyncSystem
 import Testing
 
-import struct Synchronization.Atomic
-
 @Suite("Threads that cannot be had", .timeLimit(.minutes(10)))
 struct WorkerPoolTests {
     private struct NoMemory: Error {}
 
-    private final class Count: WorkItem {
-        let runs = Atomic(0)
-        func run(_ worker: inout DecodeWorker) { runs.wrappingAdd(1, ordering: .relaxed) }
+    /// How much of a hundred pieces of work a pool does.
+    private static func done(by workers: WorkerPool) -> Int {
+        let runs = Monitor(0)
+        for _ in 0..<100 { workers.submit { _ in runs.withLock { $0 += 1 } } }
+        workers.drain()
+        return runs.withLock { $0 }
     }
 
     /// Starts so many threads, and no more.
@@ -36,10 +37,7 @@ struct WorkerPoolTests {
     @Test("A pool goes on with the threads it gets [F095]")
     func fewThreads() throws {
         let workers = try WorkerPool(count: 4, start: Self.only(1))
-        let item = Count()
-        for _ in 0..<100 { workers.submit(item) }
-        workers.drain()
-        #expect(item.runs.load(ordering: .relaxed) == 100)
+        #expect(Self.done(by: workers) == 100)
         workers.close()
     }
 
@@ -52,10 +50,7 @@ struct WorkerPoolTests {
                 if number != 1 { throw NoMemory() }
                 return try DecodeWorker(number: number)
             })
-        let item = Count()
-        for _ in 0..<100 { workers.submit(item) }
-        workers.drain()
-        #expect(item.runs.load(ordering: .relaxed) == 100)
+        #expect(Self.done(by: workers) == 100)
         workers.close()
     }
 

@@ -38,9 +38,7 @@ package struct ConditionPlugins: Sendable {
     }
 
     private func condition(_ name: String, _ wanted: RunConditions) throws(PluginError) -> any Condition {
-        if builtInConditions.names.contains(name) {
-            return try builtInConditions.make(name, ConditionSettings(wanted, on: machine))
-        }
+        if builtInConditions.contains(name) { return try builtInCondition(name, for: wanted, on: machine) }
         if let known = made.withLock({ $0[name] }) { return known }
         let settings = try rethrowing(settings()) { (error: SettingsError) in
             PluginError(plugin: name, code: .unavailable, message: error.description)
@@ -50,7 +48,7 @@ package struct ConditionPlugins: Sendable {
             ?? PluginSettings.Use(plugin: name, point: .condition)
         let context = PluginContext(settings: settings, host: host, notice: notice)
         let client = try rethrowing(context.client(use)) { (error: PluginError) in
-            error.naming(builtIn: builtInConditions.names)
+            error.naming(builtIn: builtInConditions)
         }
         let condition = PluginCondition(client, name: name)
         made.withLock { $0[name] = condition }

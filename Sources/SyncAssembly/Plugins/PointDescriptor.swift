@@ -77,12 +77,12 @@ extension PointDescriptor {
             ?? SyncPluginHost.check(credentials: plugin, now: now)
     }
 
-    fileprivate static let condition = PointDescriptor(builtIn: builtInConditions.names) { _, _, _ in
+    fileprivate static let condition = PointDescriptor(builtIn: builtInConditions) { _, _, _ in
         // Asked for by runs, not by engines: see ConditionPlugins.
     } check: { subject, client throws(PluginError) in
         let plugin: any Condition =
             if let client { PluginCondition(client) } else {
-                try builtInConditions.make(subject.name, ConditionSettings(RunConditions(), on: MachinePlaces()))
+                try builtInCondition(subject.name, for: RunConditions(), on: MachinePlaces())
             }
         return SyncPluginHost.check(
             condition: plugin, destination: subject.scratch, now: SystemTime.milliseconds())

@@ -82,12 +82,12 @@ package struct CacheServer: Sendable {
     private func serve(
         _ server: HTTPServer, _ listening: @escaping @Sendable (Int) -> Void,
         until stop: @escaping @Sendable () async -> Void, ended: @Sendable () -> Void
-    ) async -> HTTPServerError? {
+    ) async -> FileError? {
         defer {
             origin.transport.shutdown()
             ended()
         }
-        do throws(HTTPServerError) {
+        do throws(FileError) {
             try await server.run(listening: { listening($0 ?? settings.port) }, until: stop)
         } catch { return error }
         return nil

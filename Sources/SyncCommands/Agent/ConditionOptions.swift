@@ -53,7 +53,7 @@ struct ConditionOptions: ParsableArguments {
             throw ValidationError("--max-load takes a number above 0 and up to 1000, such as 0.7.")
         }
         for plugin in plugins {
-            if builtInConditions.names.contains(plugin) {
+            if builtInConditions.contains(plugin) {
                 throw ValidationError("--condition names plugins; '\(plugin)' is built in and has its own option.")
             }
             let isPath = plugin.hasPrefix("/")

@@ -30,11 +30,12 @@ struct EnvironmentPaths: Sendable {
     /// - Throws: ``CommandFailure`` with status 66 where there is none, 77 for other users.
     static func ofSystem(_ state: String = systemState) throws(CommandFailure) -> EnvironmentPaths {
         let shown = escaped(state)
-        guard let user = owner(following: state), let group = group(following: state) else {
+        guard let found = status(following: state) else {
             throw CommandFailure(.noInput, "There is no state of the system's user: \(shown): \(Errno.last).")
         }
+        let user = found.user
         if CurrentProcess.user != user {
-            let code = CurrentProcess.user == 0 ? CurrentProcess.become(user: user, group: group) : .notPermitted
+            let code = CurrentProcess.user == 0 ? CurrentProcess.become(user: user, group: found.group) : .notPermitted
             if let code {
                 let name = UserEntry(user)?.name.map { " \(escaped($0))" } ?? " \(user)"
                 throw CommandFailure(

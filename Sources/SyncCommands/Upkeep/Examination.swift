@@ -13,11 +13,11 @@ enum Examination {
     /// The state directory and the store; returns the store when it can be read.
     static func state(_ access: StateAccess, _ findings: inout Findings) -> SyncStore? {
         let directory = access.place.stateDirectory
-        guard let found = status(following: directory), let owner = owner(following: directory) else {
+        guard let found = status(following: directory) else {
             findings.note("state", "there is none yet in \(escaped(directory))")
             return nil
         }
-        if owner != CurrentProcess.user {
+        if found.user != CurrentProcess.user {
             findings.problem(
                 "state", "\(escaped(directory)) belongs to another user", "use another directory: XDG_STATE_HOME")
         } else if found.permissions & 0o077 != 0 {

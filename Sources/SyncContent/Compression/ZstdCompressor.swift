@@ -89,25 +89,16 @@ package struct ZstdCompressor: ~Copyable {
         }
         return length.map { Array(target[..<$0]) }
     }
-}
 
-/// Makes one zstd frame of input that comes in pieces and whose whole length is known.
-///
-/// The frame carries its raw size, so a reader can bound what it will hold. Not `Sendable`.
-package struct ZstdStream: ~Copyable {
-    private let context: OpaquePointer
-
-    /// Starts a frame of `size` **bytes** in all. `ZSTD_CCtx_setPledgedSrcSize`
-    package init(level: Int32, size: UInt64) throws(CompressionError) {
-        context = try ZstdCompressor.context {
-            [ZSTD_CCtx_setParameter($0, ZSTD_c_compressionLevel, level), ZSTD_CCtx_setPledgedSrcSize($0, size)]
-        }
+    /// Begins a frame of `size` **bytes** in all that come in pieces, see ``encodeNext(_:isLast:_:)``. The frame carries its raw
+    /// size, so a reader can bound what it will hold. `ZSTD_CCtx_setPledgedSrcSize`
+    package mutating func begin(size: UInt64) throws(CompressionError) {
+        try CompressionError.check(
+            ZSTD_CCtx_reset(context, ZSTD_reset_session_only), ZSTD_CCtx_setPledgedSrcSize(context, size))
     }
 
-    deinit { ZSTD_freeCCtx(context) }
-
     /// Encodes the next piece and hands over what comes out; the last piece ends the frame.
-    package mutating func encode<E: Error>(
+    package mutating func encodeNext<E: Error>(
         _ raw: UnsafeRawBufferPointer, isLast: Bool, _ take: (UnsafeRawBufferPointer) throws(E) -> Void
     ) throws(E) -> CompressionError? {
         let target = UnsafeMutableRawBufferPointer.allocate(byteCount: ZSTD_CStreamOutSize(), alignment: 16)

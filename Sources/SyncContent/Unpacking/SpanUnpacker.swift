@@ -43,7 +43,7 @@ extension BlobConsumer {
 
 /// Cuts the bytes of one span into blobs. A byte machine: offsets come from the verified manifest, so there is
 /// no archive to parse.
-package final class SpanUnpacker: WorkItem {
+package final class SpanUnpacker: Sendable {
     /// Slots with at most this many stored and raw **bytes** are handed over whole.
     package static let smallLimit: UInt64 = 1 << 20
 
@@ -156,10 +156,10 @@ package final class SpanUnpacker: WorkItem {
             defer { inbox.scheduled = true }
             return !inbox.scheduled
         }
-        if wasIdle { workers.submit(self) }
+        if wasIdle { workers.submit { [self] in run(&$0) } }
     }
 
-    package func run(_ worker: inout DecodeWorker) {
+    private func run(_ worker: inout DecodeWorker) {
         while true {
             let (buffers, ended, last, end) = inbox.withLock { inbox in
                 defer { inbox.buffers = [] }

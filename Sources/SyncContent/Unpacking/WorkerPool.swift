@@ -1,16 +1,13 @@
 package import SyncSystem
 
-/// Work that keeps its own order: run by one worker at a time, asked again when more has come.
-package protocol WorkItem: AnyObject, Sendable { func run(_ worker: inout DecodeWorker) }
-
-/// A fixed number of threads that run work items. The queue holds each item at most once, see ``Mailbox``.
+/// A fixed number of threads that do what is queued, each with a worker of its own.
 package final class WorkerPool: Sendable {
     private struct State: Sendable {
-        var queue: [any WorkItem] = []
+        var queue: [Work] = []
         var head = 0
         var closed = false
         var running = 0
-        /// Threads that take items.
+        /// Threads that take work.
         var ready = 0
         /// Why others do not.
         var failure: (any Error)?
@@ -19,6 +16,8 @@ package final class WorkerPool: Sendable {
         /// Whether nothing is queued or running.
         var isIdle: Bool { queue.count == head && running == 0 }
     }
+    package typealias Work = @Sendable (inout DecodeWorker) -> Void
+
     private let state = Monitor(State(), conditions: 2)
     private let threads: [WorkerThread]
     /// Number of threads.
@@ -56,9 +55,9 @@ package final class WorkerPool: Sendable {
     /// What ``drain()`` waits for; threads wait for the other condition.
     private static let idle = 1
 
-    /// Queues an item.
-    package func submit(_ item: any WorkItem) {
-        state.withLock { $0.queue.append(item) }
+    /// Queues work.
+    package func submit(_ work: @escaping Work) {
+        state.withLock { $0.queue.append(work) }
         state.signal(0)
     }
 
@@ -88,8 +87,8 @@ package final class WorkerPool: Sendable {
             state.started += 1
             state.ready += 1
         }
-        while let item = next(state) {
-            item.run(&worker)
+        while let work = next(state) {
+            work(&worker)
             let isIdle = state.withLock { state in
                 state.running -= 1
                 return state.isIdle
@@ -98,13 +97,13 @@ package final class WorkerPool: Sendable {
         }
     }
 
-    private static func next(_ state: Monitor<State>) -> (any WorkItem)? {
-        state.wait { state -> (any WorkItem)?? in
+    private static func next(_ state: Monitor<State>) -> Work? {
+        state.wait { state -> Work?? in
             if state.head < state.queue.count {
-                let item = state.queue[state.head]
+                let work = state.queue[state.head]
                 state.head += 1
                 if state.head == state.queue.count {
-                    // Items hold this pool: none may stay when its turn is over, or neither ever goes.
+                    // Work holds this pool: none may stay when its turn is over, or neither ever goes.
                     state.queue.removeAll(keepingCapacity: true)
                     state.head = 0
                 } else if state.head > 64, state.head * 2 > state.queue.count {
@@ -112,7 +111,7 @@ package final class WorkerPool: Sendable {
                     state.head = 0
                 }
                 state.running += 1
-                return .some(item)
+                return .some(work)
             }
             return state.closed ? .some(nil) : nil
         }

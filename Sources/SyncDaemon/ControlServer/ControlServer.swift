@@ -2,6 +2,7 @@ package import Logging
 package import SyncAgent
 import SyncModel
 import SyncServer
+import SyncSystem
 
 /// The agent's control API: HTTP/1.1 with JSON bodies on a Unix socket.
 ///
@@ -62,7 +63,7 @@ package struct ControlServer: Sendable {
         limits.makesRoom = true
         limits.answerTimeout = clientTimeout
         let server = HTTPServer(at: .unix(path: socketPath), limits, .later { await respond(to: $0) })
-        do throws(HTTPServerError) {
+        do throws(FileError) {
             try await server.run(
                 listening: { _ in
                     place.protect()

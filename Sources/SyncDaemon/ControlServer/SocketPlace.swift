@@ -27,11 +27,11 @@ struct SocketPlace: Sendable {
         try rethrowing(checkParent(of: directory), bad)
         if let code = makeDirectory(directory, mode: 0o700), code != .fileExists { throw bad(directory, code) }
         // Not through a link: somebody else may have put it there.
-        guard let opened = openDirectory(directory, .noFollow), let found = status(opened.raw),
-            let owner = owner(of: opened.raw)
-        else { throw bad(directory, .last) }
+        guard let opened = openDirectory(directory, .noFollow), let found = status(opened.raw) else {
+            throw bad(directory, .last)
+        }
         // Others' rights in a directory of our own are taken away; one that is not ours is left as it is.
-        if owner == CurrentProcess.user, found.permissions & 0o077 != 0, let code = setMode(opened.raw, 0o700) {
+        if found.user == CurrentProcess.user, found.permissions & 0o077 != 0, let code = setMode(opened.raw, 0o700) {
             throw bad(directory, code)
         }
         try rethrowing(checkPrivate(opened.raw, shown: directory), bad)

@@ -49,7 +49,7 @@ struct BringStep {
             progress.add(bytes: adopted.bytes)
 
             var open = rest.without(adopted.complete)
-            failures += try fetch(paths, of: &open, adopted)
+            failures += fetch(paths, of: &open, adopted)
             try fetch(open, adopted, planned)
         } catch { throw error as? EngineError ?? EngineError(.internalError, "\(error)") }
     }
@@ -57,15 +57,14 @@ struct BringStep {
     /// Fetches the most urgent rows, in requests of their own.
     ///
     /// - Parameter open: Wanted rows; those fetched here are taken out.
-    private func fetch(_ paths: [String], of open: inout [Int], _ adopted: Leftovers) throws(PlanError) -> [RowFailure]
-    {
+    private func fetch(_ paths: [String], of open: inout [Int], _ adopted: Leftovers) -> [RowFailure] {
         guard !paths.isEmpty, !context.isStopped else { return [] }
         var isFirst = [Bool](repeating: false, count: manifest.files.count)
         for path in paths { for row in manifest.files.rows(below: Array(path.utf8)) { isFirst[row] = true } }
         let first = open.filter { isFirst[$0] }
         guard !first.isEmpty else { return [] }
         open = open.without(Set(first))
-        let plan = try makePlan(
+        let plan = makePlan(
             manifest, wanted: first, rule: CoalescingRule(spanLength: 1 << 20), gaps: { adopted.gaps[$0] },
             skipping: context.parts.isHere)
         return rounds.run(plan, isAll: false)
@@ -93,7 +92,7 @@ struct BringStep {
         let copies = ChunkCopies(context, local.sources, rows: open)
         let isResumed = adopted.bytes > 0 || !context.partialBlobs.isEmpty
         let plan = context.partialBlobs.shortened(
-            try local.plan(connections: rounds.connections, isResumed: isResumed) { adopted.gaps[$0] })
+            local.plan(connections: rounds.connections, isResumed: isResumed) { adopted.gaps[$0] })
         if !copies.rows.isEmpty {
             let withoutNetwork = copies.rows.subtracting(plan.targets.map(\.row))
             context.reused.withLock { $0.formUnion(withoutNetwork) }
@@ -123,12 +122,9 @@ struct BringStep {
         let missing = rows.subtracting(failures.map(\.row)).sorted()
         guard !missing.isEmpty else { return }
         context.reused.withLock { $0.subtract(missing) }
-        do throws(PlanError) {
-            let isHere = context.parts.isHere
-            let rule = FetchRounds.rule(
-                for: manifest, wanted: missing, connections: rounds.connections, skipping: isHere)
-            failures += rounds.run(try makePlan(manifest, wanted: missing, rule: rule, skipping: isHere))
-        } catch { failures += missing.map { RowFailure(row: $0, reason: "\(error)", cause: .badManifest) } }
+        let isHere = context.parts.isHere
+        let rule = FetchRounds.rule(for: manifest, wanted: missing, connections: rounds.connections, skipping: isHere)
+        failures += rounds.run(makePlan(manifest, wanted: missing, rule: rule, skipping: isHere))
     }
 
     /// Waits until everything is in place.

@@ -109,15 +109,9 @@ struct FetchRounds: Sendable {
             // The same place may have the right bytes by now.
             let reloads = attempt > 0 ? [] : Set(result.filter(\.isWrongBytes).map(\.row))
             let loose = again.filter { !manifest.files.urls($0).isEmpty && !reloads.contains($0) }
-            do throws(PlanError) {
-                round = try makePlan(
-                    manifest, wanted: again, rule: CoalescingRule(), looseOnly: Set(loose),
-                    gaps: { parts.gaps(row: $0) },
-                    skipping: { parts.isHere(row: $0, blob: $1) || copies?.sources.has(row: $0, blob: $1) == true })
-            } catch {
-                failures += again.map { RowFailure(row: $0, reason: "\(error)", cause: .badManifest) }
-                break
-            }
+            round = makePlan(
+                manifest, wanted: again, rule: CoalescingRule(), looseOnly: Set(loose), gaps: { parts.gaps(row: $0) },
+                skipping: { parts.isHere(row: $0, blob: $1) || copies?.sources.has(row: $0, blob: $1) == true })
         }
         failures += fetch(crowded, windows: windows, workers: workers, pool: pool)
         if isAll, failures.isEmpty, !isStopped { context.partialBlobs.remove() }
@@ -148,8 +142,8 @@ struct FetchRounds: Sendable {
             }
             waiting.removeFirst(some.count)
             let rows = some.map(\.key)
-            do {
-                let plan = try makePlan(
+            do throws(EngineError) {
+                let plan = makePlan(
                     manifest, wanted: rows, rule: CoalescingRule(), gaps: { parts.gaps(row: $0) },
                     skipping: { parts.isHere(row: $0, blob: $1) })
                 let installer = Installer(
@@ -165,9 +159,7 @@ struct FetchRounds: Sendable {
                     }
                 }
                 context.partialBlobs.endPlan()
-            } catch let error as EngineError {
-                failures += rows.map { RowFailure(row: $0, dictionary: error) }
-            } catch { failures += rows.map { RowFailure(row: $0, reason: "\(error)", cause: .badManifest) } }
+            } catch { failures += rows.map { RowFailure(row: $0, dictionary: error) } }
         }
         return failures
     }

@@ -229,7 +229,7 @@ private final class LearningStore: Sendable {
             }
         }
         let file = staging.newFile(lane: 0, digest: digest)
-        return file.name.withCString {
+        return file.withName {
             renameEntry(name, in: directory.raw, to: $0, in: staging.descriptor(lane: file.lane)) == nil
         }
     }
@@ -377,15 +377,15 @@ extension FileTable {
                     _ = withLinkTarget(row) { writer.link(path: path, target: $0, group: group, traits: traits(row)) }
                 } else if let check = checks[row], learned[row] == nil {
                     writer.file(
-                        path: path, size: size(row), check: check, executable: kind(row) == .executable,
-                        urls: urls(row), group: group, traits: traits(row))
+                        path: path, size: check.isSizeKnown ? size(row) : nil, digest: nil,
+                        executable: kind(row) == .executable, urls: urls(row), group: group, traits: traits(row),
+                        check: check)
                 } else {
                     let content = learned[row] ?? (digest(row), size(row))
                     let mark = checks[row] ?? self.learned[row]
                     writer.file(
                         path: path, size: content.size, digest: content.digest, executable: kind(row) == .executable,
-                        blobs: EmptyCollection<(blob: Blob, digest: SHA256Digest)>(), urls: urls(row), group: group,
-                        traits: traits(row), learned: isPinned ? nil : mark)
+                        urls: urls(row), group: group, traits: traits(row), check: isPinned ? nil : mark)
                 }
             }
             if writer.pending > 1 << 18 { writer.drain { text.append(contentsOf: $0) } }

@@ -24,9 +24,9 @@ struct Leftovers: Sendable {
         let (manifest, staging, parts) = (context.manifest, context.staging, context.parts)
         /// Of files with the same content, each can take over one part.
         var rows: [SHA256Digest: [Int]] = [:]
-        let found = staging.leftovers().filter(\.file.name.isPart)
+        let found = staging.leftovers().filter(\.file.isPart)
         guard !found.isEmpty else { return }
-        let digests = Set(found.map(\.file.name.digest))
+        let digests = Set(found.map(\.file.digest))
         for row in wanted where digests.contains(manifest.files.digest(row)) && manifest.files.size(row) > 0 {
             rows[manifest.files.digest(row), default: []].append(row)
         }
@@ -34,11 +34,11 @@ struct Leftovers: Sendable {
         for (file, size) in found {
             // The rest stays for the next run.
             if context.isStopped { break }
-            guard !file.name.isPartialBlob else {
+            guard !file.isPartialBlob else {
                 if !context.partialBlobs.adopt(file, size: size) { staging.remove(file) }
                 continue
             }
-            let same = rows[file.name.digest] ?? []
+            let same = rows[file.digest] ?? []
             let place = same.lastIndex { row in manifest.files.withPath(row) { staging.fits(file, $0) } }
             guard let place else {
                 unwanted.append(file)
@@ -58,7 +58,7 @@ struct Leftovers: Sendable {
             }
             if kept > 0 {
                 self.kept[row] = kept
-                rows[file.name.digest]?.remove(at: place)
+                rows[file.digest]?.remove(at: place)
             } else if !context.isStopped {
                 staging.remove(file)
             }
@@ -129,8 +129,8 @@ final class PartialBlobs: Sendable {
 
     /// Takes over a leftover file if it is a partial blob that can be used; of two for one blob, the longer.
     func adopt(_ file: Staging.File, size: UInt64) -> Bool {
-        guard file.name.isPartialBlob, size > UInt64(Self.headLength),
-            let pack = manifest.packs.firstIndex(where: { $0.sha256 == file.name.digest })
+        guard file.isPartialBlob, size > UInt64(Self.headLength),
+            let pack = manifest.packs.firstIndex(where: { $0.sha256 == file.digest })
         else { return false }
         guard let descriptor = staging.open(file) else { return false }
         var head: (UInt64, UInt64, UInt64) = (0, 0, 0)

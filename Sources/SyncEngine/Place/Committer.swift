@@ -32,7 +32,7 @@ final class Committer: Sendable {
         init(row: Int, file: Staging.File, _ status: FileStatus?) {
             self.row = row
             source = .file(file, status)
-            digest = file.name.digest
+            digest = file.digest
         }
 
         init(row: Int, memberOf directory: Int, _ status: FileStatus, digest: SHA256Digest) {

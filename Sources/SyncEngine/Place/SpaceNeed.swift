@@ -86,7 +86,7 @@ extension FileError {
         if cause == .diskFull { return "the disk is full" }
         let isOwn =
             path.contains("/\(Destination.stateName)/") || path.contains("/\(TreeHome.prefix)")
-            || StagedName(parsing: path) != nil
+            || Staging.File(lane: 0, parsing: path) != nil
         return isOwn ? "cannot be written: \(reason)" : "\(self)"
     }
 }

@@ -152,17 +152,17 @@ extension RunContext {
     }
 
     private func stageSmallEntry(_ row: Int) throws(FileError) -> Committer.Staged {
-        let name = StagedName(digest: manifest.files.digest(row), serial: UInt32(truncatingIfNeeded: row))
         let lane = manifest.files.withPath(row) { staging.lane(laneOfSmallEntries, for: $0) }
-        var file = Staging.File(lane: lane, name: name)
+        var file = Staging.File(
+            lane: lane, digest: manifest.files.digest(row), serial: UInt32(truncatingIfNeeded: row))
         guard manifest.files.kind(row) == .link, let target = manifest.files.linkTarget(row) else {
             return try stage(UnsafeRawBufferPointer(start: nil, count: 0), row, as: file)
         }
-        do { file.name.digest = try sha256(target) } catch {
+        do { file.digest = try sha256(target) } catch {
             throw FileError(step: "hash", path: target, remark: "\(error)")
         }
         if let member = try wholes.stage(
-            row, of: manifest.files, file.name.digest,
+            row, of: manifest.files, file.digest,
             { (leaf, directory) throws(FileError) in try staging.link(to: target, as: leaf, in: directory) })
         {
             return member

@@ -163,11 +163,9 @@ extension ManifestInHand {
         let context = try RunContext(manifest, wanted: [row], destination, .empty, environment, backup: nil) { _, _ in }
         let rounds = FetchRounds(context, from: found, connections: 1)
         var failures = context.stageSmallEntries([row])
-        do throws(PlanError) {
-            // Not a byte more than it needs.
-            let rule = CoalescingRule(maximumGap: 0, spanLength: 32 << 20)
-            failures += rounds.run(try makePlan(manifest, wanted: [row], rule: rule))
-        } catch { failures.append(RowFailure(row: row, reason: "\(error)", cause: .badManifest)) }
+        // Not a byte more than it needs.
+        let rule = CoalescingRule(maximumGap: 0, spanLength: 32 << 20)
+        failures += rounds.run(makePlan(manifest, wanted: [row], rule: rule))
         failures += context.committer.finish().failures.map { RowFailure(row: $0.row, disk: $0.error) }
         if environment.isStopped() { throw EngineError(.interrupted, "stopped while fetching \(path)") }
         if let failure = failures.first { throw Self.error(failure, path, remedy) }

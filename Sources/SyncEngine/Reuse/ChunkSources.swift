@@ -239,8 +239,8 @@ struct ChunkSearch: ~Copyable {
     func mappedFiles(_ parts: [Staging.File]) -> [UInt64: ChunkSources.LocalFile] {
         guard let isMapped = ChunkMap.files(destination) else { return [:] }
         var found: [UInt64: ChunkSources.LocalFile] = [:]
-        for part in parts where isMapped.contains(part.name.digest.firstWord) {
-            found[part.name.digest.firstWord] = .staged(part)
+        for part in parts where isMapped.contains(part.digest.firstWord) {
+            found[part.digest.firstWord] = .staged(part)
         }
         for entry in 0..<index.count {
             guard let record = index.record(entry), record.kind != .link else { continue }

@@ -48,12 +48,12 @@ extension RunContext {
             rowsByDigest[manifest.files.digest(row), default: []].append(row)
         }
         var candidates: [(row: Int, source: ChunkSources.LocalFile)] = []
-        for (file, size) in leftovers where !file.name.isPart {
-            let rows = rowsByDigest[file.name.digest] ?? []
+        for (file, size) in leftovers where !file.isPart {
+            let rows = rowsByDigest[file.digest] ?? []
             let place = rows.lastIndex { row in manifest.files.withPath(row) { staging.fits(file, $0) } }
             if let place, manifest.files.size(rows[place]) == size {
                 candidates.append((rows[place], .staged(file)))
-                rowsByDigest[file.name.digest]?.remove(at: place)
+                rowsByDigest[file.digest]?.remove(at: place)
             } else {
                 staging.remove(file)
             }
@@ -217,13 +217,12 @@ struct LocalBytes: Sendable {
     ///
     /// - Parameter isResumed: Whether an interrupted run left something: then gaps are what it has fetched, and are
     ///   hardly ever read again. A run that is killed every minute still comes to an end.
-    func plan(connections: Int, isResumed: Bool = false, gaps: (_ row: Int) -> [Range<UInt64>]? = { _ in nil })
-        throws(PlanError) -> Plan
+    func plan(connections: Int, isResumed: Bool = false, gaps: (_ row: Int) -> [Range<UInt64>]? = { _ in nil }) -> Plan
     {
         let skipping = { isHere($0, $1) || sources.has(row: $0, blob: $1) }
         var rule = FetchRounds.rule(for: manifest, wanted: wanted, connections: connections, skipping: skipping)
         if isResumed { (rule.maximumGap, rule.wastePercent) = (32 << 10, 1) }
-        return try makePlan(
+        return makePlan(
             manifest, wanted: wanted, rule: rule, gaps: gaps, skipping: skipping,
             delta: { bases?.delta(row: $0, blob: $1) })
     }

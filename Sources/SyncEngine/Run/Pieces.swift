@@ -19,8 +19,8 @@ extension RunRecipe {
         guard !manifest.isNarrowed else {
             return rows.filter { row in files.withLinkTarget(row) { $0.goesUpBehindName } != true }
         }
-        let own = ShardCutter.rows(of: piece, count: files.count, size: { files.size($0) }) { row in
-            files.withPath(row) { ShardCutter.hash($0) }
+        let own = piece.rows(ofEntries: files.count, size: { files.size($0) }) { row in
+            files.withPath(row) { PartCutter.hash($0) }
         }
         return rows.count == files.count ? Array(own) : rows.filter(own.contains)
     }

@@ -104,10 +104,7 @@ extension PullEngine {
             }
         }
         if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while planning") }
-        let plan: Plan
-        do throws(PlanError) { plan = try local.plan(connections: recipe.plannedConnections) } catch {
-            throw EngineError(.dataInvalid, "the manifest's numbers do not fit: \(error)")
-        }
+        let plan = local.plan(connections: recipe.plannedConnections)
         func bytes(_ rows: some Sequence<Int>) -> UInt64 { rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) } }
         let needsDictionary =
             plan.slots.contains(where: \.codec.needsDictionary) && !found.isDictionaryHere(of: manifest)

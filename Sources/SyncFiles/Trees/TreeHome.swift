@@ -208,9 +208,7 @@ package final class TreeHome: Sendable {
     /// Writes the first record. From then on the destination is made of trees, and what a kill leaves undone the next run does.
     private func begin(with first: TreeLedger, _ place: Place) throws(FileError) {
         try record { $0 = first }
-        if let code = synchronizeDirectory(place.above) {
-            throw FileError(step: "sync", path: SyncSystem.parent(of: homePath), code: code)
-        }
+        try FileError.check(synchronizeDirectory(place.above), "sync", SyncSystem.parent(of: homePath))
         try gather()
     }
 
@@ -224,9 +222,7 @@ package final class TreeHome: Sendable {
         let opened = try open(place, home, made)
         if let links = opened.links, try links.hasFiles() || exists("index", in: home.raw) {
             let shown = "\(place.homePath)/\(treesName)/1"
-            if let code = makeDirectory("1", in: opened.trees.raw, mode: umask.less(0o777)), code != .fileExists {
-                throw FileError(step: "create", path: shown, code: code)
-            }
+            try makeMissingDirectory("1", in: opened.trees.raw, mode: umask.less(0o777), shown: shown)
             guard case .success(let tree?) = status(opened.trees.raw, "1") else { throw .last("look at", shown) }
             made.adopt(inode: tree.inode, mark: tree.modified, now: now)
             made.isGathering = true
@@ -235,9 +231,7 @@ package final class TreeHome: Sendable {
         }
         // Readers pass through.
         for (directory, shown) in [(home.raw, place.homePath), (opened.trees.raw, "\(place.homePath)/\(treesName)")] {
-            if let code = setMode(directory, 0o711) {
-                throw FileError(step: "set the mode of", path: shown, code: code)
-            }
+            try FileError.check(setMode(directory, 0o711), "set the mode of", shown)
         }
         try opened.begin(with: made, place)
         _ = consume lock
@@ -269,22 +263,13 @@ package final class TreeHome: Sendable {
         let state = try openPrivateDirectory("\(number)", in: states.raw, create: true, shown: statePath)
         let ours = [Self.ledgerName, "\(Self.ledgerName).new", "lock", Self.treesName, Self.statesName, TopLinks.now]
         for name in try entries(home.raw, homePath) where !ours.contains(name) {
-            if let code = renameEntry(name, in: home.raw, to: name, in: state.raw) {
-                throw FileError(step: "move", path: "\(homePath)/\(name)", code: code)
-            }
+            try FileError.check(renameEntry(name, in: home.raw, to: name, in: state.raw), "move", "\(homePath)/\(name)")
         }
     }
 
     /// What is at the destination's place; `nil` for nothing.
     private static func formerDestination(_ place: Place, _ umask: Umask) throws(FileError) -> Destination? {
-        switch status(place.parent.raw, place.name) {
-        case .success(nil): return nil
-        case .failure(let code): throw FileError(step: "look at", path: place.path, code: code)
-        case .success(let found?):
-            guard found.kind == .directory else {
-                throw FileError(step: "switch", path: place.path, code: .notDirectory)
-            }
-        }
+        guard try look(place.name, in: place.parent, place.path) != nil else { return nil }
         return try Destination.openInPlace(path: place.path, create: true, umask: umask)
     }
 
@@ -301,9 +286,7 @@ package final class TreeHome: Sendable {
             let code = renameEntry(Destination.stateName, in: root.raw, toFree: "\(number)", in: states.raw)
             if let code { throw FileError(step: "move", path: shown, code: code) }
         }
-        if let code = synchronizeDirectory(states.raw) ?? synchronizeDirectory(root.raw) {
-            throw FileError(step: "sync", path: path, code: code)
-        }
+        try FileError.check(synchronizeDirectory(states.raw) ?? synchronizeDirectory(root.raw), "sync", path)
     }
 
     /// Makes sure that directories can change places here.
@@ -334,9 +317,9 @@ package final class TreeHome: Sendable {
             }
             let source = try createFile("file", in: one.raw, shown: "\(place.homePath)/\(first)/file")
             let bytes = [UInt8](repeating: 0x61, count: 8_192)
-            if let code = bytes.withUnsafeBytes({ writeAll($0, to: source.raw, at: 0) }) {
-                throw FileError(step: "write", path: "\(place.homePath)/\(first)/file", code: code)
-            }
+            try FileError.check(
+                bytes.withUnsafeBytes({ writeAll($0, to: source.raw, at: 0) }), "write",
+                "\(place.homePath)/\(first)/file")
             let copy = try createFile("file", in: other.raw, shown: "\(place.homePath)/\(second)/file")
             if cloneFile(source.raw, to: copy.raw) == nil { return .clone }
             return addName("link", in: other.raw, to: "file", in: one.raw) == nil ? .link : .copy
@@ -351,9 +334,7 @@ package final class TreeHome: Sendable {
         defer { for name in [names.one, names.other] { removeTree(name, in: home) } }
         for name in [names.one, names.other] {
             removeTree(name, in: home)
-            if let code = makeDirectory(name, in: home, mode: 0o700) {
-                throw FileError(step: "create", path: "\(place.homePath)/\(name)", code: code)
-            }
+            try FileError.check(makeDirectory(name, in: home, mode: 0o700), "create", "\(place.homePath)/\(name)")
         }
         return try body(names.one, names.other)
     }
@@ -442,11 +423,19 @@ package final class TreeHome: Sendable {
             case .failure(let code): throw FileError(step: "look at", path: treePath(number), code: code)
             }
         }
+        return try Self.look(name, in: parent, path)
+    }
+
+    /// What the destination's name leads to: a directory, or nothing.
+    private static func look(_ name: String, in parent: SharedDescriptor, _ path: String) throws(FileError)
+        -> FileStatus?
+    {
         switch status(parent.raw, name) {
-        case .success(nil): return nil
         case .failure(let code): throw FileError(step: "look at", path: path, code: code)
-        case .success(let found?):
-            guard found.kind == .directory else { throw FileError(step: "switch", path: path, code: .notDirectory) }
+        case .success(let found):
+            guard found?.kind ?? .directory == .directory else {
+                throw FileError(step: "switch", path: path, code: .notDirectory)
+            }
             return found
         }
     }
@@ -473,9 +462,8 @@ package final class TreeHome: Sendable {
             if name != "\(tree.number)" { wrong.append((name, tree.number)) }
         }
         for (name, number) in wrong {
-            if let code = renameEntry(name, in: trees.raw, toFree: "\(number)", in: trees.raw) {
-                throw FileError(step: "rename", path: "\(shown)/\(name)", code: code)
-            }
+            try FileError.check(
+                renameEntry(name, in: trees.raw, toFree: "\(number)", in: trees.raw), "rename", "\(shown)/\(name)")
         }
         for tree in ledger.trees where tree.number != ledger.current && !found.contains(tree.number) {
             ledger[tree.number] = nil
@@ -516,13 +504,11 @@ package final class TreeHome: Sendable {
         var state: Descriptor?
         if usesState {
             let opened = try openPrivateDirectory("\(number)", in: states.raw, create: true, shown: statePath)
-            if let code = makeDirectory("staging", in: opened.raw, mode: 0o700), code != .fileExists {
-                throw FileError(step: "create", path: "\(statePath)/staging", code: code)
-            }
+            try makeMissingDirectory("staging", in: opened.raw, mode: 0o700, shown: "\(statePath)/staging")
             state = consume opened
         }
         return Destination(
-            path: path, root: root, state: state, statePath: statePath, lockedIn: home, at: homePath,
+            path: path, root: root, state: state, statePath: statePath, lockedIn: (home, homePath),
             identity: identity, sharesFiles: ledger.sharing == .link, umask: umask)
     }
 
@@ -531,8 +517,8 @@ package final class TreeHome: Sendable {
         guard let root = openDirectory(".", in: home.raw) else { throw .last("open", homePath) }
         let state = openDirectory(".", in: home.raw)
         return Destination(
-            path: path, root: root, state: state, statePath: homePath, lockedIn: home, at: homePath,
-            identity: identity, sharesFiles: false, umask: umask)
+            path: path, root: root, state: state, statePath: homePath, lockedIn: (home, homePath),
+            identity: identity, umask: umask)
     }
 
     /// Where a tree is that readers do not see.
@@ -545,9 +531,8 @@ package final class TreeHome: Sendable {
         if isNew {
             let chosen = ledger
             try record { $0 = chosen }
-            if let code = makeDirectory("\(number)", in: trees.raw, mode: umask.less(0o777)) {
-                throw FileError(step: "create", path: treePath(number), code: code)
-            }
+            try FileError.check(
+                makeDirectory("\(number)", in: trees.raw, mode: umask.less(0o777)), "create", treePath(number))
         }
         guard case .success(let found?) = status(trees.raw, "\(number)") else {
             throw .last("look at", treePath(number))
@@ -609,7 +594,7 @@ package final class TreeHome: Sendable {
         }
         let above = links == nil ? parent.raw : home.raw
         for (directory, shown) in [(above, SyncSystem.parent(of: homePath)), (trees.raw, homePath)] {
-            if let code = synchronizeDirectory(directory) { throw FileError(step: "sync", path: shown, code: code) }
+            try FileError.check(synchronizeDirectory(directory), "sync", shown)
         }
         // From here on it is done; what fails now the next run mends.
         if let links {
@@ -628,9 +613,8 @@ package final class TreeHome: Sendable {
         }
         if let there = openDirectory(name, in: parent.raw, .noFollow), let found = status(there.raw) {
             handOverGroup(of: there.raw, to: directory.raw)
-            if let code = setMode(directory.raw, FileMode(found.permissions)) {
-                throw FileError(step: "set the mode of", path: treePath(number), code: code)
-            }
+            try FileError.check(
+                setMode(directory.raw, FileMode(found.permissions)), "set the mode of", treePath(number))
         }
         if ledger[number]?.mark ?? 0 == 0 { _ = touch(directory.raw) }
         guard let own = status(directory.raw) else { throw .last("look at", treePath(number)) }

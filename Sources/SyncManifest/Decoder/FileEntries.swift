@@ -34,20 +34,11 @@ struct FileKeys: OptionSet {
         }
     }
 
-    var name: StaticString {
-        switch self {
-        case .path: "path"
-        case .size: "size"
-        case .sha256: "sha256"
-        case .executable: "executable"
-        case .blobs: "blobs"
-        case .urls: "urls"
-        case .group: "group"
-        case .mode: "mode"
-        case .mtime: "mtime"
-        default: "link"
-        }
-    }
+    /// The spelling of one key.
+    var name: StaticString { Self.names[rawValue.trailingZeroBitCount] }
+    private static let names: [StaticString] = [
+        "path", "size", "sha256", "executable", "blobs", "urls", "group", "link", "mode", "mtime",
+    ]
 }
 
 extension ManifestAssembly {

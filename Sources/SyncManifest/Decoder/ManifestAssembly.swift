@@ -38,6 +38,8 @@ package struct ManifestAssembly {
     var isNarrowed = false
     /// The first row of each part read so far.
     var partStarts: [Int] = []
+    /// The entry of each row; `nil` when they stand in the order of the document.
+    var order: [UInt32]?
     /// The numbers of the packs that parts name by their digests.
     private var packNumbers: [SHA256Digest: UInt32] = [:]
     /// What blobs of the codec ``Codec/zstdDictionary`` are decoded with.
@@ -354,31 +356,37 @@ extension ManifestAssembly {
     }
 
     private mutating func readPatterns() throws(ManifestError) -> [String] {
-        var patterns: [String] = []
-        try reader.beginArray()
-        while try reader.nextElement() {
-            place.element += 1
-            try check(patterns.count, below: limits.patternsPerGroup, "patterns in one group")
-            let pattern = try reader.string()
-            otherBytes += 32 + pattern.count
-            try checkMemory()
+        try readTexts(most: limits.patternsPerGroup, "patterns in one group") {
+            (decoder: inout Self) throws(ManifestError) in
+            let pattern = try decoder.reader.string()
+            decoder.otherBytes += 32 + pattern.count
+            try decoder.checkMemory()
             _ = try ManifestRules.check(path: pattern)
-            patterns.append(String(decoding: pattern, as: UTF8.self))
+            return String(decoding: pattern, as: UTF8.self)
         }
-        return patterns
     }
 
     /// Names that the local configuration resolves: never paths, never commands.
     private mutating func readHooks() throws(ManifestError) -> [String] {
-        var hooks: [String] = []
+        try readTexts(most: limits.patternsPerGroup, "hooks of one group") {
+            (decoder: inout Self) throws(ManifestError) in
+            decoder.otherBytes += 64
+            try decoder.checkMemory()
+            return try ManifestRules.check(identifier: try decoder.reader.string(), what: "hook name")
+        }
+    }
+
+    /// Reads a list that is a member.
+    mutating func readTexts(
+        most: Int, _ what: String, _ read: (inout Self) throws(ManifestError) -> String
+    ) throws(ManifestError) -> [String] {
+        var texts: [String] = []
         try reader.beginArray()
         while try reader.nextElement() {
             place.element += 1
-            try check(hooks.count, below: limits.patternsPerGroup, "hooks of one group")
-            otherBytes += 64
-            try checkMemory()
-            hooks.append(try ManifestRules.check(identifier: try reader.string(), what: "hook name"))
+            try check(texts.count, below: most, what)
+            texts.append(try read(&self))
         }
-        return hooks
+        return texts
     }
 }

@@ -161,14 +161,9 @@ extension ManifestAssembly {
     }
 
     private mutating func readPackURLs() throws(ManifestError) -> [String] {
-        var urls: [String] = []
-        try reader.beginArray()
-        while try reader.nextElement() {
-            place.element += 1
-            try check(urls.count, below: limits.urlsPerFile, "URLs")
-            urls.append(try readURL())
+        try readTexts(most: limits.urlsPerFile, "URLs") { (decoder: inout Self) throws(ManifestError) in
+            try decoder.readURL()
         }
-        return urls
     }
 
     private mutating func readURL() throws(ManifestError) -> String {

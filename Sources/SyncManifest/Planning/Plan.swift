@@ -52,12 +52,6 @@ package struct Plan: Sendable {
     package var fetchBytes: UInt64 { packBytes &+ gapBytes &+ looseBytes }
 }
 
-/// Why a set of blobs cannot be planned.
-package enum PlanError: Error, Equatable {
-    /// The numbers of this file do not fit 64 bits. ``ManifestAssembly`` refuses such a manifest first.
-    case overflow(row: Int)
-}
-
 /// Makes the plan for the rows that are not here.
 ///
 /// - Parameters:
@@ -73,7 +67,7 @@ package func makePlan(
     gaps: (_ row: Int) -> [Range<UInt64>]? = { _ in nil },
     skipping: (_ row: Int, _ blob: Int) -> Bool = { _, _ in false },
     delta: (_ row: Int, _ blob: Int) -> Int? = { _, _ in nil }
-) throws(PlanError) -> Plan {
+) -> Plan {
     var plan = Plan()
     var wantedBlobs: [WantedBlob] = []
     wantedBlobs.reserveCapacity(wanted.count)
@@ -84,7 +78,7 @@ package func makePlan(
             plan.empty.append(row)
         } else if blobs.isEmpty || looseOnly.contains(row) {
             plan.loose.append(row)
-            plan.looseBytes = try sum(plan.looseBytes, manifest.files.size(row), row: row)
+            plan.looseBytes = plan.looseBytes.saturatingAdd(manifest.files.size(row))
         } else {
             var fileOffset: UInt64 = 0
             for (position, blob) in blobs.enumerated() {
@@ -97,7 +91,8 @@ package func makePlan(
                         row: row, blob: position, fileOffset: fileOffset, isWhole: blobs.count == 1)
                     wantedBlobs.append(WantedBlob(blob, delta: short, of: manifest, for: target))
                 }
-                fileOffset = try sum(fileOffset, blob.rawLength, row: row)
+                // As long as the file at most, as has been checked.
+                fileOffset = fileOffset.saturatingAdd(blob.rawLength)
             }
         }
     }
@@ -240,12 +235,6 @@ private func countBlobs(_ wantedBlobs: [WantedBlob]) -> Int {
         $0 == 0 || wantedBlobs[$0].offset != wantedBlobs[$0 - 1].offset
             || wantedBlobs[$0].pack != wantedBlobs[$0 - 1].pack
     }
-}
-
-private func sum(_ a: UInt64, _ b: UInt64, row: Int) throws(PlanError) -> UInt64 {
-    let (result, overflow) = a.addingReportingOverflow(b)
-    if overflow { throw .overflow(row: row) }
-    return result
 }
 
 extension Plan {

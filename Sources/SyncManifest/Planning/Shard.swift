@@ -62,12 +62,7 @@ package enum ShardWork: Sendable, Hashable {
     }
 }
 
-/// Which entries belong to which shard: runs of entries in path order with about equal shares of the work. Every process finds
-/// the same borders from the same listing, and nobody has to be asked.
-///
-/// A border stands where an equal share ends, or a little later, where a path's hash says so: there a part of the manifest ends,
-/// too, so that parts stay the same whatever the number of shards.
-package enum ShardCutter {
+extension Shard {
     /// What an entry costs besides its content, in **bytes** that could be read meanwhile.
     private static let costOfEntry: UInt64 = 16 << 10
     /// Entries from one possible border to the next, on average, in a large set: a few parts of its manifest.
@@ -75,29 +70,31 @@ package enum ShardCutter {
     /// Possible borders for each shard, at least.
     private static let borders = 8
 
-    /// The entries of a shard.
+    /// The entries that belong to this shard: runs of entries in path order with about equal shares of the work. Every process
+    /// finds the same borders from the same listing, and nobody has to be asked.
+    ///
+    /// A border stands where an equal share ends, or a little later, where a path's hash says so: there a part of the manifest
+    /// ends, too, so that parts stay the same whatever the number of shards.
     ///
     /// - Parameters:
-    ///   - count: How many entries there are, in path order.
+    ///   - entries: How many entries there are, in path order.
     ///   - size: The **bytes** of one.
-    ///   - hash: What ``hash(_:)`` gives for its path.
-    package static func rows(
-        of shard: Shard, count: Int, size: (Int) -> UInt64, hash: (Int) -> UInt64
-    ) -> Range<Int> {
+    ///   - hash: What ``PartCutter/hash(_:)`` gives for its path.
+    package func rows(ofEntries entries: Int, size: (Int) -> UInt64, hash: (Int) -> UInt64) -> Range<Int> {
         var total: UInt64 = 0
-        for index in 0..<count { total = total.saturatingAdd(cost(size(index))) }
+        for index in 0..<entries { total = total.saturatingAdd(Self.cost(size(index))) }
         var distance = 1
-        while distance < mostDistance, distance * 2 * borders * shard.count <= count { distance *= 2 }
+        while distance < Self.mostDistance, distance * 2 * Self.borders * count <= entries { distance *= 2 }
         let limit = UInt64.max / UInt64(distance)
         func border(_ number: Int) -> UInt64 {
             let (high, low) = total.multipliedFullWidth(by: UInt64(number))
-            return UInt64(shard.count).dividingFullWidth((high, low)).quotient
+            return UInt64(count).dividingFullWidth((high, low)).quotient
         }
-        let (first, last) = (border(shard.number), border(shard.number + 1))
-        var found: (start: Int?, end: Int?) = (shard.number == 0 ? 0 : nil, shard.isLast ? count : nil)
+        let (first, last) = (border(number), border(number + 1))
+        var found: (start: Int?, end: Int?) = (number == 0 ? 0 : nil, isLast ? entries : nil)
         var before: UInt64 = 0
         var (sinceFirst, sinceLast) = (0, 0)
-        for index in 0..<count where found.start == nil || found.end == nil {
+        for index in 0..<entries where found.start == nil || found.end == nil {
             let isBorder = hash(index) <= limit
             if found.start == nil, before >= first {
                 sinceFirst += 1
@@ -107,14 +104,11 @@ package enum ShardCutter {
                 sinceLast += 1
                 if isBorder || sinceLast > PartCutter.maximum { found.end = index }
             }
-            before = before.saturatingAdd(cost(size(index)))
+            before = before.saturatingAdd(Self.cost(size(index)))
         }
-        let start = found.start ?? count
-        return start..<max(start, found.end ?? count)
+        let start = found.start ?? entries
+        return start..<max(start, found.end ?? entries)
     }
 
     private static func cost(_ size: UInt64) -> UInt64 { size.saturatingAdd(costOfEntry) }
-
-    /// What decides about borders before a path.
-    package static func hash(_ path: UnsafeBufferPointer<UInt8>) -> UInt64 { PartCutter.hash(path) }
 }

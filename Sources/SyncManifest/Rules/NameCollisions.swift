@@ -6,10 +6,10 @@ extension ManifestAssembly {
     ///
     /// Swift's strings are equal, and hash alike, exactly when they are canonically equivalent. So only paths
     /// with equal hashes are compared as text.
-    static func checkNormalisation(_ files: FileTable, _ entry: EntryPlaces) throws(ManifestError) {
-        for pair in collisions(in: files, all: hasSingletons(files), form: { $0 }) {
-            if pair.isDirectory { throw directory(files, entry, pair.first, pair.second) }
-            throw repeated(files, entry, pair.second, pair.first, "is, after Unicode normalisation, the same as")
+    func checkNormalisation() throws(ManifestError) {
+        for pair in Self.collisions(in: files, all: Self.hasSingletons(files), form: { $0 }) {
+            if pair.isDirectory { throw directory(pair.first, above: pair.second) }
+            throw repeated(pair.second, pair.first, "is, after Unicode normalisation, the same as")
         }
     }
 
@@ -21,27 +21,26 @@ extension ManifestAssembly {
     static func collisions(in files: FileTable, all: Bool, form: (String) -> String) -> [PathCollision] {
         var rows: [Int: Int] = [:]
         var result: [PathCollision] = []
-        for row in files.indices where all || files.withPath(row, isWide) {
-            files.withPath(row) { path in
-                forEachPrefix(of: path, form) { length, hash in
-                    guard length == path.count else { return }
-                    guard let first = rows[hash] else { return rows[hash] = row }
-                    guard text(files, row, length, form) == text(files, first, nil, form) else { return }
-                    result.append((first, row, false))
+        func forEachPrefix(_ body: (_ row: Int, _ length: Int, _ hash: Int, _ isWhole: Bool) -> Void) {
+            for row in files.indices where all || files.withPath(row, isWide) {
+                files.withPath(row) { path in
+                    Self.forEachPrefix(of: path, form) { length, hash in body(row, length, hash, length == path.count) }
                 }
             }
         }
+        func isSame(_ row: Int, _ length: Int, as other: Int) -> Bool {
+            text(files, row, length, form) == text(files, other, nil, form)
+        }
+        forEachPrefix { row, length, hash, isWhole in
+            guard isWhole else { return }
+            guard let first = rows[hash] else { return rows[hash] = row }
+            if isSame(row, length, as: first) { result.append((first, row, false)) }
+        }
         var found: Set<Int> = []
-        for row in files.indices where all || files.withPath(row, isWide) {
-            files.withPath(row) { path in
-                forEachPrefix(of: path, form) { length, hash in
-                    guard length < path.count, let file = rows[hash], !found.contains(file),
-                        text(files, row, length, form) == text(files, file, nil, form)
-                    else { return }
-                    found.insert(file)
-                    result.append((file, row, true))
-                }
-            }
+        forEachPrefix { row, length, hash, isWhole in
+            guard !isWhole, let file = rows[hash], !found.contains(file), isSame(row, length, as: file) else { return }
+            found.insert(file)
+            result.append((file, row, true))
         }
         return result
     }

@@ -11,33 +11,29 @@ extension ManifestAssembly {
                 at: "$.parts[\(partStarts.count)]", "the manifest is in parts, and this one is not here",
                 "read it with its parts")
         }
-        var files = files
-        var order: [UInt32]?
         if !Self.isOrdered(files) {
             let sorted = Self.pathOrder(of: files)
-            files = files.reordered(sorted)
-            order = sorted
+            (files, order) = (files.reordered(sorted), sorted)
         }
-        let entry = EntryPlaces(order: order, partStarts: partStarts)
-        try Self.checkNeighbours(files, entry)
-        let directories = try Self.checkDirectories(directories, files)
+        try checkNeighbours()
+        try checkDirectories()
         if hasWidePaths {
-            try Self.checkNormalisation(files, entry)
-            if directories.count > 0 { try Self.checkNormalisation(of: directories, with: files) }
+            try checkNormalisation()
+            if directories.count > 0 { try checkNormalisationOfDirectories() }
         }
         try Self.checkPacks(packs)
-        try Self.checkBlobs(files, packs, entry)
+        try checkBlobs()
         guard let total = files.totalSize, total <= UInt64(Int64.max) else {
             throw ManifestError(at: "$.files", "the sizes add up to more than 2^63", "correct them")
         }
         for (index, directory) in linkedDirectories
         where !isNarrowed && !files.hasDirectory(directory) && !directories.names(directory) {
             throw ManifestError(
-                at: entry.path(number: index) + ".link",
+                at: place(ofEntry: index) + ".link",
                 "the target goes up from \(quoted(directory)), which is not a directory of this manifest",
                 "write “..” only at the front")
         }
-        try Self.checkPatterns([files, directories], groups, limits)
+        try checkPatterns()
         files.dropUselessDeltas(packs)
         files.sortGroups()
         let declared = Set(groups.map(\.name))
@@ -70,7 +66,7 @@ extension ManifestAssembly {
     }
 
     /// Equal paths, and paths that are a directory of another, are neighbours in ``PathOrder``.
-    private static func checkNeighbours(_ files: FileTable, _ entry: EntryPlaces) throws(ManifestError) {
+    private func checkNeighbours() throws(ManifestError) {
         let found: (row: Int, other: Int, isSame: Bool)? = files.arena.withUnsafeBufferPointer { arena in
             for row in files.indices.dropFirst() {
                 let previous = files.path(row - 1, in: arena)
@@ -82,24 +78,21 @@ extension ManifestAssembly {
         }
         guard let found else { return }
         throw found.isSame
-            ? repeated(files, entry, found.row, found.other, "is the same as")
-            : directory(files, entry, found.row, found.other)
+            ? repeated(found.row, found.other, "is the same as") : directory(found.row, above: found.other)
     }
 
-    static func repeated(_ files: FileTable, _ entry: EntryPlaces, _ row: Int, _ other: Int, _ how: String)
-        -> ManifestError
-    {
-        let (first, second) = entry.number(row) < entry.number(other) ? (row, other) : (other, row)
+    func repeated(_ row: Int, _ other: Int, _ how: String) -> ManifestError {
+        let (first, second) = entry(of: row) < entry(of: other) ? (row, other) : (other, row)
         return ManifestError(
-            at: entry.path(second) + ".path", "\(quoted(files.path(row))) \(how) \(entry.path(first)).path",
+            at: place(of: second) + ".path", "\(quoted(files.path(row))) \(how) \(place(of: first)).path",
             "keep one of them")
     }
 
-    static func directory(_ files: FileTable, _ entry: EntryPlaces, _ row: Int, _ other: Int) -> ManifestError {
+    func directory(_ row: Int, above other: Int) -> ManifestError {
         let what = files.kind(row) == .link ? "a link" : "a file"
         return ManifestError(
-            at: entry.path(row) + ".path",
-            "\(quoted(files.path(row))) is \(what), and \(entry.path(other)).path needs a directory there",
+            at: place(of: row) + ".path",
+            "\(quoted(files.path(row))) is \(what), and \(place(of: other)).path needs a directory there",
             "rename one of them")
     }
 
@@ -115,21 +108,19 @@ extension ManifestAssembly {
     }
 
     /// Blobs lie in packs that exist.
-    private static func checkBlobs(_ files: FileTable, _ packs: [Manifest.Pack], _ entry: EntryPlaces)
-        throws(ManifestError)
-    {
+    private func checkBlobs() throws(ManifestError) {
         let limits = packs.map(\.size)
         for row in files.indices {
             for (index, blob) in files.blobs(row).enumerated() {
                 guard blob.pack < limits.count else {
                     throw ManifestError(
-                        at: "\(entry.path(row)).blobs[\(index)][0]",
+                        at: "\(place(of: row)).blobs[\(index)][0]",
                         "pack \(blob.pack) does not exist; “packs” has \(limits.count)",
                         "count packs from 0")
                 }
                 guard blob.range.upperBound <= limits[Int(blob.pack)] else {
                     throw ManifestError(
-                        at: "\(entry.path(row)).blobs[\(index)]",
+                        at: "\(place(of: row)).blobs[\(index)]",
                         "the blob ends at byte \(blob.range.upperBound), and pack \(blob.pack) has "
                             + "\(limits[Int(blob.pack)])", "correct the offset, the length or the pack's size")
                 }
@@ -139,9 +130,8 @@ extension ManifestAssembly {
 
     /// Patterns that begin with a wildcard are tried on every path: too many of them, or too long ones on long paths,
     /// would take hours.
-    private static func checkPatterns(_ tables: [FileTable], _ groups: [Manifest.Group], _ limits: ManifestLimits)
-        throws(ManifestError)
-    {
+    private func checkPatterns() throws(ManifestError) {
+        let tables = [files, directories]
         var budget = PatternBudget(limits)
         for (index, group) in groups.enumerated() {
             for (number, pattern) in group.include.enumerated() {
@@ -159,20 +149,15 @@ extension ManifestAssembly {
     }
 }
 
-/// Where rows stand in the document.
-struct EntryPlaces {
-    /// The entry of each row; `nil` when they stand in the order of the document.
-    let order: [UInt32]?
-    /// The first row of each part; empty when there are none.
-    let partStarts: [Int]
-
-    /// The entry's number, counted through the whole document.
-    func number(_ row: Int) -> Int { order.map { Int($0[row]) } ?? row }
+// Where rows stand in the document.
+extension ManifestAssembly {
+    /// The number of a row's entry, counted through the whole document.
+    private func entry(of row: Int) -> Int { order.map { Int($0[row]) } ?? row }
 
     /// The row's JSON path.
-    func path(_ row: Int) -> String { path(number: number(row)) }
+    private func place(of row: Int) -> String { place(ofEntry: entry(of: row)) }
 
-    func path(number: Int) -> String {
+    private func place(ofEntry number: Int) -> String {
         guard !partStarts.isEmpty else { return "$.files[\(number)]" }
         let part = (partStarts.firstIndex { $0 > number } ?? partStarts.count) - 1
         return "$.parts[\(part)].files[\(number - partStarts[max(0, part)])]"
@@ -181,13 +166,12 @@ struct EntryPlaces {
 
 extension ManifestAssembly {
     /// Puts named directories in ``PathOrder``, and refuses one that is named twice, is a file, or is below a file.
-    static func checkDirectories(_ named: FileTable, _ files: FileTable) throws(ManifestError) -> FileTable {
-        guard named.count > 0 else { return named }
-        var directories = named
-        if !isOrdered(named) { directories = named.reordered(pathOrder(of: named)) }
+    private mutating func checkDirectories() throws(ManifestError) {
+        guard directories.count > 0 else { return }
+        if !Self.isOrdered(directories) { directories = directories.reordered(Self.pathOrder(of: directories)) }
         for row in directories.indices.dropFirst()
         where directories.withPath(row, { path in directories.withPath(row - 1) { $0.elementsEqual(path) } }) {
-            throw refusal(directories, row, "is named twice", "keep one of them")
+            throw Self.refusal(directories, row, "is named twice", "keep one of them")
         }
         // What is below a file stands behind it, and nothing else in between.
         var file = 0
@@ -197,17 +181,18 @@ extension ManifestAssembly {
                 if file < files.count, files.withPath(file, { $0.elementsEqual(path) }) { return true }
                 return file > 0 && files.withPath(file - 1) { PathOrder.isDirectory($0, of: path) }
             }
-            if isInTheWay { throw refusal(directories, row, "is a file or a link, or below one", "rename one of them") }
+            guard !isInTheWay else {
+                throw Self.refusal(directories, row, "is a file or a link, or below one", "rename one of them")
+            }
         }
         directories.sortGroups()
-        return directories
     }
 
     /// Refuses directories that are one path with another entry after Unicode normalisation.
-    static func checkNormalisation(of directories: FileTable, with files: FileTable) throws(ManifestError) {
+    private func checkNormalisationOfDirectories() throws(ManifestError) {
         let all = files.merged(with: directories)
-        for pair in collisions(in: all, all: true, form: { $0 }) where all.isConflict(pair) {
-            throw refusal(
+        for pair in Self.collisions(in: all, all: true, form: { $0 }) where all.isConflict(pair) {
+            throw Self.refusal(
                 all, pair.second, "is the same as \(quoted(all.path(pair.first))) after Unicode normalisation",
                 "rename one of them")
         }

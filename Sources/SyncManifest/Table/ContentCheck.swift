@@ -23,14 +23,20 @@ package struct ContentCheck: Sendable, Hashable {
     }
 
     /// The digest that the listing gives; `nil` where it gives none.
-    package var digest: (algorithm: Algorithm, hex: String)?
+    package var digest: (algorithm: Algorithm, hex: String)? {
+        get { algorithm.map { ($0, hex) } }
+        set { (algorithm, hex) = (newValue?.algorithm, newValue?.hex ?? "") }
+    }
+    private var algorithm: Algorithm?
+    private var hex = ""
     /// What changes whenever the content does, where no digest does: a time, an ETag.
     package var stamp: String?
     /// Whether the size is known; else it is found out with the bytes.
     package var isSizeKnown: Bool
 
     package init(_ digest: (algorithm: Algorithm, hex: String)?, stamp: String? = nil, isSizeKnown: Bool) {
-        (self.digest, self.stamp, self.isSizeKnown) = (digest, stamp, isSizeKnown)
+        (algorithm, hex) = (digest?.algorithm, digest?.hex ?? "")
+        (self.stamp, self.isSizeKnown) = (stamp, isSizeKnown)
     }
 
     /// Reads a digest in hexadecimal of either case; `nil` where it is not one of that algorithm.
@@ -40,18 +46,6 @@ package struct ContentCheck: Sendable, Hashable {
             return nil
         }
         return (algorithm, String(decoding: digits, as: UTF8.self).lowercased())
-    }
-
-    package static func == (a: ContentCheck, b: ContentCheck) -> Bool {
-        a.digest?.algorithm == b.digest?.algorithm && a.digest?.hex == b.digest?.hex && a.stamp == b.stamp
-            && a.isSizeKnown == b.isSizeKnown
-    }
-
-    package func hash(into hasher: inout Hasher) {
-        hasher.combine(digest?.algorithm)
-        hasher.combine(digest?.hex)
-        hasher.combine(stamp)
-        hasher.combine(isSizeKnown)
     }
 
     /// What stands for the SHA-256 as long as nobody knows it: no content has it, and the same for what the listing calls the

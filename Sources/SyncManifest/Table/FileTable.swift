@@ -224,10 +224,7 @@ package struct FileTable: Sendable {
     /// A link's target in UTF-8, without a copy; `nil` for a file.
     package func withLinkTarget<R>(_ index: Int, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R? {
         guard kinds[index] == .link, let text = texts(of: index).first else { return nil }
-        let start = Int(text.offset)
-        return arena.withUnsafeBufferPointer {
-            body(UnsafeBufferPointer(rebasing: $0[start..<(start + Int(text.length))]))
-        }
+        return arena.withUnsafeBufferPointer { body(text.bytes(in: $0)) }
     }
 
     /// The group the entry itself names.
@@ -314,8 +311,7 @@ package struct FileTable: Sendable {
     }
 
     func string(_ text: Text) -> String {
-        let start = Int(text.offset)
-        return String(decoding: arena[start..<(start + Int(text.length))], as: UTF8.self)
+        arena.withUnsafeBufferPointer { String(decoding: text.bytes(in: $0), as: UTF8.self) }
     }
 }
 

@@ -25,16 +25,10 @@ package struct ManifestDifference: Sendable, Equatable {
         /// **Bytes** of content; 0 for links, and for what is removed those that it had.
         package var size: UInt64
         /// **Bytes** of ``ManifestDifference/fetchBytes``.
-        package var fetch: UInt64
+        package var fetch: UInt64 = 0
         /// What changed, in the order of the cases; empty unless `kind` is `changed`.
-        package var aspects: [Aspect]
+        package var aspects: [Aspect] = []
 
-        package init(
-            kind: Kind, path: String, from: String? = nil, size: UInt64, fetch: UInt64 = 0, aspects: [Aspect] = []
-        ) {
-            (self.kind, self.path, self.from, self.size, self.fetch) = (kind, path, from, size, fetch)
-            self.aspects = aspects
-        }
     }
 
     package var isEmpty: Bool { changes.isEmpty }
@@ -46,31 +40,21 @@ package struct ManifestDifference: Sendable, Equatable {
     package init(from old: Manifest, to new: Manifest) {
         var holdings = Holdings(old)
         let (former, files) = (old.files, new.files)
-        var (a, b) = (0, 0)
         var gone: [SHA256Digest: ArraySlice<Int>] = [:]
         var added: [Int] = []
-        while a < former.count || b < files.count {
-            let order = Self.order(former, a, files, b)
-            if order < 0 {
+        Self.forEachPair(former, files) { a, b in
+            guard let b else {
+                guard let a else { return }
                 gone[former.digest(a), default: []].append(a)
-                changes.append(Change(kind: .removed, path: former.path(a), size: former.size(a)))
-                a += 1
-            } else if order > 0 {
-                added.append(changes.count)
-                changes.append(Change(kind: .added, path: files.path(b), size: files.size(b)))
-                changes[changes.count - 1].fetch = holdings.fetch(b, of: new)
-                b += 1
-            } else {
-                let aspects = Self.aspects(former, a, files, b)
-                if aspects.isEmpty {
-                    unchanged += 1
-                } else {
-                    changes.append(Change(kind: .changed, path: files.path(b), size: files.size(b)))
-                    changes[changes.count - 1].fetch = holdings.fetch(b, of: new)
-                    changes[changes.count - 1].aspects = aspects
-                }
-                (a, b) = (a + 1, b + 1)
+                return changes.append(Change(kind: .removed, path: former.path(a), size: former.size(a)))
             }
+            let aspects = a.map { Self.aspects(former, $0, files, b) }
+            if aspects?.isEmpty == true { return unchanged += 1 }
+            if a == nil { added.append(changes.count) }
+            changes.append(
+                Change(
+                    kind: a == nil ? .added : .changed, path: files.path(b), size: files.size(b),
+                    fetch: holdings.fetch(b, of: new), aspects: aspects ?? []))
         }
         findRenames(added, gone, former, files)
         compareDirectories(old.directories, new.directories)
@@ -80,11 +64,15 @@ package struct ManifestDifference: Sendable, Equatable {
         }
     }
 
-    private static func order(_ old: FileTable, _ a: Int, _ new: FileTable, _ b: Int) -> Int {
-        if a == old.count { return 1 }
-        if b == new.count { return -1 }
-        return old.withPath(a) { left in
-            new.withPath(b) { right in PathOrder.precedes(left, right) ? -1 : PathOrder.precedes(right, left) ? 1 : 0 }
+    /// Calls `body` with the rows of each path that one of two tables has, in path order.
+    private static func forEachPair(_ old: FileTable, _ new: FileTable, _ body: (_ old: Int?, _ new: Int?) -> Void) {
+        var (a, b) = (0, 0)
+        while a < old.count || b < new.count {
+            let order =
+                a == old.count
+                ? 1 : b == new.count ? -1 : old.withPath(a) { left in new.withPath(b) { PathOrder.compare(left, $0) } }
+            body(order <= 0 ? a : nil, order >= 0 ? b : nil)
+            (a, b) = (order <= 0 ? a + 1 : a, order >= 0 ? b + 1 : b)
         }
     }
 
@@ -105,20 +93,16 @@ package struct ManifestDifference: Sendable, Equatable {
     /// Directories that come and go, with a `/` at the end, and those with another mode. Their times follow from what
     /// changes in them.
     private mutating func compareDirectories(_ old: FileTable, _ new: FileTable) {
-        var (a, b) = (0, 0)
         func add(_ kind: Change.Kind, _ table: FileTable, _ row: Int, _ aspects: [Change.Aspect] = []) {
             changes.append(Change(kind: kind, path: table.path(row) + "/", size: 0, aspects: aspects))
         }
-        while a < old.count || b < new.count {
-            let order = Self.order(old, a, new, b)
-            if order < 0 {
-                if new.rows(below: Array(old.path(a).utf8)).isEmpty { add(.removed, old, a) }
-            } else if order > 0 {
-                add(.added, new, b)
-            } else if old.traits(a).mode != new.traits(b).mode {
-                add(.changed, new, b, [.mode])
+        Self.forEachPair(old, new) { a, b in
+            switch (a, b) {
+            case (let a?, nil): if new.rows(below: Array(old.path(a).utf8)).isEmpty { add(.removed, old, a) }
+            case (nil, let b?): add(.added, new, b)
+            case (let a?, let b?): if old.traits(a).mode != new.traits(b).mode { add(.changed, new, b, [.mode]) }
+            case (nil, nil): break
             }
-            (a, b) = (order <= 0 ? a + 1 : a, order >= 0 ? b + 1 : b)
         }
     }
 

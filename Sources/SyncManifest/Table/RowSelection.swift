@@ -5,14 +5,12 @@ extension Manifest {
     ///
     /// A row belongs to a group when its own `group` names it, or when one of the group's patterns matches its
     /// path. Every row belongs to ``RunRecipe/groupOfAll``.
-    package func selection(groups names: [String]) throws(UnknownGroup) -> RowSelection {
-        try selection(groups: names) { false } ?? RowSelection(none: files.count)
-    }
-
-    /// As ``selection(groups:)``; `nil` when it was stopped. Matching patterns can take seconds.
     ///
-    /// - Parameter isStopped: Asked often.
-    package func selection(groups names: [String], isStopped: () -> Bool) throws(UnknownGroup) -> RowSelection? {
+    /// - Parameter isStopped: Asked often: matching patterns can take seconds.
+    /// - Returns: `nil` when it was stopped.
+    package func selection(groups names: [String], isStopped: () -> Bool = { false }) throws(UnknownGroup)
+        -> RowSelection?
+    {
         guard let wanted = try groups(named: names) else { return RowSelection(all: files.count) }
         var selection = RowSelection(none: files.count)
         for group in wanted { guard files.add(group, to: &selection, isStopped) else { return nil } }

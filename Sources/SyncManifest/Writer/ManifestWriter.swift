@@ -97,17 +97,21 @@ package struct ManifestWriter: Sendable {
 
     /// Adds a file, its blobs in file order with the digest of each one's raw bytes; their `digestIndex` is not
     /// looked at.
+    ///
+    /// - Parameters:
+    ///   - size: `nil` where nobody knows it, as with `digest`.
+    ///   - check: What a listing says of a file of which it does not say everything.
     package mutating func file(
-        path: UnsafeBufferPointer<UInt8>, size: UInt64, digest: SHA256Digest, executable: Bool,
-        blobs: some Collection<(blob: Blob, digest: SHA256Digest)>, urls: [String] = [], group: String? = nil,
-        traits: FileTraits = .none, deltas: some Collection<Delta> = EmptyCollection(),
-        learned: ContentCheck? = nil
+        path: UnsafeBufferPointer<UInt8>, size: UInt64?, digest: SHA256Digest?, executable: Bool,
+        blobs: some Collection<(blob: Blob, digest: SHA256Digest)> = EmptyCollection(), urls: [String] = [],
+        group: String? = nil, traits: FileTraits = .none, deltas: some Collection<Delta> = EmptyCollection(),
+        check: ContentCheck? = nil
     ) {
         enter(.files)
         next()
         put("{\"path\":", path)
-        put(",\"size\":", size)
-        put(",\"sha256\":", digest)
+        if let size { put(",\"size\":", size) }
+        if let digest { put(",\"sha256\":", digest) }
         if executable, traits.mode == nil { put(",\"executable\":true") }
         put(traits)
         if !blobs.isEmpty {
@@ -127,7 +131,7 @@ package struct ManifestWriter: Sendable {
         }
         put(group: group)
         put(deltas)
-        if let learned { put(learned) }
+        if let check { put(check) }
         put("}")
     }
 
@@ -141,24 +145,6 @@ package struct ManifestWriter: Sendable {
             if check.digest != nil { put(",") }
             put("\"stamp\":", stamp)
         }
-        put("}")
-    }
-
-    /// Adds a file of which a listing does not say everything; its bytes come from its own URLs.
-    package mutating func file(
-        path: UnsafeBufferPointer<UInt8>, size: UInt64, check: ContentCheck, executable: Bool, urls: [String],
-        group: String? = nil, traits: FileTraits = .none
-    ) {
-        enter(.files)
-        next()
-        put("{\"path\":", path)
-        if check.isSizeKnown { put(",\"size\":", size) }
-        if executable { put(",\"executable\":true") }
-        put(traits)
-        put(",")
-        list("urls", urls)
-        put(group: group)
-        put(check)
         put("}")
     }
 

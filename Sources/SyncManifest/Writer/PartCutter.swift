@@ -31,7 +31,7 @@ package struct PartCutter: Sendable {
 
     /// FNV-1a (G. Fowler, L. C. Noll, K.-P. Vo; draft-eastlake-fnv) of 64 bits, finished as in SplitMix64: the high
     /// bits of FNV alone say little about the last bytes.
-    static func hash(_ path: UnsafeBufferPointer<UInt8>) -> UInt64 {
+    package static func hash(_ path: UnsafeBufferPointer<UInt8>) -> UInt64 {
         var value: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in path { value = (value ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
         value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9

@@ -89,7 +89,11 @@ struct ManifestFiles {
         var written: UInt64 = 0
         let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
         defer { piece.deallocate() }
-        var stream = try calling { try ZstdStream(level: Self.level, size: size) }
+        var compressor = try calling {
+            var compressor = try ZstdCompressor(level: Self.level)
+            try compressor.begin(size: size)
+            return compressor
+        }
         var offset: UInt64 = 0
         repeat {
             let wanted = Int(min(UInt64(piece.count), size - offset))
@@ -98,7 +102,7 @@ struct ManifestFiles {
                 throw .writing("\(output.path)/manifest.json", "read back", code: .last)
             }
             offset += UInt64(wanted)
-            let failure = try stream.encode(UnsafeRawBufferPointer(bytes), isLast: offset == size) {
+            let failure = try compressor.encodeNext(UnsafeRawBufferPointer(bytes), isLast: offset == size) {
                 made throws(PublishError) in
                 if let code = writeAll(made, to: target, at: written) {
                     throw .writing("\(output.path)/manifest.json.zst", "write", code: code)

@@ -200,7 +200,7 @@ final class OutputDirectory {
 
     /// Whether a file may get a second name: it is this user's, and not for everybody to write to.
     private func isOurs(_ file: Int32) -> Bool {
-        owner(of: file) == CurrentProcess.user && status(file).map { $0.permissions & 0o002 == 0 } == true
+        status(file).map { $0.user == CurrentProcess.user && $0.permissions & 0o002 == 0 } == true
     }
 
     /// Puts a small file into a folder, if it is not there.

@@ -82,8 +82,8 @@ extension PublishRun {
         report.shards = .shard(shard)
         var tree = try walk(root, isCancelled: isCancelled, progress: progress)
         let listing = try tree.listingDigest()
-        let rows = ShardCutter.rows(of: shard, count: tree.count, size: { tree.entries[$0].stamp.size }) { index in
-            tree.withPath(index) { ShardCutter.hash($0) }
+        let rows = shard.rows(ofEntries: tree.count, size: { tree.entries[$0].stamp.size }) { index in
+            tree.withPath(index) { PartCutter.hash($0) }
         }
         tree.keep(rows, isLast: shard.isLast)
         let about = ShardRecord.Source(

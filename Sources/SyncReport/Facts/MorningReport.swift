@@ -25,6 +25,17 @@ package struct MorningReport: Sendable, Equatable {
 
     /// Sessions that need attention.
     package var needingAttention: Int { sessions.count { $0.verdict.needsAttention } }
+
+    /// How many sessions there are, and how many of them need attention.
+    var summary: String {
+        let state =
+            switch needingAttention {
+            case 0: "nothing needs attention"
+            case 1: "1 needs attention"
+            default: "\(Figures.grouped(needingAttention)) need attention"
+            }
+        return "\(Figures.count(sessions.count, "session")), \(state)"
+    }
 }
 
 /// What is to be thought of a session; the worst first.

@@ -48,15 +48,7 @@ package struct ReportPage: Sendable {
 
     private var host: HTML { report.host.map { ", \($0)" } ?? "" }
 
-    private var summary: HTML {
-        let sessions = Figures.count(report.sessions.count, "session")
-        switch report.needingAttention {
-        case 0 where report.sessions.isEmpty: return "No sessions."
-        case 0: return "\(sessions), nothing needs attention."
-        case 1: return "\(sessions), 1 needs attention."
-        default: return "\(sessions), \(report.needingAttention) need attention."
-        }
-    }
+    private var summary: HTML { report.sessions.isEmpty ? "No sessions." : "\(report.summary)." }
 
     /// A table of all, where there are several.
     private var overview: HTML {

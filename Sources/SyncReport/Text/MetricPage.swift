@@ -2,15 +2,14 @@ import SyncModel
 
 /// Writes the text format of Prometheus, version 0.0.4: families with their help, type and samples.
 struct MetricPage {
-    enum Kind: String { case gauge, counter }
-
     private(set) var text = ""
     private var name = ""
 
-    /// Begins a family; its samples follow.
-    mutating func family(_ name: String, _ kind: Kind, _ help: String) {
+    /// Begins a family; its samples follow. What ends in `_total` counts up, as Prometheus has it; the others are as they are.
+    mutating func family(_ name: String, _ help: String) {
         self.name = name
-        text += "# HELP \(name) \(Self.escape(help, quotes: false))\n# TYPE \(name) \(kind.rawValue)\n"
+        let kind = name.hasSuffix("_total") ? "counter" : "gauge"
+        text += "# HELP \(name) \(Self.escape(help, quotes: false))\n# TYPE \(name) \(kind)\n"
     }
 
     /// A sample of the family, its labels in the order of their names.

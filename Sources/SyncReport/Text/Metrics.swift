@@ -34,21 +34,21 @@ package func metricsText(
         for index in families.indices { families[index].add(facts) }
     }
     var page = MetricPage()
-    page.family("syncagent_build_info", .gauge, "The version of syncagent; always 1.")
+    page.family("syncagent_build_info", "The version of syncagent; always 1.")
     page.sample(["version": version], 1)
-    page.family("syncagent_sessions", .gauge, "Sessions in the state directory.")
+    page.family("syncagent_sessions", "Sessions in the state directory.")
     page.sample([:], Double(sessions.count))
     let hidden = max(0, sessions.count - sessionLimit)
     page.family(
-        "syncagent_sessions_omitted", .gauge,
+        "syncagent_sessions_omitted",
         "Sessions beyond the first \(sessionLimit) by name, which have no other metrics.")
     page.sample([:], Double(hidden))
     if let agent {
-        page.family("syncagent_agent_start_time_seconds", .gauge, "When the agent started, in seconds since 1970.")
+        page.family("syncagent_agent_start_time_seconds", "When the agent started, in seconds since 1970.")
         page.sample([:], Double(agent.started) / 1_000)
-        page.family("syncagent_agent_runs", .gauge, "Runs that the agent is working on.")
+        page.family("syncagent_agent_runs", "Runs that the agent is working on.")
         page.sample([:], Double(agent.runs))
-        page.family("syncagent_agent_runs_limit", .gauge, "Runs that the agent may work on at a time.")
+        page.family("syncagent_agent_runs_limit", "Runs that the agent may work on at a time.")
         page.sample([:], Double(agent.mostRuns))
     }
     for family in families { family.write(to: &page) }

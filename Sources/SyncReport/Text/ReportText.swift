@@ -22,24 +22,14 @@ package struct ReportText: Sendable {
         let host = report.host.map { "\(escaped($0)): " } ?? ""
         let span = clock.span(report.since, report.generated)
         guard !report.sessions.isEmpty else { return ["\(host)no sessions; \(span)"] }
-        var lines = ["\(host)\(summary); \(span)"]
+        let bytes = ByteCount(report.sessions.reduce(0) { $0.saturatingAdd($1.amounts.received) })
+        var lines = ["\(host)\(report.summary); \(bytes) received; \(span)"]
         for session in report.sessions {
             // A session with nothing to tell is one line below those that have something.
             if session.verdict != .quiet || lines.count < 2 || session.verdict.needsAttention { lines.append("") }
             lines += self.lines(of: session)
         }
         return lines
-    }
-
-    private var summary: String {
-        let all = Figures.count(report.sessions.count, "session")
-        let bytes = ByteCount(report.sessions.reduce(0) { $0.saturatingAdd($1.amounts.received) })
-        let state =
-            report.needingAttention == 0
-            ? "nothing needs attention"
-            : report.needingAttention == 1
-                ? "1 needs attention" : "\(Figures.grouped(report.needingAttention)) need attention"
-        return "\(all), \(state); \(bytes) received"
     }
 
     private static func mark(_ verdict: Verdict) -> String {

@@ -21,7 +21,6 @@ struct SessionMetrics {
     }
 
     private let name: String
-    private let kind: MetricPage.Kind
     private let help: String
     private let read: (Facts) -> [(labels: [String: String], value: Double)]
     private var samples: [(labels: [String: String], value: Double)] = []
@@ -30,8 +29,6 @@ struct SessionMetrics {
         _ name: String, _ help: String, _ read: @escaping (Facts) -> [(labels: [String: String], value: Double)]
     ) {
         self.name = "syncagent_" + name
-        // The convention is the rule.
-        kind = name.hasSuffix("_total") ? .counter : .gauge
         (self.help, self.read) = (help, read)
     }
 
@@ -58,7 +55,7 @@ struct SessionMetrics {
 
     func write(to page: inout MetricPage) {
         guard !samples.isEmpty else { return }
-        page.family(name, kind, help)
+        page.family(name, help)
         for sample in samples { page.sample(sample.labels, sample.value) }
     }
 

@@ -57,7 +57,7 @@ struct CronBackend: ScheduleBackend {
     }
 
     private func lines(_ start: ScheduledStart) throws(ScheduleError) -> [String] {
-        try CronLines(start, user: directory == nil ? nil : "root").lines
+        try Crontab.lines(of: start, user: directory == nil ? nil : "root")
     }
 
     /// The file of a schedule; `nil` where all are in one table.

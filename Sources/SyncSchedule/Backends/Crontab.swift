@@ -71,9 +71,7 @@ package struct Crontab: Sendable, Equatable {
     }
 }
 
-package struct CronLines: Sendable, Equatable {
-    package let lines: [String]
-
+extension Crontab {
     /// Longest command that cron takes, in **bytes**: `MAX_COMMAND` of Debian's cron.
     static let longestCommand = 998
 
@@ -86,7 +84,7 @@ package struct CronLines: Sendable, Equatable {
     ///   - start: What and when; in the machine's zone, the only one that cron knows.
     ///   - user: The user's name, for a file of cron.d.
     /// - Throws: ``ScheduleError`` with code `invalid`.
-    package init(_ start: ScheduledStart, user: String? = nil) throws(ScheduleError) {
+    package static func lines(of start: ScheduledStart, user: String? = nil) throws(ScheduleError) -> [String] {
         let timing = start.clock.timing
         if let zone = timing.timeZone {
             throw ScheduleError(
@@ -97,33 +95,28 @@ package struct CronLines: Sendable, Equatable {
         let owner = user.map { $0 + " " } ?? ""
         let command = try Self.command(start.program)
         var lines = TimerLine.lines(timing, delay: start.clock.delay).map { line in
-            let hour = Self.list(line.hours, all: 24)
-            return "\(Self.list(line.minutes, all: 60)) \(hour) \(Self.days(line.days)) \(owner)\(command)"
+            let hour = TimerLine.list(line.hours, all: 24)
+            return "\(TimerLine.list(line.minutes, all: 60)) \(hour) \(days(line.days)) \(owner)\(command)"
         }
         if timing.catchesUp {
             // cron does not catch up by itself.
             lines.append("@reboot \(owner)\(try Self.command(start.program.adding("--missed")))")
         }
-        self.lines = lines
+        return lines
     }
 
     /// Day of the month, month and day of the week.
     private static func days(_ days: CalendarDays) -> String {
         let all = CronExpression.weekdays
-        var monthDay = list(days.monthDays.sorted(), all: 31)
-        var weekday = list(all.indices.filter { days.weekdays.contains(all[$0]) }, all: 7)
+        var monthDay = TimerLine.list(days.monthDays.sorted(), all: 31)
+        var weekday = TimerLine.list(all.indices.filter { days.weekdays.contains(all[$0]) }, all: 7)
         // As it was written: to cron the star means that a day has to be in both fields.
         switch days.starredField {
         case .monthDay(let text): monthDay = text
         case .weekday(let text): weekday = text
         case nil: break
         }
-        return "\(monthDay) \(list(days.months.sorted(), all: 12)) \(weekday)"
-    }
-
-    /// `*` for all values and for none.
-    private static func list(_ values: [Int], all: Int) -> String {
-        values.isEmpty || values.count == all ? "*" : values.map(String.init).joined(separator: ",")
+        return "\(monthDay) \(TimerLine.list(days.months.sorted(), all: 12)) \(weekday)"
     }
 
     /// The command for the shell, and then for cron, to which `%` is the end of it.

@@ -83,10 +83,6 @@ package struct ScheduledStart: Sendable {
     package let program: ScheduledProgram
     /// The day on which it is put into effect.
     package let today: CivilDay
-
-    package init(name: String, clock: ScheduleClock, program: ScheduledProgram, today: CivilDay) {
-        (self.name, self.clock, self.program, self.today) = (name, clock, program, today)
-    }
 }
 
 /// What a backend can ask about a machine: whether it is there, and what may keep its schedules from being started.

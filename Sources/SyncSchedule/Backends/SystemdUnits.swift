@@ -35,7 +35,7 @@ struct SystemdUnits: Sendable {
         func date(_ weekdays: Set<Weekday>, _ monthDays: Set<Int>) -> String {
             let names = Weekday.allCases.filter(weekdays.contains).map(day).joined(separator: ",")
             return (names.isEmpty ? "" : names + " ")
-                + "*-\(list(days.months.sorted(), all: 12))-\(list(monthDays.sorted(), all: 31))"
+                + "*-\(TimerLine.list(days.months.sorted(), all: 12, digits: 2))-\(TimerLine.list(monthDays.sorted(), all: 31, digits: 2))"
         }
         guard !days.weekdays.isEmpty, !days.monthDays.isEmpty, days.starredField == nil else {
             return [date(days.weekdays, days.monthDays)]
@@ -85,12 +85,7 @@ struct SystemdUnits: Sendable {
     }
 
     private static func clock(_ line: TimerLine) -> String {
-        "\(list(line.hours, all: 24)):\(list(line.minutes, all: 60)):\(padded(line.second, 2))"
-    }
-
-    /// `*` for all values and for none.
-    private static func list(_ values: [Int], all: Int) -> String {
-        values.isEmpty || values.count == all ? "*" : values.map { padded($0, 2) }.joined(separator: ",")
+        "\(TimerLine.list(line.hours, all: 24, digits: 2)):\(TimerLine.list(line.minutes, all: 60, digits: 2)):\(padded(line.second, 2))"
     }
 
     var serviceText: String {

@@ -19,38 +19,36 @@ package struct MachinePlaces: Sendable {
     package init() {}
 }
 
-package struct ConditionSettings: Sendable {
-    /// What must hold; each condition takes its own part, and its usual value where that says nothing.
-    package var wanted: RunConditions
-    package var machine: MachinePlaces
-    /// Names of conditions that blocked when they were looked at last.
-    package var blocked: Set<String>
+/// The names of the built-in conditions.
+package let builtInConditions = ["idle", "load", "metered", "power", "space", "window"]
 
-    package init(_ wanted: RunConditions, on machine: MachinePlaces, blocked: Set<String> = []) {
-        (self.wanted, self.machine, self.blocked) = (wanted, machine, blocked)
+/// Makes a built-in condition.
+///
+/// - Parameters:
+///   - wanted: What must hold; each condition takes its own part, and its usual value where that says nothing.
+///   - machine: Where it looks.
+///   - blocked: Names of conditions that blocked when they were looked at last.
+/// - Throws: ``/SyncPlugins/PluginError`` with code `unavailable` for a name that none has, with `refused` for what makes no
+///   sense.
+package func builtInCondition(
+    _ name: String, for wanted: RunConditions, on machine: MachinePlaces, blocked: Set<String> = []
+) throws(PluginError) -> any Condition {
+    switch name {
+    case "power": return PowerCondition(root: machine.powerSupplies)
+    case "metered": return MeteredCondition(budget: wanted.meteredBudget ?? 0, bus: machine.bus)
+    case "load": return LoadCondition(limit: wanted.maximumLoad ?? 1, places: machine)
+    case "idle": return IdleCondition(seconds: wanted.idleSeconds ?? 600, bus: machine.bus)
+    case "space": return SpaceCondition(bytes: wanted.freeSpace ?? 0, wasBlocked: blocked.contains(name))
+    case "window":
+        let window = wanted.window ?? DailyWindow(startMinute: 0, lengthMinutes: 1_440)
+        try checkWindow(window)
+        return WindowCondition(window: window, clock: machine.clock)
+    default:
+        throw PluginError(
+            plugin: escaped(name), code: .unavailable,
+            message: "there is no condition of this name; known: \(builtInConditions.joined(separator: ", "))")
     }
 }
-
-package let builtInConditions: PluginRegistry<any Condition, ConditionSettings> = {
-    var registry = PluginRegistry<any Condition, ConditionSettings>(.condition)
-    registry.register("power") { .success(PowerCondition(root: $0.machine.powerSupplies)) }
-    registry.register("metered") {
-        .success(MeteredCondition(budget: $0.wanted.meteredBudget ?? 0, bus: $0.machine.bus))
-    }
-    registry.register("load") { .success(LoadCondition(limit: $0.wanted.maximumLoad ?? 1, places: $0.machine)) }
-    registry.register("idle") { .success(IdleCondition(seconds: $0.wanted.idleSeconds ?? 600, bus: $0.machine.bus)) }
-    registry.register("space") {
-        .success(SpaceCondition(bytes: $0.wanted.freeSpace ?? 0, wasBlocked: $0.blocked.contains("space")))
-    }
-    registry.register("window") { settings in
-        let window = settings.wanted.window ?? DailyWindow(startMinute: 0, lengthMinutes: 1_440)
-        return Result { () throws(PluginError) in
-            try checkWindow(window)
-            return WindowCondition(window: window, clock: settings.machine.clock)
-        }
-    }
-    return registry
-}()
 
 /// - Throws: ``/SyncPlugins/PluginError`` with code `refused` for a part of the day that is none.
 func checkWindow(_ window: DailyWindow) throws(PluginError) {
@@ -58,21 +56,4 @@ func checkWindow(_ window: DailyWindow) throws(PluginError) {
     throw PluginError(
         plugin: "window", code: .refused, message: "a time range begins at minute 0 to 1439 and lasts 1 to 1440 minutes"
     )
-}
-
-/// The built-in conditions that a run asks for; those that say until when they block come first.
-///
-/// - Throws: ``/SyncPlugins/PluginError`` of one that cannot be made.
-package func builtInConditions(for wanted: RunConditions, on machine: MachinePlaces, blocked: Set<String> = [])
-    throws(PluginError) -> [any Condition]
-{
-    let names = [
-        ("window", wanted.window != nil), ("space", wanted.freeSpace != nil), ("power", wanted.power),
-        ("metered", wanted.meteredBudget != nil), ("idle", wanted.idleSeconds != nil),
-        ("load", wanted.maximumLoad != nil),
-    ]
-    var conditions: [any Condition] = []
-    let settings = ConditionSettings(wanted, on: machine, blocked: blocked)
-    for (name, isWanted) in names where isWanted { conditions.append(try builtInConditions.make(name, settings)) }
-    return conditions
 }

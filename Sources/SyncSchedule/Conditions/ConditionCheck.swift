@@ -36,9 +36,18 @@ package final class ConditionCheck: Sendable {
         blockedSince: [String: Int64] = [:]
     ) throws(PluginError) {
         for rate in wanted.rates { try checkWindow(rate.window) }
-        self.init(
-            try builtInConditions(for: wanted, on: machine, blocked: Set(blockedSince.keys)) + plugins,
-            blockedSince: blockedSince)
+        // Those that say until when they block come first.
+        let names = [
+            ("window", wanted.window != nil), ("space", wanted.freeSpace != nil), ("power", wanted.power),
+            ("metered", wanted.meteredBudget != nil), ("idle", wanted.idleSeconds != nil),
+            ("load", wanted.maximumLoad != nil),
+        ]
+        var conditions: [any Condition] = []
+        for (name, isWanted) in names where isWanted {
+            let blocked = Set(blockedSince.keys)
+            conditions.append(try builtInCondition(name, for: wanted, on: machine, blocked: blocked))
+        }
+        self.init(conditions + plugins, blockedSince: blockedSince)
     }
 
     package var isEmpty: Bool { probes.isEmpty }
@@ -52,7 +61,7 @@ package final class ConditionCheck: Sendable {
         let asked = probes.map { ($0.condition.name, $0.ask(context)) }
         let answers = asked.map { name, answer in
             let state = answer.wait(until: end) { $0 } ?? .unknown(reason: "it has not answered in time")
-            return ConditionAnswer(name, state)
+            return ConditionAnswer(name: name, state: state)
         }
         return ledger.withLock { $0.take(answers, at: context.now) }
     }

@@ -1,4 +1,5 @@
 import SyncPlugins
+import SyncSystem
 
 /// Nobody has used the machine for a while.
 ///
@@ -12,14 +13,14 @@ struct IdleCondition: Condition {
     /// Where logind is.
     let bus: SystemBus
 
-    private func number(_ name: String) throws(SystemBus.Failure) -> UInt64 {
+    private func number(_ name: String) throws(FileError) -> UInt64 {
         try bus.number(
             name, of: "org.freedesktop.login1.Manager", service: "org.freedesktop.login1",
             path: "/org/freedesktop/login1")
     }
 
     func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
-        do throws(SystemBus.Failure) {
+        do throws(FileError) {
             let isIdle = try number("IdleHint") != 0
             let since = isIdle ? try number("IdleSinceHint") : 0
             return Self.judge(isIdle: isIdle, since: since, seconds: seconds, now: context.now)

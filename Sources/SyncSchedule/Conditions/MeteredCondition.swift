@@ -1,5 +1,6 @@
 import SyncModel
 import SyncPlugins
+import SyncSystem
 
 /// On a network whose bytes are not paid for, or within the budget for one that is.
 ///
@@ -13,7 +14,7 @@ struct MeteredCondition: Condition {
     let bus: SystemBus
 
     func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
-        do throws(SystemBus.Failure) {
+        do throws(FileError) {
             let metered = try bus.number(
                 "Metered", of: "org.freedesktop.NetworkManager", service: "org.freedesktop.NetworkManager",
                 path: "/org/freedesktop/NetworkManager")

@@ -8,9 +8,6 @@ import SyncSystem
 /// killing the program keeps the deadline, whatever the bus does: `--timeout` of both does not hold while they log in.
 /// It costs about 8 ms of a processor for each question. D-Bus Specification 0.41.
 package struct SystemBus: Sendable {
-    /// Why there is no value; the reason is for people.
-    struct Failure: Error, Equatable { var reason: String }
-
     private let address: String?
     private let directories: [String]
     private let deadline: Duration
@@ -30,7 +27,9 @@ package struct SystemBus: Sendable {
     /// The value of a property that is a number or a truth value (1 and 0); blocks.
     ///
     /// A service that does not run is not started for it, where `busctl` asks.
-    func number(_ name: String, of interface: String, service: String, path: String) throws(Failure) -> UInt64 {
+    ///
+    /// - Throws: ``/SyncSystem/FileError`` whose reason is for people.
+    func number(_ name: String, of interface: String, service: String, path: String) throws(FileError) -> UInt64 {
         let start = ProgramStart(
             try arguments(name, interface, service, path),
             variables: ["LC_ALL=C"] + (address.map { ["DBUS_SYSTEM_BUS_ADDRESS=\($0)"] } ?? [])
@@ -38,20 +37,20 @@ package struct SystemBus: Sendable {
         let (end, output, _) = start.run(deadline: deadline)
         switch end {
         case .exited(0): break
-        case .exited: throw Failure(reason: Self.complaint(output))
-        case .signalled(let number): throw Failure(reason: "the query was killed by signal \(number)")
+        case .exited: throw failure(Self.complaint(output))
+        case .signalled(let number): throw failure("the query was killed by signal \(number)")
         case .timedOut, .stopped, .silent, .overflowed:
-            throw Failure(reason: "no answer within \(deadline.components.seconds) s")
-        case .unknown: throw Failure(reason: "the exit status of the query is not known")
-        case .notRun(let reason): throw Failure(reason: "the query cannot be run: \(reason)")
+            throw failure("no answer within \(deadline.components.seconds) s")
+        case .unknown: throw failure("the exit status of the query is not known")
+        case .notRun(let reason): throw failure("the query cannot be run: \(reason)")
         }
         guard let value = Self.value(output) else {
-            throw Failure(reason: "unexpected answer: \(Self.complaint(output))")
+            throw failure("unexpected answer: \(Self.complaint(output))")
         }
         return value
     }
 
-    private func arguments(_ name: String, _ interface: String, _ service: String, _ path: String) throws(Failure)
+    private func arguments(_ name: String, _ interface: String, _ service: String, _ path: String) throws(FileError)
         -> [String]
     {
         let get = "org.freedesktop.DBus.Properties"
@@ -67,8 +66,10 @@ package struct SystemBus: Sendable {
                 "string:\(interface)", "string:\(name)",
             ]
         }
-        throw Failure(reason: "neither busctl (systemd) nor dbus-send (dbus) is installed")
+        throw failure("neither busctl (systemd) nor dbus-send (dbus) is installed")
     }
+
+    private func failure(_ reason: String) -> FileError { FileError(step: "ask", path: "D-Bus", remark: reason) }
 
     private func program(_ name: String) -> String? {
         directories.lazy.map { "\($0)/\(name)" }.first { isPermitted(.execute, $0) }

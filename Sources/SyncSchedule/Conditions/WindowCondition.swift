@@ -1,13 +1,9 @@
 package import SyncModel
 import SyncPlugins
 
-/// What a clock on the wall makes of a part of every day.
-package struct WindowTimes: Sendable, Equatable {
-    /// When the occurrence that holds now ends, **milliseconds** since 1970; `nil` when none holds.
-    package var end: Int64?
-    /// When the next one begins, **milliseconds** since 1970.
-    package var nextBegin: Int64
-}
+/// What a clock on the wall makes of a part of every day: when the occurrence that holds now ends, `nil` when none holds; when the
+/// next one begins. **Milliseconds** since 1970.
+package typealias WindowTimes = (end: Int64?, nextBegin: Int64)
 
 /// Finds a window in time, now in **milliseconds** since 1970; `nil` for a window that makes no sense, or a time zone
 /// that is not known here.
@@ -58,7 +54,7 @@ func times(of window: DailyWindow, at now: Int64, in zone: Zone) -> WindowTimes?
     }
     guard let next = begins.first(where: { $0 > now }) else { return nil }
     let end = begins.last { $0 <= now && now < $0 + length }.map { $0 + length }
-    return WindowTimes(end: end, nextBegin: next)
+    return (end, next)
 }
 
 /// The limit that holds now: of the rates by time of day the first whose window is open, else the usual one.

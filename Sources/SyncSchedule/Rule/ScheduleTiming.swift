@@ -117,6 +117,11 @@ struct TimerLine: Equatable {
         for index in lines.indices { lines[index].hours.sort() }
         return lines
     }
+
+    /// Values as timers and crontabs list them: `*` for all and for none.
+    static func list(_ values: [Int], all: Int, digits: Int = 1) -> String {
+        values.isEmpty || values.count == all ? "*" : values.map { padded($0, digits) }.joined(separator: ",")
+    }
 }
 
 extension CalendarDays {

@@ -9,8 +9,8 @@ import SyncSystem
 ///
 /// It sleeps in poll(2) until something comes or a deadline is due: a server that nobody asks does not wake.
 final class ConnectionWatch: Sendable {
-    private struct State: ~Copyable {
-        var listener: ListeningSocket?
+    private struct State {
+        var listener: SharedDescriptor?
         var isStopping = false
         var hasEnded = false
         var waiters: [CheckedContinuation<Void, Never>] = []
@@ -19,7 +19,6 @@ final class ConnectionWatch: Sendable {
     let port: Int?
     private let state: Mutex<State>
     private let listener: Int32
-    private let isUnix: Bool
     private let limits: HTTPServer.Limits
     private let bell = WakePipe()
     private let table: ConnectionTable
@@ -33,23 +32,21 @@ final class ConnectionWatch: Sendable {
     init(
         _ address: HTTPServer.Address, _ limits: HTTPServer.Limits, _ answering: HTTPServer.Answering,
         start: @escaping @Sendable (_ work: @escaping @Sendable () async -> Void) -> Void
-    ) throws(HTTPServerError) {
-        let socket = try ListeningSocket(address)
-        listener = socket.raw
-        port = socket.port
-        isUnix = socket.port == nil
-        state = Mutex(State(listener: consume socket))
+    ) throws(FileError) {
+        let (socket, port) = try listeningSocket(at: address)
+        (listener, self.port) = (socket.raw, port)
+        state = Mutex(State(listener: socket))
         self.limits = limits
-        guard bell.reader >= 0 else { throw HTTPServerError(reason: errnoText) }
+        guard bell.reader >= 0 else { throw .last("start", "a server") }
         table = ConnectionTable(limits) { [bell] in bell.wake() }
         daemon = try Daemon(table, answering, limits, start: start)
     }
 
     /// Starts the thread.
-    func start() throws(HTTPServerError) {
+    func start() throws(FileError) {
         do throws(ThreadError) { try WorkerThread(name: "http-watch") { self.run() } } catch {
             daemon.stop()
-            throw HTTPServerError(reason: error.description)
+            throw FileError(step: "start", path: "a server", remark: error.description)
         }
     }
 
@@ -173,7 +170,7 @@ final class ConnectionWatch: Sendable {
                 client = host
                 sa_http_bound_unsent(descriptor, Self.unsent)
             }
-            let peer = isUnix ? peerUser(of: descriptor) : nil
+            let peer = port == nil ? peerUser(of: descriptor) : nil
             let connection = Connection(descriptor: descriptor, client: client, peerUser: peer)
             if table.add(connection) { handOver(connection) } else { CPosix.close(descriptor) }
         } while table.hasRoom

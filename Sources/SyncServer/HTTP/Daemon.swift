@@ -19,7 +19,7 @@ final class Daemon: Sendable {
     init(
         _ table: ConnectionTable, _ answering: HTTPServer.Answering, _ limits: HTTPServer.Limits,
         start: @escaping @Sendable (_ work: @escaping @Sendable () async -> Void) -> Void
-    ) throws(HTTPServerError) {
+    ) throws(FileError) {
         (self.table, self.answering, self.limits, self.start) = (table, answering, limits, start)
         let stall = limits.stallTimeout.map { UInt32(clamping: $0.components.seconds + 1) } ?? 0
         let raw = sa_http_start(
@@ -28,7 +28,7 @@ final class Daemon: Sendable {
             UInt32(clamping: min(max(0, limits.maximumConnections), 1 << 20) * 2 + 256),
             stall, answer, begun, completed, changed,
             Unmanaged.passUnretained(self).toOpaque())
-        guard let raw else { throw HTTPServerError(reason: errnoText) }
+        guard let raw else { throw .last("start", "a server") }
         handle.withLock { $0 = Handle(raw: raw) }
     }
 
@@ -200,13 +200,10 @@ private let completed: MHD_RequestCompletedCallback = { context, raw, _, reason 
 }
 
 /// The lines of a request's head, and whether each came as it is told here.
-private struct HeadLines {
-    var fields: HTTPFields = [:]
-    var areWhole = true
-}
+private typealias HeadLines = (fields: HTTPFields, areWhole: Bool)
 
 private func lines(of raw: OpaquePointer) -> HeadLines {
-    var lines = HeadLines()
+    var lines: HeadLines = ([:], true)
     withUnsafeMutablePointer(to: &lines) { target in
         _ = MHD_get_connection_values_n(
             raw, .HEADER_KIND,

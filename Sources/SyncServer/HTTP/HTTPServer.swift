@@ -1,4 +1,5 @@
 import CMicroHTTPD
+package import SyncSystem
 
 /// An HTTP/1.1 server on a TCP port or a Unix socket: libmicrohttpd reads requests and sends answers, this module says
 /// who may connect, for how long, and what is answered.
@@ -78,9 +79,10 @@ package struct HTTPServer: Sendable {
     /// - Parameters:
     ///   - listening: Called once, with the port of a TCP server, when connections are accepted.
     ///   - stop: Returns when the server is to stop.
+    /// - Throws: ``/SyncSystem/FileError`` where it does not come up.
     package func run(
         listening: @Sendable (_ port: Int?) async -> Void, until stop: @escaping @Sendable () async -> Void
-    ) async throws(HTTPServerError) {
+    ) async throws(FileError) {
         // What there is to do in tasks.
         let (works, start) = AsyncStream.makeStream(of: (@Sendable () async -> Void).self)
         let watch = try ConnectionWatch(address, limits, answering) { start.yield($0) }
@@ -100,10 +102,4 @@ package struct HTTPServer: Sendable {
             group.cancelAll()
         }
     }
-}
-
-/// Why a server does not come up.
-package struct HTTPServerError: Error, Sendable, Equatable {
-    /// In the system's words, without a full stop.
-    package let reason: String
 }

@@ -2,64 +2,49 @@ import CMicroHTTPD
 import CPosix
 import SyncSystem
 
-/// A socket that accepts connections, closed exactly once.
-struct ListeningSocket: ~Copyable {
-    let raw: Int32
-    /// The port; `nil` on a Unix socket.
-    let port: Int?
-
-    deinit { close(raw) }
+/// Binds and listens. bind(2), listen(2)
+///
+/// - Returns: The socket, and its port; `nil` on a Unix socket.
+func listeningSocket(at address: HTTPServer.Address) throws(FileError) -> (socket: SharedDescriptor, port: Int?) {
+    switch address {
+    case .tcp(let host, let port): try listeningSocket(host, port)
+    case .unix(let path): (try listeningSocket(path), nil)
+    }
 }
 
-extension ListeningSocket {
-    /// Binds and listens. bind(2), listen(2).
-    init(_ address: HTTPServer.Address) throws(HTTPServerError) {
-        switch address {
-        case .tcp(let host, let port): self = try Self.tcp(host, port)
-        case .unix(let path): self = try Self.unix(path)
-        }
-    }
-
-    private static func tcp(_ address: String, _ port: Int) throws(HTTPServerError) -> ListeningSocket {
-        var hints = sa_http_hints()
-        var list: UnsafeMutablePointer<addrinfo>?
-        let code = getaddrinfo(address, String(port), &hints, &list)
-        guard code == 0 else { throw HTTPServerError(reason: String(cString: gai_strerror(code))) }
-        defer { freeaddrinfo(list) }
-        var reason = "it has no address"
-        var next = list
-        while let candidate = next?.pointee {
-            next = candidate.ai_next
-            let raw = sa_http_socket(candidate.ai_family)
-            guard raw >= 0 else {
-                reason = errnoText
-                continue
-            }
+private func listeningSocket(_ host: String, _ port: Int) throws(FileError) -> (socket: SharedDescriptor, port: Int?) {
+    var hints = sa_http_hints()
+    var list: UnsafeMutablePointer<addrinfo>?
+    let code = getaddrinfo(host, String(port), &hints, &list)
+    var failure = FileError(
+        step: "listen on", path: "\(host) port \(port)",
+        remark: code == 0 ? "it has no address" : String(cString: gai_strerror(code)))
+    guard code == 0 else { throw failure }
+    defer { freeaddrinfo(list) }
+    var next = list
+    while let candidate = next?.pointee {
+        next = candidate.ai_next
+        if let socket = SharedDescriptor(Descriptor(opened: sa_http_socket(candidate.ai_family))) {
             var yes: Int32 = 1
             // Without it a server could not be started again for a minute. socket(7), SO_REUSEADDR.
-            setsockopt(raw, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
-            if bind(raw, candidate.ai_addr, candidate.ai_addrlen) == 0, listen(raw, SOMAXCONN) == 0 {
-                return ListeningSocket(raw: raw, port: boundPort(raw) ?? port)
+            setsockopt(socket.raw, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
+            if bind(socket.raw, candidate.ai_addr, candidate.ai_addrlen) == 0, listen(socket.raw, SOMAXCONN) == 0 {
+                return (socket, SocketAddress.filled { getsockname(socket.raw, $0, $1) == 0 }?.port ?? port)
             }
-            reason = errnoText
-            close(raw)
         }
-        throw HTTPServerError(reason: reason)
+        failure = .last(failure.step, failure.path)
     }
+    throw failure
+}
 
-    private static func unix(_ path: String) throws(HTTPServerError) -> ListeningSocket {
-        guard let address = UnixAddress(path) else { throw HTTPServerError(reason: "\(Errno.fileNameTooLong)") }
-        let raw = sa_http_socket(AF_UNIX)
-        guard raw >= 0 else { throw HTTPServerError(reason: errnoText) }
-        guard address.withSockaddr({ bind(raw, $0, $1) }) == 0, listen(raw, SOMAXCONN) == 0 else {
-            let reason = errnoText
-            close(raw)
-            throw HTTPServerError(reason: reason)
-        }
-        return ListeningSocket(raw: raw, port: nil)
+private func listeningSocket(_ path: String) throws(FileError) -> SharedDescriptor {
+    guard let address = UnixAddress(path) else {
+        throw FileError(step: "listen on", path: path, code: .fileNameTooLong)
     }
-
-    private static func boundPort(_ raw: Int32) -> Int? { SocketAddress.filled { getsockname(raw, $0, $1) == 0 }?.port }
+    guard let socket = SharedDescriptor(Descriptor(opened: sa_http_socket(AF_UNIX))),
+        address.withSockaddr({ bind(socket.raw, $0, $1) }) == 0, listen(socket.raw, SOMAXCONN) == 0
+    else { throw .last("listen on", path) }
+    return socket
 }
 
 /// The address of one end of a connection.

@@ -58,7 +58,7 @@ package struct StaticServer: Sendable {
         limits.maximumPerAddress = maximumPerAddress
         limits.stallTimeout = timeout
         let server = HTTPServer(at: .tcp(address: address, port: port), limits, .atOnce { respond(to: $0) })
-        do throws(HTTPServerError) {
+        do throws(FileError) {
             try await server.run(listening: { listening($0 ?? port) }, until: stop)
         } catch { throw ServerError.cannotListen(address: address, port: port, reason: error.reason) }
     }

@@ -37,6 +37,17 @@ package func makeDirectory(_ name: UnsafePointer<CChar>, in directory: Int32 = c
     -> Errno?
 { failure(mkdirat(directory, name, mode_t(mode))) }
 
+/// Makes a directory where nothing has that name yet.
+///
+/// - Parameters:
+///   - mode: Less the umask.
+///   - shown: Its path, for messages.
+package func makeMissingDirectory(_ name: String, in directory: Int32, mode: FileMode, shown: String) throws(FileError)
+{
+    let code = makeDirectory(name, in: directory, mode: mode)
+    if code != .fileExists { try FileError.check(code, "create", shown) }
+}
+
 /// Makes a directory of a name that nobody has yet, 0700. mkdtemp(3)
 ///
 /// - Parameter prefix: What its path begins with.

@@ -28,6 +28,11 @@ package struct FileError: Error, Equatable, Sendable {
     package static func last(_ step: String, _ path: String) -> FileError {
         FileError(step: step, path: path, code: .last)
     }
+
+    /// Makes sure that a call did not fail.
+    package static func check(_ code: Errno?, _ step: String, _ path: @autoclosure () -> String) throws(FileError) {
+        if let code { throw FileError(step: step, path: path(), code: code) }
+    }
 }
 
 extension FileError: CustomStringConvertible {

@@ -14,6 +14,9 @@ package struct FileStatus: Equatable, Sendable {
     package var isExecutable: Bool
     /// Who may read, write and execute it, with the set-id bits and the sticky bit: 0...0o7777.
     package var permissions: UInt16
+    /// The user and the group to whom it belongs.
+    package var user: UInt32
+    package var group: UInt32
 
     init(_ status: stat) {
         device = UInt64(truncatingIfNeeded: status.st_dev)
@@ -27,6 +30,7 @@ package struct FileStatus: Equatable, Sendable {
         self.kind = Kind(rawValue: UInt8(truncatingIfNeeded: kind)) ?? .other
         isExecutable = status.st_mode & 0o100 != 0
         permissions = UInt16(truncatingIfNeeded: status.st_mode & 0o7777)
+        (user, group) = (status.st_uid, status.st_gid)
     }
 
     /// Of what could not be looked at.
@@ -67,28 +71,6 @@ package func status(_ descriptor: Int32) -> FileStatus? {
 package func status(following path: UnsafePointer<CChar>) -> FileStatus? {
     var buffer = stat()
     return stat(path, &buffer) == 0 ? FileStatus(buffer) : nil
-}
-
-/// The user to whom an open file or directory belongs. fstat(2)
-///
-/// - Returns: `nil` when it fails; ``Errno/last`` says why.
-package func owner(of descriptor: Int32) -> UInt32? {
-    var buffer = stat()
-    return fstat(descriptor, &buffer) == 0 ? buffer.st_uid : nil
-}
-
-/// The group to which what a path leads to belongs. stat(2)
-///
-/// - Returns: `nil` when it fails; ``Errno/last`` says why.
-package func group(following path: UnsafePointer<CChar>) -> UInt32? {
-    var buffer = stat()
-    return stat(path, &buffer) == 0 ? buffer.st_gid : nil
-}
-
-/// The user to whom what a path leads to belongs, links followed. stat(2)
-package func owner(following path: UnsafePointer<CChar>) -> UInt32? {
-    var buffer = stat()
-    return stat(path, &buffer) == 0 ? buffer.st_uid : nil
 }
 
 /// What something is that is neither a file nor a directory nor a link, such as `socket`. inode(7)

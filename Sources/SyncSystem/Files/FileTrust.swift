@@ -242,7 +242,7 @@ package func replaceFile(
     if isWritten { (step, code) = ("replace", renameEntry(temporary, to: path)) }
     guard let code else {
         guard isDurable, isNameDurable, let folder = openDirectory(parent(of: path)) else { return }
-        if let code = synchronizeDirectory(folder.raw) { throw FileError(step: "sync", path: path, code: code) }
+        try FileError.check(synchronizeDirectory(folder.raw), "sync", path)
         return
     }
     removeFile(temporary)

@@ -36,9 +36,7 @@ private func openPrivateDirectory(_ path: String, create: Bool, _ flags: OpenFla
 package func openPrivateDirectory(_ name: String, in parent: Int32, create: Bool, shown: String) throws(FileError)
     -> Descriptor
 {
-    if create, let code = makeDirectory(name, in: parent, mode: 0o700), code != .fileExists {
-        throw FileError(step: "create", path: shown, code: code)
-    }
+    if create { try makeMissingDirectory(name, in: parent, mode: 0o700, shown: shown) }
     guard let directory = openDirectory(name, in: parent, .noFollow) else { throw .last("open", shown) }
     try checkPrivate(directory.raw, shown: shown)
     return directory

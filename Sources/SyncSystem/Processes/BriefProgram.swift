@@ -45,9 +45,8 @@ extension ProgramStart {
     package func run(
         deadline: Duration, keeping limit: Int = 16 << 10, keepsErrors: Bool = false, isStopped: () -> Bool = { false }
     ) -> (end: BriefEnd, output: String, errors: String) {
-        let bounds = OutputBounds(
-            deadline: deadline, output: limit, errors: limit, endsBeyond: false, keepsErrors: keepsErrors)
-        let (end, output, errors) = run(bounds, isStopped: isStopped)
+        let (end, output, errors) = run(
+            deadline, nil, output: limit, errors: limit, endsBeyond: false, keepsErrors: keepsErrors, isStopped)
         return (end, String(decoding: output, as: UTF8.self), String(decoding: errors, as: UTF8.self))
     }
 
@@ -63,39 +62,30 @@ extension ProgramStart {
         deadline: Duration, silence: Duration? = nil, most: Int, errors: Int = 16 << 10,
         isStopped: () -> Bool = { false }
     ) -> (end: BriefEnd, output: [UInt8], errors: String) {
-        let bounds = OutputBounds(
-            deadline: deadline, silence: silence, output: most, errors: errors, endsBeyond: true, keepsErrors: true)
-        let (end, output, errors) = run(bounds, isStopped: isStopped)
+        let (end, output, errors) = run(
+            deadline, silence, output: most, errors: errors, endsBeyond: true, keepsErrors: true, isStopped)
         return (end, output, String(decoding: errors, as: UTF8.self))
     }
 
-    /// How long a program may run, and how much of what it writes is kept.
-    private struct OutputBounds {
-        var deadline: Duration
-        var silence: Duration?
-        /// **Bytes**.
-        var output: Int
-        /// **Bytes**.
-        var errors: Int
-        /// Whether more output ends it, and its last errors are kept; else the first of both are, and the rest is dropped.
-        var endsBeyond: Bool
-        var keepsErrors: Bool
-    }
-
-    private func run(_ bounds: OutputBounds, isStopped: () -> Bool) -> (
-        end: BriefEnd, output: [UInt8], errors: [UInt8]
-    ) {
-        let last = ContinuousClock.now + bounds.deadline
+    /// - Parameters:
+    ///   - limit: **Bytes** of output that are kept, and of errors.
+    ///   - endsBeyond: Whether more output ends it, and its last errors are kept; else the first of both are, and the rest is
+    ///     dropped.
+    private func run(
+        _ deadline: Duration, _ silence: Duration?, output limit: Int, errors errorLimit: Int, endsBeyond: Bool,
+        keepsErrors: Bool, _ isStopped: () -> Bool
+    ) -> (end: BriefEnd, output: [UInt8], errors: [UInt8]) {
+        let last = ContinuousClock.now + deadline
         guard let out = Pipe(), let err = Pipe() else { return (.notRun(errnoText), [], []) }
         var start = self
         start.output = out.writer.raw
-        if bounds.keepsErrors { start.error = err.writer.raw }
+        if keepsErrors { start.error = err.writer.raw }
         let program: StartedProgram
         do throws(FileError) {
             program = try withExtendedLifetime((out, err)) { () throws(FileError) in try start.start() }
         } catch { return (.notRun(error.reason), [], []) }
-        var output = Stream(out.reader, bounds.output)
-        var errors = Stream(err.reader, bounds.errors, keepsLast: bounds.endsBeyond)
+        var output = Stream(out.reader, limit)
+        var errors = Stream(err.reader, errorLimit, keepsLast: endsBeyond)
         var end: BriefEnd?
         var heard = ContinuousClock.now
         while end == nil {
@@ -106,9 +96,9 @@ extension ProgramStart {
                 end = .timedOut
             } else if isStopped() {
                 end = .stopped
-            } else if bounds.endsBeyond, output.isBeyond {
+            } else if endsBeyond, output.isBeyond {
                 end = .overflowed
-            } else if let silence = bounds.silence, .now - heard > silence {
+            } else if let silence, .now - heard > silence {
                 end = .silent
             }
             guard end == nil else {
@@ -127,7 +117,7 @@ extension ProgramStart {
         if !program.groupIsEmpty { program.signalGroup(.kill) }
         output.take()
         errors.take()
-        if bounds.endsBeyond, case .exited = end, output.isBeyond { end = .overflowed }
+        if endsBeyond, case .exited = end, output.isBeyond { end = .overflowed }
         return (end ?? .timedOut, output.bytes, errors.bytes)
     }
 

@@ -9,9 +9,7 @@ extension TrustPin {
     /// The text, with a newline at its end.
     package var file: [UInt8] {
         func text(_ statement: SignedStatement) -> String { String(decoding: statement.bytes, as: UTF8.self) }
-        return JSONLine.object { line in
-            line.field("format", Self.format)
-            line.field("project", project)
+        return statementText(Self.format, of: project) { line in
             line.field("origin", basis)
             line.time("pinned", pinned)
             line.time("looked", looked)
@@ -46,7 +44,7 @@ extension TrustPin {
                 line.field("place", penalty.place.hex)
                 line.time("until", penalty.until)
             }
-        }.bytes + [0x0A]
+        }
     }
 
     package init(file: [UInt8]) throws(TrustFault) {
@@ -73,9 +71,9 @@ extension TrustPin {
             }
             return true
         }
-        try StatementReader.read(file, required: ["format", "root", "roots"]) { key, reader throws(TrustFault) in
+        try StatementReader.read(file, format: Self.format, required: ["root", "roots"]) {
+            key, reader throws(TrustFault) in
             switch key {
-            case "format": try reader.expect(Self.format)
             // It stands in the root, too.
             case "project": _ = try reader.project()
             case "origin": basis = Basis(rawValue: try reader.string()) ?? .file

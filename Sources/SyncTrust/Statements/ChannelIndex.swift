@@ -21,9 +21,9 @@ package struct ChannelIndex: Sendable, Equatable {
     }
 
     package init(json: [UInt8]) throws(TrustFault) {
-        try StatementReader.read(json, required: ["format", "project", "channels"]) { key, reader throws(TrustFault) in
+        try StatementReader.read(json, format: Self.format, required: ["project", "channels"]) {
+            key, reader throws(TrustFault) in
             switch key {
-            case "format": try reader.expect(Self.format)
             case "project": project = try reader.project()
             case "channels":
                 try reader.object(required: []) { name, reader throws(TrustFault) in
@@ -39,12 +39,10 @@ package struct ChannelIndex: Sendable, Equatable {
 
     /// The JSON text, with a newline at its end.
     package var json: [UInt8] {
-        JSONLine.object { line in
-            line.field("format", Self.format)
-            line.field("project", project)
+        statementText(Self.format, of: project) { line in
             line.object("channels") { line in
                 for (name, revision) in channels.sorted(by: { $0.key < $1.key }) { line.field(name, revision) }
             }
-        }.bytes + [0x0A]
+        }
     }
 }

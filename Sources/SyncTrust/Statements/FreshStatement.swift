@@ -31,10 +31,10 @@ package struct FreshStatement: Sendable, Equatable {
     }
 
     package init(json: [UInt8]) throws(TrustFault) {
-        try StatementReader.read(json, required: ["format", "project", "serial", "signed", "until", "root", "release"])
-        { key, reader throws(TrustFault) in
+        try StatementReader.read(
+            json, format: Self.format, required: ["project", "serial", "signed", "until", "root", "release"]
+        ) { key, reader throws(TrustFault) in
             switch key {
-            case "format": try reader.expect(Self.format)
             case "project": project = try reader.project()
             case "channel": channel = try reader.channel()
             case "serial": serial = try reader.number(key)
@@ -70,9 +70,7 @@ package struct FreshStatement: Sendable, Equatable {
 
     /// The JSON text, with a newline at its end.
     package var json: [UInt8] {
-        JSONLine.object { line in
-            line.field("format", Self.format)
-            line.field("project", project)
+        statementText(Self.format, of: project) { line in
             line.field("channel", optional: channel)
             line.field("serial", serial)
             line.time("signed", signed)
@@ -83,6 +81,6 @@ package struct FreshStatement: Sendable, Equatable {
                 line.field("sha256", release.hex)
             }
             if isRemoved { line.field("removed", true) }
-        }.bytes + [0x0A]
+        }
     }
 }

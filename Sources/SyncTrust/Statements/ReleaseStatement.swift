@@ -20,10 +20,9 @@ package struct ReleaseStatement: Sendable, Equatable {
     }
 
     package init(json: [UInt8]) throws(TrustFault) {
-        try StatementReader.read(json, required: ["format", "project", "revision", "signed", "manifest"]) {
+        try StatementReader.read(json, format: Self.format, required: ["project", "revision", "signed", "manifest"]) {
             key, reader throws(TrustFault) in
             switch key {
-            case "format": try reader.expect(Self.format)
             case "project": project = try reader.project()
             case "revision": revision = try reader.number(key)
             case "signed": signed = try reader.time()
@@ -44,15 +43,13 @@ package struct ReleaseStatement: Sendable, Equatable {
 
     /// The JSON text, with a newline at its end.
     package var json: [UInt8] {
-        JSONLine.object { line in
-            line.field("format", Self.format)
-            line.field("project", project)
+        statementText(Self.format, of: project) { line in
             line.field("revision", revision)
             line.time("signed", signed)
             line.object("manifest") { line in
                 line.field("sha256", manifest.hex)
                 line.field("size", size)
             }
-        }.bytes + [0x0A]
+        }
     }
 }

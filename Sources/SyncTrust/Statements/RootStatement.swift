@@ -27,10 +27,11 @@ package struct RootStatement: Sendable, Equatable {
     }
 
     package init(json: [UInt8]) throws(TrustFault) {
-        try StatementReader.read(json, required: ["format", "project", "number", "signed", "until", "roles"]) {
+        try StatementReader.read(
+            json, format: Self.format, required: ["project", "number", "signed", "until", "roles"]
+        ) {
             key, reader throws(TrustFault) in
             switch key {
-            case "format": try reader.expect(Self.format)
             case "project": project = try reader.project()
             case "number": number = try reader.number(key)
             case "signed": signed = try reader.time()
@@ -103,9 +104,7 @@ package struct RootStatement: Sendable, Equatable {
 
     /// The JSON text, with a newline at its end.
     package var json: [UInt8] {
-        JSONLine.object { line in
-            line.field("format", Self.format)
-            line.field("project", project)
+        statementText(Self.format, of: project) { line in
             line.field("number", number)
             line.time("signed", signed)
             line.time("until", until)
@@ -119,6 +118,6 @@ package struct RootStatement: Sendable, Equatable {
             }
             guard !mirrors.isEmpty else { return }
             line.field("mirrors", mirrors)
-        }.bytes + [0x0A]
+        }
     }
 }

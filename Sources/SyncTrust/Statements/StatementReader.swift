@@ -10,16 +10,23 @@ struct StatementReader {
     /// Reads an object from end to end.
     ///
     /// - Parameters:
-    ///   - required: Keys that have to be there.
+    ///   - format: What its member `format` has to be.
+    ///   - required: Other keys that have to be there.
     ///   - member: Reads the value of a key; `false` for one that it does not know.
     static func read(
-        _ json: [UInt8], required: [String], _ member: (String, inout StatementReader) throws(TrustFault) -> Bool
+        _ json: [UInt8], format: String, required: [String],
+        _ member: (String, inout StatementReader) throws(TrustFault) -> Bool
     ) throws(TrustFault) {
         try json.withUnsafeBufferPointer { bytes throws(TrustFault) in
             var limits = ManifestLimits.standard
             limits.depth = 8
             var reader = StatementReader(reader: JSONReader(bytes, limits: limits))
-            try reader.object(required: required, member)
+            try reader.object(required: ["format"] + required) { key, reader throws(TrustFault) in
+                guard key == "format" else { return try member(key, &reader) }
+                let found = try reader.string()
+                guard found == format else { throw TrustFault("it is a \(quoted(found)), not a \(format)") }
+                return true
+            }
             try reader.call { reader throws(ManifestError) in try reader.end() }
         }
     }
@@ -77,11 +84,6 @@ struct StatementReader {
         return elements
     }
 
-    mutating func expect(_ format: String) throws(TrustFault) {
-        let found = try string()
-        guard found == format else { throw TrustFault("it is a \(quoted(found)), not a \(format)") }
-    }
-
     /// **Milliseconds** since 1970.
     mutating func time() throws(TrustFault) -> Int64 {
         let text = try string()
@@ -114,4 +116,13 @@ struct StatementReader {
     private mutating func call<R>(_ read: (inout JSONReader) throws(ManifestError) -> R) throws(TrustFault) -> R {
         do throws(ManifestError) { return try read(&reader) } catch { throw TrustFault(error.reason) }
     }
+}
+
+/// The JSON text of a statement, with a newline at its end.
+func statementText(_ format: String, of project: String, _ members: (inout JSONLine) -> Void) -> [UInt8] {
+    JSONLine.object { line in
+        line.field("format", format)
+        line.field("project", project)
+        members(&line)
+    }.bytes + [0x0A]
 }

@@ -47,7 +47,7 @@ enum ManifestBenchmarks {
         let manifest = try ManifestAssembly(SmallSet.imaginary(files: files).manifest, digest: .zero).finish()
         let wanted = (0..<files).filter(isWanted)
         return {
-            let plan = try makePlan(manifest, wanted: wanted, rule: CoalescingRule())
+            let plan = makePlan(manifest, wanted: wanted, rule: CoalescingRule())
             guard plan.slots.count == wanted.count else { throw WrongResult("\(plan.slots.count) slots planned") }
             return ["requests": Double(plan.requestCount), "gap KiB": Double(plan.gapBytes) / 1024]
         }

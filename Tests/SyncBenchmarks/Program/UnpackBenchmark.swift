@@ -22,7 +22,7 @@ enum UnpackBenchmark {
         ) {
             let set = try SmallSet.real(files: files, of: length)
             let manifest = try ManifestAssembly(set.manifest, digest: .zero).finish()
-            let plan = try makePlan(manifest, wanted: Array(0..<files), rule: CoalescingRule())
+            let plan = makePlan(manifest, wanted: Array(0..<files), rule: CoalescingRule())
             let pool = BufferPool(count: 32, bufferSize: 128 << 10)
             let workers = try WorkerPool(count: 1)
             return {

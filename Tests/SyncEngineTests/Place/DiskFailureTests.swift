@@ -222,7 +222,7 @@ struct DiskFailureTests {
         let context = try RunContext(manifest, wanted: [0], destination, .empty, environment, backup: nil) { _, _ in }
         // The directory is open, and nothing can be made in it.
         try FileManager.default.removeItem(atPath: scene.root.path("dest/.syncagent/staging/\(environment.workers)"))
-        let plan = try makePlan(manifest, wanted: [0], rule: CoalescingRule())
+        let plan = makePlan(manifest, wanted: [0], rule: CoalescingRule())
         let installer = Installer(context, plan, windows: WindowBudget(capacity: 1 << 20)) { _ in }
         var worker = try DecodeWorker(number: 0)
         installer.begin(slot: 0, worker: &worker)

@@ -1,0 +1,91 @@
+package import SyncModel
+
+/// The text of a JSON object with other members: each takes the place of the value that its key has, or comes first.
+/// Everything else stays as it is written, byte for byte.
+///
+/// - Parameter members: Keys, and what makes the value of each, given the one that is there.
+/// - Throws: ``ManifestError`` for what is no JSON object, or has one of the keys twice; what a value throws.
+private func replacing(
+    _ members: [(key: String, value: (_ former: ArraySlice<UInt8>?) throws(ManifestError) -> [UInt8])], in text: [UInt8]
+) throws(ManifestError) -> [UInt8] {
+    var (start, isEmpty) = (0, true)
+    var found: [(member: Int, range: Range<Int>)] = []
+    try text.withUnsafeBufferPointer { bytes throws(ManifestError) in
+        var reader = JSONReader(bytes, limits: .standard)
+        try reader.beginObject()
+        start = reader.position
+        while let key = try reader.nextKey() {
+            isEmpty = false
+            let member = members.firstIndex { key.elementsEqual($0.key.utf8) }
+            if let member, found.contains(where: { $0.member == member }) { throw reader.duplicateKey(key) }
+            _ = reader.peek()
+            let first = reader.position
+            try reader.skipValue()
+            if let member { found.append((member, first..<reader.position)) }
+        }
+        try reader.end()
+    }
+    let missing = members.indices.filter { index in !found.contains { $0.member == index } }
+    var made = Array(text[..<start])
+    for index in missing {
+        made += Array("\"\(members[index].key)\":".utf8) + (try members[index].value(nil))
+        if !isEmpty || index != missing.last { made.append(0x2C) }
+    }
+    var end = start
+    for (member, range) in found {
+        made += text[end..<range.lowerBound] + (try members[member].value(text[range]))
+        end = range.upperBound
+    }
+    return made + text[end...]
+}
+
+/// A manifest's own text under another revision and time; everything else stays as it is written, byte for byte.
+///
+/// - Parameters:
+///   - text: A manifest's own text, uncompressed.
+///   - created: When it is published, RFC 3339.
+/// - Throws: ``ManifestError`` for a text that is no JSON object.
+package func manifestText(_ text: [UInt8], revision: UInt64, created: String) throws(ManifestError) -> [UInt8] {
+    try replacing(
+        [("revision", { _ in Array("\(revision)".utf8) }), ("created", { _ in Array("\"\(created)\"".utf8) })],
+        in: text)
+}
+
+extension SourceOrigin {
+    /// Puts the member `source` into the text of a manifest that somebody else made, in the place of what stands there.
+    ///
+    /// - Parameter make: Makes it of `at` of the one that stands there; `nil` where there is none.
+    /// - Throws: ``ManifestError`` for what is no JSON object, or has two.
+    package static func put(into text: [UInt8], _ make: (_ at: String?) -> SourceOrigin) throws(ManifestError)
+        -> [UInt8]
+    {
+        try withoutActuallyEscaping(make) { make throws(ManifestError) in
+            let value = { (former: ArraySlice<UInt8>?) throws(ManifestError) -> [UInt8] in
+                let origin = make(try former.flatMap { former throws(ManifestError) in try state(former) })
+                // `{"source":{…}}`, of which the value is wanted.
+                let made = JSONLine.object { line in line.field(origin) }.bytes
+                return Array(made.dropFirst("{\"source\":".utf8.count).dropLast())
+            }
+            return try replacing([("source", value)], in: text)
+        }
+    }
+
+    /// `at` of what may be of any kind, and may lack the rest.
+    private static func state(_ json: ArraySlice<UInt8>) throws(ManifestError) -> String? {
+        try json.withUnsafeBufferPointer { bytes throws(ManifestError) in
+            var reader = JSONReader(bytes, limits: .standard)
+            guard reader.isAtObject() else { return nil }
+            var at: String?
+            try reader.beginObject()
+            while let key = try reader.nextKey() {
+                guard key.elementsEqual("at".utf8) else {
+                    try reader.skipValue()
+                    continue
+                }
+                if at != nil { throw reader.duplicateKey(key) }
+                at = String(decoding: try reader.string(), as: UTF8.self)
+            }
+            return at
+        }
+    }
+}
