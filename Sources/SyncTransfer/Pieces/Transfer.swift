@@ -156,7 +156,7 @@ final class Piece {
     /// Where redirects have led in this attempt; `nil` to begin at the original URL.
     var chain: RedirectChain?
     /// The steps of ``chain`` as announced, redacted.
-    var trail: [TransferStatus.Hop] = []
+    var trail: [Hop] = []
     /// Whether a step of ``trail`` may not be on record yet.
     var hasNewHop = false
     /// The status of a redirect whose target resolvers have not seen yet.

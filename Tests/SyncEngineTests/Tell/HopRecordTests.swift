@@ -12,9 +12,11 @@ struct HopRecordTests {
     private static let session = "com.example.tower"
 
     private static func hop(_ number: Int) -> TransferEvent {
-        .redirected(
-            TransferID(rawValue: 1), status: 302, from: "https://a.example/\(number)",
-            to: "https://b.example/\(number)", hop: 1)
+        .moved(
+            TransferID(rawValue: 1),
+            Hop(
+                .redirect(status: 302), from: "https://a.example/\(number)", to: "https://b.example/\(number)",
+                number: 1))
     }
 
     /// A recorder of a run in a store whose file another process can hold.
