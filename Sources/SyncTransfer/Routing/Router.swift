@@ -161,7 +161,7 @@ final class Router {
     func isTaught(_ place: String) -> Bool { memory.isTaught(place) }
 
     /// What the next process should know; `nil` if nothing is new.
-    func takeChanges() -> LinkChanges? {
+    func takeChanges() -> [LinkRecord]? {
         guard memory.version != toldVersion else { return nil }
         toldVersion = memory.version
         return memory.records(now: clock.unixTime())
