@@ -349,7 +349,7 @@ extension Agent {
     /// Fails a run whose deadline has passed.
     private func isGivenUp(_ run: StoredRun, last: String?, now: Int64) throws(StoreError) -> Bool {
         guard let deadline = run.deadline, deadline <= now else { return false }
-        let lease: SessionLease
+        let lease: FileLock?
         do throws(StoreError) { lease = try store.lease(of: run.session, process: environment.process, now: now) } catch
         {
             // Whoever has the session may be about to take the run's place.

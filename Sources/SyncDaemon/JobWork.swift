@@ -35,7 +35,7 @@ struct JobWork: Sendable {
 
     func run() -> End {
         defer { job.takeEngine()?.end() }
-        let lease: SessionLease
+        let lease: FileLock?
         do throws(StoreError) {
             lease = try store.lease(of: job.session, process: environment.process, now: environment.now())
         } catch {

@@ -19,8 +19,11 @@ package final class Destination: Sendable {
     /// Whether files are those of other trees, too: none may be changed where it is.
     package let sharesFiles: Bool
     private let found = Mutex<[MountedPlace]>([])
-    /// Of a shard: the right to work here beside other shards, while nobody works on the whole.
-    private let shared: SharedRight?
+    /// The destination as a whole, where this is the place of a piece.
+    package let whole: Destination?
+    /// The lock of ``whole`` as its pieces have it: several at once, and nobody who works on the whole meanwhile. It is given
+    /// back with the last use of this.
+    private let wholeLock = Mutex<FileLock?>(nil)
     private let rootDirectory: Descriptor
     private let stateDirectory: SharedDescriptor?
     /// Identifies the directory, whatever its name is later; of trees, what they are kept in.
@@ -33,10 +36,10 @@ package final class Destination: Sendable {
 
     private init(
         path: String, root: consuming Descriptor, state: consuming Descriptor?, status: FileStatus, umask: Umask,
-        shard: String? = nil, shared: SharedRight? = nil
+        shard: String? = nil, whole: Destination? = nil
     ) {
         self.path = path
-        self.shared = shared
+        self.whole = whole
         rootDirectory = root
         stateDirectory = SharedDescriptor(state)
         self.state = stateDirectory?.raw ?? -1
@@ -59,7 +62,7 @@ package final class Destination: Sendable {
         lockedIn home: SharedDescriptor, at homePath: String, identity: FileStatus, sharesFiles: Bool, umask: Umask
     ) {
         self.path = path
-        shared = nil
+        whole = nil
         rootDirectory = root
         stateDirectory = SharedDescriptor(state)
         self.state = stateDirectory?.raw ?? -1
@@ -128,12 +131,8 @@ package final class Destination: Sendable {
             throw FileError(step: "create", path: "\(shown)/\(name)/staging", code: code)
         }
         return Destination(
-            path: path, root: root, state: state, status: status, umask: umask, shard: name,
-            shared: SharedRight(whole))
+            path: path, root: root, state: state, status: status, umask: umask, shard: name, whole: whole)
     }
-
-    /// The destination as a whole, of which this is the place of a piece.
-    package var whole: Destination? { shared?.whole }
 
     /// The names of the pieces that have left something.
     package var shards: [String] {
@@ -164,7 +163,12 @@ package final class Destination: Sendable {
     package func lock() throws(FileError) -> FileLock? {
         let shown = lockPlace.path + "/lock"
         let place = lockPlace.directory?.raw ?? -1
-        if let shared, try !shared.take() { return nil }
+        if let whole {
+            let shown = whole.statePath + "/lock"
+            let file = try openFile("lock", in: whole.state, [.readWrite, .create], trust: .state, shown: shown)
+            guard let taken = try FileLock.take(file, path: shown, isShared: true) else { return nil }
+            wholeLock.withLock { $0 = taken }
+        }
         let file = try openFile("lock", in: place, [.readWrite, .create], trust: .state, shown: shown)
         guard let lock = try FileLock.take(file, path: shown) else { return nil }
         lock.sign("\(CurrentProcess.identifier)")
@@ -318,31 +322,6 @@ package final class Destination: Sendable {
             }
         }
         return bytes
-    }
-}
-
-/// A destination's lock as pieces of a set have it: several at once, and nobody who works on the whole meanwhile. It is given back
-/// with the last use of the piece's ``Destination``.
-private final class SharedRight: Sendable {
-    let whole: Destination
-    private let lock = Mutex<Held?>(nil)
-
-    /// Keeps a lock that cannot be copied.
-    private final class Held: Sendable {
-        let lock: FileLock
-        init(_ lock: consuming FileLock) { self.lock = lock }
-    }
-
-    init(_ whole: Destination) { self.whole = whole }
-
-    /// - Returns: Whether it is had now.
-    func take() throws(FileError) -> Bool {
-        let shown = whole.statePath + "/lock"
-        let file = try openFile("lock", in: whole.state, [.readWrite, .create], trust: .state, shown: shown)
-        guard let taken = try FileLock.take(file, path: shown, isShared: true) else { return false }
-        let held = Held(taken)
-        lock.withLock { $0 = held }
-        return true
     }
 }
 
