@@ -166,7 +166,7 @@ extension Agent: AgentControl {
     {
         let (reader, directory) = (reader, environment.stateDirectory)
         // Reading a manifest of a million files takes a while.
-        let found: Result<TaskList, ControlError>
+        let found: Result<TaskListing?, ControlError>
         do throws(ThreadError) {
             found = try await onThread("tasks") {
                 Result { () throws(ControlError) in
@@ -176,7 +176,7 @@ extension Agent: AgentControl {
         } catch { throw ControlError(.failed, "\(error)", exitStatus: .ioError) }
         let tasks = try found.get()
         return AsyncThrowingStream {
-            try tasks.next().map { String(decoding: try ControlJSON.encode($0), as: UTF8.self) }
+            try tasks?.next().map { String(decoding: try ControlJSON.encode($0), as: UTF8.self) }
         }
     }
 
