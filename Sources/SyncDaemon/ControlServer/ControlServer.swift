@@ -2,6 +2,7 @@ package import Logging
 package import SyncAgent
 import SyncModel
 import SyncServer
+import SyncSystem
 
 /// The agent's control API: HTTP/1.1 with JSON bodies on a Unix socket.
 ///
@@ -51,9 +52,8 @@ package struct ControlServer: Sendable {
     package func run(listening: @escaping @Sendable () async -> Void, until stop: @escaping @Sendable () async -> Void)
         async throws
     {
-        let place = try SocketPlace(path: socketPath)
-        try place.prepare()
-        defer { place.remove() }
+        try prepareSocket()
+        defer { removeFile(socketPath) }
 
         var limits = HTTPServer.Limits(
             maximumConnections: maximumClients, idleTimeout: .seconds(idleTimeout),
@@ -65,7 +65,8 @@ package struct ControlServer: Sendable {
         do throws(HTTPServerError) {
             try await server.run(
                 listening: { _ in
-                    place.protect()
+                    // The rights that bind(2) has given to others go; the directory has kept them out until now.
+                    _ = setMode(socketPath, 0o600)
                     await listening()
                 },
                 until: {
