@@ -1,8 +1,7 @@
 import SyncManifest
 import SyncModel
 
-/// The hooks named by a manifest's groups that are defined on this machine. A manifest never brings its own program
-///.
+/// The hooks named by a manifest's groups that are defined on this machine. A manifest never brings its own program.
 struct NamedHooks {
     /// In the manifest's order.
     private(set) var specifications: [RunHook] = []

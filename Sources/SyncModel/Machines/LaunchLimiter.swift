@@ -1,5 +1,5 @@
-/// Holds back work that hooks ask for, longer each time, so that a chain of small runs does not keep a machine busy
-///. Apple's background sessions start at 60 s and double at each relaunch.
+/// Holds back work that hooks ask for, longer each time, so that a chain of small runs does not keep a machine busy.
+/// Apple's background sessions start at 60 s and double at each relaunch.
 package struct LaunchLimiter: Sendable, Equatable {
     /// How long the next run that a hook asks for waits, **milliseconds**; 0 at rest.
     package private(set) var delay: Int64
