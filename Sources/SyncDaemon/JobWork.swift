@@ -39,7 +39,7 @@ extension SessionJob {
         do throws(ControlError) {
             try asking { () throws(StoreError) in _ = try store.recover(session: session, now: environment.now()) }
             let block = try checkConditions()
-            try settle()
+            try finishOwed()
             if let block { return .blocked(block) }
             guard let identifier = run, !stop.isStopped else { return .done }
             // Its turn may have been taken while hooks ran: it queues again.
@@ -64,7 +64,7 @@ extension SessionJob {
     }
 
     /// Runs owed hooks and ends runs that only have to be ended, each with an engine as its client requested.
-    private func settle() throws(ControlError) {
+    private func finishOwed() throws(ControlError) {
         let runs = try stored(PullEngine.unsettledRuns(of: session, in: store))
         for run in runs where !stop.isStopped {
             let needs = EngineRequest(

@@ -104,7 +104,7 @@ package struct AssembledEngine: Sendable {
             if let wait = TransferWait(event, of: attempts, at: time) { waits.change { $0.wait = wait } }
             events.tell(transfer: event, time: time)
         }
-        configuration.awaitRecord = { events.settle(then: $0) }
+        configuration.awaitRecord = { events.record(then: $0) }
         configuration.resolvers = plugins.resolvers
         let large = LargeFiles(asked.recipe, host, stateDirectory) { request.withLock { $0.stop }.isStopped }
         configuration.resolvers += large.resolvers(configuration)
