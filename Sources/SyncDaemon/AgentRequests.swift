@@ -154,8 +154,7 @@ extension Agent: AgentControl {
     {
         let feed = EventFeed(of: session, after: since, in: store)
         try stored(feed.requireReached())
-        let lines = EventLines(
-            feed, of: session, follows: follow, showsProgress: progress, live, environment)
+        let lines = EventLines(feed, of: session, follows: follow, showsProgress: progress, live, environment)
         return AsyncThrowingStream { try await lines.next() }
     }
 

@@ -10,9 +10,7 @@ package struct StatusReader: Sendable {
     private let store: SyncStore
     private let now: @Sendable () -> Int64
 
-    package init(store: SyncStore, now: @escaping @Sendable () -> Int64) {
-        (self.store, self.now) = (store, now)
-    }
+    package init(store: SyncStore, now: @escaping @Sendable () -> Int64) { (self.store, self.now) = (store, now) }
 
     package func sessions() throws(ControlError) -> [SessionStatus] {
         try asking { () throws(StoreError) in
@@ -56,9 +54,7 @@ package struct StatusReader: Sendable {
         let session = try stored(store.session(named: identifier))
         guard let run = try stored(latestRun(of: session)) else { return nil }
         let live = LiveRecord.read(of: run, holder: store.holder(of: identifier), in: store)
-        let requests = (live?.requests ?? []).map {
-            ($0.transfer, (state: $0.state, reason: $0.reason))
-        }
+        let requests = (live?.requests ?? []).map { ($0.transfer, (state: $0.state, reason: $0.reason)) }
         do throws(EngineError) {
             return try TaskListing(
                 run, project: session.project, store: store, stateDirectory: stateDirectory,

@@ -112,9 +112,7 @@ package struct ControlKeys: Sendable {
     }
 
     /// A single key, which must be there.
-    package init(only name: String) {
-        (names, required, short) = ([name: nil], [name], ([], ""))
-    }
+    package init(only name: String) { (names, required, short) = ([name: nil], [name], ([], "")) }
 
     /// - Throws: ``ControlError`` that names the first key which is not among them, or the first that is missing.
     fileprivate func check(_ tree: JSONValue, at place: String) throws(ControlError) {

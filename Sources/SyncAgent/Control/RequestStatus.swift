@@ -56,7 +56,5 @@ public struct RequestList: Sendable, Equatable, Codable {
     public var more: Int
 
     /// Puts a list together.
-    public init(requests: [RequestStatus] = [], more: Int = 0) {
-        (self.requests, self.more) = (requests, more)
-    }
+    public init(requests: [RequestStatus] = [], more: Int = 0) { (self.requests, self.more) = (requests, more) }
 }

@@ -124,9 +124,7 @@ struct HookOptions: ParsableArguments {
 /// - Returns: **Milliseconds** since 1970; `nil` for any other text.
 func startTime(_ text: String, now: Int64, zone: Zone) -> Int64? {
     if let wait = try? period(text) { return now.saturatingAdd(Int64(wait / .milliseconds(1))) }
-    if text.utf8.count == 5, let minute = ScheduleTiming.minutes(text) {
-        return zone.next(minute: minute, after: now)
-    }
+    if text.utf8.count == 5, let minute = ScheduleTiming.minutes(text) { return zone.next(minute: minute, after: now) }
     // A day alone is no time to start at.
     return (text.utf8.count > 10 ? zone.moment(text) : nil) ?? parseTimestamp(text)
 }

@@ -45,7 +45,6 @@ extension ControlServer {
     }
 
     private func unusable(_ path: String, _ reason: String) -> ControlError {
-        ControlError(
-            .failed, "Cannot use \(escaped(path)) for the socket: \(reason).", exitStatus: .cannotCreate)
+        ControlError(.failed, "Cannot use \(escaped(path)) for the socket: \(reason).", exitStatus: .cannotCreate)
     }
 }

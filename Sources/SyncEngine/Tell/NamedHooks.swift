@@ -24,11 +24,7 @@ struct NamedHooks {
             for name in group.hooks {
                 guard var hook = known[name] else {
                     guard unknownNames.insert(name).inserted else { continue }
-                    if unknown.count < Self.toldNames {
-                        unknown.append((name, group.name))
-                    } else {
-                        more += 1
-                    }
+                    if unknown.count < Self.toldNames { unknown.append((name, group.name)) } else { more += 1 }
                     continue
                 }
                 hook.group = group.name
