@@ -291,7 +291,7 @@ let package = Package(
         tests(
             "SyncStoreTests",
             [
-                "SyncStore", "SyncModel", "store-crash-helper", database,
+                "SyncStore", "SyncModel", "SyncSystem", "store-crash-helper", database,
             ], resources: [.copy("Golden")]),
         tests("SyncHooksTests", ["SyncPluginHost", "SyncSystem", "SyncPlugins", "SyncModel", "SyncTestKit"]),
     ]

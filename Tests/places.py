@@ -124,7 +124,7 @@ WALKS = {
         "EnginePlugins PluginAssembly TransportConfiguration TrustChoice EnqueueReply AgentReach AgentCall "
         "AgentLauncher LaunchedAgent AgentPlace ControlClient ControlJSON ControlRequest ControlKeys StrictJSON Route ControlResponder "
         "ControlServer AgentControl Agent AgentEnvironment SessionJob JobWork RunConditionCheck LiveSessions RunStart StartedRun "
-        "KeptRecipe ManifestFacts RunRecord StoredRun SessionRecord StoredSession SessionRequest SessionLease PullEngine PullRun "
+        "KeptRecipe ManifestFacts RunRecord StoredRun SessionRecord StoredSession SessionRequest SessionLease FileLock PullEngine PullRun "
         "RunContext PreparedRun SessionStatus RunStatus StatusReader",
     ),
     "an event": (

@@ -10,9 +10,7 @@ public struct AgentSession: Sendable {
     public let client: ControlClient
 
     /// Refers to a session by name; nothing is sent yet, and the session need not exist.
-    public init(_ identifier: String, client: ControlClient) {
-        (self.identifier, self.client) = (identifier, client)
-    }
+    public init(_ identifier: String, client: ControlClient) { (self.identifier, self.client) = (identifier, client) }
 
     /// Enqueues a pull of a manifest into a directory; returns when the agent has it on disk.
     ///

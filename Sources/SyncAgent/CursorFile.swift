@@ -69,9 +69,7 @@ public struct RunCompletions: AsyncSequence, Sendable {
         let cursor: CursorFile
         private var dealtWith: Int64?
 
-        init(events: SessionEvents.AsyncIterator, cursor: CursorFile) {
-            (self.events, self.cursor) = (events, cursor)
-        }
+        init(events: SessionEvents.AsyncIterator, cursor: CursorFile) { (self.events, self.cursor) = (events, cursor) }
 
         /// The next end; first records that the previous one has been handled.
         ///

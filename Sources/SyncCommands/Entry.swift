@@ -13,8 +13,8 @@ package func runSyncagent() -> Never {
     StopSignals.ignoreBrokenPipes()
     boundHeaps(processors: ProcessInfo.processInfo.activeProcessorCount)
     do {
-        let words = try AtomicWish.named(WeeklyWords.joined(arguments()))
-        try VerbCheck.check(words)
+        let words = try AtomicWish.named(ScheduleOptions.joined(arguments()))
+        try SyncagentCommand.check(words)
         var command = try SyncagentCommand.parseAsRoot(words)
         guard let asynchronous = command as? any AsyncParsableCommand else {
             try command.run()
@@ -77,7 +77,7 @@ private func leave(because error: any Error) -> Never {
     if let failure = CommandFailure(error) {
         // Help in place of an error needs no name before it.
         if failure.message.hasPrefix("OVERVIEW:") {
-            Output().message(HelpText.arranged(failure.message))
+            Output().message(SyncagentCommand.arranged(failure.message))
         } else if !failure.message.isEmpty {
             Output().error(failure.message)
         }
@@ -85,7 +85,11 @@ private func leave(because error: any Error) -> Never {
     }
     // Wrong arguments, and --help and --version, which end a parse by throwing.
     let (code, text) = (SyncagentCommand.exitCode(for: error), SyncagentCommand.fullMessage(for: error))
-    if code.isSuccess { Output().line(HelpText.arranged(text)) } else if !text.isEmpty { Output().message(text) }
+    if code.isSuccess {
+        Output().line(SyncagentCommand.arranged(text))
+    } else if !text.isEmpty {
+        Output().message(text)
+    }
     leave(code.rawValue)
 }
 
@@ -139,9 +143,10 @@ struct SyncagentCommand: CommandGroup {
         ])
 }
 
-/// Looks at the verbs of a command line before it is parsed: a typo gets the nearest name, and help for what there is not
-/// is no success.
-enum VerbCheck {
+extension SyncagentCommand {
+    /// Looks at the verbs of a command line before it is parsed: a typo gets the nearest name, and help for what there is not
+    /// is no success.
+    ///
     /// - Parameter words: The arguments, without the program's name.
     /// - Throws: ``CommandFailure`` with status 64 that names the word which is no command.
     static func check(_ words: [String]) throws(CommandFailure) {
@@ -175,8 +180,9 @@ enum VerbCheck {
     }
 }
 
-/// Help as it is read: what a verb's own options are comes first, then the groups that many verbs share.
-enum HelpText {
+extension SyncagentCommand {
+    /// Help as it is read: what a verb's own options are comes first, then the groups that many verbs share.
+    ///
     /// Puts the section `OPTIONS` before those with titles of their own, where the parser writes it last, and shortens the titles
     /// of groups of commands: `PULL SUBCOMMANDS` is `PULL`. Other texts stay as they are.
     static func arranged(_ text: String) -> String {

@@ -51,60 +51,12 @@ struct PlanCommand: AsyncParsableCommand {
 
 /// Where the requests to one place go: by the configuration, and by what the server there answers.
 struct PlannedRoute: Sendable {
-    /// One step of the way, redacted.
-    struct Hop: Sendable, Equatable {
-        enum Reason: String { case redirect, rewrite, resolver }
-
-        let reason: Reason
-        /// A redirect's status, or the place of a rule; 0 for a resolver.
-        let number: Int
-        let from: String
-        let to: String
-
-        /// What stands at the beginning of its line.
-        var mark: String {
-            switch reason {
-            case .rewrite: "rule \(number)"
-            case .redirect: "\(number)"
-            case .resolver: reason.rawValue
-            }
-        }
-
-        static func made(of event: TransferEvent) -> (TransferID, Hop)? {
-            switch event {
-            case .redirected(let id, let status, let from, let to, _):
-                (id, Hop(reason: .redirect, number: status, from: from, to: to))
-            case .rewritten(let id, let from, let to, .rule(let place), _):
-                (id, Hop(reason: .rewrite, number: place, from: from, to: to))
-            case .rewritten(let id, let from, let to, .resolver, _):
-                (id, Hop(reason: .resolver, number: 0, from: from, to: to))
-            default: nil
-            }
-        }
-    }
-
-    /// What came back in the end.
-    struct Answer: Sendable, Equatable {
-        /// 0 when nothing usable came.
-        let status: Int
-        /// Why not, for people.
-        let failure: String?
-        let requests: Int
-
-        init(_ result: Result<TransferReport, TransferError>) {
-            switch result {
-            case .success(let report): (status, failure, requests) = (report.response.status, nil, report.requests)
-            case .failure(let error): (status, failure, requests) = (error.code.status ?? 0, "\(error)", error.requests)
-            }
-        }
-    }
-
     let source: PlanReport.Source
     /// `nil` for local files, and for what a transport plugin asks for.
     let explanation: RouteExplanation?
     var hops: [Hop] = []
     /// `nil` when nobody was asked.
-    var answer: Answer?
+    var answer: Result<TransferReport, TransferError>?
 
     var lines: [String] {
         let counts = "\(Figures.count(source.objects, "object")), \(Figures.count(source.requests, "request"))"
@@ -139,15 +91,29 @@ struct PlannedRoute: Sendable {
                     + (tls.certificate.map { ", presenting \(escaped($0))" } ?? ""))
         }
         // The rule for the place itself has been told.
-        for hop in hops.dropFirst(explanation.rule == nil ? 0 : 1) { add(hop.mark, "\(hop.from) -> \(hop.to)") }
+        for hop in hops.dropFirst(explanation.rule == nil ? 0 : 1) {
+            let mark =
+                switch hop.cause {
+                case .redirect(let status): "\(status)"
+                case .rule(let place): "rule \(place)"
+                case .resolver, .mirror: hop.word
+                }
+            add(mark, "\(hop.from) -> \(hop.to)")
+        }
         add("answer", answerText)
         return lines
     }
 
     private var answerText: String {
         guard let answer else { return "not probed: there are more than \(RouteProbe.limit) sources" }
-        let cost = " (\(Figures.count(answer.requests, "request")) sent to find out)"
-        return (answer.failure ?? "\(answer.status), ranges " + (answer.status == 206 ? "work" : "are ignored")) + cost
+        let (words, requests): (String, Int)
+        switch answer {
+        case .success(let report):
+            let status = report.response.status
+            (words, requests) = ("\(status), ranges " + (status == 206 ? "work" : "are ignored"), report.requests)
+        case .failure(let error): (words, requests) = ("\(error)", error.requests)
+        }
+        return words + " (\(Figures.count(requests, "request")) sent to find out)"
     }
 
     func event(time: Int64) -> SyncEvent {
@@ -165,19 +131,38 @@ struct PlannedRoute: Sendable {
             if let proxy = explanation.proxy { line.field("proxy", proxy.url) }
             if let tls = explanation.tls { line.field("tls", tls.minimumVersion.rawValue) }
             line.list("hops", hops) { hop, line in
-                line.field("reason", hop.reason)
-                switch hop.reason {
-                case .rewrite: line.field("rule", hop.number)
-                case .redirect: line.field("status", hop.number)
-                case .resolver: break
+                line.field("reason", hop.word)
+                switch hop.cause {
+                case .rule(let place): line.field("rule", place)
+                case .redirect(let status): line.field("status", status)
+                case .resolver, .mirror: break
                 }
                 line.field("from", hop.from)
                 line.field("to", hop.to)
             }
-            guard let answer else { return }
-            line.field("status", answer.status)
-            if let failure = answer.failure { line.field("reason", failure) }
-            line.field("probes", answer.requests)
+            switch answer {
+            case nil: break
+            case .success(let report):
+                line.field("status", report.response.status)
+                line.field("probes", report.requests)
+            case .failure(let error):
+                // 0 when nothing usable came.
+                line.field("status", error.code.status ?? 0)
+                line.field("reason", "\(error)")
+                line.field("probes", error.requests)
+            }
+        }
+    }
+}
+
+extension Hop {
+    /// What sends the requests elsewhere, in a word.
+    fileprivate var word: String {
+        switch cause {
+        case .redirect: "redirect"
+        case .rule: "rewrite"
+        case .resolver: "resolver"
+        case .mirror: "mirror"
         }
     }
 }
@@ -200,10 +185,10 @@ struct RouteProbe: Sendable {
     }
 
     private func probe(_ isCancelled: () -> Bool) throws -> [PlannedRoute] {
-        let hops = Mutex<[TransferID: [PlannedRoute.Hop]]>([:])
+        let hops = Mutex<[TransferID: [Hop]]>([:])
         var configuration = try request.configuration(on: EnvironmentPaths.ofProcess.host)
         configuration.events = { event in
-            guard let (id, hop) = PlannedRoute.Hop.made(of: event) else { return }
+            guard case .moved(let id, let hop) = event else { return }
             hops.withLock { $0[id, default: []].append(hop) }
         }
         // One look each: what fails now is told, and soon.
@@ -215,7 +200,7 @@ struct RouteProbe: Sendable {
         defer { transport.shutdown() }
 
         var routes: [PlannedRoute] = []
-        let ends = Monitor<[TransferID: PlannedRoute.Answer]>([:])
+        let ends = Monitor<[TransferID: Result<TransferReport, TransferError>]>([:])
         var asked: [TransferID] = []
         for (index, source) in sources.enumerated() {
             let explanation = try? configuration.explain(source.example.url)  // None for a local file.
@@ -226,8 +211,7 @@ struct RouteProbe: Sendable {
             let request = TransferRequest(
                 id: id, urls: [source.example.url], range: source.example.size > 0 ? 0..<1 : nil,
                 objectSize: source.example.size, limit: 1, referrer: referrer)
-            transport.start(request, sink: FirstByte()) { result in ends.change { $0[id] = PlannedRoute.Answer(result) }
-            }
+            transport.start(request, sink: FirstByte()) { result in ends.change { $0[id] = result } }
         }
         let hasAll = ends.wait(every: 200) { ends -> Bool? in
             ends.count == asked.count ? true : isCancelled() ? false : nil

@@ -14,9 +14,7 @@ extension ServeCommand {
     /// Refuses what does not go together.
     func validateCache() throws {
         guard let origin else {
-            if directory == nil {
-                throw ValidationError("Give a directory to serve, or --cache with the URL of one.")
-            }
+            if directory == nil { throw ValidationError("Give a directory to serve, or --cache with the URL of one.") }
             if store != nil { throw ValidationError("--store goes with --cache.") }
             if most != nil { throw ValidationError("--max goes with --cache.") }
             return

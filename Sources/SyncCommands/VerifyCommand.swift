@@ -28,34 +28,34 @@ struct VerifyCommand: AsyncParsableCommand {
     }
 }
 
-/// What a verification found, in plain words: one line a file that is not right, then the sum.
-enum VerifyText {
-    static func lines(_ report: VerifyReport) -> [String] {
-        if let place = report.missingPlace {
+extension VerifyReport {
+    /// What was found, in plain words: one line a file that is not right, then the sum.
+    var lines: [String] {
+        if let place = missingPlace {
             return [
-                "\(escaped(place)) does not exist; 'syncagent pull' creates it with its \(Figures.count(report.files, "file"))"
+                "\(escaped(place)) does not exist; 'syncagent pull' creates it with its \(Figures.count(files, "file"))"
             ]
         }
-        var lines = report.problems.map { "\(escaped($0.path)): \($0.reason)" }
-        lines += report.notes.map { "note: \(escaped($0.path)) \($0.reason)" }
-        if let release = report.release {
+        var lines = problems.map { "\(escaped($0.path)): \($0.reason)" }
+        lines += notes.map { "note: \(escaped($0.path)) \($0.reason)" }
+        if let release {
             lines.append(
                 "revision \(release.revision) is signed by \(release.signers.joined(separator: " and ")), under root "
                     + "\(release.root); valid until \(timestamp(milliseconds: release.until))")
         }
-        if report.extra > 0 {
-            let shown = report.extraPaths.prefix(3).map { escaped($0) }.joined(separator: ", ")
-            let rest = report.extra > 3 ? ", …" : ""
-            lines.append("\(Figures.count(report.extra, "file")) here that the manifest does not name: \(shown)\(rest)")
+        if extra > 0 {
+            let shown = extraPaths.prefix(3).map { escaped($0) }.joined(separator: ", ")
+            let rest = extra > 3 ? ", …" : ""
+            lines.append("\(Figures.count(extra, "file")) here that the manifest does not name: \(shown)\(rest)")
         }
-        var files = Figures.count(report.files, "file")
-        if report.directories > 0 { files += " and " + Figures.count(report.directories, "directory", "directories") }
-        if report.isWhole {
-            lines.append("\(files), \(ByteCount(report.bytes)): all correct")
+        var looked = Figures.count(files, "file")
+        if directories > 0 { looked += " and " + Figures.count(directories, "directory", "directories") }
+        if isWhole {
+            lines.append("\(looked), \(ByteCount(bytes)): all correct")
         } else {
-            let wrong = Figures.grouped(report.problems.count)
-            let verb = report.problems.count == 1 ? "is" : "are"
-            lines.append("\(wrong) of \(files) \(verb) wrong; pull again to repair them")
+            let wrong = Figures.grouped(problems.count)
+            let verb = problems.count == 1 ? "is" : "are"
+            lines.append("\(wrong) of \(looked) \(verb) wrong; pull again to repair them")
         }
         return lines
     }

@@ -234,15 +234,14 @@ extension Agent {
             jobs.count < environment.maximumRuns + AgentEnvironment.hookCap
         else { return }
         let engine = run.flatMap { spares.removeValue(forKey: $0.identifier) }
-        let job = SessionJob(session: session, run, engine: engine)
+        let job = SessionJob(
+            session: session, run, engine: engine, environment, isWatched: { [live] in live.isFollowed(session) },
+            turnChanged: { Task { await self.wake() } })
         // Until the next division it gets an equal share.
         if let total = environment.rateLimit, run != nil { job.setShare(max(1, total / UInt64(transferring + 1))) }
         live.set(job, for: session)
-        let work = JobWork(
-            environment: environment, job: job, turnChanged: { Task { await self.wake() } },
-            isWatched: { [live] in live.isFollowed(session) })
         Task {
-            do throws(ThreadError) { self.ended(job, try await onThread("run") { work.run() }) } catch {
+            do throws(ThreadError) { self.ended(job, try await onThread("run") { job.work() }) } catch {
                 self.ended(job, .notYet(reason: .error, error: ControlError(.failed, "\(error)", exitStatus: .ioError)))
             }
         }
@@ -289,7 +288,7 @@ extension Agent {
         if !job.isCallingHooks { job.stop.stop(.late) }
     }
 
-    private func ended(_ job: SessionJob, _ end: JobWork.End) {
+    private func ended(_ job: SessionJob, _ end: SessionJob.End) {
         deadlines.removeValue(forKey: job.session)?.cancel()
         live.set(nil, for: job.session)
         switch end {
@@ -349,7 +348,7 @@ extension Agent {
     /// Fails a run whose deadline has passed.
     private func isGivenUp(_ run: StoredRun, last: String?, now: Int64) throws(StoreError) -> Bool {
         guard let deadline = run.deadline, deadline <= now else { return false }
-        let lease: SessionLease
+        let lease: FileLock?
         do throws(StoreError) { lease = try store.lease(of: run.session, process: environment.process, now: now) } catch
         {
             // Whoever has the session may be about to take the run's place.

@@ -154,8 +154,7 @@ extension Agent: AgentControl {
     {
         let feed = EventFeed(of: session, after: since, in: store)
         try stored(feed.requireReached())
-        let lines = EventLines(
-            feed, of: session, follows: follow, showsProgress: progress, live, environment)
+        let lines = EventLines(feed, of: session, follows: follow, showsProgress: progress, live, environment)
         return AsyncThrowingStream { try await lines.next() }
     }
 
@@ -166,7 +165,7 @@ extension Agent: AgentControl {
     {
         let (reader, directory) = (reader, environment.stateDirectory)
         // Reading a manifest of a million files takes a while.
-        let found: Result<TaskList, ControlError>
+        let found: Result<TaskListing?, ControlError>
         do throws(ThreadError) {
             found = try await onThread("tasks") {
                 Result { () throws(ControlError) in
@@ -176,7 +175,7 @@ extension Agent: AgentControl {
         } catch { throw ControlError(.failed, "\(error)", exitStatus: .ioError) }
         let tasks = try found.get()
         return AsyncThrowingStream {
-            try tasks.next().map { String(decoding: try ControlJSON.encode($0), as: UTF8.self) }
+            try tasks?.next().map { String(decoding: try ControlJSON.encode($0), as: UTF8.self) }
         }
     }
 

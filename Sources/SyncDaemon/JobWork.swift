@@ -8,7 +8,7 @@ import SyncSystem
 
 /// What a job does on its thread: locks the session, gives back what a lost worker left, runs owed hooks, then works on
 /// the run.
-struct JobWork: Sendable {
+extension SessionJob {
     /// How it ended.
     enum End: Sendable {
         /// Recorded, one way or another.
@@ -19,13 +19,6 @@ struct JobWork: Sendable {
         case blocked(ConditionReport)
     }
 
-    let environment: AgentEnvironment
-    let job: SessionJob
-    /// Called when a hook starts and when it ends, and when only the time is waited for, since other runs may then start, or may not.
-    let turnChanged: @Sendable () -> Void
-    /// Whether a client follows the session.
-    let isWatched: @Sendable () -> Bool
-
     /// How many workers lost within ``lossWindow`` set a run aside.
     static let lossLimit = 3
     /// **Milliseconds**.
@@ -33,25 +26,25 @@ struct JobWork: Sendable {
 
     private var store: SyncStore { environment.store }
 
-    func run() -> End {
-        defer { job.takeEngine()?.end() }
-        let lease: SessionLease
+    func work() -> End {
+        defer { takeEngine()?.end() }
+        let lease: FileLock?
         do throws(StoreError) {
-            lease = try store.lease(of: job.session, process: environment.process, now: environment.now())
+            lease = try store.lease(of: session, process: environment.process, now: environment.now())
         } catch {
             return error.code == .busy
                 ? .notYet(reason: .sessionBusy, error: nil) : .notYet(reason: .state, error: ControlError(error))
         }
         defer { withExtendedLifetime(lease) {} }
         do throws(ControlError) {
-            try asking { () throws(StoreError) in _ = try store.recover(session: job.session, now: environment.now()) }
+            try asking { () throws(StoreError) in _ = try store.recover(session: session, now: environment.now()) }
             let block = try checkConditions()
-            try settle()
+            try finishOwed()
             if let block { return .blocked(block) }
-            guard let identifier = job.run, !job.stop.isStopped else { return .done }
+            guard let identifier = run, !stop.isStopped else { return .done }
             // Its turn may have been taken while hooks ran: it queues again.
-            if job.hasCalledHooks { return .done }
-            return try work(identifier)
+            if hasCalledHooks { return .done }
+            return try work(on: identifier)
         } catch { return .notYet(reason: .error, error: error) }
     }
 
@@ -59,26 +52,26 @@ struct JobWork: Sendable {
     ///
     /// - Returns: What blocks it.
     private func checkConditions() throws(ControlError) -> ConditionReport? {
-        guard let identifier = job.run else { return nil }
+        guard let identifier = run else { return nil }
         let (run, session) = try asking { () throws(StoreError) in
-            (try store.run(identifier), try store.session(job.session))
+            (try store.run(identifier), try store.session(self.session))
         }
         guard let session, run.state == .waiting else { return nil }
         let check = try RunConditionCheck(run, destination: session.destination, environment)
-        job.conditions = check
+        conditions = check
         guard let check, !check.evaluate() else { return nil }
         return check.block
     }
 
     /// Runs owed hooks and ends runs that only have to be ended, each with an engine as its client requested.
-    private func settle() throws(ControlError) {
-        let runs = try stored(PullEngine.unsettledRuns(of: job.session, in: store))
-        for run in runs where !job.stop.isStopped {
+    private func finishOwed() throws(ControlError) {
+        let runs = try stored(PullEngine.unsettledRuns(of: session, in: store))
+        for run in runs where !stop.isStopped {
             let needs = EngineRequest(
-                try recipe(of: run), deadline: .seconds(86_400), patience: .seconds(60), stop: job.stop)
+                try recipe(of: run), deadline: .seconds(86_400), patience: .seconds(60), stop: stop)
             let handle = try environment.engine(watched(needs)).get()
             defer { handle.end() }
-            do throws(EngineError) { try handle.engine.settle(job.session, run: run.identifier) } catch {
+            do throws(EngineError) { try handle.engine.settle(session, run: run.identifier) } catch {
                 throw ControlError(error)
             }
         }
@@ -86,11 +79,11 @@ struct JobWork: Sendable {
 
     private func recipe(of run: StoredRun) throws(ControlError) -> RunRecipe {
         var recipe = run.recipe
-        recipe.destination = try stored(store.session(job.session)?.destination)
+        recipe.destination = try stored(store.session(session)?.destination)
         return recipe
     }
 
-    private func work(_ identifier: String) throws(ControlError) -> End {
+    private func work(on identifier: String) throws(ControlError) -> End {
         let run = try stored(store.run(identifier))
         guard run.state == .waiting else { return .done }
         let now = environment.now()
@@ -100,17 +93,17 @@ struct JobWork: Sendable {
                 _ = try store.apply(.paused, to: identifier, reason: .quarantined, now: now)
             }
             environment.log(
-                "\(escaped(job.session)): run \(identifier) lost its worker \(recent.count) times in 10 minutes"
-                    + " and is set aside; syncagent resume \(escaped(job.session)) tries again")
+                "\(escaped(session)): run \(identifier) lost its worker \(recent.count) times in 10 minutes"
+                    + " and is set aside; syncagent resume \(escaped(session)) tries again")
             return .done
         }
         let left =
             run.deadline.map { Duration.milliseconds(max(1_000, $0.saturatingSubtract(now))) } ?? .seconds(7 * 86_400)
-        var needs = EngineRequest(try recipe(of: run), deadline: left, patience: nil, stop: job.stop)
+        var needs = EngineRequest(try recipe(of: run), deadline: left, patience: nil, stop: stop)
         needs.connectionShare = share(for: run.recipe.settings.connections)
         needs = watched(needs)
         let handle: AssembledEngine
-        if let found = job.takeEngine() {
+        if let found = takeEngine() {
             handle = found.taken(over: needs)
         } else {
             handle = try environment.engine(needs).get()
@@ -118,16 +111,16 @@ struct JobWork: Sendable {
         defer { handle.end() }
         var limited = handle
         limited.rateLimit = [handle.rateLimit, run.recipe.settings.limitRate].compactMap(\.self).min()
-        limited.setRateLimit = { [job] in job.setOwnLimit($0) }
-        job.opened(handle, limit: limited.rateLimit)
-        job.conditions?.opened(limited)
+        limited.setRateLimit = { [self] in setOwnLimit($0) }
+        opened(handle, limit: limited.rateLimit)
+        conditions?.opened(limited)
         do throws(EngineError) {
             let report = try handle.engine.work(on: run)
-            let end = job.stop.isStopped && report.result != .ok ? "stopped" : report.result.rawValue
+            let end = stop.isStopped && report.result != .ok ? "stopped" : report.result.rawValue
             environment.log(
-                "\(escaped(job.session)): \(end), \(report.files.total) files, "
+                "\(escaped(session)): \(end), \(report.files.total) files, "
                     + "\(report.changed) changed, \(ByteCount(report.bytes.received)) in \(report.requests) requests")
-            if job.stop.reason == .policy, let block = job.conditions?.block { return .blocked(block) }
+            if stop.reason == .policy, let block = conditions?.block { return .blocked(block) }
             return .done
         } catch { return after(error, identifier) }
     }
@@ -137,7 +130,7 @@ struct JobWork: Sendable {
         let share = environment.connectionShare
         if let wanted, wanted > share {
             environment.log(
-                "\(escaped(job.session)): \(share) connections, not \(wanted), because the agent's "
+                "\(escaped(session)): \(share) connections, not \(wanted), because the agent's "
                     + "\(AgentEnvironment.connectionCap) are shared by \(environment.maximumRuns) runs")
         }
         return share
@@ -145,7 +138,7 @@ struct JobWork: Sendable {
 
     /// A recorded run has its result; one that could not be recorded waits, or fails if waiting cannot help.
     private func after(_ error: EngineError, _ run: String) -> End {
-        environment.log("\(escaped(job.session)): \(error.message)")
+        environment.log("\(escaped(session)): \(error.message)")
         let reason: RestReason =
             switch error.status {
             case .busy: .destinationBusy
@@ -157,7 +150,7 @@ struct JobWork: Sendable {
         do throws(StoreError) {
             guard try store.run(run).state == .waiting else { return .done }
             // One whose deadline has passed is given up.
-            let isStopped = job.stop.isStopped && job.stop.reason != .late
+            let isStopped = stop.isStopped && stop.reason != .late
             guard isHopeless, !isStopped else {
                 return isStopped ? .done : .notYet(reason: reason, error: ControlError(error))
             }
@@ -168,24 +161,24 @@ struct JobWork: Sendable {
 
     private func watched(_ needs: EngineRequest) -> EngineRequest {
         var needs = needs
-        needs.listener = { [job, self] event in
+        needs.listener = { [self] event in
             // Once for all hooks that a job calls.
-            if event.name == .hookStarted, !job.hasCalledHooks, !isWatched() { raiseLimiter() }
-            job.note(event)
+            if event.name == .hookStarted, !hasCalledHooks, !isWatched() { raiseLimiter() }
+            note(event)
             if event.name == .hookStarted || event.name == .hookFinished { turnChanged() }
         }
-        needs.progress = { [job, turnChanged] in if job.note($0) { turnChanged() } }
+        needs.progress = { [self] in if note($0) { turnChanged() } }
         return needs
     }
 
     /// A hook is about to run and nobody follows: what it enqueues will wait.
     private func raiseLimiter() {
         do throws(StoreError) {
-            guard let session = try store.session(job.session) else { return }
-            var limiter = LaunchLimiter(delay: session.limiterDelay, raised: session.limiterRaised)
-            let run = try job.run.map { identifier throws(StoreError) in try store.run(identifier) }
-            limiter.raise(now: environment.now(), isChained: run?.recipe.origin == .hook)
-            try store.keepLimiter(of: job.session, delay: limiter.delay, raised: limiter.raised)
+            guard let kept = try store.session(session) else { return }
+            var limiter = LaunchLimiter(delay: kept.limiterDelay, raised: kept.limiterRaised)
+            let work = try run.map { identifier throws(StoreError) in try store.run(identifier) }
+            limiter.raise(now: environment.now(), isChained: work?.recipe.origin == .hook)
+            try store.keepLimiter(of: session, delay: limiter.delay, raised: limiter.raised)
         } catch { environment.log("\(error)") }
     }
 }

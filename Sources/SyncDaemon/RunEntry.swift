@@ -133,7 +133,7 @@ extension Agent {
         let now = environment.now()
         var limiter = LaunchLimiter(delay: stored.limiterDelay, raised: stored.limiterRaised)
         let before = limiter
-        limiter.settle(now: now)
+        limiter.relax(now: now)
         if limiter != before {
             // A delay that cannot be kept is only longer.
             try? store.keepLimiter(of: session, delay: limiter.delay, raised: limiter.raised)

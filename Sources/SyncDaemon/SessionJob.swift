@@ -27,6 +27,12 @@ final class SessionJob: Sendable {
     let session: String
     /// `nil` if only owed hooks are run.
     let run: String?
+    let environment: AgentEnvironment
+    /// Called when a hook starts and when it ends, and when only the time is waited for, since other runs may then start, or
+    /// may not.
+    let turnChanged: @Sendable () -> Void
+    /// Whether a client follows the session.
+    let isWatched: @Sendable () -> Bool
     let stop = StopRequest()
     private let state: Mutex<State>
     /// Its share of a limit for all: a person's request weighs four times that of a hook or a schedule.
@@ -35,8 +41,13 @@ final class SessionJob: Sendable {
     /// - Parameters:
     ///   - run: `nil` if only owed hooks are run.
     ///   - engine: One that has the run's manifest already, if there is one.
-    init(session: String, _ run: StoredRun?, engine: AssembledEngine?) {
+    ///   - isWatched: Whether a client follows the session.
+    init(
+        session: String, _ run: StoredRun?, engine: AssembledEngine?, _ environment: AgentEnvironment,
+        isWatched: @escaping @Sendable () -> Bool, turnChanged: @escaping @Sendable () -> Void
+    ) {
         (self.session, self.run) = (session, run?.identifier)
+        (self.environment, self.isWatched, self.turnChanged) = (environment, isWatched, turnChanged)
         weight = run?.recipe.origin == .interactive ? 4 : 1
         state = Mutex(State(isCallingHooks: run == nil, spare: engine))
     }

@@ -1,5 +1,5 @@
 package import SyncAgent
-import SyncEngine
+package import SyncEngine
 package import SyncModel
 import SyncPlugins
 package import SyncStore
@@ -10,9 +10,7 @@ package struct StatusReader: Sendable {
     private let store: SyncStore
     private let now: @Sendable () -> Int64
 
-    package init(store: SyncStore, now: @escaping @Sendable () -> Int64) {
-        (self.store, self.now) = (store, now)
-    }
+    package init(store: SyncStore, now: @escaping @Sendable () -> Int64) { (self.store, self.now) = (store, now) }
 
     package func sessions() throws(ControlError) -> [SessionStatus] {
         try asking { () throws(StoreError) in
@@ -44,26 +42,23 @@ package struct StatusReader: Sendable {
         }
     }
 
-    /// The tasks of a session's latest run, one by one.
+    /// The tasks of a session's latest run, one by one; `nil` without a run.
     ///
     /// - Parameters:
     ///   - state: Only tasks in this state.
     ///   - path: Only paths that match this pattern, as in a group of a manifest.
     ///   - stateDirectory: Where manifests are kept, absolute.
     package func tasks(_ identifier: String, state: TaskState?, path: String?, stateDirectory: String)
-        throws(ControlError) -> TaskList
+        throws(ControlError) -> TaskListing?
     {
         let session = try stored(store.session(named: identifier))
-        guard let run = try stored(latestRun(of: session)) else { return TaskList(nil) }
+        guard let run = try stored(latestRun(of: session)) else { return nil }
         let live = LiveRecord.read(of: run, holder: store.holder(of: identifier), in: store)
-        let requests = (live?.requests ?? []).map {
-            ($0.transfer, (state: $0.state, reason: $0.reason))
-        }
+        let requests = (live?.requests ?? []).map { ($0.transfer, (state: $0.state, reason: $0.reason)) }
         do throws(EngineError) {
-            return TaskList(
-                try TaskListing(
-                    run, project: session.project, store: store, stateDirectory: stateDirectory,
-                    requests: Dictionary(requests) { first, _ in first }, state: state, glob: path))
+            return try TaskListing(
+                run, project: session.project, store: store, stateDirectory: stateDirectory,
+                requests: Dictionary(requests) { first, _ in first }, state: state, glob: path)
         } catch { throw ControlError(error) }
     }
 
@@ -119,22 +114,6 @@ package struct StatusReader: Sendable {
         status.reason = .connectivity
         status.since = standstill.since
         status.until = standstill.until
-    }
-}
-
-/// The tasks of a run, one after the other.
-package final class TaskList: Sendable {
-    private let listing: Mutex<TaskListing?>
-
-    fileprivate init(_ listing: TaskListing?) { self.listing = Mutex(listing) }
-
-    /// The next one; `nil` after the last.
-    package func next() -> TaskStatus? {
-        listing.withLock { $0?.next() }.map {
-            TaskStatus(
-                path: $0.path, sha256: $0.digest?.hex, size: $0.size, state: $0.state, reason: $0.reason,
-                transfer: $0.transfer)
-        }
     }
 }
 

@@ -19,8 +19,11 @@ package final class Destination: Sendable {
     /// Whether files are those of other trees, too: none may be changed where it is.
     package let sharesFiles: Bool
     private let found = Mutex<[MountedPlace]>([])
-    /// Of a shard: the right to work here beside other shards, while nobody works on the whole.
-    private let shared: SharedRight?
+    /// The destination as a whole, where this is the place of a piece.
+    package let whole: Destination?
+    /// The lock of ``whole`` as its pieces have it: several at once, and nobody who works on the whole meanwhile. It is given
+    /// back with the last use of this.
+    private let wholeLock = Mutex<FileLock?>(nil)
     private let rootDirectory: Descriptor
     private let stateDirectory: SharedDescriptor?
     /// Identifies the directory, whatever its name is later; of trees, what they are kept in.
@@ -35,14 +38,15 @@ package final class Destination: Sendable {
     ///   - path: Where readers look.
     ///   - state: What is kept of it; of a tree apart from that of others.
     ///   - home: What trees are kept in, and locked together; `nil` for a destination that is none.
+    ///   - whole: The destination of which this is the place of a piece.
     ///   - identity: Of the directory; of a tree that of what it is kept in.
     init(
         path: String, root: consuming Descriptor, state: consuming Descriptor?, statePath: String,
         lockedIn home: (SharedDescriptor, path: String)? = nil, identity: FileStatus, sharesFiles: Bool = false,
-        umask: Umask, shared: SharedRight? = nil
+        umask: Umask, whole: Destination? = nil
     ) {
         (self.path, self.statePath, self.sharesFiles, self.umask) = (path, statePath, sharesFiles, umask)
-        self.shared = shared
+        self.whole = whole
         rootDirectory = root
         stateDirectory = SharedDescriptor(state)
         self.state = stateDirectory?.raw ?? -1
@@ -108,11 +112,8 @@ package final class Destination: Sendable {
         if create { try makeMissingDirectory("staging", in: state.raw, mode: 0o700, shown: "\(statePath)/staging") }
         return Destination(
             path: path, root: root, state: state, statePath: statePath, identity: status, umask: umask,
-            shared: SharedRight(whole))
+            whole: whole)
     }
-
-    /// The destination as a whole, of which this is the place of a piece.
-    package var whole: Destination? { shared?.whole }
 
     /// The names of the pieces that have left something.
     package var shards: [String] {
@@ -143,7 +144,12 @@ package final class Destination: Sendable {
     package func lock() throws(FileError) -> FileLock? {
         let shown = lockPlace.path + "/lock"
         let place = lockPlace.directory?.raw ?? -1
-        if let shared, try !shared.take() { return nil }
+        if let whole {
+            let shown = whole.statePath + "/lock"
+            let file = try openFile("lock", in: whole.state, [.readWrite, .create], trust: .state, shown: shown)
+            guard let taken = try FileLock.take(file, path: shown, isShared: true) else { return nil }
+            wholeLock.withLock { $0 = taken }
+        }
         let file = try openFile("lock", in: place, [.readWrite, .create], trust: .state, shown: shown)
         guard let lock = try FileLock.take(file, path: shown) else { return nil }
         lock.sign("\(CurrentProcess.identifier)")
@@ -297,25 +303,6 @@ package final class Destination: Sendable {
             }
         }
         return bytes
-    }
-}
-
-/// A destination's lock as pieces of a set have it: several at once, and nobody who works on the whole meanwhile. It is given back
-/// with the last use of the piece's ``Destination``.
-final class SharedRight: Sendable {
-    let whole: Destination
-    private let lock = Mutex<FileLock?>(nil)
-
-    init(_ whole: Destination) { self.whole = whole }
-
-    /// - Returns: Whether it is had now.
-    func take() throws(FileError) -> Bool {
-        let shown = whole.statePath + "/lock"
-        let file = try openFile("lock", in: whole.state, [.readWrite, .create], trust: .state, shown: shown)
-        var taken = try FileLock.take(file, path: shown, isShared: true)
-        guard taken != nil else { return false }
-        lock.withLock { $0 = taken.take() }
-        return true
     }
 }
 

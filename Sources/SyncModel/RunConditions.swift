@@ -64,7 +64,5 @@ public struct RateWindow: Sendable, Hashable, Codable {
     public var limit: UInt64?
 
     /// Makes a rate; see the properties.
-    public init(window: DailyWindow, limit: UInt64?) {
-        (self.window, self.limit) = (window, limit)
-    }
+    public init(window: DailyWindow, limit: UInt64?) { (self.window, self.limit) = (window, limit) }
 }

@@ -10,9 +10,7 @@ public struct CredentialRequest: Sendable, Hashable {
     package var isPublic = false
 
     /// Makes a request; see the properties.
-    public init(origin: String, refused: Int? = nil) {
-        (self.origin, self.refused) = (origin, refused)
-    }
+    public init(origin: String, refused: Int? = nil) { (self.origin, self.refused) = (origin, refused) }
 }
 
 /// A credential for an origin. Its strings never contain a line end.
@@ -35,9 +33,7 @@ public struct Credential: Sendable, Equatable, CustomStringConvertible, CustomRe
     public var expires: Int64?
 
     /// Makes a credential; see the properties.
-    public init(_ kind: Kind, expires: Int64? = nil) {
-        (self.kind, self.expires) = (kind, expires)
-    }
+    public init(_ kind: Kind, expires: Int64? = nil) { (self.kind, self.expires) = (kind, expires) }
 
     /// Never the secret.
     public var description: String { "credential" }

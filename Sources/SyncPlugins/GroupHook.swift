@@ -51,8 +51,7 @@ public struct HookOutcome: Sendable, Equatable {
     public var outputBytes: UInt64
     /// Whether processes it left in its process group had to be ended.
     public var endedLeftovers: Bool
-    /// Whether a retry may succeed: exit status 75 (`EX_TEMPFAIL`, sysexits(3)), or no process or memory was available
-    ///.
+    /// Whether a retry may succeed: exit status 75 (`EX_TEMPFAIL`, sysexits(3)), or no process or memory was available.
     public var isTransient: Bool
     /// Whether it was not even called, because no process or memory was available: then it is still owed.
     public var isExhaustion: Bool

@@ -44,9 +44,7 @@ public struct HeaderField: Sendable, Hashable {
     public var value: String
 
     /// Makes a header; see the properties.
-    public init(_ name: String, _ value: String) {
-        (self.name, self.value) = (name, value)
-    }
+    public init(_ name: String, _ value: String) { (self.name, self.value) = (name, value) }
 }
 
 /// Rewrites requests just before they are sent: presigned links, mirrors, caches in the local network.

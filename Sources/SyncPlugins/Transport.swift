@@ -213,12 +213,8 @@ public struct RequestQuota: Sendable, Equatable {
 public enum TransferEvent: Sendable {
     /// A request is sent: the first, or the first after a wait.
     case asked(TransferID)
-    /// An answer pointed elsewhere.
-    case redirected(TransferID, status: Int, from: String, to: String, hop: Int)
-    /// The configuration sends a request elsewhere, after `hop` redirects.
-    case rewritten(TransferID, from: String, to: String, by: Rewriter, hop: Int)
-    /// The transfer asks another of its URLs than before, or begins with another than the first.
-    case mirrored(TransferID, from: String, to: String)
+    /// The next request goes to another URL.
+    case moved(TransferID, Hop)
     /// An attempt failed and another will follow.
     case retrying(TransferID, url: String, reason: String, attempt: Int, after: Duration)
     /// A source failed or sent wrong bytes; the others are asked first for a while.
@@ -228,14 +224,6 @@ public enum TransferEvent: Sendable {
     case waitingForConnectivity(TransferID, url: String, reason: String, after: Duration, patience: Duration?)
     /// A plugin failed to answer; the default of its point applies.
     case pluginFailed(PluginPoint, PluginError)
-
-    /// Who sends a request elsewhere.
-    public enum Rewriter: Sendable, Equatable {
-        /// A rewriting rule, its place counted from 1.
-        case rule(Int)
-        /// A resolver, by name.
-        case resolver(String)
-    }
 }
 
 /// Sums over the life of a transport.

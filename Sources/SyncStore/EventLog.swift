@@ -59,12 +59,12 @@ package final class EventLog: Sendable {
     /// Adds one event; sometimes writes a row. A failure is kept for ``flush()``.
     ///
     /// - Parameter line: A JSON line, UTF-8, without a newline.
-    package func add(_ line: [UInt8], time: Int64) { if gather(line, time: time) { settle() } }
+    package func add(_ line: [UInt8], time: Int64) { if gather(line, time: time) { record() } }
 
     /// Adds one event, and never waits for the store.
     ///
     /// - Parameter line: A JSON line, UTF-8, without a newline.
-    /// - Returns: Whether there is a row's worth to ``settle()``.
+    /// - Returns: Whether there is a row's worth to ``record()``.
     package func gather(_ line: [UInt8], time: Int64) -> Bool {
         state.withLock { state in
             state.lines.append(line)
@@ -89,7 +89,7 @@ package final class EventLog: Sendable {
     }
 
     /// Records what has been gathered; a failure is kept for ``flush()``.
-    package func settle() { writing.withLock { _ in write() } }
+    package func record() { writing.withLock { _ in write() } }
 
     /// Records what has been gathered.
     ///
@@ -97,7 +97,7 @@ package final class EventLog: Sendable {
     /// - Throws: ``StoreError``, the first since the last flush, unless everything is recorded now. Events that the store
     ///   refuses are kept for the next attempt, up to a bound.
     package func flush(synced: Bool = false) throws(StoreError) {
-        settle()
+        record()
         let failure = state.withLock { state -> StoreError? in
             defer { (state.failure, state.hasLost) = (nil, false) }
             return state.failure

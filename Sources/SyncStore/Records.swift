@@ -9,8 +9,19 @@ protocol StoreRecord: Codable, FetchableRecord, MutablePersistableRecord {}
 extension StoreRecord {
     static var databaseColumnDecodingStrategy: DatabaseColumnDecodingStrategy { .convertFromSnakeCase }
     static var databaseColumnEncodingStrategy: DatabaseColumnEncodingStrategy { .convertToSnakeCase }
-    static func databaseJSONDecoder(for column: String) -> JSONDecoder { StoredJSON.decoder }
-    static func databaseJSONEncoder(for column: String) -> JSONEncoder { StoredJSON.encoder }
+
+    static func databaseJSONDecoder(for column: String) -> JSONDecoder {
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        return decoder
+    }
+
+    static func databaseJSONEncoder(for column: String) -> JSONEncoder {
+        let encoder = JSONEncoder()
+        encoder.keyEncodingStrategy = .convertToSnakeCase
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return encoder
+    }
 }
 
 extension Decodable where Self: FetchableRecord {
@@ -27,22 +38,6 @@ extension Decodable where Self: FetchableRecord {
                 throw StoreError.unreadable("\(what) \(name)")
             }
         }
-    }
-}
-
-/// Values in columns, as the control API writes them: JSON with snake_case keys.
-enum StoredJSON {
-    static var encoder: JSONEncoder {
-        let encoder = JSONEncoder()
-        encoder.keyEncodingStrategy = .convertToSnakeCase
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return encoder
-    }
-
-    static var decoder: JSONDecoder {
-        let decoder = JSONDecoder()
-        decoder.keyDecodingStrategy = .convertFromSnakeCase
-        return decoder
     }
 }
 

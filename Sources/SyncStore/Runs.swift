@@ -182,8 +182,7 @@ extension SyncStore {
         }
     }
 
-    /// A person wants a waiting run to go on: it is looked at again at once, and what held back a hook's request is over
-    ///.
+    /// A person wants a waiting run to go on: it is looked at again at once, and what held back a hook's request is over.
     package func hasten(run: String) throws(StoreError) {
         try write(.eventual) { db in
             var found = try StoredRun.named(run, db)

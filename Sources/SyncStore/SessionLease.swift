@@ -1,27 +1,21 @@
 import SyncModel
-import SyncSystem
-
-/// The right to work on a session: one process at a time has it, and the kernel takes it back when the process
-/// ends, however it ends. A ``FileLock`` on a file of the session's own.
-///
-/// Taken before ``SyncStore/begin``, ``SyncStore/take(run:now:)`` or ``SyncStore/recover(session:now:)``, and kept until the work is over.
-package final class SessionLease: Sendable {
-    /// `nil` for a store in memory, which has no second process.
-    private let lock: FileLock?
-
-    fileprivate init(_ lock: consuming FileLock?) { self.lock = lock }
-}
+package import SyncSystem
 
 extension SyncStore {
-    /// Takes a session for this process.
+    /// Takes the right to work on a session: one process at a time has it, and the kernel takes it back when the process ends,
+    /// however it ends. A lock on a file of the session's own.
+    ///
+    /// Taken before ``SyncStore/begin``, ``SyncStore/take(run:now:)`` or ``SyncStore/recover(session:now:)``, and kept until the
+    /// work is over.
     ///
     /// - Parameters:
     ///   - session: The session; it need not exist yet.
     ///   - process: This process's id, to be named to whoever comes second.
-    /// - Returns: The lease; the session is free again when the last reference goes.
+    /// - Returns: The lease; the session is free again when the last reference goes. `nil` for a store in memory, which has no
+    ///   second process.
     /// - Throws: ``StoreError`` with code `busy`, which names the holder; `refused` for a name that is too long.
-    package func lease(of session: String, process: Int32, now: Int64) throws(StoreError) -> SessionLease {
-        guard let directory = leaseDirectory else { return SessionLease(nil) }
+    package func lease(of session: String, process: Int32, now: Int64) throws(StoreError) -> FileLock? {
+        guard let directory = leaseDirectory else { return nil }
         let name = Self.fileName(session)
         guard name.utf8.count <= 250 else {
             throw StoreError(.refused, "The session name '\(escaped(session))' is too long. Use a shorter --session.")
@@ -33,7 +27,7 @@ extension SyncStore {
             let isOwn = Self.signature(in: file)?.process == "\(process)"
             if let lock = try FileLock.take(file, path: "\(directory)/\(name).lock", wait: isOwn ? 200 : 0) {
                 lock.sign("\(process) \(timestamp(milliseconds: now))")
-                return SessionLease(lock)
+                return lock
             }
         } catch { throw StoreError(.cannotCreate, error.ofState) }
         let holder = signature(of: session).map { " (process \(escaped($0.process)), since \(escaped($0.since)))" }

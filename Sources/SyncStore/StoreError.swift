@@ -31,9 +31,7 @@ package struct StoreError: Error, Sendable, Equatable {
     /// One sentence for people; foreign text in it has been escaped.
     package let message: String
 
-    init(_ code: Code, _ message: String) {
-        (self.code, self.message) = (code, message)
-    }
+    init(_ code: Code, _ message: String) { (self.code, self.message) = (code, message) }
 
     /// What a command that cannot go on exits with.
     package var status: ExitStatus {

@@ -55,9 +55,7 @@ package struct EventFeed: Sendable {
     /// record has begun anew. Whoever waited for the next one would miss those until then.
     ///
     /// - Throws: ``StoreError`` with code `unknown`.
-    package func requireReached() throws(StoreError) {
-        try requireReached(store.session(named: session).lastSequence)
-    }
+    package func requireReached() throws(StoreError) { try requireReached(store.session(named: session).lastSequence) }
 
     private func requireReached(_ last: Int64) throws(StoreError) {
         guard cursor > last else { return }

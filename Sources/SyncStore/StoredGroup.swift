@@ -99,9 +99,7 @@ extension SyncStore {
         return try write(hasHooks ? .synced : .eventual) { db in
             var found = try StoredRun.named(run, db)
             var session = try StoredSession.named(found.session, db)
-            for group in groups {
-                try StoredGroup.complete(group, of: run, after: session.lastSequence, now: now, db)
-            }
+            for group in groups { try StoredGroup.complete(group, of: run, after: session.lastSequence, now: now, db) }
             if let counts { try found.updateChanges(db) { $0.counts = counts } }
             try self.append(events, to: &session, time: now, db)
             let owed: SQL = "hooks.run = \(run) AND hooks.state = \(HookRunState.pending.rawValue)"

@@ -14,9 +14,7 @@ package struct ManifestFacts: Codable, Sendable, Equatable {
     /// The listing that it was derived from; `nil` for one that was published.
     package var source: SourceOrigin?
 
-    package init(
-        revision: UInt64? = nil, isPublic: Bool? = nil, isSigned: Bool = false, source: SourceOrigin? = nil
-    ) {
+    package init(revision: UInt64? = nil, isPublic: Bool? = nil, isSigned: Bool = false, source: SourceOrigin? = nil) {
         (self.revision, self.isPublic, self.isSigned, self.source) = (revision, isPublic, isSigned, source)
     }
 }

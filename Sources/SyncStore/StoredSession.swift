@@ -47,8 +47,7 @@ extension StoredSession: StoreRecord {
     static let databaseTableName = "sessions"
 
     static func all(where condition: SQL = "TRUE", _ db: Database) throws -> [StoredSession] {
-        try read(
-            "session", by: "identifier", "SELECT * FROM sessions WHERE \(condition) ORDER BY identifier", db)
+        try read("session", by: "identifier", "SELECT * FROM sessions WHERE \(condition) ORDER BY identifier", db)
     }
 
     /// The one of a name; `nil` when there is none.

@@ -15,8 +15,8 @@ let arguments = CommandLine.arguments
 let session = StoredSession(
     identifier: arguments[2], project: "com.example.crash", destination: "/srv/crash", device: 1, inode: 2)
 let store = try SyncStore.open(directory: arguments[1], now: 1)
-let lease: SessionLease
-do { lease = try store.lease(of: session.identifier, process: getpid(), now: 1) } catch {
+let lease = Result { () throws(StoreError) in try store.lease(of: session.identifier, process: getpid(), now: 1) }
+if case .failure(let error) = lease {
     tell("\(error)")
     exit(error.status.rawValue)
 }

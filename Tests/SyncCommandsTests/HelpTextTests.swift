@@ -11,7 +11,7 @@ struct HelpTextTests {
             var command = try SyncagentCommand.parseAsRoot(words + ["--help"])
             try command.run()
             return ""
-        } catch { return HelpText.arranged(SyncagentCommand.fullMessage(for: error, columns: 100)) }
+        } catch { return SyncagentCommand.arranged(SyncagentCommand.fullMessage(for: error, columns: 100)) }
     }
 
     @Test("What people use comes before the groups of options, and nothing is lost or comes twice")

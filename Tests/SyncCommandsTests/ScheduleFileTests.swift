@@ -114,10 +114,11 @@ struct ScheduleFileTests {
     @Test("--weekly is one value in two words; whatever else stands there stays")
     func weekly() {
         let add = ["schedule", "add", "m"]
-        #expect(WeeklyWords.joined(add + ["--weekly", "sun", "03:00", "x"]) == add + ["--weekly", "sun 03:00", "x"])
-        #expect(WeeklyWords.joined(add + ["--weekly", "sun 03:00", "x"]) == add + ["--weekly", "sun 03:00", "x"])
+        #expect(
+            ScheduleOptions.joined(add + ["--weekly", "sun", "03:00", "x"]) == add + ["--weekly", "sun 03:00", "x"])
+        #expect(ScheduleOptions.joined(add + ["--weekly", "sun 03:00", "x"]) == add + ["--weekly", "sun 03:00", "x"])
         for others in [
             ["pull", "--weekly", "sun", "03:00"], add + ["--weekly", "sun"], add + ["--weekly", "sun", "m.json"],
-        ] { #expect(WeeklyWords.joined(others) == others) }
+        ] { #expect(ScheduleOptions.joined(others) == others) }
     }
 }

@@ -180,7 +180,7 @@ struct StartTimeTests {
         ])
     func times(text: String, expected: String) throws {
         let now: Int64 = 1_795_176_000_000
-        #expect(StartTime.parse(text, now: now, zone: Zone(name: nil) { _ in 3_600 }) == parseTimestamp(expected))
+        #expect(startTime(text, now: now, zone: Zone(name: nil) { _ in 3_600 }) == parseTimestamp(expected))
     }
 
     @Test(
@@ -188,5 +188,5 @@ struct StartTimeTests {
         arguments: [
             "", "soon", "25:00", "2026-06-31 02:00", "2026-06-30", "2:00", "-5m", "0s", "٢٠٢٦-١١-٢٠ ٠٢:٠٠", "٠٢:٠٠",
         ])
-    func refused(text: String) { #expect(StartTime.parse(text, now: 0, zone: .machine) == nil) }
+    func refused(text: String) { #expect(startTime(text, now: 0, zone: .machine) == nil) }
 }

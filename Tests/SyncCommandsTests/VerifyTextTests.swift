@@ -16,7 +16,7 @@ struct VerifyTextTests {
         let problem = VerifyReport.Problem(path: "sheets/A-101.pdf", reason: "differs")
         let problems = Array(repeating: problem, count: wrong)
         let report = VerifyReport(files: files, bytes: 3, problems: problems)
-        let lines = VerifyText.lines(report)
+        let lines = report.lines
         #expect(lines.count == wrong + 1)
         #expect(lines.last == text)
         #expect(lines.dropLast().allSatisfy { $0 == "sheets/A-101.pdf: differs" })

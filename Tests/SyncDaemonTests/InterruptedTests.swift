@@ -25,7 +25,7 @@ struct InterruptedTests {
     @Test("A run that says running is told as interrupted exactly while no process has its session [S28]")
     func interrupted() throws {
         let bench = try AgentBench(files: 1)
-        var lease: SessionLease? = try bench.store.lease(of: session, process: 99, now: 1)
+        var lease = try bench.store.lease(of: session, process: 99, now: 1)
         try begin(bench, isHeld: true)
         let reader = StatusReader(store: bench.store, now: bench.now)
         for isInterrupted in [false, true] {

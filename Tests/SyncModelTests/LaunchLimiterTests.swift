@@ -22,7 +22,7 @@ struct LaunchLimiterTests {
         limiter.raise(now: 10_000, isChained: false)
         #expect(limiter.delay == 120_000 && limiter.earliestStart(now: 129_999) == 249_999)
         #expect(limiter.earliestStart(now: 130_000) == nil)
-        limiter.settle(now: 130_000)
+        limiter.relax(now: 130_000)
         #expect(limiter == LaunchLimiter())
         limiter.raise(now: 200_000, isChained: false)
         #expect(limiter.delay == 60_000, "an independent hook later begins anew")
@@ -41,7 +41,7 @@ struct LaunchLimiterTests {
     @Test("A clock that goes back does not prolong the delay for ever")
     func clockBack() {
         var limiter = LaunchLimiter(delay: 60_000, raised: 1_000_000_000)
-        limiter.settle(now: 0)
+        limiter.relax(now: 0)
         #expect(limiter.earliestStart(now: 59_999) != nil && limiter.earliestStart(now: 60_000) == nil)
     }
 }

@@ -189,7 +189,7 @@ struct EventFactsTests {
         // A leftover in the temporary directory harms nobody.
         defer { try? FileManager.default.removeItem(atPath: directory) }
         let store = try SyncStore.open(directory: directory, now: 1)
-        var lease: SessionLease? = try store.lease(of: "tower", process: 42, now: 1)
+        var lease = try store.lease(of: "tower", process: 42, now: 1)
         try StoreStory("tower", in: store).begin("1", at: november(21, 1))
         func told() throws -> (flags: [Bool], headline: String, text: String, states: [String: Double]) {
             let report = try store.report(at: morning)

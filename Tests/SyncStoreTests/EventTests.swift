@@ -147,7 +147,7 @@ struct EventTests {
         let other = try DatabaseQueue(path: state.database)
         try other.inTransaction(.immediate) { _ in
             for line in lines(1...9) { log.add(line, time: 1) }
-            log.settle()
+            log.record()
             return .rollback
         }
         log.add(lines(10...10)[0], time: 1)
@@ -211,7 +211,7 @@ struct EventTests {
         let log = EventLog(store: store, session: "tower", maximumLines: 2)
         try state.tamper("CREATE TRIGGER refuse BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'no room'); END;")
         #expect(lines(1...3).map { log.gather($0, time: 1) } == [false, true, true])
-        log.settle()
+        log.record()
         #expect(lines(4...5).map { log.gather($0, time: 1) } == [false, true])
         #expect(
             .of {

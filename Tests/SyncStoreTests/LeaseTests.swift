@@ -1,6 +1,7 @@
 import Foundation
 import SyncModel
 import SyncStore
+import SyncSystem
 import Testing
 
 @Suite("Who holds a session", .timeLimit(.minutes(10)))
@@ -9,7 +10,7 @@ struct LeaseTests {
     func busy() throws {
         let state = StateDirectory()
         let store = try state.open()
-        var first: SessionLease? = try store.lease(of: "tower", process: 4711, now: 1_795_140_000_000)
+        var first = try store.lease(of: "tower", process: 4711, now: 1_795_140_000_000)
         do throws(StoreError) {
             _ = try store.lease(of: "tower", process: 1, now: 2)
             Issue.record("two hold it")
@@ -27,7 +28,7 @@ struct LeaseTests {
     func interrupted() throws {
         let state = StateDirectory()
         let store = try state.open()
-        var lease: SessionLease? = try store.lease(of: "tower", process: 4711, now: 1)
+        var lease = try store.lease(of: "tower", process: 4711, now: 1)
         try store.begin(towerRun("r1"), now: 1)
         #expect(try !store.isInterrupted(store.run("r1")) && lease != nil)
         lease = nil
@@ -53,11 +54,11 @@ struct LeaseTests {
     func race() async throws {
         let state = StateDirectory()
         let store = try state.open()
-        let leases = await withTaskGroup(of: SessionLease?.self) { group in
+        let leases = await withTaskGroup(of: FileLock?.self) { group in
             for number in 0..<50 {
                 group.addTask { try? store.lease(of: "tower", process: Int32(number), now: 1) }  // Busy: nil.
             }
-            return await group.reduce(into: [SessionLease]()) { all, lease in if let lease { all.append(lease) } }
+            return await group.reduce(into: [FileLock]()) { all, lease in if let lease { all.append(lease) } }
         }
         #expect(leases.count == 1)
     }

@@ -26,22 +26,19 @@ package enum ControlJSON {
     }
 
     /// Reads a request. A key that the API does not know is refused by name: what would be ignored is a mistake. So is
-    /// a key that is there twice, and a string with a NUL, as ``StrictJSON`` says.
+    /// a key that is there twice, and a string with a NUL.
     ///
     /// - Throws: ``ControlError`` with code `invalid`.
     package static func decodeRequest<Value: Decodable>(_ type: Value.Type, _ keys: ControlKeys, from bytes: [UInt8])
         throws(ControlError) -> Value
     {
         do {
-            let tree = try StrictJSON.read(bytes)
+            let tree = try JSONValue(strictly: bytes)
             let whole = try tree.expanding(keys.short.keys, of: keys.short.of)
             try keys.check(whole ?? tree, at: "")
             return try Value(json: whole.map { Array($0.text.utf8) } ?? bytes)
-        } catch let error as ControlError { throw error } catch let refusal as StrictJSON.Refusal {
-            throw ControlError(.invalid, "The request is invalid: \(refusal).", exitStatus: .usage)
-        } catch {
-            let what = escaped(describe(error))
-            throw ControlError(.invalid, "The request is invalid: \(what).", exitStatus: .usage)
+        } catch let error as ControlError { throw error } catch {
+            throw ControlError(invalid: escaped(describe(error)))
         }
     }
 
@@ -115,9 +112,7 @@ package struct ControlKeys: Sendable {
     }
 
     /// A single key, which must be there.
-    package init(only name: String) {
-        (names, required, short) = ([name: nil], [name], ([], ""))
-    }
+    package init(only name: String) { (names, required, short) = ([name: nil], [name], ([], "")) }
 
     /// - Throws: ``ControlError`` that names the first key which is not among them, or the first that is missing.
     fileprivate func check(_ tree: JSONValue, at place: String) throws(ControlError) {
@@ -131,7 +126,7 @@ package struct ControlKeys: Sendable {
             for element in value.array ?? [value] { try inner.check(element, at: name) }
         }
         if let missing = required.first(where: { object[$0] == nil }) {
-            throw ControlError(.invalid, "The request is invalid: '\(missing)' is missing.", exitStatus: .usage)
+            throw ControlError(invalid: "'\(missing)' is missing")
         }
     }
 }

@@ -104,7 +104,7 @@ package struct AssembledEngine: Sendable {
             if let wait = TransferWait(event, of: attempts, at: time) { waits.change { $0.wait = wait } }
             events.tell(transfer: event, time: time)
         }
-        configuration.awaitRecord = { events.settle(then: $0) }
+        configuration.awaitRecord = { events.record(then: $0) }
         configuration.resolvers = plugins.resolvers
         let large = LargeFiles(asked.recipe, host, stateDirectory) { request.withLock { $0.stop }.isStopped }
         configuration.resolvers += large.resolvers(configuration)
@@ -115,8 +115,8 @@ package struct AssembledEngine: Sendable {
         configuration.challenges = registries
         if let directory = store.directory {
             let now = SystemTime.clock.unixTime()
-            configuration.links = LinkFile(stateDirectory: directory).read(now: now)
-            configuration.sources = SourceFile(stateDirectory: directory).read(now: now)
+            configuration.links = LinkRecord.read(from: directory, now: now)
+            configuration.sources = SourceRecords(from: directory, now: now)
         }
 
         let web: CurlTransport
@@ -191,8 +191,8 @@ private let keeping = Mutex(())
 private func keepLessons(of web: CurlTransport, in directory: String) {
     let now = SystemTime.clock.unixTime()
     keeping.withLock { _ in
-        if let changes = web.takeLinks() { try? LinkFile(stateDirectory: directory).add(changes, now: now) }
-        if let changes = web.takeSources() { try? SourceFile(stateDirectory: directory).add(changes, now: now) }
+        if let changes = web.takeLinks() { try? LinkRecord.add(changes, to: directory, now: now) }
+        if let changes = web.takeSources() { try? changes.add(to: directory, now: now) }
     }
 }
 

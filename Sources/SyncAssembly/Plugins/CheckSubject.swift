@@ -45,9 +45,7 @@ package struct CheckSubject: Sendable {
     private var isBuiltIn: Bool { PluginPoint.allCases.contains(where: isBuiltIn) }
 
     /// Whether it is a program that makes manifests: such a one speaks no protocol, and cannot be asked.
-    private var isSource: Bool {
-        point == .source || point == nil && !isBuiltIn && context.settings.isSource(name)
-    }
+    private var isSource: Bool { point == .source || point == nil && !isBuiltIn && context.settings.isSource(name) }
 
     /// What it serves and is to be checked for.
     ///

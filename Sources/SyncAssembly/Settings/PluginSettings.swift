@@ -21,9 +21,7 @@ package struct PluginSettings: Sendable, Equatable {
         /// Longest time for one answer, in **seconds**; `nil` for the point's own.
         package var timeout: Int?
 
-        package init(plugin: String, point: PluginPoint) {
-            (self.plugin, self.point) = (plugin, point)
-        }
+        package init(plugin: String, point: PluginPoint) { (self.plugin, self.point) = (plugin, point) }
 
         /// What events call it: its name, or that of its program.
         package var name: String {

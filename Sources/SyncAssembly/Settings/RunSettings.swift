@@ -35,8 +35,7 @@ package import SyncModel
         }
         let file = found ?? ConfigurationFile()
         self.init(said, file, source)
-        transfer = said.over(file.transfer).over(
-            try TransferSettings(environment: host.lookup, host.base))
+        transfer = said.over(file.transfer).over(try TransferSettings(environment: host.lookup, host.base))
     }
 
     /// Puts together what the client of a run said: over the agent's own file and environment, or, where the client named a

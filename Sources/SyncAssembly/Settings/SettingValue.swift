@@ -124,9 +124,7 @@ package struct PathBase: Sendable, Equatable {
     package let home: String?
 
     /// Makes a base of absolute paths.
-    package init(directory: String?, home: String?) {
-        (self.directory, self.home) = (directory, home)
-    }
+    package init(directory: String?, home: String?) { (self.directory, self.home) = (directory, home) }
 
     /// A path made absolute: `~/` is the home directory, a relative one is below ``directory``.
     package func absolute(_ text: String) throws(SettingsError) -> String {

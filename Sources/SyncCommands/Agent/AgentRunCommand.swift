@@ -50,9 +50,9 @@ struct AgentRunCommand: AsyncParsableCommand {
     }
 
     /// Takes the agent's lock; with `--replace` after asking its holder to hand over.
-    private func lock(_ state: StateAccess) async throws -> AgentLock {
+    private func lock(_ state: StateAccess) async throws -> FileLock {
         let directory = state.place.stateDirectory
-        if let lock = try AgentLock.take(in: directory) { return lock }
+        if let lock = try Self.takeLock(in: directory) { return lock }
         guard replace else {
             // Two clients that started one each use the same.
             throw CommandFailure(.busy, onDemand ? "" : "Another agent is running. --replace takes over from it.")
@@ -63,10 +63,23 @@ struct AgentRunCommand: AsyncParsableCommand {
         }
         let end = ContinuousClock.now + .seconds(30)
         while ContinuousClock.now < end {
-            if let lock = try AgentLock.take(in: directory) { return lock }
+            if let lock = try Self.takeLock(in: directory) { return lock }
             try await Task.sleep(for: .milliseconds(20))
         }
         throw CommandFailure(.busy, "The running agent did not exit within 30 s.")
+    }
+
+    /// Takes the right to be a user's agent, a lock on `agent.lock` in the state directory: one process at a time has it, and
+    /// the kernel takes it back when that one ends. `nil` when another process has it.
+    static func takeLock(in directory: String) throws(CommandFailure) -> FileLock? {
+        let name = "agent.lock"
+        do throws(FileError) {
+            let place = try openStateDirectory(directory, create: true)
+            let file = try openFile(name, in: place.raw, [.readWrite, .create], trust: .ownState)
+            let lock = try FileLock.take(file, path: "\(directory)/\(name)")
+            lock?.sign("\(CurrentProcess.identifier)")
+            return lock
+        } catch { throw CommandFailure(.cannotCreate, error.ofState) }
     }
 
     /// Runs the agent with its control API in front until it is stopped, by a client, a signal or itself.
@@ -180,27 +193,6 @@ struct AgentLog: LogHandler {
         let level = event.level == .info ? "" : "\(event.level): "
         let time = timestamp(milliseconds: SystemTime.milliseconds())
         output.message("\(time) \(level)\(escaped("\(event.message)"))")
-    }
-}
-
-/// The right to be a user's agent: one process at a time has it, the kernel takes it back when that one ends.
-/// An open file description lock, fcntl(2), on `agent.lock` in the state directory.
-final class AgentLock: Sendable {
-    private let lock: FileLock
-
-    private init(_ lock: consuming FileLock) { self.lock = lock }
-
-    private static let name = "agent.lock"
-
-    /// Takes the lock; `nil` when another process has it.
-    static func take(in directory: String) throws(CommandFailure) -> AgentLock? {
-        do throws(FileError) {
-            let place = try openStateDirectory(directory, create: true)
-            let file = try openFile(name, in: place.raw, [.readWrite, .create], trust: .ownState)
-            guard let lock = try FileLock.take(file, path: "\(directory)/\(name)") else { return nil }
-            lock.sign("\(CurrentProcess.identifier)")
-            return AgentLock(lock)
-        } catch { throw CommandFailure(.cannotCreate, error.ofState) }
     }
 }
 

@@ -107,27 +107,24 @@ struct HookOptions: ParsableArguments {
 
 /// Reads a time to start at, in **milliseconds** since 1970.
 @Sendable private func startTime(_ text: String) throws -> Int64 {
-    guard let time = StartTime.parse(text, now: SystemTime.milliseconds(), zone: .machine) else {
+    guard let time = startTime(text, now: SystemTime.milliseconds(), zone: .machine) else {
         throw ValidationError(
             "'\(escaped(text))' is not a time such as 02:00, '2026-11-20 02:00', 2026-11-20T02:00:00Z or 90m.")
     }
     return time
 }
 
-/// Times people give. Pure.
-enum StartTime {
-    /// - Parameters:
-    ///   - text: `02:00` for the next time it is that late, a day and a time in local time, an RFC 3339 time, or a
-    ///     time from now such as `90m`.
-    ///   - now: **Milliseconds** since 1970.
-    ///   - zone: That local times are in.
-    /// - Returns: **Milliseconds** since 1970; `nil` for any other text.
-    static func parse(_ text: String, now: Int64, zone: Zone) -> Int64? {
-        if let wait = try? period(text) { return now.saturatingAdd(Int64(wait / .milliseconds(1))) }
-        if text.utf8.count == 5, let minute = ScheduleTiming.minutes(text) {
-            return zone.next(minute: minute, after: now)
-        }
-        // A day alone is no time to start at.
-        return (text.utf8.count > 10 ? zone.moment(text) : nil) ?? parseTimestamp(text)
-    }
+/// A time to start at, as people give it. Pure.
+///
+/// - Parameters:
+///   - text: `02:00` for the next time it is that late, a day and a time in local time, an RFC 3339 time, or a time from
+///     now such as `90m`.
+///   - now: **Milliseconds** since 1970.
+///   - zone: That local times are in.
+/// - Returns: **Milliseconds** since 1970; `nil` for any other text.
+func startTime(_ text: String, now: Int64, zone: Zone) -> Int64? {
+    if let wait = try? period(text) { return now.saturatingAdd(Int64(wait / .milliseconds(1))) }
+    if text.utf8.count == 5, let minute = ScheduleTiming.minutes(text) { return zone.next(minute: minute, after: now) }
+    // A day alone is no time to start at.
+    return (text.utf8.count > 10 ? zone.moment(text) : nil) ?? parseTimestamp(text)
 }

@@ -69,9 +69,7 @@ struct BackgroundPull: Sendable {
         if !request.manifest.contains("://") { request.manifest = try Self.absolute(request.manifest) }
         request.destination = try Self.absolute(recipe.destination ?? project ?? ".")
         // What the agent plans with.
-        if settings.transfer.connections != nil {
-            request.settings.connections = settings.transfer.plannedConnections
-        }
+        if settings.transfer.connections != nil { request.settings.connections = settings.transfer.plannedConnections }
         request.deadlineSeconds = settings.transfer.deadline.map { Int64($0 / .seconds(1)) }
         request.trust = nil
         return request

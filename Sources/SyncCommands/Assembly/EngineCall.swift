@@ -36,12 +36,19 @@ struct EngineCall: Sendable {
     var recipe: RunRecipe { request.recipe ?? RunRecipe(manifest: "") }
 
     /// Runs a pull; its last JSON line is printed here.
-    func pull() async throws -> PullReport {
+    func pull() async throws -> PullReport { try await changing { [self] in try $0.pull(recipe) } }
+
+    /// Shows a former revision again; its last JSON line is printed here.
+    func rollback(_ session: String, to wish: String?, keepForeign: Bool) async throws -> PullReport {
+        try await changing { try $0.rollback(session, to: wish, keepForeign: keepForeign) }
+    }
+
+    private func changing(_ work: @escaping @Sendable (PullEngine) throws -> PullReport) async throws -> PullReport {
         defer { tellFailures() }
         return try await stoppable { [self] in
             let store = try StateAccess.open(EnvironmentPaths.ofProcess.stateDirectory(), warn: output.warning)
             return try await withEngine(store: store) { engine, stop in
-                let report = try engine.pull(recipe)
+                let report = try work(engine)
                 // What has been fetched is kept; the process still says that it was stopped.
                 if stop.isStopped, stop.reason != .late, report.result != .ok { throw CancellationError() }
                 if stop.reason == .late,
@@ -49,19 +56,6 @@ struct EngineCall: Sendable {
                 {
                     output.message("The deadline passed while a hook was running; the next pull runs it again.")
                 }
-                return report
-            }
-        }
-    }
-
-    /// Shows a former revision again; its last JSON line is printed here.
-    func rollback(_ session: String, to wish: String?, keepForeign: Bool) async throws -> PullReport {
-        defer { tellFailures() }
-        return try await stoppable { [self] in
-            let store = try StateAccess.open(EnvironmentPaths.ofProcess.stateDirectory(), warn: output.warning)
-            return try await withEngine(store: store) { engine, stop in
-                let report = try engine.rollback(session, to: wish, keepForeign: keepForeign)
-                if stop.isStopped, report.result != .ok { throw CancellationError() }
                 return report
             }
         }
@@ -111,7 +105,7 @@ struct EngineCall: Sendable {
             let event = SyncEvent(.verifyFinished, time: SystemTime.milliseconds()) { report.write(to: &$0) }
             output.event(event.json, flushing: true)
         } else {
-            for line in VerifyText.lines(report) { output.line(line) }
+            for line in report.lines { output.line(line) }
         }
         if !report.isWhole { throw CommandFailure(.incomplete) }
     }

@@ -13,9 +13,7 @@ struct EnvironmentPaths: Sendable {
     private let home: String?
 
     /// Takes variables from `lookup`; `home` stands in for a missing `HOME`.
-    init(home: String?, lookup: @escaping @Sendable (String) -> String?) {
-        (self.home, self.lookup) = (home, lookup)
-    }
+    init(home: String?, lookup: @escaping @Sendable (String) -> String?) { (self.home, self.lookup) = (home, lookup) }
 
     /// The environment of this process; without `HOME`, the home directory of passwd(5).
     static let ofProcess = EnvironmentPaths(home: UserEntry.own?.home, lookup: CurrentProcess.variable)
@@ -88,8 +86,7 @@ struct EnvironmentPaths: Sendable {
     /// Where settings and plugins are: programs of plugins in `$XDG_CONFIG_HOME/syncagent/plugins`, and their pipes below the
     /// runtime directory.
     var host: HostEnvironment {
-        var host = HostEnvironment(
-            base: pathBase, variables: ProcessInfo.processInfo.environment, lookup: lookup)
+        var host = HostEnvironment(base: pathBase, variables: ProcessInfo.processInfo.environment, lookup: lookup)
         host.files = configurationFiles
         let file = configurationFiles.first ?? Self.machineConfiguration
         host.pluginDirectory = file.split(separator: "/").dropLast().map { "/" + $0 }.joined() + "/plugins"

@@ -167,8 +167,7 @@ struct LimitOptions: ParsableArguments {
             .taking("n"))
     var connections: Int?
 
-    @Option(
-        help: "The most bytes per second, such as 500K or 10MB.".taking("rate"), transform: positiveByteCount)
+    @Option(help: "The most bytes per second, such as 500K or 10MB.".taking("rate"), transform: positiveByteCount)
     var limitRate: ByteCount?
 
     @Option(

@@ -118,8 +118,7 @@ struct PluginRow: Sendable {
             { faults.append(PluginRow(name: error.plugin, points: [], path: path, fault: error.message)) }
         }
         let rows = programs.map { program in
-            settings.isSource(program.name) || settings.isSource(program.path)
-                ? looked(program) : asked(program, host)
+            settings.isSource(program.name) || settings.isSource(program.path) ? looked(program) : asked(program, host)
         }
         return builtIn + rows + faults
     }

@@ -145,8 +145,7 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         let (clock, backend) = (plan.clock, plan.backend)
         let words = ScheduleText(now: SystemTime.milliseconds())
         output.message(
-            "\(plan.name): \(isReplaced ? "replaced; " : "")\(words.rule(clock)), by \(backend.words): \(reason)."
-        )
+            "\(plan.name): \(isReplaced ? "replaced; " : "")\(words.rule(clock)), by \(backend.words): \(reason).")
         if clock.timing.jitter > 0 {
             output.message(
                 "This machine always starts \(Figures.period(Int64(clock.delay) * 1_000)) after the earliest possible start."

@@ -48,9 +48,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
                 output.warn(ofHooks: plan.definition.request.hooks)
                 guard !dryRun else { return change }
                 // Whom it is to believe is kept now that the whole file is right.
-                if add.trust.trust != nil {
-                    _ = try await add.plan(output, keeping: plan.backend, isReadOnly: false)
-                }
+                if add.trust.trust != nil { _ = try await add.plan(output, keeping: plan.backend, isReadOnly: false) }
                 guard change != .unchanged else { return change }
                 _ = try records.replace(plan, output: output)
                 if plan.backend.needsAgent, !plan.definition.isPaused { needsAgent = true }

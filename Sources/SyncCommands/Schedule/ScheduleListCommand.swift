@@ -30,8 +30,7 @@ struct ScheduleListCommand: AsyncParsableCommand {
         }
         if json { return output.flush() }
         guard rows.count > 1 else {
-            return output.message(
-                "No schedules. 'syncagent schedule add MANIFEST --nightly 02:00' creates one.")
+            return output.message("No schedules. 'syncagent schedule add MANIFEST --nightly 02:00' creates one.")
         }
         for line in TextTable.lines(rows) + notes { output.line(line) }
     }

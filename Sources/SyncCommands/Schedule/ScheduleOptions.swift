@@ -156,8 +156,9 @@ struct BackendWish: ExpressibleByArgument {
     return Set(days.compactMap(\.self))
 }
 
-/// `--weekly sun 03:00`, as people type it, is one value in two words; the parser wants it in one.
-enum WeeklyWords {
+extension ScheduleOptions {
+    /// `--weekly sun 03:00`, as people type it, is one value in two words; the parser wants it in one.
+    ///
     /// - Parameter words: The arguments, without the program's name.
     static func joined(_ words: [String]) -> [String] {
         guard words.prefix(2) == ["schedule", "add"], let index = words.firstIndex(of: "--weekly"),

@@ -37,9 +37,7 @@ extension ScheduleInstallation {
     ) {
         self.init(
             environment.baseDirectories, root: root, isRoot: isRoot,
-            run: run
-                ?? systemCommands(
-                    environment: ProcessInfo.processInfo.environment, environment.program(named:)),
+            run: run ?? systemCommands(environment: ProcessInfo.processInfo.environment, environment.program(named:)),
             ownProgram: Self.ownProgram)
     }
 

@@ -28,10 +28,10 @@ struct RevisionsCommand: AsyncParsableCommand {
             try engine.revisions(name)
         }
         if reporting.json {
-            for revision in revisions { output.event(RevisionText.json(revision), flushing: true) }
+            for revision in revisions { output.event(revision.json, flushing: true) }
             return
         }
-        for line in RevisionText.lines(revisions, now: SystemTime.milliseconds()) { output.line(line) }
+        for line in KeptRevision.lines(of: revisions) { output.line(line) }
     }
 }
 
@@ -104,9 +104,9 @@ extension EngineRequest {
     }
 }
 
-/// Revisions in plain words, and as JSON.
-enum RevisionText {
-    static func lines(_ revisions: [KeptRevision], now: Int64) -> [String] {
+extension KeptRevision {
+    /// Revisions in plain words.
+    fileprivate static func lines(of revisions: [KeptRevision]) -> [String] {
         guard !revisions.isEmpty else { return ["no revision is kept yet"] }
         let head = ["REVISION", "STATE", "SHOWN", "FILES", "SIZE", "OWN", "HOOKS", "MANIFEST"]
         return TextTable.lines(
@@ -122,18 +122,17 @@ enum RevisionText {
                 })
     }
 
-    static func json(_ revision: KeptRevision) -> JSONLine {
-        let tree = revision.tree
-        return JSONLine.object { line in
+    fileprivate var json: JSONLine {
+        JSONLine.object { line in
             line.field("revision", tree.revision)
-            line.field("state", revision.state)
+            line.field("state", state)
             line.field("manifest_sha256", optional: tree.manifest?.hex)
             line.field("tree", tree.number)
-            line.field("path", revision.path)
+            line.field("path", path)
             line.field("files", tree.files)
             line.field("bytes", tree.bytes)
-            line.field("own_bytes", revision.own)
-            line.field("shared_bytes", revision.shared)
+            line.field("own_bytes", own)
+            line.field("shared_bytes", shared)
             line.time("shown", tree.shown)
             line.time("left", tree.left)
             line.field("hooks_succeeded", tree.isProven)

@@ -42,8 +42,7 @@ struct StateAccess: Sendable {
     /// Reads what the store knows in the control API's words.
     static func reader(_ store: SyncStore) -> StatusReader { StatusReader(store: store, now: SystemTime.milliseconds) }
 
-    static let noSessions = CommandFailure(
-        .noInput, "No sessions. 'syncagent pull MANIFEST' creates one.")
+    static let noSessions = CommandFailure(.noInput, "No sessions. 'syncagent pull MANIFEST' creates one.")
 
     /// The session that is meant: the one that was named, or the only one there is.
     ///

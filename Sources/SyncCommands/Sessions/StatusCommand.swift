@@ -1,6 +1,7 @@
 import ArgumentParser
 import SyncAgent
 import SyncDaemon
+import SyncEngine
 import SyncModel
 import SyncStore
 import SyncSystem
@@ -126,7 +127,7 @@ extension StatusCommand {
         let (output, directory) = (access.output, access.place.stateDirectory)
         var count = 0
         let tasks = try StateAccess.reader(store).tasks(name, state: state, path: path, stateDirectory: directory)
-        while let task = tasks.next() {
+        while let task = tasks?.next() {
             count += 1
             output.line(format.json ? try Output.text(task) : RequestText.line(task))
         }

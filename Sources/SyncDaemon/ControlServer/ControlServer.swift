@@ -52,9 +52,8 @@ package struct ControlServer: Sendable {
     package func run(listening: @escaping @Sendable () async -> Void, until stop: @escaping @Sendable () async -> Void)
         async throws
     {
-        let place = try SocketPlace(path: socketPath)
-        try place.prepare()
-        defer { place.remove() }
+        try prepareSocket()
+        defer { removeFile(socketPath) }
 
         var limits = HTTPServer.Limits(
             maximumConnections: maximumClients, idleTimeout: .seconds(idleTimeout),
@@ -66,7 +65,8 @@ package struct ControlServer: Sendable {
         do throws(FileError) {
             try await server.run(
                 listening: { _ in
-                    place.protect()
+                    // The rights that bind(2) has given to others go; the directory has kept them out until now.
+                    _ = setMode(socketPath, 0o600)
                     await listening()
                 },
                 until: {

@@ -138,9 +138,7 @@ final class PartFetch: Sendable {
     static func again(_ part: Wanted, _ source: ManifestSource) -> Result<Received, TransferError> {
         let end = Monitor<Result<Received, TransferError>?>(nil)
         start(TransferNumbers.next(), part, part.blob.range, source, reload: true) { result in
-            end.change {
-                $0 = result.map { ($0.bytes, Self.sender(of: 0..<$0.bytes.count, $0, part)) }
-            }
+            end.change { $0 = result.map { ($0.bytes, Self.sender(of: 0..<$0.bytes.count, $0, part)) } }
         }
         return end.wait { $0 }
     }

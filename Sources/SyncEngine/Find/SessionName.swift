@@ -50,7 +50,7 @@ extension PullEngine {
 
     /// Takes the session of a pull for this process, and enters its name into the options. The name is looked at once
     /// more when it is taken: another pull may have come first.
-    func lease(_ recipe: inout RunRecipe, project: String) throws(EngineError) -> SessionLease {
+    func lease(_ recipe: inout RunRecipe, project: String) throws(EngineError) -> FileLock? {
         var name = try sessionName(recipe, project: project)
         while true {
             let lease = try environment.lease(name)

@@ -194,8 +194,7 @@ struct InventoryScan: Sendable {
         ) { reader, position -> IndexRecord? in
             let entry = unknown[position]
             defer { progress?.add(files: 1) }
-            return reader.verify(
-                entry.row, of: manifest, installed: entry.installed, known: entry.known, wear: wear)
+            return reader.verify(entry.row, of: manifest, installed: entry.installed, known: entry.known, wear: wear)
         }
         var seen = Set<Int>()
         var right: [(row: Int, record: IndexRecord)] = []

@@ -50,8 +50,7 @@ extension PullEngine {
         let path = try Self.destinationPath(recipe, project: manifest.project)
         let session = try stored(environment.store.installedRevision(of: recipe.session ?? manifest.project))
         let destination = try Self.openIfPresent(path)
-        _ = try refuseOlder(
-            manifest, recipe, index: destination.flatMap(StatIndex.revision(in:)), session: session)
+        _ = try refuseOlder(manifest, recipe, index: destination.flatMap(StatIndex.revision(in:)), session: session)
     }
 }
 

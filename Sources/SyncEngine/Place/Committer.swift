@@ -139,7 +139,7 @@ final class Committer: Sendable {
             state.change { _ in }  // There is room again.
             let batch = verified(staged)
             if isDurable { placement.keepBackups(of: batch) }
-            if !batch.isEmpty || !placed.isEmpty && !isLast { settle(&placed, placement) }
+            if !batch.isEmpty || !placed.isEmpty && !isLast { makeDurable(&placed, placement) }
             if let error = disk.syncFailure {
                 take(Placed(failures: batch.map { ($0.row, error) }), &placed)
             } else {
@@ -147,7 +147,7 @@ final class Committer: Sendable {
             }
             guard isLast else { continue }
             if disk.syncFailure == nil { take(placement.finish(), &placed) }
-            if !placed.isEmpty { settle(&placed, placement) }
+            if !placed.isEmpty { makeDurable(&placed, placement) }
             if disk.syncFailure != nil { staging.clear() }
             return
         }
@@ -207,7 +207,7 @@ final class Committer: Sendable {
     }
 
     /// Makes everything written so far durable; then what has been placed counts, and is reported.
-    private func settle(_ placed: inout [(row: Int, record: IndexRecord)], _ placement: Placement) {
+    private func makeDurable(_ placed: inout [(row: Int, record: IndexRecord)], _ placement: Placement) {
         if isDurable, disk.syncFailure == nil {
             do throws(FileError) { try synchronize(destination) } catch { disk.fail(syncing: error) }
         }

@@ -132,8 +132,7 @@ struct Removal: Sendable {
 
     /// - Returns: What was there; `ours` is gone now.
     private func removeFile(
-        _ path: UnsafeBufferPointer<UInt8>, _ record: IndexRecord, _ directories: Directories,
-        _ kept: Directories?
+        _ path: UnsafeBufferPointer<UInt8>, _ record: IndexRecord, _ directories: Directories, _ kept: Directories?
     ) throws(FileError) -> Finding {
         try directories.withLeaf(of: path) { directory, leaf throws(FileError) -> Finding in
             switch status(directory, leaf) {

@@ -181,9 +181,7 @@ final class ChunkCopies: Sendable {
             let from = run.place.offset &+ (start - run.target.lowerBound)
             do throws(FileError) {
                 guard try copy(position, target, from: from, of: source, besides: shared, to: part, copier.buffer)
-                else {
-                    continue
-                }
+                else { continue }
             } catch {
                 fail(row, error)
                 return complete

@@ -53,13 +53,13 @@ package final class EventRecorder: Sendable {
             return log
         }
         // Not under the lock: the transport's thread must not wait for the store.
-        full?.settle()
+        full?.record()
     }
 
     /// Reports an event that is not recorded: it concerns this process only.
     func tellOnly(_ event: SyncEvent) { state.withLock { _ in listener(event) } }
 
-    /// Reports what a transport does for the run. Never waits for the store: see ``settle(then:)``.
+    /// Reports what a transport does for the run. Never waits for the store: see ``record(then:)``.
     package func tell(transfer event: TransferEvent, time: Int64) {
         if let id = event.transfer, let input = event.input { subjects.note(input, of: id) }
         // Not reported, so do not look up what it is for.
@@ -85,7 +85,7 @@ package final class EventRecorder: Sendable {
     ///
     /// - Parameter done: Called once, when that is done.
     /// - Returns: Whether `done` will be called: not where no run is open or it has had many hops.
-    package func settle(then done: @escaping @Sendable () -> Void) -> Bool {
+    package func record(then done: @escaping @Sendable () -> Void) -> Bool {
         let (waits, needsThread) = state.change { state -> (Bool, Bool) in
             guard state.recording != nil, state.hops <= Self.hopLimit else { return (false, false) }
             state.waiting.append(done)
@@ -116,7 +116,7 @@ package final class EventRecorder: Sendable {
             return (state.waiting, state.recording?.log)
         }
         guard !waiting.isEmpty else { return false }
-        log?.settle()
+        log?.record()
         for done in waiting { done() }
         return true
     }
@@ -140,7 +140,7 @@ package final class EventRecorder: Sendable {
     }
 
     /// Records pending events; a failure is reported at the next ``flush()``.
-    func settle() { state.withLock { $0.recording?.log }?.settle() }
+    func record() { state.withLock { $0.recording?.log }?.record() }
 
     /// Records pending events.
     ///

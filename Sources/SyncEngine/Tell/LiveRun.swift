@@ -90,7 +90,7 @@ package final class LiveRun: Sendable {
                 return state.isEnding ? true : looks > 1 ? false : nil
             }
             // Events pending at the end are recorded with the end.
-            if !isEnding { environment.events.settle() }
+            if !isEnding { environment.events.record() }
             environment.keep()
             let now = environment.now()
             // A stopped or finished run has nothing on the wire.

@@ -1,8 +1,7 @@
 import SyncManifest
 import SyncModel
 
-/// The hooks named by a manifest's groups that are defined on this machine. A manifest never brings its own program
-///.
+/// The hooks named by a manifest's groups that are defined on this machine. A manifest never brings its own program.
 struct NamedHooks {
     /// In the manifest's order.
     private(set) var specifications: [RunHook] = []
@@ -25,11 +24,7 @@ struct NamedHooks {
             for name in group.hooks {
                 guard var hook = known[name] else {
                     guard unknownNames.insert(name).inserted else { continue }
-                    if unknown.count < Self.toldNames {
-                        unknown.append((name, group.name))
-                    } else {
-                        more += 1
-                    }
+                    if unknown.count < Self.toldNames { unknown.append((name, group.name)) } else { more += 1 }
                     continue
                 }
                 hook.group = group.name

@@ -3,12 +3,13 @@ import SyncManifest
 package import SyncModel
 import SyncPlugins
 package import SyncStore
+import SyncSystem
 
 extension EngineEnvironment {
     /// Takes a session's lease for this process.
     ///
     /// - Throws: ``EngineError`` with status 75, which names the holder.
-    func lease(_ session: String) throws(EngineError) -> SessionLease {
+    func lease(_ session: String) throws(EngineError) -> FileLock? {
         try stored(store.lease(of: session, process: process, now: now()))
     }
 

@@ -5,20 +5,7 @@ package import SyncStore
 import SyncSystem
 
 /// The tasks of a run, one by one, whichever process works on it: from the cached manifest and the run's records.
-package struct TaskListing: Sendable {
-    /// One task.
-    package struct Entry: Sendable {
-        package var path: String
-        /// `nil` for a link.
-        package var digest: SHA256Digest?
-        /// **Bytes**.
-        package var size: UInt64
-        package var state: TaskState
-        package var reason: String?
-        /// Its latest transfer.
-        package var transfer: UInt64?
-    }
-
+package final class TaskListing: Sendable {
     /// What a transfer is doing, and why.
     package typealias Request = (state: RequestState, reason: String?)
 
@@ -30,7 +17,8 @@ package struct TaskListing: Sendable {
     private let requests: [UInt64: Request]
     private let wanted: TaskState?
     private let glob: Glob?
-    private var row = 0
+    /// The next one to look at.
+    private let row = Mutex(0)
 
     /// - Parameters:
     ///   - requests: What its transfers are at, by number.
@@ -84,15 +72,17 @@ package struct TaskListing: Sendable {
     }
 
     /// The next task; `nil` after the last.
-    package mutating func next() -> Entry? {
-        while row < marks.count {
-            defer { row += 1 }
-            if let entry = entry(row) { return entry }
+    package func next() -> TaskStatus? {
+        row.withLock { row in
+            while row < marks.count {
+                defer { row += 1 }
+                if let task = task(row) { return task }
+            }
+            return nil
         }
-        return nil
     }
 
-    private func entry(_ row: Int) -> Entry? {
+    private func task(_ row: Int) -> TaskStatus? {
         guard let recorded = marks[row].state else { return nil }
         let number = transfers.indices.contains(row) && transfers[row] != 0 ? UInt64(transfers[row]) : nil
         let request = number.flatMap { requests[$0] }
@@ -100,16 +90,17 @@ package struct TaskListing: Sendable {
         guard wanted == nil || wanted == state else { return nil }
         if let glob, !manifest.files.withPath(row, { glob.matches($0) }) { return nil }
         let path = manifest.files.path(row)
-        var entry = Entry(path: path, size: manifest.files.size(row), state: state, transfer: number)
-        if manifest.files.kind(row) != .link { entry.digest = manifest.files.digest(row) }
-        switch state {
-        case .failed, .cancelled: entry.reason = reasons[path] ?? run.error ?? run.reason?.rawValue
-        case .paused: entry.reason = run.reason?.rawValue
-        case .waiting: entry.reason = request?.reason ?? (run.state == .waiting ? run.reason?.rawValue : nil)
-        case .installed where marks[row] == .reused: entry.reason = "from what was here"
-        case .running, .installed, .unchanged: break
-        }
-        return entry
+        let reason: String? =
+            switch state {
+            case .failed, .cancelled: reasons[path] ?? run.error ?? run.reason?.rawValue
+            case .paused: run.reason?.rawValue
+            case .waiting: request?.reason ?? (run.state == .waiting ? run.reason?.rawValue : nil)
+            case .installed where marks[row] == .reused: "from what was here"
+            case .running, .installed, .unchanged: nil
+            }
+        return TaskStatus(
+            path: path, sha256: manifest.files.kind(row) == .link ? nil : manifest.files.digest(row).hex,
+            size: manifest.files.size(row), state: state, reason: reason, transfer: number)
     }
 }
 

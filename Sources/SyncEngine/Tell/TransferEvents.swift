@@ -10,21 +10,20 @@ extension SyncEvent {
     package init?(transfer event: TransferEvent, time: Int64, subject: TransferSubject? = nil) {
         switch event {
         case .asked: return nil
-        case .redirected(let transfer, let status, let from, let to, let hop):
+        case .moved(let transfer, let hop):
             self.init(.taskRedirected, time: time) {
-                $0.hop(transfer, subject, "redirect", hop, from, to) { $0.field("status", status) }
-            }
-        case .rewritten(let transfer, let from, let to, let rewriter, let hop):
-            self.init(.taskRedirected, time: time) {
-                $0.hop(transfer, subject, "rewrite", hop, from, to) {
-                    switch rewriter {
-                    case .rule(let place): $0.field("rule", place)
-                    case .resolver(let name): $0.field("plugin", name)
-                    }
+                $0.transfer(transfer, subject)
+                $0.field("reason", hop.word)
+                $0.field("hop", hop.number)
+                switch hop.cause {
+                case .redirect(let status): $0.field("status", status)
+                case .rule(let place): $0.field("rule", place)
+                case .resolver(let name): $0.field("plugin", name)
+                case .mirror: break
                 }
+                $0.field("from", hop.from)
+                $0.field("to", hop.to)
             }
-        case .mirrored(let transfer, let from, let to):
-            self.init(.taskRedirected, time: time) { $0.hop(transfer, subject, "mirror", 0, from, to) { _ in } }
         case .retrying(let transfer, let url, let reason, let attempt, let wait):
             let milliseconds = Int64(wait / .milliseconds(1))
             // Waits below a second are not worth a line.
@@ -70,8 +69,8 @@ extension TransferEvent {
     /// The transfer concerned; `nil` for none.
     var transfer: TransferID? {
         switch self {
-        case .asked(let id), .redirected(let id, _, _, _, _), .rewritten(let id, _, _, _, _), .mirrored(let id, _, _),
-            .retrying(let id, _, _, _, _), .sourcePenalised(let id, _, _), .waitingForConnectivity(let id, _, _, _, _):
+        case .asked(let id), .moved(let id, _), .retrying(let id, _, _, _, _), .sourcePenalised(let id, _, _),
+            .waitingForConnectivity(let id, _, _, _, _):
             id
         case .pluginFailed: nil
         }
@@ -83,25 +82,23 @@ extension TransferEvent {
         case .asked: .started
         case .retrying(_, _, _, _, let wait): wait > .zero ? .delayed : nil
         case .waitingForConnectivity: .delayed
-        case .redirected, .rewritten, .mirrored, .sourcePenalised, .pluginFailed: nil
+        case .moved, .sourcePenalised, .pluginFailed: nil
+        }
+    }
+}
+
+extension Hop {
+    /// What sends a request elsewhere, in a word.
+    fileprivate var word: String {
+        switch cause {
+        case .redirect: "redirect"
+        case .rule, .resolver: "rewrite"
+        case .mirror: "mirror"
         }
     }
 }
 
 extension JSONLine {
-    /// A request that goes to another URL.
-    fileprivate mutating func hop(
-        _ id: TransferID, _ subject: TransferSubject?, _ reason: String, _ hop: Int, _ from: String, _ to: String,
-        _ cause: (inout JSONLine) -> Void
-    ) {
-        transfer(id, subject)
-        field("reason", reason)
-        field("hop", hop)
-        cause(&self)
-        field("from", from)
-        field("to", to)
-    }
-
     /// Identifies a transfer by its number and what it is for: a file, or a pack.
     fileprivate mutating func transfer(_ id: TransferID, _ subject: TransferSubject?) {
         field("transfer", id.rawValue)

@@ -1,5 +1,5 @@
-/// Holds back work that hooks ask for, longer each time, so that a chain of small runs does not keep a machine busy
-///. Apple's background sessions start at 60 s and double at each relaunch.
+/// Holds back work that hooks ask for, longer each time, so that a chain of small runs does not keep a machine busy.
+/// Apple's background sessions start at 60 s and double at each relaunch.
 package struct LaunchLimiter: Sendable, Equatable {
     /// How long the next run that a hook asks for waits, **milliseconds**; 0 at rest.
     package private(set) var delay: Int64
@@ -22,7 +22,7 @@ package struct LaunchLimiter: Sendable, Equatable {
     /// - Parameter isChained: Whether it ends a run that a hook asked for: such a run has waited for the whole delay, and the
     ///   chain goes on all the same.
     package mutating func raise(now: Int64, isChained: Bool) {
-        if !isChained { settle(now: now) }
+        if !isChained { relax(now: now) }
         delay = delay == 0 ? Self.first : min(delay * 2, Self.longest)
         raised = now
     }
@@ -34,7 +34,7 @@ package struct LaunchLimiter: Sendable, Equatable {
     }
 
     /// The delay has passed without another hook. A clock that went back does not prolong it.
-    package mutating func settle(now: Int64) {
+    package mutating func relax(now: Int64) {
         guard let since = raised else { return }
         if now.saturatingSubtract(since) >= delay { reset() } else if now < since { raised = now }
     }
@@ -42,7 +42,7 @@ package struct LaunchLimiter: Sendable, Equatable {
     /// When a run that a hook asks for now may start, **milliseconds** since 1970; `nil` for at once.
     package func earliestStart(now: Int64) -> Int64? {
         var limiter = self
-        limiter.settle(now: now)
+        limiter.relax(now: now)
         return limiter.delay == 0 ? nil : now + limiter.delay
     }
 }

@@ -55,8 +55,7 @@ package struct SourceProgram: SetSource {
         command: [String], bounds: Bounds, environment: [String: String], destination: String?,
         isStopped: @escaping @Sendable () -> Bool = { false }
     ) throws(PluginError) {
-        let program = try SmallProgram(
-            command, destination: destination, limit: bounds.time, environment: environment)
+        let program = try SmallProgram(command, destination: destination, limit: bounds.time, environment: environment)
         (arguments, name, self.bounds, self.isStopped) = (program.arguments, program.name, bounds, isStopped)
         check = { () throws(PluginError) in
             _ = try SmallProgram(command, destination: destination, limit: bounds.time, environment: environment)
@@ -68,8 +67,7 @@ package struct SourceProgram: SetSource {
         guard !isStopped() else { throw fault(.cancelled, "it was stopped") }
         // It may have been changed since.
         try check()
-        var start = ProgramStart(
-            arguments + [url], variables: variables + (known.map { ["SYNCAGENT_AT=\($0)"] } ?? []))
+        var start = ProgramStart(arguments + [url], variables: variables + (known.map { ["SYNCAGENT_AT=\($0)"] } ?? []))
         start.mask = 0o077
         let limits = PluginLimits()
         start.limits = ProgramStart.Limits(
@@ -139,9 +137,7 @@ package struct SourceProgram: SetSource {
             }
         }
         // As they stand, and as a program may have decoded them. What is shorter is in every text.
-        secrets += secrets.compactMap { text in
-            percentDecoded(text.utf8).map { String(decoding: $0, as: UTF8.self) }
-        }
+        secrets += secrets.compactMap { text in percentDecoded(text.utf8).map { String(decoding: $0, as: UTF8.self) } }
         return Set(secrets).filter { $0.utf8.count >= 4 }.sorted { $0.utf8.count > $1.utf8.count }
     }
 }

@@ -141,7 +141,7 @@ final class TransferPump {
         let url = transfer.request.urls[source]
         if source != transfer.lastSource ?? 0 {
             let before = transfer.request.urls[transfer.lastSource ?? 0]
-            events(.mirrored(transfer.request.id, from: redacted(url: before), to: redacted(url: url)))
+            events(.moved(transfer.request.id, Hop(.mirror, from: redacted(url: before), to: redacted(url: url))))
         }
         transfer.lastSource = source
         let pipe: BodyPipe

@@ -62,8 +62,7 @@ package struct ReportReader: Sendable {
         report.problems = [missed(unmet, since: since) { _ in false }].compactMap(\.self)
         report.headline = report.problems.isEmpty ? "its schedule is new" : "its schedule has never run"
         if let failure = unmet.failure {
-            let problem = Problem(
-                kind: unmet.cause ?? .other, detail: failure, time: unmet.failed ?? clock.now)
+            let problem = Problem(kind: unmet.cause ?? .other, detail: failure, time: unmet.failed ?? clock.now)
             report.problems = [problem]
             report.headline = "its schedule could not start: \(problem.kind.words)"
         }

@@ -42,9 +42,7 @@ package final class LoadCondition: Condition {
     /// - Parameters:
     ///   - limit: For each core.
     ///   - places: Where the numbers come from.
-    package init(limit: Double, places: MachinePlaces = MachinePlaces()) {
-        (self.limit, self.places) = (limit, places)
-    }
+    package init(limit: Double, places: MachinePlaces = MachinePlaces()) { (self.limit, self.places) = (limit, places) }
 
     package func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
         guard let load = load() else {

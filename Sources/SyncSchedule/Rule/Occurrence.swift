@@ -6,9 +6,7 @@ package struct Slot: Sendable, Hashable, Comparable {
     /// **Minutes** after midnight, 0...1439.
     package let minute: Int
 
-    package init(day: CivilDay, minute: Int) {
-        (self.day, self.minute) = (day, minute)
-    }
+    package init(day: CivilDay, minute: Int) { (self.day, self.minute) = (day, minute) }
 
     /// The last of a day: everything on that day has been dealt with.
     package static func end(of day: CivilDay) -> Slot { Slot(day: day, minute: 1_439) }

@@ -6,7 +6,9 @@ import CPosix
 /// It is given back by a call of its own before the descriptor closes. Closing alone would not do: a program that this
 /// process is starting shares its descriptors from fork(2) to execve(2), and whoever asked meanwhile would hear that
 /// it is taken.
-package struct FileLock: ~Copyable, Sendable {
+///
+/// Whoever took it has it until the last reference goes.
+package final class FileLock: Sendable {
     private let file: Descriptor
 
     private init(_ file: consuming Descriptor) { self.file = file }

@@ -51,8 +51,7 @@ package struct TransportConfiguration: Sendable {
     package var credentialProviders: [ConfiguredCredentialProvider] = []
     /// Asked when a server says in a 401 what it wants, where none of ``credentialProviders`` has a credential for it.
     package var challenges: (any ChallengeAnswer)?
-    /// Longest time for an answer of ``resolvers`` or ``credentialProviders``; then requests are sent as they are
-    ///.
+    /// Longest time for an answer of ``resolvers`` or ``credentialProviders``; then requests are sent as they are.
     package var pluginDeadline: Duration = .seconds(30)
     /// Headers as `Name: value`, sent to a transfer's original origin only, and only if it is a ``homes``.
     package var headers: [String] = []

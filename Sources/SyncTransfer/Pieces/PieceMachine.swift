@@ -1,22 +1,5 @@
 import SyncModel
 
-/// How an exchange ended, from the view of one piece.
-struct PieceEnding {
-    /// Why this piece wanted no more of it; others may.
-    var own: Fault?
-    /// What was wrong with it.
-    var fault: Fault?
-    /// Whether it answered the question.
-    var isAccepted: Bool
-    /// The next wanted **byte**, and one past the last; `nil` while the length is unknown.
-    var position: UInt64
-    var end: UInt64?
-    /// Whether everything arrived that the answer's head announced.
-    var isAsTold: Bool
-    /// Whether it has brought too little for too long, see ``Pace``.
-    var isTooSlow: Bool
-}
-
 /// A fault and its circumstances.
 struct PieceFailure {
     var fault: Fault
@@ -48,10 +31,10 @@ enum PieceAction: Equatable {
     case settle(Fault)
     /// Be served by the exchange with the whole object, or else ask again.
     case joinOther
-    /// Ask again, ahead of everything that has not started.
-    case ask(PieceRoute)
-    /// Ask again after a wait.
-    case retry(PieceRoute, after: PieceDelay)
+    /// Ask again, ahead of everything that has not started: at the URL of the last request, or, `anew`, at the original one.
+    case ask(anew: Bool)
+    /// Ask again after a wait; also at the original URL if the link of the last request has expired by then.
+    case retry(anew: Bool, after: PieceDelay)
     /// Ask again once the host can be reached.
     case awaitConnectivity
     /// Give the transfer up.
@@ -74,16 +57,6 @@ enum PieceAction: Equatable {
     case backOff(times: Int)
     /// Start nothing at the host for this many **seconds**, as it asked.
     case holdHost(Int64)
-}
-
-/// Where the next request begins.
-enum PieceRoute: Equatable {
-    /// At the original URL.
-    case original
-    /// At the URL of the last request.
-    case same
-    /// The same, unless that link has expired.
-    case sameWhileGood
 }
 
 /// How long a piece waits.
@@ -139,19 +112,28 @@ struct PieceMachine: Equatable {
     func isQueued(since ticket: UInt64) -> Bool { ticket == self.ticket && state == .queued }
 
     /// Decides after an exchange that was no redirect.
-    mutating func ended(_ ending: PieceEnding) -> PieceAction {
-        if let own = ending.own { return .settle(own) }
-        let isComplete = ending.end == ending.position
-        if let fault = ending.fault, !(isComplete && ending.isAccepted && fault.kind != .tooLarge) {
-            return .settle(fault)
-        }
-        if isComplete || ending.end == nil { return .complete }
-        guard ending.isAsTold, ending.position > mark else { return .settle(Fault(.broken, "the body ended early")) }
-        guard !ending.isTooSlow else { return .settle(Fault(.slow, "each response is too short")) }
+    ///
+    /// - Parameters:
+    ///   - own: Why this piece wanted no more of it; others may.
+    ///   - fault: What was wrong with it.
+    ///   - isAccepted: Whether it answered the question.
+    ///   - position: The next wanted **byte**.
+    ///   - end: One past the last wanted **byte**; `nil` while the length is unknown.
+    ///   - isAsTold: Whether everything arrived that the answer's head announced.
+    ///   - isTooSlow: Whether the piece has brought too little for too long, see ``Pace``.
+    mutating func ended(
+        own: Fault?, fault: Fault?, isAccepted: Bool, position: UInt64, end: UInt64?, isAsTold: Bool, isTooSlow: Bool
+    ) -> PieceAction {
+        if let own { return .settle(own) }
+        let isComplete = end == position
+        if let fault, !(isComplete && isAccepted && fault.kind != .tooLarge) { return .settle(fault) }
+        if isComplete || end == nil { return .complete }
+        guard isAsTold, position > mark else { return .settle(Fault(.broken, "the body ended early")) }
+        guard !isTooSlow else { return .settle(Fault(.slow, "each response is too short")) }
         // The server sent less than asked for, as it may: RFC 9110 §15.3.7.
         failures = 0
-        mark = ending.position
-        return .ask(.same)
+        mark = position
+        return .ask(anew: false)
     }
 
     /// Decides after a fault: again, elsewhere, later, or not at all.
@@ -170,21 +152,21 @@ struct PieceMachine: Equatable {
     }
 
     private mutating func remedy(_ failure: PieceFailure, isInterruption: Bool) -> [PieceAction] {
-        if failure.isCredentialRenewed { return [.ask(.original)] }
+        if failure.isCredentialRenewed { return [.ask(anew: true)] }
         let remedy = failure.fault.remedy(redirected: failure.hasMoved)
         switch remedy {
         case .waitForConnectivity: return [.awaitConnectivity]
         case .again where isInterruption:
             defer { wasTakenUp = true }
-            guard wasTakenUp else { return again(failure) ?? [.retry(.sameWhileGood, after: .none)] }
-            return [.backOff(times: 0)] + (again(failure) ?? [.retry(.sameWhileGood, after: .backOff)])
+            guard wasTakenUp else { return again(failure) ?? [.retry(anew: false, after: .none)] }
+            return [.backOff(times: 0)] + (again(failure) ?? [.retry(anew: false, after: .backOff)])
         case .again: return elsewhereOrLater(failure)
         case .againFromOriginal where refusals < Self.mostRefusals:
             refusals += 1
-            return [.expireResolution] + (again(failure) ?? [.retry(.original, after: refusals == 1 ? .none : .own)])
+            return [.expireResolution] + (again(failure) ?? [.retry(anew: true, after: refusals == 1 ? .none : .own)])
         case .onceWithoutRange, .onceUncached, .once:
             guard !failure.strikes.contains(remedy) else { return leave(failure) }
-            return [.strike(remedy)] + (again(failure) ?? [.retry(.original, after: .own)])
+            return [.strike(remedy)] + (again(failure) ?? [.retry(anew: true, after: .own)])
         case .againFromOriginal, .nextSource: return leave(failure)
         case .fail, .joinOther: return [.fail]
         }
@@ -201,20 +183,20 @@ struct PieceMachine: Equatable {
     /// Another source at once if there is one that is not penalised; otherwise this one after a wait.
     private mutating func elsewhereOrLater(_ failure: PieceFailure) -> [PieceAction] {
         let penalty: [PieceAction] = failure.isOnlySource ? [] : [.penaliseSource]
-        if failure.isOtherSourceReady { return penalty + (again(failure) ?? [.ask(.original)]) }
+        if failure.isOtherSourceReady { return penalty + (again(failure) ?? [.ask(anew: true)]) }
         guard let seconds = failure.fault.retryAfter else {
             let wait = PieceAction.backOff(times: failures + 1)
-            return penalty + [.blameHost, wait] + (again(failure) ?? [.retry(.sameWhileGood, after: .backOff)])
+            return penalty + [.blameHost, wait] + (again(failure) ?? [.retry(anew: false, after: .backOff)])
         }
         // The server named a time: no other request goes there before it either.
-        return penalty + (again(failure) ?? [.holdHost(seconds), .ask(.same)])
+        return penalty + (again(failure) ?? [.holdHost(seconds), .ask(anew: false)])
     }
 
     private func leave(_ failure: PieceFailure) -> [PieceAction] {
         let isRangeless = failure.fault.kind == .noRanges
         let hasSource = failure.hasOtherSource || isRangeless && !failure.isSourceSpent
         return (isRangeless ? [.postponeSource] : [.dropSource, .penaliseSource]) + [
-            hasSource ? .ask(.original) : .fail
+            hasSource ? .ask(anew: true) : .fail
         ]
     }
 }

@@ -158,7 +158,7 @@ final class Piece {
     /// Where redirects have led in this attempt; `nil` to begin at the original URL.
     var chain: RedirectChain?
     /// The steps of ``chain`` as announced, redacted.
-    var trail: [TransferStatus.Hop] = []
+    var trail: [Hop] = []
     /// Whether a step of ``trail`` may not be on record yet.
     var hasNewHop = false
     /// The status of a redirect whose target resolvers have not seen yet.
@@ -203,8 +203,12 @@ final class Piece {
         return life.take(input)
     }
 
-    /// As ``PieceMachine/ended(_:)``.
-    func ended(_ ending: PieceEnding) -> PieceAction { life.ended(ending) }
+    /// As ``PieceMachine/ended(own:fault:isAccepted:position:end:isAsTold:isTooSlow:)``; its own fault is settled by that.
+    func ended(_ fault: Fault?, isAccepted: Bool, isAsTold: Bool, isTooSlow: Bool) -> PieceAction {
+        life.ended(
+            own: self.fault.take(), fault: fault, isAccepted: isAccepted, position: position, end: end,
+            isAsTold: isAsTold, isTooSlow: isTooSlow)
+    }
 
     /// As ``PieceMachine/failed(_:)``.
     func failed(_ failure: PieceFailure) -> [PieceAction] { life.failed(failure) }
@@ -224,18 +228,6 @@ final class Piece {
     }
 
     var beyondLimit: Fault { Fault(.tooLarge, "more than the \(transfer.request.limit) bytes allowed") }
-
-    /// What the next request starts with instead of the original URL.
-    func route(_ route: PieceRoute, after chain: RedirectChain, now: Int64) -> RedirectChain? {
-        switch route {
-        case .original: return nil
-        case .same: return chain
-        case .sameWhileGood:
-            // An expired signed link is requested anew.
-            guard let end = chain.current.expiry, chain.hasMoved else { return chain }
-            return end > now ? chain : nil
-        }
-    }
 
     func cut(at offset: UInt64, tail: any TransferSink, chain: RedirectChain?) -> Piece {
         let other = Piece(transfer: transfer, sink: tail, start: offset, end: end)

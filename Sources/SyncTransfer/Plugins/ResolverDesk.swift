@@ -218,9 +218,9 @@ final class ResolverDesk {
         piece.unresolvedRedirect = nil
         guard let url = resolution.url else { return }
         router.announce(
-            .rewritten(
-                piece.transfer.id, from: redacted(chain.current), to: redacted(url),
-                by: .resolver(resolution.resolver), hop: chain.hops), of: piece)
+            Hop(
+                .resolver(resolution.resolver), from: redacted(chain.current), to: redacted(url),
+                number: chain.hops), of: piece)
         chain.replace(with: url, headers: resolution.headers)
         piece.chain = chain
     }

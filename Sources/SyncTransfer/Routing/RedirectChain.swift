@@ -59,6 +59,12 @@ package struct RedirectChain: Sendable {
 
     package var hasMoved: Bool { current != original }
 
+    /// Whether ``current`` can be asked at a time in **seconds** since 1970: a signed link that has expired is requested anew.
+    func isGood(at now: Int64) -> Bool {
+        guard hasMoved, let end = current.expiry else { return true }
+        return end > now
+    }
+
     /// Goes where an earlier request was led.
     mutating func recall(_ record: LinkRecord, at target: CurlURL) {
         seen.insert(target.text)

@@ -33,13 +33,12 @@ package struct RedirectMemory: Sendable {
     ///
     /// A URL with a query may be a secret for as long as it is good for something. It is kept only where it says itself
     /// when that ends, and never beyond that.
-    package func records(now: Int64) -> LinkChanges {
+    package func records(now: Int64) -> [LinkRecord] {
         let urls = exact.values.filter { record in
             guard !record.original.contains("?") else { return false }
             return !record.target.contains("?") || (try? CurlURL(record.target))?.expiry != nil
         }
-        let learnt = (directories.values + urls).filter { $0.expires > now }
-        return LinkChanges(learnt: learnt, failed: failed)
+        return failed.map(LinkRecord.failed) + (directories.values + urls).filter { $0.expires > now }
     }
 
     /// Notes that `original` was found at `target`, after the answer there was good.
@@ -123,30 +122,6 @@ package struct RedirectMemory: Sendable {
     static let longestLife: Int64 = 12 * 3600
     /// **Seconds** before a link expires from which on it is not used for new requests: clocks differ.
     private static let margin: Int64 = 2
-}
-
-/// A lesson for the next process.
-package struct LinkRecord: Equatable, Sendable {
-    /// A URL, or a directory that ends with `/`. Without query.
-    package let original: String
-    /// Where it was found. May be signed: then it is valid only until ``expires``, and never logged.
-    package let target: String
-    /// Whether both are directories.
-    package let isDirectory: Bool
-    /// The status of the first redirect that led there.
-    package let status: Int
-    /// Whether the original was answered from a public address.
-    package let originIsPublic: Bool
-    /// **Seconds** since 1970.
-    package let expires: Int64
-}
-
-/// What a process passes on to later ones.
-package struct LinkChanges: Equatable, Sendable {
-    /// Where things are.
-    package var learnt: [LinkRecord] = []
-    /// Originals of lessons that were wrong.
-    package var failed: Set<String> = []
 }
 
 extension CurlURL {

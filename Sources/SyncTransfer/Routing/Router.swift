@@ -92,14 +92,12 @@ final class Router {
         var chain = former
         if isPublic { chain.isFromPublic = true }
         let (target, rewritten) = try chain.follow(answer, policy, rules, now: clock.unixTime())
-        let id = piece.transfer.id
         announce(
-            .redirected(
-                id, status: answer.status, from: redacted(former.current), to: redacted(target), hop: chain.hops),
-            of: piece)
+            Hop(
+                .redirect(status: answer.status), from: redacted(former.current), to: redacted(target),
+                number: chain.hops), of: piece)
         if let (url, rule) = rewritten {
-            announce(
-                .rewritten(id, from: redacted(target), to: redacted(url), by: .rule(rule), hop: chain.hops), of: piece)
+            announce(Hop(.rule(rule), from: redacted(target), to: redacted(url), number: chain.hops), of: piece)
         }
         return chain
     }
@@ -107,15 +105,14 @@ final class Router {
     /// Announces the steps that lead to the first request of a chain: another source, a rule, a resolver, memory.
     func announceBeginning(of chain: RedirectChain, for piece: Piece) {
         piece.trail = []
-        let id = piece.transfer.id
         var from = redacted(chain.original)
         let asked = piece.askedSource ?? 0
         if asked != piece.sourceIndex {
-            announce(.mirrored(id, from: redacted(piece.transfer.sources[asked].url), to: from), of: piece)
+            announce(Hop(.mirror, from: redacted(piece.transfer.sources[asked].url), to: from), of: piece)
         }
         piece.askedSource = piece.sourceIndex
-        func goes(to url: CurlURL, by rewriter: TransferEvent.Rewriter) {
-            announce(.rewritten(id, from: from, to: redacted(url), by: rewriter, hop: 0), of: piece)
+        func goes(to url: CurlURL, by cause: Hop.Cause) {
+            announce(Hop(cause, from: from, to: redacted(url)), of: piece)
             from = redacted(url)
         }
         if let (target, rule) = rules.apply(to: chain.original) { goes(to: target, by: .rule(rule)) }
@@ -124,27 +121,17 @@ final class Router {
         }
         if chain.isRecalled, let status = chain.firstStatus {
             announce(
-                .redirected(id, status: status, from: redacted(chain.entry), to: redacted(chain.current), hop: 1),
-                of: piece, isRecalled: true)
+                Hop(
+                    .redirect(status: status), from: redacted(chain.entry), to: redacted(chain.current), number: 1,
+                    isRemembered: true), of: piece)
         }
     }
 
     /// Announces that a piece goes from one URL to the next, and keeps that for ``TransferStatus``.
-    func announce(_ hop: TransferEvent, of piece: Piece, isRecalled: Bool = false) {
-        let (from, to, reason): (String, String, String)
-        switch hop {
-        case .mirrored(_, let one, let other): (from, to, reason) = (one, other, "mirror")
-        case .rewritten(_, let one, let other, .rule(let place), _):
-            (from, to, reason) = (one, other, "rewrite, rule \(place)")
-        case .rewritten(_, let one, let other, .resolver(let name), _):
-            (from, to, reason) = (one, other, "rewrite, plugin \(escaped(name))")
-        case .redirected(_, let status, let one, let other, _):
-            (from, to, reason) = (one, other, "redirect \(status)" + (isRecalled ? ", remembered" : ""))
-        default: return
-        }
-        piece.trail.append(TransferStatus.Hop(from: from, to: to, reason: reason))
+    func announce(_ hop: Hop, of piece: Piece) {
+        piece.trail.append(hop)
         piece.hasNewHop = true
-        events(hop)
+        events(.moved(piece.transfer.id, hop))
     }
 
     // MARK: - Memory
@@ -174,7 +161,7 @@ final class Router {
     func isTaught(_ place: String) -> Bool { memory.isTaught(place) }
 
     /// What the next process should know; `nil` if nothing is new.
-    func takeChanges() -> LinkChanges? {
+    func takeChanges() -> [LinkRecord]? {
         guard memory.version != toldVersion else { return nil }
         toldVersion = memory.version
         return memory.records(now: clock.unixTime())

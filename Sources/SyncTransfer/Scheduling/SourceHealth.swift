@@ -43,17 +43,6 @@ package struct HostScore: Equatable, Sendable {
     }
 }
 
-/// What a process knows about sources, for the next one: passed in as ``TransportConfiguration/sources``, taken out
-/// with ``CurlTransport/takeSources()``. What redirects taught is kept separately, see ``LinkRecord``.
-package struct SourceRecords: Equatable, Sendable {
-    /// Records of origins, by ``Origin/description``.
-    package var scores: [String: HostScore] = [:]
-    /// Penalised URLs, without a query, with the end of the penalty in **seconds** since 1970.
-    package var penalised: [String: Int64] = [:]
-
-    package init() {}
-}
-
 /// Ranks sources: those not penalised first, then by measured performance, then as listed.
 package struct SourceHealth: Equatable, Sendable {
     private var scores: [Origin: HostScore] = [:]

@@ -62,7 +62,7 @@ package final class CurlTransport: Transport {
     package func takeSources() -> SourceRecords? { inbox.takeSources() }
 
     /// What was learnt from redirects since the last call; `nil` if nothing.
-    package func takeLinks() -> LinkChanges? { inbox.takeLinks() }
+    package func takeLinks() -> [LinkRecord]? { inbox.takeLinks() }
 
     package var totals: TransferTotals { counters.totals }
 

@@ -27,7 +27,7 @@ final class Inbox: Sendable {
         var resumed: Set<TransferID> = []
         var isOpen = true
         var sources: SourceRecords?
-        var links: LinkChanges?
+        var links: [LinkRecord]?
         /// `nil` once the worker has ended, so that a freed multi handle is never woken.
         var multi: MultiHandle?
     }
@@ -68,9 +68,9 @@ final class Inbox: Sendable {
     /// What was published since the last call; `nil` if nothing.
     func takeSources() -> SourceRecords? { state.withLock { $0.sources.take() } }
 
-    func publish(_ links: LinkChanges) { state.withLock { $0.links = links } }
+    func publish(_ links: [LinkRecord]) { state.withLock { $0.links = links } }
 
-    func takeLinks() -> LinkChanges? { state.withLock { $0.links.take() } }
+    func takeLinks() -> [LinkRecord]? { state.withLock { $0.links.take() } }
 
     /// To be called before the multi handle is freed.
     func end() { state.withLock { $0.multi = nil } }

@@ -15,8 +15,7 @@ extension TransportConfiguration {
     ) -> Exchange.Plan {
         let question = question(for: piece, chain: chain, wholeOnly: isRangeless || piece.source.wholeOnly)
         let kind = handleKind(
-            for: chain, at: host, hasRange: question.first != nil,
-            isLarge: question.objectSize ?? 0 > largeSize)
+            for: chain, at: host, hasRange: question.first != nil, isLarge: question.objectSize ?? 0 > largeSize)
         let ownHeaders = chain.ownHeaders.map(\.name) + (kind.isAtHome ? headers : [])
         return Exchange.Plan(
             kind: kind, question: question, version: question.first == nil ? nil : ifRange(for: piece), chain: chain,
@@ -27,9 +26,7 @@ extension TransportConfiguration {
     }
 
     /// Whether a piece uses the lane for small ones.
-    func isSmall(_ piece: Piece) -> Bool {
-        (piece.remaining ?? piece.transfer.request.limit) <= smallSize
-    }
+    func isSmall(_ piece: Piece) -> Bool { (piece.remaining ?? piece.transfer.request.limit) <= smallSize }
 
     private func question(for piece: Piece, chain: RedirectChain, wholeOnly: Bool) -> Question {
         let request = piece.transfer.request

@@ -85,16 +85,15 @@ extension Dispatcher {
 
     /// Settles one piece of an answer that is no redirect.
     func conclude(_ piece: Piece, of exchange: Exchange, fault: Fault?) {
-        let ending = PieceEnding(
-            own: piece.fault, fault: fault, isAccepted: exchange.isAccepted, position: piece.position, end: piece.end,
-            isAsTold: exchange.offset == exchange.bodyEnd, isTooSlow: isTooSlow(piece, since: exchange.plan.startedAt))
-        piece.fault = nil
-        switch piece.ended(ending) {
+        let next = piece.ended(
+            fault, isAccepted: exchange.isAccepted, isAsTold: exchange.offset == exchange.bodyEnd,
+            isTooSlow: isTooSlow(piece, since: exchange.plan.startedAt))
+        switch next {
         case .complete:
             router.learn(from: exchange)
             complete(piece)
-        case .ask(let route):
-            piece.chain = piece.route(route, after: exchange.plan.chain, now: agenda.unixTime)
+        case .ask:
+            piece.chain = exchange.plan.chain
             enqueue(piece, isUrgent: true)
         case .settle(let fault):
             // Another part has found that out meanwhile.
@@ -167,11 +166,11 @@ extension Dispatcher {
         case .joinOther:
             piece.chain = chain
             if !wholeObjects.join(piece) { enqueue(piece, isUrgent: true) }
-        case .ask(let route):
-            piece.chain = piece.route(route, after: chain, now: agenda.unixTime)
+        case .ask(let anew):
+            piece.chain = anew ? nil : chain
             enqueue(piece, isUrgent: true)
-        case .retry(let route, let delay):
-            piece.chain = piece.route(route, after: chain, now: agenda.unixTime)
+        case .retry(let anew, let delay):
+            piece.chain = anew || !chain.isGood(at: agenda.unixTime) ? nil : chain
             let time = time(of: delay, piece, backOff: wait)
             // This wait is because of the host, so its silence goes on.
             hosts[chain.current.origin]?.silence.isBusy(until: now + time)

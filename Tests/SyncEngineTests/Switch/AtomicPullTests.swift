@@ -219,12 +219,12 @@ struct AtomicPullTests {
     }
 
     /// What status says of each file of the latest run.
-    private func tasks() throws -> [TaskListing.Entry] {
+    private func tasks() throws -> [TaskStatus] {
         let run = try #require(try scene.store.runs(session: "com.example.tower", limit: 1).first)
-        var listing = try TaskListing(
+        let listing = try TaskListing(
             run, project: "com.example.tower", store: scene.store, stateDirectory: scene.root.path("state"),
             requests: [:])
-        var entries: [TaskListing.Entry] = []
+        var entries: [TaskStatus] = []
         while let entry = listing.next() { entries.append(entry) }
         return entries
     }

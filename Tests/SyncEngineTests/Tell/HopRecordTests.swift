@@ -12,9 +12,11 @@ struct HopRecordTests {
     private static let session = "com.example.tower"
 
     private static func hop(_ number: Int) -> TransferEvent {
-        .redirected(
-            TransferID(rawValue: 1), status: 302, from: "https://a.example/\(number)",
-            to: "https://b.example/\(number)", hop: 1)
+        .moved(
+            TransferID(rawValue: 1),
+            Hop(
+                .redirect(status: 302), from: "https://a.example/\(number)", to: "https://b.example/\(number)",
+                number: 1))
     }
 
     /// A recorder of a run in a store whose file another process can hold.
@@ -51,7 +53,7 @@ struct HopRecordTests {
             // Whoever waited for the store here would wait for the end of this.
             for number in 1...3 {
                 recorder.tell(transfer: Self.hop(number), time: 1)
-                let waits = recorder.settle {
+                let waits = recorder.record {
                     let count = (try? hops(scene)) ?? -1
                     seen.change { $0.append(count) }
                 }
@@ -62,12 +64,12 @@ struct HopRecordTests {
         #expect(counts.allSatisfy { $0 >= 1 } && counts.last == 3, "\(counts)")
         // The thread has ended, or not: the next one is recorded, too.
         recorder.tell(transfer: Self.hop(4), time: 1)
-        let waits = recorder.settle { seen.change { $0.append(0) } }
+        let waits = recorder.record { seen.change { $0.append(0) } }
         #expect(waits)
         seen.wait { $0.count == 4 ? true : nil }
         #expect(try hops(scene) == 4)
         try recorder.close()
-        let waitsForNothing = recorder.settle(then: {})
+        let waitsForNothing = recorder.record(then: {})
         #expect(!waitsForNothing, "of no run")
     }
 
@@ -76,7 +78,7 @@ struct HopRecordTests {
         let scene = try scene()
         let recorder = try recorder(scene)
         for number in 1...1_001 { recorder.tell(transfer: Self.hop(number), time: 1) }
-        let waits = recorder.settle(then: {})
+        let waits = recorder.record(then: {})
         #expect(!waits)
         try recorder.close()
         #expect(try hops(scene) == 1_001)

@@ -44,13 +44,17 @@ struct PieceMachineTests {
 
     // MARK: - Ends
 
+    private typealias Ending = (inout PieceMachine) -> PieceAction
+
     private func ending(
         own: Fault? = nil, fault: Fault? = nil, isAccepted: Bool = true, position: UInt64 = 100, end: UInt64? = 200,
         isAsTold: Bool = false, isTooSlow: Bool = false
-    ) -> PieceEnding {
-        PieceEnding(
-            own: own, fault: fault, isAccepted: isAccepted, position: position, end: end, isAsTold: isAsTold,
-            isTooSlow: isTooSlow)
+    ) -> Ending {
+        {
+            $0.ended(
+                own: own, fault: fault, isAccepted: isAccepted, position: position, end: end, isAsTold: isAsTold,
+                isTooSlow: isTooSlow)
+        }
     }
 
     @Test("What the end of an answer means for one of its pieces")
@@ -58,7 +62,7 @@ struct PieceMachineTests {
         let broken = Fault(.broken, "reset")
         let large = Fault(.tooLarge, "too much")
         let early = PieceAction.settle(Fault(.broken, "the body ended early"))
-        let table: [(PieceEnding, PieceAction, String)] = [
+        let table: [(Ending, PieceAction, String)] = [
             (ending(position: 200), .complete, "everything is here"),
             (ending(end: nil), .complete, "nobody has said how long it is"),
             (ending(own: broken, position: 200), .settle(broken), "its own fault comes first"),
@@ -69,8 +73,8 @@ struct PieceMachineTests {
             (
                 ending(fault: broken, isAccepted: false, position: 200), .settle(broken),
                 "that was no answer to the question"
-            ), (ending(position: 150, isAsTold: true), .ask(.same), "the server gives less at a time (RFC 9110)"),
-            (ending(position: 101, isAsTold: true), .ask(.same), "one byte is progress"),
+            ), (ending(position: 150, isAsTold: true), .ask(anew: false), "the server gives less at a time (RFC 9110)"),
+            (ending(position: 101, isAsTold: true), .ask(anew: false), "one byte is progress"),
             (ending(isAsTold: true), early, "nothing is none"),
             (
                 ending(position: 101, isAsTold: true, isTooSlow: true),
@@ -80,7 +84,7 @@ struct PieceMachineTests {
         ]
         for (ending, action, reason) in table {
             var machine = machine()
-            #expect(machine.ended(ending) == action, "\(reason)")
+            #expect(ending(&machine) == action, "\(reason)")
         }
     }
 
@@ -89,9 +93,9 @@ struct PieceMachineTests {
         var machine = machine()
         _ = machine.failed(failure(.malformed))
         #expect(machine.failures == 1)
-        #expect(machine.ended(ending(position: 160, isAsTold: true)) == .ask(.same))
+        #expect(ending(position: 160, isAsTold: true)(&machine) == .ask(anew: false))
         #expect(machine.failures == 0)
-        #expect(machine.ended(ending(position: 160, end: 400, isAsTold: true)) != .ask(.same), "nothing new")
+        #expect(ending(position: 160, end: 400, isAsTold: true)(&machine) != .ask(anew: false), "nothing new")
     }
 
     // MARK: - Faults
@@ -99,16 +103,16 @@ struct PieceMachineTests {
     /// One fault of a piece with one source, at the original URL, without progress.
     @Test("What comes after a first fault, by the retry table [S51, F028]")
     func firstFaults() {
-        let later: [PieceAction] = [.blameHost, .backOff(times: 1), .retry(.sameWhileGood, after: .backOff)]
+        let later: [PieceAction] = [.blameHost, .backOff(times: 1), .retry(anew: false, after: .backOff)]
         let leaving: [PieceAction] = [.dropSource, .penaliseSource, .fail]
-        func once(_ strike: Remedy) -> [PieceAction] { [.strike(strike), .retry(.original, after: .own)] }
+        func once(_ strike: Remedy) -> [PieceAction] { [.strike(strike), .retry(anew: true, after: .own)] }
         let table: [(Fault.Kind, [PieceAction])] = [
             (.unreachable, [.awaitConnectivity]), (.captivePortal, [.awaitConnectivity]), (.idle, later),
             (.slow, later), (.broken, later), (.rewound, later), (.status(503), later), (.status(429), later),
             (.malformed, once(.once)), (.libcurl, once(.once)), (.wrongRange, once(.onceWithoutRange)),
             (.otherSize, once(.onceUncached)), (.tls, leaving), (.unwantedForm, leaving), (.redirect, leaving),
             (.policy, leaving), (.tooLarge, leaving), (.status(404), leaving), (.status(403), leaving),
-            (.noRanges, [.postponeSource, .ask(.original)]), (.proxyAuthentication, [.fail]), (.stopped, [.fail]),
+            (.noRanges, [.postponeSource, .ask(anew: true)]), (.proxyAuthentication, [.fail]), (.stopped, [.fail]),
             (.superseded, [.joinOther]),
         ]
         for (kind, actions) in table {
@@ -126,7 +130,7 @@ struct PieceMachineTests {
             var failure = failure(kind)
             failure.strikes = [strike]
             failure.hasOtherSource = true
-            #expect(machine.failed(failure) == [.dropSource, .penaliseSource, .ask(.original)], "\(kind)")
+            #expect(machine.failed(failure) == [.dropSource, .penaliseSource, .ask(anew: true)], "\(kind)")
         }
     }
 
@@ -137,20 +141,20 @@ struct PieceMachineTests {
         var machine = machine()
         #expect(machine.failed(failure) == [.postponeSource, .fail])
         failure.hasOtherSource = true
-        #expect(machine.failed(failure) == [.postponeSource, .ask(.original)])
+        #expect(machine.failed(failure) == [.postponeSource, .ask(anew: true)])
     }
 
     @Test("A connection that broke after bytes is taken up at once, the next one after the host's wait")
     func interruptions() {
         var machine = machine()
-        #expect(machine.failed(failure(.broken, position: 101)) == [.retry(.sameWhileGood, after: .none)])
+        #expect(machine.failed(failure(.broken, position: 101)) == [.retry(anew: false, after: .none)])
         #expect(
             machine.failed(failure(.idle, position: 102)) == [
-                .backOff(times: 0), .retry(.sameWhileGood, after: .backOff),
+                .backOff(times: 0), .retry(anew: false, after: .backOff),
             ])
         for position in 103..<200 {
             let actions = machine.failed(failure(.broken, position: UInt64(position)))
-            #expect(actions == [.backOff(times: 0), .retry(.sameWhileGood, after: .backOff)])
+            #expect(actions == [.backOff(times: 0), .retry(anew: false, after: .backOff)])
         }
         #expect(machine.failures == 1)
         var slow = failure(.broken, position: 200)
@@ -164,8 +168,8 @@ struct PieceMachineTests {
         var failure = failure(.status(403))
         failure.hasMoved = true
         failure.attempts = 9
-        #expect(machine.failed(failure) == [.forgetLesson, .expireResolution, .retry(.original, after: .none)])
-        #expect(machine.failed(failure) == [.forgetLesson, .expireResolution, .retry(.original, after: .own)])
+        #expect(machine.failed(failure) == [.forgetLesson, .expireResolution, .retry(anew: true, after: .none)])
+        #expect(machine.failed(failure) == [.forgetLesson, .expireResolution, .retry(anew: true, after: .own)])
         #expect(machine.failed(failure) == [.forgetLesson, .dropSource, .penaliseSource, .fail])
         failure.position = 101
         #expect(machine.failed(failure).contains(.expireResolution), "the one before was good for something")
@@ -189,7 +193,7 @@ struct PieceMachineTests {
         var machine = machine()
         var failure = failure(.status(401))
         failure.isCredentialRenewed = true
-        #expect(machine.failed(failure) == [.ask(.original)])
+        #expect(machine.failed(failure) == [.ask(anew: true)])
         #expect(machine.failures == 0)
     }
 
@@ -199,11 +203,11 @@ struct PieceMachineTests {
         var failure = failure(.status(503))
         failure.isOnlySource = false
         failure.isOtherSourceReady = true
-        #expect(machine.failed(failure) == [.penaliseSource, .ask(.original)])
+        #expect(machine.failed(failure) == [.penaliseSource, .ask(anew: true)])
         failure.isOtherSourceReady = false
         #expect(
             machine.failed(failure) == [
-                .penaliseSource, .blameHost, .backOff(times: 2), .retry(.sameWhileGood, after: .backOff),
+                .penaliseSource, .blameHost, .backOff(times: 2), .retry(anew: false, after: .backOff),
             ])
         #expect(machine.failed(failure).last == .fail, "that was the last attempt")
     }
@@ -212,8 +216,8 @@ struct PieceMachineTests {
     func retryAfter() {
         var machine = machine()
         let failure = failure(.status(503), retryAfter: 7)
-        #expect(machine.failed(failure) == [.holdHost(7), .ask(.same)])
-        #expect(machine.failed(failure) == [.holdHost(7), .ask(.same)])
+        #expect(machine.failed(failure) == [.holdHost(7), .ask(anew: false)])
+        #expect(machine.failed(failure) == [.holdHost(7), .ask(anew: false)])
         #expect(machine.failed(failure) == [.fail])
     }
 
@@ -223,7 +227,7 @@ struct PieceMachineTests {
             var machine = machine()
             var failure = failure(.status(status), retryAfter: 7)
             failure.hasMoved = hasMoved
-            #expect(machine.failed(failure).suffix(2) == [.holdHost(7), .ask(.same)])
+            #expect(machine.failed(failure).suffix(2) == [.holdHost(7), .ask(anew: false)])
         }
     }
 

@@ -317,8 +317,8 @@ struct SourceHealthTests {
     @Test("What several processes have seen of sources stands in one file; grudges and damage do not last")
     func file() throws {
         let root = try TemporaryRoot()
-        let file = SourceFile(stateDirectory: root.path)
-        #expect(file.read(now: 0) == SourceRecords())
+        func read(now: Int64) -> SourceRecords { SourceRecords(from: root.path, now: now) }
+        #expect(read(now: 0) == SourceRecords())
         var (first, second) = (SourceRecords(), SourceRecords())
         var score = HostScore()
         score.addSuccess(bytes: 1 << 20, time: .seconds(1))
@@ -326,26 +326,26 @@ struct SourceHealthTests {
         (score.connections, score.redirects) = (6, true)
         first.scores = ["https://a.example": score, "https://b.example": score]
         first.penalised = ["https://a.example/p": 100]
-        try file.add(first, now: 10)
+        try first.add(to: root.path, now: 10)
         score.addFailure()
         second.scores = ["https://b.example": score]
         second.penalised = ["https://a.example/p": 90, "https://b.example/p": 50]
-        try file.add(second, now: 20)
+        try second.add(to: root.path, now: 20)
         var both = first
         both.scores["https://b.example"] = score
         both.penalised["https://b.example/p"] = 50
-        #expect(file.read(now: 20) == both)
-        #expect(file.read(now: 99).penalised == ["https://a.example/p": 100])
-        let later = file.read(now: 20 + SourceFile.longestGrudge)
+        #expect(read(now: 20) == both)
+        #expect(read(now: 99).penalised == ["https://a.example/p": 100])
+        let later = read(now: 20 + SourceRecords.longestGrudge)
         #expect(later.penalised.isEmpty && later.scores.values.allSatisfy { $0.reliability == 1 })
         #expect(later.scores["https://a.example"]?.connections == 6, "what is measured lasts longer")
-        #expect(file.read(now: 91 * 86_400) == SourceRecords())
+        #expect(read(now: 91 * 86_400) == SourceRecords())
         var status = stat()
         #expect(stat(root.path("sources"), &status) == 0 && status.st_mode & 0o777 == 0o600)
         for damage in ["", "sources 2\naside 100 https://a/\n", "sources 1\norigin nan -1 x\naside 9\n\u{0}"] {
             try root.write(damage, to: "sources")
             _ = chmod(root.path("sources"), 0o600)
-            #expect(file.read(now: 10) == SourceRecords())
+            #expect(read(now: 10) == SourceRecords())
         }
     }
 }

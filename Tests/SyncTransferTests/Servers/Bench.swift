@@ -12,16 +12,21 @@ final class EventLog: Sendable {
 
     func lines(of kind: String) -> [String] { lines.filter { $0.hasPrefix(kind) } }
 
+    private static func line(_ hop: Hop) -> String {
+        let way = "\(hop.from) -> \(hop.to)"
+        return switch hop.cause {
+        case .redirect(let status): "redirected \(status) \(hop.number) \(way)"
+        case .rule(let place): "rewritten \(place) \(hop.number) \(way)"
+        case .resolver(let name): "resolved by \(name) \(hop.number) \(way)"
+        case .mirror: "mirrored \(way)"
+        }
+    }
+
     func add(_ event: TransferEvent) {
         let line =
             switch event {
             case .asked: ""
-            case .redirected(_, let status, let from, let to, let hop): "redirected \(status) \(hop) \(from) -> \(to)"
-            case .rewritten(_, let from, let to, .rule(let place), let hop):
-                "rewritten \(place) \(hop) \(from) -> \(to)"
-            case .rewritten(_, let from, let to, .resolver(let name), let hop):
-                "resolved by \(name) \(hop) \(from) -> \(to)"
-            case .mirrored(_, let from, let to): "mirrored \(from) -> \(to)"
+            case .moved(_, let hop): Self.line(hop)
             case .retrying(_, _, let reason, let attempt, _): "retrying \(attempt): \(reason)"
             case .sourcePenalised(_, let url, let reason): "penalised \(url): \(reason)"
             case .waitingForConnectivity(_, let url, let reason, _, _): "waiting \(url): \(reason)"

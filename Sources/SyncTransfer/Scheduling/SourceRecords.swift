@@ -1,61 +1,69 @@
 import SyncCurl
 package import SyncSystem
 
+/// What a process knows about sources, for the next one: passed in as ``TransportConfiguration/sources``, taken out
+/// with ``CurlTransport/takeSources()``. What redirects taught is kept separately, see ``LinkRecord``.
+package struct SourceRecords: Equatable, Sendable {
+    /// Records of origins, by ``Origin/description``.
+    package var scores: [String: HostScore] = [:]
+    /// Penalised URLs, without a query, with the end of the penalty in **seconds** since 1970.
+    package var penalised: [String: Int64] = [:]
+
+    package init() {}
+}
+
 /// What is known about servers, from process to process: `sources` in the state directory.
 ///
 /// One line per origin: `origin`, successes, failures, bytes a second of a connection, a good number of connections (0
 /// if not measured), `redirects` or `direct`, when noted in seconds since 1970, the origin. One line per penalised URL:
 /// `aside`, until when, the URL. If two processes write at a time, the later one wins for an origin that both have
 /// asked. If the file is lost, everything is measured anew.
-package struct SourceFile: Sendable {
+extension SourceRecords {
     private typealias Noted = (score: HostScore, time: Int64)
-
-    private let file: LineFile
-
     /// Lines of each kind that are kept, the latest first.
     private static let capacity = 1_000
+    private static let header = "sources 1"
     /// **Seconds** for which failures count: a server that was bad last night may be well.
     package static let longestGrudge: Int64 = RedirectMemory.longestLife
     /// **Seconds** after which an origin is forgotten: 90 days.
     private static let longestMemory: Int64 = 90 * 86_400
 
-    package init(stateDirectory: String) { file = LineFile(path: stateDirectory + "/sources", header: "sources 1") }
-
     /// What still counts at a time in **seconds** since 1970.
-    package func read(now: Int64) -> SourceRecords {
-        let (noted, penalised) = lines(now: now)
-        var records = SourceRecords()
-        records.penalised = penalised
-        records.scores = noted.mapValues { noted in
+    package init(from stateDirectory: String, now: Int64) {
+        let (noted, penalised) = Self.lines(stateDirectory, now)
+        self.penalised = penalised
+        scores = noted.mapValues { noted in
             var score = noted.score
             if now - noted.time >= Self.longestGrudge { (score.successes, score.failures) = (0, 0) }
             return score
         }
-        return records
     }
 
     /// Adds what a process has learnt to what others have.
     ///
     /// - Throws: ``FileError``; what was known is then as it was.
-    package func add(_ records: SourceRecords, now: Int64) throws(FileError) {
-        var (noted, penalised) = lines(now: now)
-        for (origin, score) in records.scores { noted[origin] = (score, now) }
-        penalised.merge(records.penalised) { max($0, $1) }
+    package func add(to stateDirectory: String, now: Int64) throws(FileError) {
+        var (noted, penalised) = Self.lines(stateDirectory, now)
+        for (origin, score) in scores { noted[origin] = (score, now) }
+        penalised.merge(self.penalised) { max($0, $1) }
         let origins = noted.sorted { ($1.value.time, $0.key) < ($0.value.time, $1.key) }
         let urls = penalised.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
-        try file.write(
+        try keep(
             origins.prefix(Self.capacity).map { Self.line($0.key, $0.value) }
-                + urls.prefix(Self.capacity).map { "aside \($0.value) \($0.key)" })
+                + urls.prefix(Self.capacity).map { "aside \($0.value) \($0.key)" }, in: "\(stateDirectory)/sources",
+            Self.header)
     }
 
-    private func lines(now: Int64) -> (noted: [String: Noted], penalised: [String: Int64]) {
+    private static func lines(_ directory: String, _ now: Int64) -> (
+        noted: [String: Noted], penalised: [String: Int64]
+    ) {
         var (noted, penalised): ([String: Noted], [String: Int64]) = ([:], [:])
-        for words in file.read().prefix(2 * Self.capacity) {
+        for words in keptLines("\(directory)/sources", header).prefix(2 * capacity) {
             if words.count == 3, words[0] == "aside", let end = Int64(words[1]), end > now,
                 (try? CurlURL(words[2])) != nil
             {
                 penalised[words[2]] = end
-            } else if let (origin, one) = Self.noted(words), one.time <= now, now - one.time < Self.longestMemory {
+            } else if let (origin, one) = Self.noted(words), one.time <= now, now - one.time < longestMemory {
                 noted[origin] = one
             }
         }

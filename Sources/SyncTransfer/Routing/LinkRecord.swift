@@ -1,0 +1,74 @@
+import SyncCurl
+package import SyncSystem
+
+/// A lesson for the next process.
+package struct LinkRecord: Equatable, Sendable {
+    /// A URL, or a directory that ends with `/`. Without query.
+    package let original: String
+    /// Where it was found. May be signed: then it is valid only until ``expires``, and never logged.
+    package let target: String
+    /// Whether both are directories.
+    package let isDirectory: Bool
+    /// The status of the first redirect that led there.
+    package let status: Int
+    /// Whether the original was answered from a public address.
+    package let originIsPublic: Bool
+    /// **Seconds** since 1970; 0 for what was wrong, which nobody uses any more.
+    package let expires: Int64
+}
+
+/// What redirects have taught, from process to process: `links` in the state directory, for its user's eyes only (0600),
+/// since a signed link is a secret while it is good.
+///
+/// One line a lesson: `url` or `directory`, the status, `public` or `local`, when it ends in seconds since 1970, the original
+/// and the target. Of two processes that write at a time the later one wins, and the other's lessons are learnt again.
+/// Losing it costs hops.
+extension LinkRecord {
+    /// Lessons kept: directories first, then the longest-lived.
+    package static let capacity = 1_000
+    private static let header = "links 1"
+
+    /// A lesson that was wrong, whoever knew it.
+    static func failed(_ original: String) -> LinkRecord {
+        LinkRecord(
+            original: original, target: "", isDirectory: original.hasSuffix("/"), status: 0, originIsPublic: false,
+            expires: 0)
+    }
+
+    /// The lessons still valid at a time in **seconds** since 1970.
+    package static func read(from stateDirectory: String, now: Int64) -> [LinkRecord] {
+        keptLines("\(stateDirectory)/links", header).prefix(capacity).compactMap { LinkRecord($0) }.filter {
+            $0.expires > now
+        }
+    }
+
+    /// Adds what a process has learnt to what others have; what has ended or failed goes.
+    ///
+    /// - Throws: ``FileError``; the former lessons are then as they were.
+    package static func add(_ changes: [LinkRecord], to stateDirectory: String, now: Int64) throws(FileError) {
+        var known: [String: LinkRecord] = [:]
+        for record in read(from: stateDirectory, now: now) + changes { known[record.original] = record }
+        let kept = known.values.filter { $0.expires > now }.sorted {
+            ($0.isDirectory ? 0 : 1, -$0.expires, $0.original) < ($1.isDirectory ? 0 : 1, -$1.expires, $1.original)
+        }
+        try keep(kept.prefix(capacity).map(\.line), in: "\(stateDirectory)/links", header)
+    }
+
+    private var line: String {
+        [
+            isDirectory ? "directory" : "url", "\(status)", originIsPublic ? "public" : "local", "\(expires)", original,
+            target,
+        ].joined(separator: " ")
+    }
+
+    private init?(_ words: [String]) {
+        guard words.count == 6, ["url", "directory"].contains(words[0]), let status = Int(words[1]),
+            ["public", "local"].contains(words[2]), let expires = Int64(words[3]),
+            // A URL that libcurl refuses is no link.
+            (try? CurlURL(words[4])) != nil, (try? CurlURL(words[5])) != nil
+        else { return nil }
+        self.init(
+            original: words[4], target: words[5], isDirectory: words[0] == "directory", status: status,
+            originIsPublic: words[2] == "public", expires: expires)
+    }
+}
