@@ -92,13 +92,13 @@ let package = Package(
         library("SyncCurl", ["SyncModel", "CCurl"]),
         tests("SyncCurlTests", ["SyncCurl", "CCurl", "SyncTestKit"]),
         // Buckets: where they are, who may read them, and the signature of a request.
-        library("SyncS3", ["SyncModel", "SyncSystem", "SyncContent", "SyncCurl", "CCurl"]),
+        library("SyncS3", ["SyncModel", "SyncSystem", "SyncContent", "SyncSources", "SyncCurl", "CCurl"]),
         tests("SyncS3Tests", ["SyncS3", "SyncModel", "SyncTestKit"], resources: [.copy("Vectors")]),
         library("SyncTransfer", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncCurl", "CCurl", "COpenSSL", "CPosix"]),
         tests(
             "SyncSettingsTests",
             [
-                "SyncAssembly", "SyncCurl", "SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit",
+                "SyncAssembly", "SyncCurl", "SyncTransfer", "SyncS3", "SyncPlugins", "SyncModel", "SyncTestKit",
             ]),
         library("SyncFiles", ["SyncModel", "SyncSystem", "SyncContent", "SyncManifest"]),
         tests("SyncFilesTests", ["SyncFiles", "SyncSystem", "SyncContent", "SyncModel", "SyncTestKit"]),
@@ -160,7 +160,7 @@ let package = Package(
         tests("SyncServerTests", ["SyncServer", "SyncModel"]),
         // A cache in front of a published directory: one copy a site.
         library("SyncCache", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncContent", "SyncServer"]),
-        tests("SyncCacheTests", ["SyncCache", "SyncContent", "SyncModel", "SyncTestKit"]),
+        tests("SyncCacheTests", ["SyncCache", "SyncContent", "SyncModel", "SyncSystem", "SyncTestKit"]),
         // The control API of the agent, and its client.
         library("SyncAgent", ["SyncModel", "SyncCurl", "SyncSystem", "CCurl"]),
         // When to pull: calendars, systemd's timers, cron, the agent's own clock; and whether a run may go on now: what the

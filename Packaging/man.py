@@ -32,6 +32,7 @@ ENVIRONMENT = [
     ("HOME, XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_RUNTIME_DIR", "Directories of the configuration, the state and the socket."),
     ("http_proxy, https_proxy, all_proxy, no_proxy", "Proxies, as in curl(1). http_proxy is read in lower case only."),
     ("HF_TOKEN, HF_TOKEN_PATH, HF_HOME, HF_ENDPOINT", "Access to hf:// sets, as for huggingface_hub."),
+    ("AWS_ACCESS_KEY_ID, AWS_PROFILE, AWS_ROLE_ARN, AWS_REGION, AWS_ENDPOINT_URL and others", "Access to s3:// sets, as for AWS's own programs."),
     ("DOCKER_CONFIG", "Directory of the config.json with the logins for oci:// sets, as for docker(1); ~/.docker without it."),
     ("SSL_CERT_FILE", "CA certificates to trust instead of the system's, PEM."),
     ("TERM", "Progress is drawn only on terminals that can move the cursor, not if this is dumb."),

@@ -83,7 +83,7 @@ EXAMPLES = [
                 "SyncEngine/Trust/ReleaseSource",
                 "SyncPublisher/Former/BasePlace",
                 "SyncPublisher/Manifest/PartMaker",
-                "SyncPublisher/Release/PublishTarget",
+                "SyncPublisher/Release/TargetPlace",
             ],
             "deltas and dictionaries are always zstd": [
                 "SyncManifest/Planning/Plan",

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Has the client oras push artifacts to Debian's docker-registry, and pulls them with it and with syncagent: both must have the
 # same trees. Then what that costs: nothing new, a new tag, a kill in the middle.
-# Then syncagent publishes there: oras must pull the same bytes, what did not change must not be sent again, and kills must leave
-# nothing that is named and not there.
+# Then syncagent publishes there: oras and skopeo must get the same bytes, what did not change must not be sent again, and kills
+# must leave nothing that is named and not there.
 #
 #   Tests/registry.sh
 #
@@ -172,6 +172,41 @@ pull "${url%/}/manifest.json" --into from-oras --session from-oras || { cat said
 kill "$other" && wait "$other" 2>/dev/null || true
 same set from-oras
 echo "A release is published in $packs uploads; oras has the same bytes of it, and they can be served."
+
+if command -v skopeo >/dev/null; then
+    skopeo copy --insecure-policy --src-tls-verify=false --preserve-digests "docker://$home:v1" dir:as-skopeo >said 2>&1 ||
+        { cat said; fail "skopeo"; }
+    copied=0
+    for pack in as-oras/packs/*.pack; do
+        cmp "$pack" "as-skopeo/$(basename "$pack" .pack)" || fail "skopeo has other bytes"
+        copied=$((copied + 1))
+    done
+    [ "$copied" -gt 3 ] || fail "skopeo has copied $copied packs"
+    skopeo copy --insecure-policy --dest-tls-verify=false --preserve-digests dir:as-skopeo "docker://$home:copied" >said 2>&1 ||
+        { cat said; fail "skopeo"; }
+    pull "oci://$home:copied" --into from-skopeo --session from-skopeo || { cat said; fail "pull of what skopeo copied"; }
+    same set from-skopeo
+    echo "skopeo copies a release to a directory and back, $copied packs with the same bytes."
+fi
+
+"$SYNCAGENT" keys new keys --project com.example.signed >said 2>&1 || { cat said; fail "keys new"; }
+"$SYNCAGENT" publish set --to "oci://$home:signed" --project com.example.signed --pack-size 4M --sign keys >said 2>&1 ||
+    { cat said; fail "publish --sign"; }
+pull "oci://$home:signed" --into signed --session signed --trust keys/1.root || { cat said; fail "pull --trust"; }
+head_of() { python3 -c "
+import urllib.request as r
+q = r.Request('http://$home/manifests/$1'.replace('/acme', '/v2/acme'), headers={'Accept': 'application/vnd.oci.image.manifest.v1+json'})
+print(r.urlopen(q).headers['Docker-Content-Digest'])"; }
+first=$(head_of signed)
+sleep 1.1
+: >asked
+"$SYNCAGENT" keys refresh "oci://$home:signed" --sign keys >said 2>&1 || { cat said; fail "keys refresh"; }
+grep -q 'valid until' said || { cat said; fail "keys refresh says nothing"; }
+[ "$first" != "$(head_of signed)" ] || fail "keys refresh has changed nothing"
+[ "$(sent)" = 1 ] || { cat asked; fail "keys refresh has sent more than a statement"; }
+pull "oci://$home:signed" --into signed --session signed || { cat said; fail "pull of what was refreshed"; }
+same set signed
+echo "A signed release is refreshed there with one small upload, and pulled by whoever trusts it."
 
 : >asked
 publish v1 || { cat said; fail "publish again"; }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Publishes sets to the S3 of moto, and looks at them with boto3 and rclone: each must see the same objects, and what they copy is a
-# published directory. Then kills of publish and prune at any moment, and two publishers at once: never is a pack named that is not
-# there, and never is one sent twice.
+# published directory. Then kills of publish and prune at any moment, two publishers at once, and a day on which the bucket says
+# "slow down" to three requests of ten and loses answers: never is a pack named that is not there, and never is one sent twice.
 #
 #   Tests/s3.sh [KILLS [RACES]]
 #
@@ -16,8 +16,8 @@ kills=${1:-12}
 races=${2:-4}
 SYNCAGENT=${SYNCAGENT:-$root/.build/debug/syncagent}
 work=$(mktemp -d)
-server=""
-trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
+server="" proxy=""
+trap 'for one in $server $proxy; do kill "$one" 2>/dev/null || true; done; rm -rf "$work"' EXIT
 fail() { printf 'FAILED: %s\n' "$1"; exit 1; }
 skip() { printf 'SKIPPED: sets in a bucket: %s\n' "$1"; exit 77; }
 
@@ -34,16 +34,21 @@ if [ -z "${PYTHON:-}" ]; then
 fi
 
 cd "$work"
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+free() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+wait_for() {
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
+        python3 -c "import socket; socket.create_connection(('127.0.0.1', $1), 1)" 2>/dev/null && return
+        sleep 0.5
+    done
+    fail "nobody listens at $1"
+}
+port=$(free)
 export HOME="$work" XDG_STATE_HOME="$work/state" AWS_EC2_METADATA_DISABLED=true
 export AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=secret AWS_REGION=us-east-1 AWS_ENDPOINT_URL="http://127.0.0.1:$port"
 unset XDG_CONFIG_HOME AWS_PROFILE AWS_SESSION_TOKEN AWS_CA_BUNDLE 2>/dev/null || true
 "$PYTHON" -m moto.server -H 127.0.0.1 -p "$port" >asked 2>&1 &
 server=$!
-for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
-    python3 -c "import socket; socket.create_connection(('127.0.0.1', $port), 1)" 2>/dev/null && break
-    sleep 0.5
-done
+wait_for "$port"
 bucket() { "$PYTHON" -B "$root/Tests/s3/bucket.py" "$@" || fail "bucket $*"; }
 publish() { "$SYNCAGENT" publish set --to s3://assets/maps --project com.example.maps --pack-size 256K "$@" >said 2>&1; }
 pull() { "$SYNCAGENT" pull "$@" >said 2>&1; }
@@ -164,3 +169,28 @@ while [ "$round" -lt "$races" ]; do
     same set killed
 done
 echo "$races races of two publishers, $ended of them ended with 75 for one: the set was whole after each."
+
+# Beside the bucket stands somebody who refuses and forgets.
+near=$(free)
+python3 "$root/Tests/s3/proxy.py" "$near" "$port" --slow 30 --lost 5 &
+proxy=$!
+wait_for "$near"
+told() { python3 -c "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:$near/-/count').read().decode())"; }
+round=0
+: >asked
+while [ "$round" -lt 3 ]; do
+    round=$((round + 1))
+    change "slow $round"
+    AWS_ENDPOINT_URL="http://127.0.0.1:$near" publish || { cat said; fail "publish on a bad day"; }
+    bucket check assets killed
+    [ -z "$(sent_twice)" ] || fail "sent twice: $(sent_twice)"
+    AWS_ENDPOINT_URL="http://127.0.0.1:$near" "$SYNCAGENT" releases prune s3://assets/killed --keep 2 --grace 0 >said 2>&1 ||
+        { cat said; fail "prune on a bad day"; }
+    bucket check assets killed
+    # What was pruned may be made again.
+    : >asked
+    AWS_ENDPOINT_URL="http://127.0.0.1:$near" pull s3://assets/killed --into slow --session slow ||
+        { cat said; fail "pull on a bad day"; }
+    same set slow
+done
+echo "On a bad day the set is whole after each publish: $(told)"

@@ -85,3 +85,23 @@ package func sha256(_ text: String) throws(DigestError) -> SHA256Digest { try sh
 
 /// The version of OpenSSL that is in use, such as `OpenSSL 3.0.17 1 Jul 2025`. OpenSSL_version(3)
 package func opensslVersion() -> String { OpenSSL_version(OPENSSL_VERSION).map { String(cString: $0) } ?? "?" }
+
+/// HMAC-SHA256, RFC 2104. EVP_Q_mac(3)
+package func hmacSHA256(_ message: [UInt8], key: [UInt8]) throws(DigestError) -> [UInt8] {
+    var code = [UInt8](repeating: 0, count: SHA256Digest.byteCount)
+    var count = 0
+    guard
+        EVP_Q_mac(
+            nil, "HMAC", nil, "SHA256", nil, key, key.count, message, message.count, &code, code.count, &count) != nil,
+        count == code.count
+    else { throw DigestError(function: "EVP_Q_mac") }
+    return code
+}
+
+/// MD5 in hexadecimal, for servers that name contents by it; `nil` where a policy of openssl.cnf forbids it. EVP_Q_digest(3)
+package func md5(_ bytes: [UInt8]) -> String? {
+    var digest = [UInt8](repeating: 0, count: 16)
+    var count = digest.count
+    guard EVP_Q_digest(nil, "MD5", nil, bytes, bytes.count, &digest, &count) == 1 else { return nil }
+    return digest.map { padded(UInt64($0), 2, radix: 16) }.joined()
+}

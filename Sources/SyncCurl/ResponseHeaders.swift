@@ -20,6 +20,8 @@ package struct ResponseHeaders: Equatable {
     package var challenge: String?
     /// `Docker-Content-Digest`.
     package var contentDigest: String?
+    /// `x-amz-bucket-region`.
+    package var bucketRegion: String?
     /// How many requests are left, and for how many **seconds**, where the server says it. draft-ietf-httpapi-ratelimit-headers.
     package var rateLimit: RateLimit?
     /// The most requests in a window, and its length.
@@ -67,6 +69,7 @@ package struct ResponseHeaders: Equatable {
         case "link": link = link.map { "\($0), \(value)" } ?? value
         case "www-authenticate": challenge = challenge.map { "\($0), \(value)" } ?? value
         case "docker-content-digest": contentDigest = value
+        case "x-amz-bucket-region": bucketRegion = value
         case "ratelimit": rateLimit = RateLimit(value) ?? rateLimit
         case "ratelimit-policy": rateLimitPolicy = RateLimitPolicy(value) ?? rateLimitPolicy
         case "set-cookie": setsCookie = true

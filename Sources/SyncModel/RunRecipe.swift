@@ -5,9 +5,6 @@
 /// keeps it with the run. A new property is in all of them at once: JSON leaves out what is not said, so that older
 /// programs take what they know.
 public struct RunRecipe: Sendable, Equatable, Codable {
-    /// A program to run when a group is complete.
-    public typealias Hook = RunHook
-
     /// Who asks: work that a hook asks for is held back by the launch limiter.
     public enum Origin: String, Sendable, Codable, HasDefault {
         case interactive

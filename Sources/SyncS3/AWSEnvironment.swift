@@ -7,54 +7,82 @@ import SyncSystem
 package struct AWSEnvironment: Sendable {
     /// Gives a variable's value; an empty one is as none.
     package let variable: @Sendable (String) -> String?
-    /// The settings of the profile that counts.
-    private let profile: [String: String]
-    /// Its name.
+    /// All of them, for programs that give keys.
+    let variables: [String: String]
+    /// The settings of profiles, by their names.
+    private let profiles: [String: [String: String]]
+    /// The name of the one that counts.
     package let profileName: String
-    /// Whether somebody has named it.
-    package let isNamed: Bool
 
     private static let limit = 1 << 20
 
     /// - Parameters:
     ///   - home: The user's directory.
+    ///   - variables: What programs get.
     ///   - lookup: Gives a variable's value.
-    package init(home: String?, lookup: @escaping @Sendable (String) -> String?) throws(S3Fault) {
+    package init(
+        home: String?, variables: [String: String] = [:], lookup: @escaping @Sendable (String) -> String?
+    ) throws(S3Fault) {
         let variable: @Sendable (String) -> String? = { name in lookup(name).flatMap { $0.isEmpty ? nil : $0 } }
-        self.variable = variable
+        (self.variable, self.variables) = (variable, variables)
         let named = variable("AWS_PROFILE") ?? variable("AWS_DEFAULT_PROFILE")
-        (profileName, isNamed) = (named ?? "default", named != nil)
+        profileName = named ?? "default"
         func path(_ name: String, _ usual: String) -> String? {
             guard let path = variable(name) ?? home.map({ $0 + usual }) else { return nil }
             return path.hasPrefix("~/") ? home.map { $0 + path.dropFirst() } : path
         }
-        var profile: [String: String] = [:]
+        var profiles: [String: [String: String]] = [:]
         let files = [
-            (path("AWS_CONFIG_FILE", "/.aws/config"), profileName == "default" ? "default" : "profile \(profileName)"),
-            (path("AWS_SHARED_CREDENTIALS_FILE", "/.aws/credentials"), profileName),
+            (path("AWS_CONFIG_FILE", "/.aws/config"), "profile "),
+            (path("AWS_SHARED_CREDENTIALS_FILE", "/.aws/credentials"), ""),
         ]
-        var isKnown = false
-        for case (let path?, let section) in files {
-            guard let found = try Self.read(path)[section] else { continue }
-            isKnown = true
-            profile.merge(found) { $1 }
+        for case (let path?, let prefix) in files {
+            for (section, settings) in try Self.read(path) {
+                let isDefault = section == "default"
+                guard isDefault || section.hasPrefix(prefix) else { continue }
+                let name = isDefault ? section : String(section.dropFirst(prefix.utf8.count))
+                profiles[name, default: [:]].merge(settings) { $1 }
+            }
         }
-        guard isKnown || named == nil else {
-            throw S3Fault(.settings, "AWS_PROFILE is '\(escaped(profileName))', and no file of AWS has such a profile")
+        guard named == nil || profiles[profileName] != nil else {
+            throw S3Fault(
+                .configuration, "AWS_PROFILE is '\(escaped(profileName))', and no file of AWS has such a profile")
         }
-        self.profile = profile
+        self.profiles = profiles
     }
 
-    /// A setting of the profile.
-    package func setting(_ name: String) -> String? { profile[name].flatMap { $0.isEmpty ? nil : $0 } }
+    /// A setting of a profile; without a name of that which counts.
+    package func setting(_ name: String, of profile: String? = nil) -> String? {
+        profiles[profile ?? profileName]?[name].flatMap { $0.isEmpty ? nil : $0 }
+    }
+
+    func hasProfile(_ name: String) -> Bool { profiles[name] != nil }
 
     /// The region that somebody has named.
     package var region: String? { variable("AWS_REGION") ?? variable("AWS_DEFAULT_REGION") ?? setting("region") }
 
-    /// Where the service is, if not at AWS.
-    package var endpoint: String? {
+    /// Where buckets are, if not at AWS.
+    package var endpoint: String? { endpoint(of: "S3") }
+
+    private func endpoint(of service: String) -> String? {
         guard variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")?.lowercased() != "true" else { return nil }
-        return variable("AWS_ENDPOINT_URL_S3") ?? variable("AWS_ENDPOINT_URL") ?? setting("endpoint_url")
+        return variable("AWS_ENDPOINT_URL_\(service)") ?? variable("AWS_ENDPOINT_URL") ?? setting("endpoint_url")
+    }
+
+    /// Who gives keys for roles.
+    struct TokenService {
+        let url: String
+        /// The one that requests are signed for.
+        let region: String
+
+        var shown: String { redacted(url: url) }
+    }
+
+    /// The token service of the region, or of the place that has the buckets.
+    var tokenService: TokenService {
+        let domain = region?.hasPrefix("cn-") == true ? "amazonaws.com.cn" : "amazonaws.com"
+        let usual = region.map { "https://sts.\($0).\(domain)" } ?? "https://sts.amazonaws.com"
+        return TokenService(url: endpoint(of: "STS") ?? usual, region: region ?? "us-east-1")
     }
 
     /// Sections and what they say; none for a file that is not there.
@@ -62,7 +90,7 @@ package struct AWSEnvironment: Sendable {
         let bytes: [UInt8]
         do throws(FileError) { bytes = try readFile(path, trust: .input, limit: limit) } catch {
             if error.isMissing { return [:] }
-            throw S3Fault(.settings, "\(error)")
+            throw S3Fault(.configuration, "\(error)")
         }
         var sections: [String: [String: String]] = [:]
         var section: String?

@@ -37,6 +37,8 @@ package struct AWSSignature {
     /// SHA-256 of no bytes.
     package static let nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     package static let service = "s3"
+    /// Who is asked.
+    package var service = Self.service
 
     package init(host: String, path: String) { (self.host, self.path) = (host, path) }
 
@@ -55,7 +57,7 @@ package struct AWSSignature {
     package func signed(by keys: AWSKeys?, region: String, now: Int64) throws(DigestError) -> [String] {
         guard let keys else { return headers.map { "\($0.name): \($0.value)" } }
         let time = Self.time(now)
-        let scope = "\(time.prefix(8))/\(region)/\(Self.service)/aws4_request"
+        let scope = "\(time.prefix(8))/\(region)/\(service)/aws4_request"
         var fields = headers + [("host", host), ("x-amz-content-sha256", payload), ("x-amz-date", time)]
         if let session = keys.session { fields.append(("x-amz-security-token", session)) }
         fields.sort { $0.name < $1.name }
@@ -64,10 +66,10 @@ package struct AWSSignature {
         let request = "\(method)\n\(path)\n\(queryText)\n\(lines)\n\(names)\n\(payload)"
         let text = "AWS4-HMAC-SHA256\n\(time)\n\(scope)\n\(try sha256(request).hex)"
         var key = Array("AWS4\(keys.secret)".utf8)
-        for part in [String(time.prefix(8)), region, Self.service, "aws4_request"] {
-            key = Self.bytes(try Self.code(part, with: key))
+        for part in [String(time.prefix(8)), region, service, "aws4_request"] {
+            key = try hmacSHA256(Array(part.utf8), key: key)
         }
-        let signature = try Self.code(text, with: key).hex
+        let signature = try hmacSHA256(Array(text.utf8), key: key).map { padded(UInt64($0), 2, radix: 16) }.joined()
         let authority =
             "AWS4-HMAC-SHA256 Credential=\(keys.access)/\(scope), SignedHeaders=\(names), Signature=\(signature)"
         return fields.filter { $0.name != "host" }.map { "\($0.name): \($0.value)" } + ["Authorization: \(authority)"]
@@ -83,17 +85,5 @@ package struct AWSSignature {
     /// Blanks at the ends go, and of several in a row one stays.
     private static func trimmed(_ value: String) -> String {
         value.split(separator: " ").joined(separator: " ")
-    }
-
-    /// HMAC-SHA256, RFC 2104.
-    private static func code(_ text: String, with key: [UInt8]) throws(DigestError) -> SHA256Digest {
-        var block = key.count > 64 ? bytes(try sha256(key)) : key
-        block += [UInt8](repeating: 0, count: 64 - block.count)
-        let inner = try sha256(block.map { $0 ^ 0x36 } + Array(text.utf8))
-        return try sha256(block.map { $0 ^ 0x5C } + bytes(inner))
-    }
-
-    private static func bytes(_ digest: SHA256Digest) -> [UInt8] {
-        (0..<SHA256Digest.byteCount).map { digest[byte: $0] }
     }
 }

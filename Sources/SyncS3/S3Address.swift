@@ -1,4 +1,4 @@
-import SyncModel
+package import SyncModel
 
 /// A place in a bucket, as users write it: `s3://BUCKET[/PREFIX]`, with `?endpoint=URL` and `&region=NAME` where it is not in
 /// AWS's own cloud.
@@ -70,22 +70,13 @@ package struct S3Address: Sendable, Equatable {
 
 /// What went wrong with a bucket, its credentials or its settings.
 package struct S3Fault: Error, Sendable, CustomStringConvertible {
-    package enum Kind: Sendable {
-        /// What was asked for makes no sense.
-        case usage
-        /// What files and variables say cannot be used.
-        case settings
-        /// It does not let this user in.
-        case refused
-        /// It may be there later.
-        case passing
-    }
-
-    package let kind: Kind
+    /// Usage for what makes no sense, configuration for what files and variables say, refused for a user who is not let in, unavailable
+    /// for what may be there later.
+    package let exitStatus: ExitStatus
     /// One line, without secrets.
     package let reason: String
 
-    package init(_ kind: Kind, _ reason: String) { (self.kind, self.reason) = (kind, reason) }
+    package init(_ exitStatus: ExitStatus, _ reason: String) { (self.exitStatus, self.reason) = (exitStatus, reason) }
 
     package var description: String { reason }
 }

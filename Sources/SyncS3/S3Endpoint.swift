@@ -8,12 +8,14 @@ package struct S3Endpoint: Sendable, Equatable {
     /// What the path of an object begins with: empty, or the bucket and what the endpoint's own path is.
     private let base: String
     package let region: String
+    private let bucket: String
+    private let endpoint: String?
 
     /// - Parameters:
     ///   - endpoint: A URL in place of AWS's.
     ///   - region: The one to sign for.
     package init(_ bucket: String, endpoint: String?, region: String) throws(S3Fault) {
-        self.region = region
+        (self.bucket, self.endpoint, self.region) = (bucket, endpoint, region)
         guard region.utf8.allSatisfy({ isAlphanumeric($0) || $0 == 0x2D }), !region.isEmpty else {
             throw S3Fault(.usage, "'\(escaped(region))' is no name of a region")
         }
@@ -32,6 +34,11 @@ package struct S3Endpoint: Sendable, Equatable {
         var path = url.path
         while path.hasSuffix("/") { path.removeLast() }
         base = isInPath ? "\(path)/\(percentEncoded(bytes: bucket.utf8))" : path
+    }
+
+    /// The same bucket in another region.
+    package func moved(to region: String) throws(S3Fault) -> S3Endpoint {
+        try S3Endpoint(bucket, endpoint: endpoint, region: region)
     }
 
     /// The path of an object as it is asked for and signed; that of the bucket for an empty name.

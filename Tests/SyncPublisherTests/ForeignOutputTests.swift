@@ -138,14 +138,16 @@ struct ForeignOutputTests {
         #expect(throws: PublishError.self) { try set.options.preview() }
         if folder == "trust" {
             let refreshed = SigningTests.error { () throws(PublishError) in
-                _ = try (try SigningTests.fresh(keys, now: 9_000)).refresh(set.root.path("out"))
+                _ = try (try SigningTests.fresh(keys, now: 9_000)).refresh(.directory(set.root.path("out")))
             }
             #expect(refreshed?.exitStatus == .refused)
-            #expect(throws: PublishError.self) { try KeyDirectory(published: set.root.path("out"), after: nil) }
+            #expect(throws: PublishError.self) {
+                try KeyDirectory(published: .directory(set.root.path("out")), after: nil)
+            }
         }
         if folder == "channels" {
             let pointed = SigningTests.error { () throws(PublishError) in
-                let channels = try Channels(set.root.path("out"))
+                let channels = try Channels(.directory(set.root.path("out")))
                 _ = try channels.point("beta", at: "1", signing: try SigningTests.fresh(keys, now: 9_000))
             }
             #expect(pointed?.exitStatus == .refused)

@@ -57,10 +57,10 @@ struct ReleaseTests {
             var prune = Prune(keep: keep, now: now)
             prune.grace = grace
             change(&prune)
-            return try prune.run(target)
+            return try prune.run(.directory(target))
         }
 
-        func revisions() throws -> [UInt64] { try ReleaseList(target).entries.map(\.revision) }
+        func revisions() throws -> [UInt64] { try ReleaseList(.directory(target)).entries.map(\.revision) }
 
         /// What some manifest names and is not there.
         func missing() throws -> [String] {
@@ -81,7 +81,7 @@ struct ReleaseTests {
     func list() throws {
         var nights = try Nights()
         try nights.publish(3)
-        let list = try ReleaseList(nights.target)
+        let list = try ReleaseList(.directory(nights.target))
         #expect(list.warnings.isEmpty)
         #expect(list.entries.map(\.revision) == [3, 2, 1])
         #expect(list.entries.map(\.channels) == [["default"], [], []])
@@ -112,14 +112,16 @@ struct ReleaseTests {
             set.failure {
                 $0.retain = 3; $0.now = 1_000_000_000
             }?.exitStatus == .usage)
-        #expect(try ReleaseList(set.root.path("in")).entries.count == 1)
+        #expect(try ReleaseList(.directory(set.root.path("in"))).entries.count == 1)
         try set.root.write("x", to: "in/packs/\(String(repeating: "a", count: 64)).pack")
         let refused = SigningTests.error { () throws(PublishError) in
-            _ = try Prune(keep: 1, now: Self.start).run(set.root.path("in"))
+            _ = try Prune(keep: 1, now: Self.start).run(.directory(set.root.path("in")))
         }
         #expect(refused?.exitStatus == .usage)
         #expect(set.root.read("in/packs/\(String(repeating: "a", count: 64)).pack") != nil)
-        let nothing = SigningTests.error { () throws(PublishError) in _ = try ReleaseList(set.root.path("nowhere")) }
+        let nothing = SigningTests.error { () throws(PublishError) in
+            _ = try ReleaseList(.directory(set.root.path("nowhere")))
+        }
         #expect(nothing?.exitStatus == .noInput)
     }
 
@@ -128,11 +130,11 @@ struct ReleaseTests {
         var nights = try Nights()
         try nights.publish(8, changing: 3)
         let before = try nights.packs()
-        let preview = try Prune(keep: 3, now: nights.now).run(nights.target, isDryRun: true)
+        let preview = try Prune(keep: 3, now: nights.now).run(.directory(nights.target), isDryRun: true)
         let files = try nights.set.bytes(below: "out")
         var dry = Prune(keep: 3, now: nights.now)
         dry.grace = 0
-        let planned = try dry.run(nights.target, isDryRun: true)
+        let planned = try dry.run(.directory(nights.target), isDryRun: true)
         #expect(try nights.set.bytes(below: "out") == files)
         let report = try nights.prune(keep: 3)
         #expect(report == planned && preview.removed.objects <= report.removed.objects)
@@ -146,7 +148,7 @@ struct ReleaseTests {
         for revision in [UInt64(6), 7] {
             try FileManager.default.removeItem(atPath: nights.set.root.path("copy"), ifThere: true)
             try FileManager.default.copyItem(atPath: nights.target, toPath: nights.set.root.path("copy"))
-            let restored = try Restore(nights.set.root.path("copy"), signing: nil).run(
+            let restored = try Restore(.directory(nights.set.root.path("copy")), signing: nil).run(
                 "\(revision)", created: "2026-11-20T02:00:00Z", now: nights.now)
             #expect(restored.revision == 9 && restored.restored == revision)
             #expect(try nights.set.unpacked("copy").nodes == nights.trees[revision]?.nodes)
@@ -216,20 +218,20 @@ struct ReleaseTests {
         var nights = try Nights()
         nights.set.options.keepsReleases = true
         try nights.publish(2, changing: 3) { $0.channel = "beta" }
-        _ = try Channels(nights.target, now: nights.now).point("stable", at: "1", signing: nil)
+        _ = try Channels(.directory(nights.target), now: nights.now).point("stable", at: "1", signing: nil)
         try nights.publish(4, changing: 3) { $0.channel = "beta" }
-        _ = try Channels(nights.target, now: nights.now).point(nil, at: "4", signing: nil)
+        _ = try Channels(.directory(nights.target), now: nights.now).point(nil, at: "4", signing: nil)
         let report = try nights.prune(keep: 1, grace: Self.hour)
         // What a number can ask for goes first.
         #expect(report.files.map(\.path).sorted() == ["channels/2.json.zst", "channels/3.json.zst"])
         #expect(try nights.revisions() == [6, 4, 1])
-        let names = try ReleaseList(nights.target).entries.map(\.channels)
+        let names = try ReleaseList(.directory(nights.target)).entries.map(\.channels)
         #expect(names == [["beta"], ["default"], ["stable"]])
         nights.now += Self.hour
         #expect(try nights.prune(keep: 1, grace: Self.hour).removed.objects > 0)
         #expect(try nights.missing().isEmpty)
         // A channel that is removed lets go of its release.
-        _ = try Channels(nights.target, now: nights.now).remove("stable", signing: nil)
+        _ = try Channels(.directory(nights.target), now: nights.now).remove("stable", signing: nil)
         nights.now += Self.hour
         _ = try nights.prune(keep: 1)
         #expect(try nights.revisions() == [6, 4] && nights.missing().isEmpty)
@@ -252,11 +254,14 @@ struct ReleaseTests {
         #expect(try nights.set.root.read("out/trust/2.release") == nil && nights.missing().isEmpty)
         #expect(nights.set.root.read("out/trust/4.release") != nil)
         #expect(try nights.revisions() == [5, 4])
-        let refreshed = try (try SigningTests.fresh(keys, now: 9_000, memory: memory)).refresh(nights.target)
+        let refreshed = try (try SigningTests.fresh(keys, now: 9_000, memory: memory)).refresh(
+            .directory(nights.target))
         #expect(refreshed.newest == 5)
-        let unsigned = SigningTests.error { () throws(PublishError) in _ = try Restore(nights.target, signing: nil) }
+        let unsigned = SigningTests.error { () throws(PublishError) in
+            _ = try Restore(.directory(nights.target), signing: nil)
+        }
         #expect(unsigned?.exitStatus == .refused)
-        let report = try Restore(nights.target, signing: signing).run(
+        let report = try Restore(.directory(nights.target), signing: signing).run(
             "4", created: "2026-11-20T02:00:00Z", now: nights.now)
         #expect(report.revision == 6 && report.validUntil != nil && !report.isUnchanged)
         #expect(try nights.set.unpacked().nodes == nights.trees[4]?.nodes)
@@ -266,7 +271,7 @@ struct ReleaseTests {
         // Another machine with the same keys: by the signatures alone.
         var elsewhere = try SigningTests.signing(keys)
         elsewhere.now = 20_000
-        let again = try Restore(nights.target, signing: elsewhere).run(
+        let again = try Restore(.directory(nights.target), signing: elsewhere).run(
             "5", created: "2026-11-20T02:00:00Z", now: nights.now)
         #expect(again.revision == 7)
         try nights.publish(1)
@@ -282,7 +287,7 @@ struct ReleaseTests {
         let signing = try SigningTests.signing(keys)
         func refusal(_ revision: String) -> PublishError? {
             SigningTests.error { () throws(PublishError) in
-                _ = try Restore(nights.target, signing: signing).run(
+                _ = try Restore(.directory(nights.target), signing: signing).run(
                     revision, created: "2026-11-20T02:00:00Z", now: nights.now)
             }
         }
@@ -291,7 +296,7 @@ struct ReleaseTests {
         var other = try Nights()
         try other.publish(1)
         try other.set.publish { $0.revision = 9 }
-        let name = try #require(try ReleaseList(other.target).entries.first).manifest
+        let name = try #require(try ReleaseList(.directory(other.target)).entries.first).manifest
         let frame = try #require(other.set.root.read("out/manifests/\(name).json.zst"))
         try nights.set.root.write(frame, to: "out/manifests/\(name).json.zst")
         for (path, bytes) in try other.set.bytes(below: "out/packs") {
@@ -326,16 +331,19 @@ struct ReleaseTests {
     func restore() throws {
         var nights = try Nights()
         try nights.publish(3, changing: 3)
-        let report = try Restore(nights.target, signing: nil).run("1", created: "2027-01-01T02:00:00Z", now: nights.now)
+        let report = try Restore(.directory(nights.target), signing: nil).run(
+            "1", created: "2027-01-01T02:00:00Z", now: nights.now)
         #expect(report.revision == 4 && report.restored == 1)
         let manifest = try nights.set.manifest()
         #expect(
             manifest.revision == 4 && manifest.created == "2027-01-01T02:00:00Z" && manifest.digest == report.manifest)
         #expect(try nights.set.unpacked().nodes == nights.trees[1]?.nodes)
         #expect(report.json.text.contains("\"restored\":1"))
-        let again = try Restore(nights.target, signing: nil).run("1", created: "2027-01-02T02:00:00Z", now: nights.now)
+        let again = try Restore(.directory(nights.target), signing: nil).run(
+            "1", created: "2027-01-02T02:00:00Z", now: nights.now)
         #expect(again.isUnchanged && again.revision == 4)
-        let same = try Restore(nights.target, signing: nil).run("4", created: "2027-01-02T02:00:00Z", now: nights.now)
+        let same = try Restore(.directory(nights.target), signing: nil).run(
+            "4", created: "2027-01-02T02:00:00Z", now: nights.now)
         #expect(same.isUnchanged && same.revision == 4)
         #expect(try nights.revisions() == [4, 3, 2, 1])
         // The source is still as it was in the bad night.
@@ -351,7 +359,8 @@ struct ReleaseTests {
         #expect(try nights.set.manifest().parts.count > 0)
         _ = try nights.prune(keep: 3)
         #expect(try nights.missing().isEmpty)
-        let report = try Restore(nights.target, signing: nil).run("5", created: "2027-01-01T02:00:00Z", now: nights.now)
+        let report = try Restore(.directory(nights.target), signing: nil).run(
+            "5", created: "2027-01-01T02:00:00Z", now: nights.now)
         #expect(try nights.set.unpacked().nodes == nights.trees[5]?.nodes)
         try nights.publish(1) { $0.isInParts = true }
         _ = try nights.prune(keep: 1)
@@ -365,11 +374,12 @@ struct ReleaseTests {
         let other = try OutputDirectory(nights.target)
         #expect(SigningTests.error { () throws(PublishError) in _ = try nights.prune(keep: 1) }?.exitStatus == .busy)
         #expect(
-            SigningTests.error { () throws(PublishError) in _ = try Restore(nights.target, signing: nil) }?.exitStatus
+            SigningTests.error { () throws(PublishError) in _ = try Restore(.directory(nights.target), signing: nil) }?
+                .exitStatus
                 == .busy)
         // Looking needs nobody's leave.
         #expect(try nights.revisions() == [2, 1])
-        _ = try Prune(keep: 1, now: nights.now).run(nights.target, isDryRun: true)
+        _ = try Prune(keep: 1, now: nights.now).run(.directory(nights.target), isDryRun: true)
         withExtendedLifetime(other) {}
     }
 
@@ -406,7 +416,7 @@ struct ReleaseTests {
             $0.retain = 1; $0.revision = 7; $0.now = nights.now * 1_000_000
         }
         #expect(warned.warnings.contains { $0.hasPrefix("old releases stay") } && warned.pruned == nil)
-        #expect(try ReleaseList(nights.target).warnings.count == 1)
+        #expect(try ReleaseList(.directory(nights.target)).warnings.count == 1)
         try FileManager.default.removeItem(atPath: nights.set.root.path("out/manifests/\(hex).json.zst"))
         // Folders that lead elsewhere.
         for folder in ["manifests", "packs"] {
@@ -450,7 +460,8 @@ struct ReleaseTests {
         // A release that a number can ask for again is looked at anew.
         _ = try nights.prune(keep: 1, grace: 3 * Self.hour)
         #expect(try nights.revisions() == [2])
-        let report = try Restore(nights.target, signing: nil).run("1", created: "2027-01-01T02:00:00Z", now: nights.now)
+        let report = try Restore(.directory(nights.target), signing: nil).run(
+            "1", created: "2027-01-01T02:00:00Z", now: nights.now)
         nights.now += 48 * Self.hour
         _ = try nights.prune(keep: 1, grace: Self.hour)
         #expect(try nights.revisions() == [report.revision] && nights.missing().isEmpty)

@@ -117,7 +117,7 @@ struct SignedBaseTests {
         unlink(set.root.path("out/trust/2.release"))
         let error = SigningTests.error { () throws(PublishError) in
             _ = try (try SigningTests.fresh(keys, now: 3_000, memory: set.options.signing?.memory)).refresh(
-                set.root.path("out"))
+                .directory(set.root.path("out")))
         }
         #expect(error?.exitStatus == .refused, "\(String(describing: error))")
         #expect(error?.summary.contains("revision 2") == true, "\(error?.summary ?? "")")
@@ -138,18 +138,21 @@ struct SignedBaseTests {
         try set.publish()
         let memory = set.options.signing?.memory
         let old = try #require(set.root.read("out/trust/beta.fresh"))
-        _ = try Channels(set.root.path("out")).remove(
+        _ = try Channels(.directory(set.root.path("out"))).remove(
             "beta", signing: try SigningTests.fresh(keys, now: 3_000, memory: memory))
         let removed = try #require(set.root.read("out/trust/beta.fresh"))
         // Renewed, it stays removed.
-        let kept = try (try SigningTests.fresh(keys, now: 4_000, memory: memory)).refresh(set.root.path("out"))
+        let kept = try (try SigningTests.fresh(keys, now: 4_000, memory: memory)).refresh(
+            .directory(set.root.path("out")))
         #expect(kept.refused.isEmpty && kept.statements.last?.fresh.isRemoved == true)
         // The statement of the removal may be an older one: it says the same.
         try set.root.write(removed, to: "out/trust/beta.fresh")
-        let same = try (try SigningTests.fresh(keys, now: 5_000, memory: memory)).refresh(set.root.path("out"))
+        let same = try (try SigningTests.fresh(keys, now: 5_000, memory: memory)).refresh(
+            .directory(set.root.path("out")))
         #expect(same.refused.isEmpty)
         try set.root.write(old, to: "out/trust/beta.fresh")
-        let refreshed = try (try SigningTests.fresh(keys, now: 6_000, memory: memory)).refresh(set.root.path("out"))
+        let refreshed = try (try SigningTests.fresh(keys, now: 6_000, memory: memory)).refresh(
+            .directory(set.root.path("out")))
         #expect(refreshed.refused.count == 1)
         #expect(refreshed.refused.first?.exitStatus == .refused)
         #expect(set.root.read("out/trust/beta.fresh") == old)

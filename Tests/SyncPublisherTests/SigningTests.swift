@@ -100,7 +100,7 @@ struct SigningTests {
         unlink(set.root.path("keys/fresh.key"))
         let signing = try Signing(keys, [.fresh], program: ("/bin/false", []), now: 2_000)
         let error = Self.error { () throws(PublishError) in
-            _ = try Channels(set.root.path("out")).point("beta", at: "1", signing: signing)
+            _ = try Channels(.directory(set.root.path("out"))).point("beta", at: "1", signing: signing)
         }
         #expect(error?.details.first?.hasPrefix("beta points at revision 1, but this is not signed: ") == true)
         #expect(set.root.read("out/channels/beta.json.zst") != nil)
@@ -144,7 +144,7 @@ struct SigningTests {
                 try set.root.write(try #require(set.root.read("keys/\(name)")), to: "\(out)/trust/\(name)")
             }
             let error = Self.error { () throws(PublishError) in
-                _ = try KeyDirectory(published: set.root.path(out), after: nil)
+                _ = try KeyDirectory(published: .directory(set.root.path(out)), after: nil)
             }
             #expect(error?.summary.contains("root \(missing), which comes before it, is missing") == true)
         }
@@ -181,7 +181,7 @@ struct SigningTests {
         #expect(error?.summary.hasSuffix("channels/index.json cannot be read, or is damaged") == true)
         #expect(set.root.read("out/channels/index.json") == Array("{".utf8))
         #expect(set.root.read("out/channels/stable.json.zst") == nil)
-        #expect(throws: PublishError.self) { try Channels(set.root.path("out"), isReadOnly: true).list() }
+        #expect(throws: PublishError.self) { try Channels(.directory(set.root.path("out")), isReadOnly: true).list() }
     }
 
     @Test("Where releases or statements cannot be listed, no number is used twice and no signature is dropped")
@@ -201,7 +201,7 @@ struct SigningTests {
         }
         try hide("trust")
         let unsigned = Self.error { () throws(PublishError) in
-            _ = try Channels(set.root.path("out")).point("beta", at: "1", signing: nil)
+            _ = try Channels(.directory(set.root.path("out"))).point("beta", at: "1", signing: nil)
         }
         #expect(unsigned?.exitStatus == .refused && unsigned?.summary.contains("out/trust is a ") == true)
         #expect(set.root.read("out/channels/beta.json.zst") == nil)

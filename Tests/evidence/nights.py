@@ -2,17 +2,21 @@
 """Publishes a set for many nights with --retain, and measures what the published directory holds.
 
 usage: nights.py PROGRAM [--nights N] [--retain N] [--files N] [--kib N] [--change F] [--seed N] [--pack-size SIZE] [--csv FILE]
+                 [--plot FILE]
 
   --nights N   how many (default 100), --retain N releases are kept (default 14)
   --files N    of the set (default 2,000), each of --kib N KiB on average (default 32), which do not compress
   --change F   the share that gets new content each night, any file as likely as another (default 0.02)
   --csv FILE   a line for each night: bytes in the directory, of the newest release, of the changes of the nights kept, moved
+  --plot FILE  the same as a drawing, SVG
 
 libfaketime sets the clock on by a day each night. After the last one every release that is kept is restored into a copy,
 pulled and compared with what it was. The bound: at most 1.5 times the newest release and the changes of the nights that are
 kept, each night. Exit status: 0 it held, 1 it did not.
 """
 import argparse, hashlib, json, os, random, shutil, subprocess, sys, tempfile, time
+
+import plot
 
 START = 1_800_000_000
 
@@ -89,6 +93,9 @@ def main(a):
         with open(a.csv, "w") as file:
             file.write("night,bytes,newest,changes,moved\n")
             file.writelines(",".join(map(str, line)) + "\n" for line in lines)
+    if a.plot:
+        with open(a.plot, "w") as file:
+            file.write(plot.over_nights([line[:4] for line in lines], a.retain))
     kept = [json.loads(line) for line in run(a.nights, "releases", "list", site, "--json").splitlines()]
     for entry in kept:
         copy, place = f"{work}/copy", f"{work}/place"
@@ -113,4 +120,5 @@ for option, default in [("nights", 100), ("retain", 14), ("files", 2000), ("kib"
 parser.add_argument("--change", type=float, default=0.02)
 parser.add_argument("--pack-size", default="1M")
 parser.add_argument("--csv")
+parser.add_argument("--plot")
 main(parser.parse_args())

@@ -1,4 +1,5 @@
-"""Draws what bench-report.py has computed: a panel for each scenario, a bar for each contender."""
+"""Draws what bench-report.py has computed: a panel for each scenario, a bar for each contender. And what nights.py has: a line for each
+kind of bytes."""
 import html
 
 OURS = ("syncagent", "syncagent_cold")
@@ -69,3 +70,40 @@ def drawing(panels, note):
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
             f'aria-label="Seconds of syncagent, floors and other programs"><style>{STYLE}</style>'
             f'<rect class="page" width="100%" height="100%"/>{legend}{"".join(parts)}</svg>\n')
+
+
+def over_nights(rows, kept):
+    """An SVG of what is published over time: rows of (night, bytes, newest, changes of the nights kept)."""
+    width, height, left, top = 720, 320, 58, 40
+    most = max(max(size, 1.5 * (newest + changes)) for _, size, newest, changes in rows) / 2**20
+    step = next(s for s in (5, 10, 20, 50, 100, 200, 500, 1000, 10**9) if most / s <= 8)
+    x = lambda night: left + (width - left - 20) * (night - rows[0][0]) / max(1, rows[-1][0] - rows[0][0])
+    y = lambda size: top + (height - top - 40) * (1 - size / 2**20 / most)
+
+    def line(name, values):
+        points = " ".join(f"{x(night):.1f},{y(value):.1f}" for night, value in values)
+        return f'<polyline class="line {name}" points="{points}"/>'
+
+    parts = [f'<text class="title" x="{left}" y="18">What is published over {len(rows)} nights, of which {kept} are kept (MiB)</text>']
+    for mark in range(0, int(most) + 1, step):
+        at = y(mark * 2**20)
+        parts.append(f'<path class="rule" d="M{left} {at:.1f}H{width - 20}"/>'
+                     f'<text class="value" x="{left - 6}" y="{at + 4:.1f}" text-anchor="end">{mark}</text>')
+    for night in [rows[0][0]] + [row[0] for row in rows if row[0] % 10 == 0]:
+        parts.append(f'<text class="value" x="{x(night):.1f}" y="{height - 22}" text-anchor="middle">{night}</text>')
+    series = [("size", "what is there", [(n, size) for n, size, _, _ in rows]),
+              ("newest", "the newest release", [(n, a) for n, _, a, _ in rows]),
+              ("needed", "with the changes of the nights kept", [(n, a + b) for n, _, a, b in rows]),
+              ("limit", "1.5 times that", [(n, 1.5 * (a + b)) for n, _, a, b in rows])]
+    at = left
+    for name, title, values in series:
+        parts.append(line(name, values))
+        parts.append(f'<path class="line {name}" d="M{at} {height - 6}h14"/><text class="value" x="{at + 19}" y="{height - 2}">{title}</text>')
+        at += 40 + 5.4 * len(title)
+    style = STYLE.replace("</style>", "") + """
+.line { fill: none; stroke-width: 1.6 } .size { stroke: #0a7f5a; stroke-width: 2.4 } .limit { stroke: #cf222e; stroke-dasharray: 5 4 }
+.needed { stroke: #6f9bd1 } .newest { stroke: #b6bcc4 }
+@media (prefers-color-scheme: dark) { .size { stroke: #2fc08d } .limit { stroke: #ff7b72 } .newest { stroke: #4d5661 } }
+"""
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height + 6}" width="{width}" height="{height + 6}">'
+            f'<style>{style}</style><rect class="page" width="{width}" height="{height + 6}"/>{"".join(parts)}</svg>\n')

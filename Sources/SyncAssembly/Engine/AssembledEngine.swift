@@ -108,7 +108,9 @@ package struct AssembledEngine: Sendable {
         configuration.resolvers = plugins.resolvers
         let large = LargeFiles(asked.recipe, host, stateDirectory) { request.withLock { $0.stop }.isStopped }
         configuration.resolvers += large.resolvers(configuration)
-        let buckets = try Buckets(asked.recipe, host) { request.withLock { $0.stop }.isStopped }
+        let buckets = try Buckets(asked.recipe, host, configuration, notice: context.notice) {
+            request.withLock { $0.stop }.isStopped
+        }
         if let home = buckets.home { configuration.homes = [home] }
         configuration.credentialProviders = plugins.credentialProviders + buckets.providers
         let registries = RegistryTokens(host, configuration) { request.withLock { $0.stop }.isStopped }

@@ -1,6 +1,9 @@
+import CCurl
 import SyncCurl
 import SyncEngine
+import SyncHomes
 import SyncModel
+import SyncPluginHost
 import SyncPlugins
 import SyncS3
 import SyncSystem
@@ -15,29 +18,38 @@ struct Buckets {
     /// The origin of the bucket that the recipe names.
     private(set) var home: Origin?
     private let places: BucketPlaces?
-    private let environment: AWSEnvironment?
-    private let isStopped: @Sendable () -> Bool
+    private let credentials: AWSCredentials?
 
-    init(_ recipe: RunRecipe?, _ host: HostEnvironment, isStopped: @escaping @Sendable () -> Bool)
-        throws(EngineError)
-    {
-        self.isStopped = isStopped
+    /// - Parameters:
+    ///   - configuration: How buckets are reached.
+    ///   - notice: Told where a bucket is, if it is not where it was looked for.
+    init(
+        _ recipe: RunRecipe?, _ host: HostEnvironment, _ configuration: TransportConfiguration,
+        notice: @escaping @Sendable (PluginNotice) -> Void, isStopped: @escaping @Sendable () -> Bool
+    ) throws(EngineError) {
         guard let recipe, urlScheme(of: recipe.manifest) == S3Address.scheme else {
-            (schemes, places, environment) = ([], nil, nil)
+            (schemes, places, credentials) = ([], nil, nil)
             return
         }
         do throws(S3Fault) {
-            let environment = try AWSEnvironment(home: host.base.home, lookup: host.lookup)
-            let places = BucketPlaces(environment)
+            let environment = try AWSEnvironment(host)
+            let places = BucketPlaces(environment) { place in
+                guard let region = Self.region(of: place, configuration, isStopped) else { return nil }
+                let text =
+                    "the bucket is in \(region), and not in \(place.region): --region or AWS_REGION says so at once"
+                notice(PluginNotice(plugin: BucketKeys.name, kind: .warning, text: text))
+                return region
+            }
             home = try places.add(recipe.manifest).origin
-            (schemes, self.places, self.environment) = ([S3Address.scheme], places, environment)
+            (schemes, self.places) = ([S3Address.scheme], places)
+            credentials = AWSCredentials(environment, isStopped: isStopped, reach: configuration.reach)
         } catch { throw EngineError(error) }
     }
 
     /// Signs for those origins.
     var providers: [ConfiguredCredentialProvider] {
-        guard let places, let environment else { return [] }
-        let keys = BucketKeys(places: places, credentials: AWSCredentials(environment, isStopped: isStopped))
+        guard let places, let credentials else { return [] }
+        let keys = BucketKeys(places: places, credentials: credentials)
         return [ConfiguredCredentialProvider(name: BucketKeys.name, plugin: keys)]
     }
 
@@ -45,14 +57,33 @@ struct Buckets {
     func around(_ transport: any Transport) -> any Transport {
         places.map { BucketTransport(transport, $0) } ?? transport
     }
+
+    /// In which other region a bucket says that it is, to whoever asks; `nil` where it does not.
+    private static func region(
+        of place: S3Endpoint, _ configuration: TransportConfiguration, _ isStopped: @Sendable () -> Bool
+    ) -> String? {
+        guard let call = try? HTTPCall(place.url(""), method: "HEAD", headers: [], body: nil),
+            (try? call.easy.set(CURLOPT_NOBODY, 1)) != nil, (try? configuration.reach(call.easy, place.origin)) != nil,
+            case .answered? = try? call.perform(
+                until: .now + .seconds(20), every: 100, isStopped: isStopped, receive: { _, _ in true }),
+            let region = call.headers.bucketRegion, region != place.region
+        else { return nil }
+        return region
+    }
 }
 
 /// Where the buckets are that the user has named.
-private final class BucketPlaces: Sendable {
+final class BucketPlaces: Sendable {
     private let environment: AWSEnvironment
+    private let ask: @Sendable (S3Endpoint) -> String?
     private let known = Mutex<[String: S3Endpoint]>([:])
+    /// The buckets that were asked where they are, with what they said.
+    private let asked = Mutex<[String: Bool]>([:])
 
-    init(_ environment: AWSEnvironment) { self.environment = environment }
+    /// - Parameter ask: Gives the region in which a bucket says that it is, if it is another one. May wait.
+    init(_ environment: AWSEnvironment, ask: @escaping @Sendable (S3Endpoint) -> String?) {
+        (self.environment, self.ask) = (environment, ask)
+    }
 
     /// Notes the bucket of a URL that the user has named.
     @discardableResult func add(_ url: String) throws(S3Fault) -> S3Endpoint {
@@ -77,6 +108,29 @@ private final class BucketPlaces: Sendable {
     func region(of origin: Origin) -> String? {
         known.withLock { $0.values.first { $0.origin == origin }?.region }
     }
+
+    /// Asks the bucket of a URL, once, where it is. Waits.
+    ///
+    /// - Returns: Whether that is somewhere else than was believed.
+    func learn(bucketOf url: String) -> Bool { (try? S3Address(url)).map { learn($0.bucket) } ?? false }
+
+    /// The same of the bucket at an origin.
+    func learn(at origin: Origin) -> Bool {
+        known.withLock { $0.first { $0.value.origin == origin }?.key }.map { learn($0) } ?? false
+    }
+
+    private func learn(_ bucket: String) -> Bool {
+        asked.withLock { asked in
+            if let isElsewhere = asked[bucket] { return isElsewhere }
+            asked[bucket] = false
+            guard let former = known.withLock({ $0[bucket] }), let region = ask(former),
+                let place = try? former.moved(to: region)
+            else { return false }
+            known.withLock { $0[bucket] = place }
+            asked[bucket] = true
+            return true
+        }
+    }
 }
 
 /// Keys for the origins of buckets.
@@ -88,10 +142,9 @@ private struct BucketKeys: CredentialProvider {
     static let name = "aws"
 
     func credential(for request: CredentialRequest) throws(PluginError) -> Credential? {
-        guard let origin = (try? CurlURL(request.origin))?.origin, let region = places.region(of: origin) else {
-            return nil
-        }
-        if request.refused != nil { credentials.forget() }
+        guard let origin = (try? CurlURL(request.origin))?.origin, places.region(of: origin) != nil else { return nil }
+        if request.refused != nil, !places.learn(at: origin) { credentials.forget() }
+        guard let region = places.region(of: origin) else { return nil }
         do throws(S3Fault) {
             guard let keys = try credentials.keys(now: SystemTime.clock.unixTime()) else { return nil }
             let kind = Credential.Kind.sigV4(
@@ -100,15 +153,18 @@ private struct BucketKeys: CredentialProvider {
             return Credential(kind, expires: keys.expires.map { $0 - 120 })
         } catch {
             throw PluginError(
-                plugin: Self.name, code: error.kind == .passing ? .unavailable : .refused, message: error.reason)
+                plugin: Self.name, code: error.exitStatus == .unavailable ? .unavailable : .refused,
+                message: error.reason)
         }
     }
 }
 
-/// Asks for objects by the URLs that their buckets have.
-private final class BucketTransport: Transport {
+/// Asks for objects by the URLs that their buckets have. A bucket that is in another region is asked there.
+final class BucketTransport: Transport {
     private let inner: any Transport
     private let places: BucketPlaces
+    /// Transfers that wait to learn where their bucket is.
+    private let waiting = Monitor(0)
 
     init(_ inner: any Transport, _ places: BucketPlaces) { (self.inner, self.places) = (inner, places) }
 
@@ -116,23 +172,51 @@ private final class BucketTransport: Transport {
         _ request: TransferRequest, sink: any TransferSink,
         completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
     ) {
-        var web = request
         do throws(S3Fault) {
-            for (index, url) in request.urls.enumerated() where Self.isObject(url) {
-                if request.referrer == nil { try places.add(url) }
-                web.urls[index] = try places.url(url)
+            let first = try web(request)
+            guard let object = request.urls.first(where: Self.isObject) else {
+                return inner.start(first, sink: sink, completion: completion)
             }
-            if let referrer = request.referrer, Self.isObject(referrer.url) {
-                web.referrer?.url = try places.url(referrer.url)
+            inner.start(first, sink: sink) { [self] result in
+                guard case .failure(let error) = result, Self.mayBeElsewhere(error) else { return completion(result) }
+                // Not on the thread of all transfers, since it waits.
+                waiting.change { $0 += 1 }
+                let begun = try? WorkerThread(name: "bucket") { [self] in
+                    defer { waiting.change { $0 -= 1 } }
+                    guard places.learn(bucketOf: object), let again = try? web(request), again.urls != first.urls else {
+                        return completion(result)
+                    }
+                    inner.start(again, sink: sink, completion: completion)
+                }
+                guard begun == nil else { return }
+                waiting.change { $0 -= 1 }
+                completion(result)
             }
         } catch {
-            return completion(
-                .failure(TransferError(code: .misuse, url: request.urls.first ?? "", detail: error.reason)))
+            completion(.failure(TransferError(code: .misuse, url: request.urls.first ?? "", detail: error.reason)))
         }
-        inner.start(web, sink: sink, completion: completion)
+    }
+
+    /// A request for the same by the web's URLs.
+    private func web(_ request: TransferRequest) throws(S3Fault) -> TransferRequest {
+        var web = request
+        for (index, url) in request.urls.enumerated() where Self.isObject(url) {
+            if request.referrer == nil { try places.add(url) }
+            web.urls[index] = try places.url(url)
+        }
+        if let referrer = request.referrer, Self.isObject(referrer.url) {
+            web.referrer?.url = try places.url(referrer.url)
+        }
+        return web
     }
 
     private static func isObject(_ url: String) -> Bool { urlScheme(of: url) == S3Address.scheme }
+
+    /// Whether a bucket answers so that is asked in the wrong region.
+    private static func mayBeElsewhere(_ error: TransferError) -> Bool {
+        if [.authentication, .redirectRefused].contains(error.code) { return true }
+        return [301, 307, 400, 403].contains(error.code.status ?? error.status)
+    }
 
     func resume(_ id: TransferID) { inner.resume(id) }
 
@@ -146,5 +230,8 @@ private final class BucketTransport: Transport {
         inner.transferStatuses(limit: limit)
     }
 
-    func shutdown() { inner.shutdown() }
+    func shutdown() {
+        inner.shutdown()
+        waiting.wait { $0 == 0 ? () : nil }
+    }
 }

@@ -57,22 +57,19 @@ package enum Homes {
     ) throws(EngineError) -> S3Store {
         do throws(S3Fault) {
             return try S3Store(
-                try S3Address(location), try AWSEnvironment(home: host.base.home, lookup: host.lookup), configuration,
+                try S3Address(location), try AWSEnvironment(host), configuration,
                 isStopped: isStopped)
         } catch { throw EngineError(error) }
     }
 }
 
+extension AWSEnvironment {
+    init(_ host: HostEnvironment) throws(S3Fault) {
+        try self.init(home: host.base.home, variables: host.variables, lookup: host.lookup)
+    }
+}
+
 extension EngineError {
     /// A bucket that cannot be found, or whose keys cannot.
-    init(_ fault: S3Fault) {
-        let status: ExitStatus =
-            switch fault.kind {
-            case .usage: .usage
-            case .settings: .configuration
-            case .refused: .refused
-            case .passing: .unavailable
-            }
-        self.init(status, fault.reason)
-    }
+    init(_ fault: S3Fault) { self.init(fault.exitStatus, fault.reason) }
 }

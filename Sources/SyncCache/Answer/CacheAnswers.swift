@@ -6,8 +6,6 @@ import SyncSystem
 
 /// What a cache says to each request.
 final class CacheAnswers: Sendable {
-    private let store: CacheStore
-    private let origin: CacheOrigin
     private let desk: CacheDesk
     private let identity: String
     private let log: (@Sendable (AccessRecord) -> Void)?
@@ -20,14 +18,11 @@ final class CacheAnswers: Sendable {
     /// **Bytes** that wait for a client.
     private static let streamCapacity = 256 << 10
 
-    init(
-        store: CacheStore, origin: CacheOrigin, desk: CacheDesk, identity: String,
-        log: (@Sendable (AccessRecord) -> Void)?
-    ) {
-        (self.store, self.origin, self.desk, self.identity, self.log) = (store, origin, desk, identity, log)
-        documents = DocumentCache(store: store, origin: origin, desk: desk)
-        objects = ObjectCache(store: store, origin: origin, desk: desk)
-        book = FactBook(documents: documents, objects: objects, origin: origin, desk: desk)
+    init(_ desk: CacheDesk, identity: String, log: (@Sendable (AccessRecord) -> Void)?) {
+        (self.desk, self.identity, self.log) = (desk, identity, log)
+        documents = DocumentCache(desk)
+        objects = ObjectCache(desk)
+        book = FactBook(documents: documents, objects: objects, desk)
     }
 
     func respond(to request: HTTPRequest) async -> HTTPResponse {
@@ -84,10 +79,10 @@ final class CacheAnswers: Sendable {
     }
 
     private func metrics() -> HTTPResponse {
-        let totals = origin.transport.totals
+        let totals = desk.origin.transport.totals
         let text = CacheMetrics(
-            originBytes: totals.bytesReceived, originRequests: totals.requests, storedBytes: store.keptBytes,
-            evictedBytes: store.evictedBytes, counts: desk.counts
+            originBytes: totals.bytesReceived, originRequests: totals.requests, storedBytes: desk.store.keptBytes,
+            evictedBytes: desk.store.evictedBytes, counts: desk.counts
         ).text
         return HTTPResponse(
             status: 200, headers: [.contentType: CacheMetrics.contentType, .cacheControl: "no-store"],
@@ -232,8 +227,8 @@ extension CacheAnswers {
             case .pass:
                 desk.counts.passed.add(1)
                 let download = Download.start(
-                    origin.request(reading.names, range: position..<reading.range.upperBound, size: reading.size),
-                    on: origin.transport)
+                    desk.origin.request(reading.names, range: position..<reading.range.upperBound, size: reading.size),
+                    on: desk.origin.transport)
                 return await Self.send(download, Passing(reading, from: position), to: stream)
             }
             guard position < reading.range.upperBound else { return stream.end() }
@@ -267,7 +262,7 @@ extension CacheAnswers {
     private func passObject(_ reading: ObjectCache.Reading, _ prepared: HTTPResponse) async -> HTTPResponse {
         desk.counts.passed.add(1)
         let download = Download.start(
-            origin.request(reading.names, range: reading.range, size: reading.size), on: origin.transport)
+            desk.origin.request(reading.names, range: reading.range, size: reading.size), on: desk.origin.transport)
         if case .failure(let error) = await download.head() { return Self.response(to: error) }
         var response = prepared
         response.body = Self.body(reading.range, isHead: false) {
@@ -282,10 +277,10 @@ extension CacheAnswers {
         if request.isHead || request.headers[.range] != nil, let response = await passPart(request, path) {
             return response
         }
-        var asked = origin.request(path.names)
+        var asked = desk.origin.request(path.names)
         let known = Validator(etag: request.headers[.ifNoneMatch], lastModified: request.headers[.ifModifiedSince])
         if !known.isEmpty { asked.knownValidator = known }
-        let download = Download.start(asked, on: origin.transport)
+        let download = Download.start(asked, on: desk.origin.transport)
         switch await download.head() {
         case .failure(let error): return Self.response(to: error)
         case .success(let head):
@@ -313,7 +308,7 @@ extension CacheAnswers {
 
     /// The same for a head, or for a part; `nil` where the origin does not say how long it is.
     private func passPart(_ request: HTTPRequest, _ path: RequestPath) async -> HTTPResponse? {
-        let look = Download.start(origin.request(path.names, range: 0..<1), on: origin.transport)
+        let look = Download.start(desk.origin.request(path.names, range: 0..<1), on: desk.origin.transport)
         let head: ResponseHead
         switch await look.head() {
         case .failure(let error): return error.code.status == 416 ? nil : Self.response(to: error)
@@ -332,9 +327,9 @@ extension CacheAnswers {
             response.body = Self.body(range, isHead: true) { _ in }
             return response
         }
-        var asked = origin.request(path.names, range: range, size: size)
+        var asked = desk.origin.request(path.names, range: range, size: size)
         asked.validator = head.validator
-        let download = Download.start(asked, on: origin.transport)
+        let download = Download.start(asked, on: desk.origin.transport)
         if case .failure(let error) = await download.head() { return Self.response(to: error) }
         response.body = Self.body(range, isHead: false) { stream in
             var passing = Passing()

@@ -56,9 +56,10 @@ package struct CacheServer: Sendable {
     {
         // What there is to do that no client waits for alone.
         let (works, source) = AsyncStream.makeStream(of: (@Sendable () async -> Void).self)
-        let desk = CacheDesk(say: Self.seldom(say, now), start: { source.yield($0) }, now: now)
         let store = try CacheStore(path: settings.store, most: settings.most, now: now)
-        let answers = CacheAnswers(store: store, origin: origin, desk: desk, identity: identity, log: log)
+        let desk = CacheDesk(
+            store: store, origin: origin, say: Self.seldom(say, now), start: { source.yield($0) }, now: now)
+        let answers = CacheAnswers(desk, identity: identity, log: log)
         var limits = HTTPServer.Limits(
             maximumConnections: settings.maximumConnections, idleTimeout: settings.timeout,
             requestTimeout: settings.timeout, bodyLength: 0, stopTimeout: .seconds(5), threads: max(4, processorCount))

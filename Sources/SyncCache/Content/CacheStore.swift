@@ -49,6 +49,21 @@ final class CacheStore: Sendable {
             uses += 1
             return uses
         }
+
+        /// - Returns: Whether it was there.
+        mutating func takeOut(_ slice: Slice) -> Bool {
+            guard let index = objects[slice.object]?.firstIndex(where: { $0.slice == slice }) else { return false }
+            objects[slice.object]?.remove(at: index)
+            if objects[slice.object]?.isEmpty == true { objects[slice.object] = nil }
+            kept -= min(kept, slice.length)
+            return true
+        }
+
+        mutating func takeOut(document name: String) -> Bool {
+            guard let found = documents.removeValue(forKey: name) else { return false }
+            kept -= min(kept, found.size)
+            return true
+        }
     }
 
     /// A piece of a slice is read, summed and sent at a time: so many **bytes**.
@@ -71,24 +86,41 @@ final class CacheStore: Sendable {
     ///   - now: **Seconds** since 1970.
     init(path: String, most: UInt64, now: @escaping @Sendable () -> Int64) throws(CacheError) {
         (self.most, self.now) = (most, now)
-        do throws(FileError) {
+        let root = try Self.calling { () throws(FileError) in
             let root = SharedDescriptor(try openPrivateDirectory(path, create: true))
             try Self.checkMarker(root.raw, path)
+            return root
+        }
+        let taken = try Self.calling { () throws(FileError) -> FileLock? in
             guard let file = Descriptor(opening: "lock", in: root.raw, [.readWrite, .create, .noFollow], mode: 0o600)
             else {
                 throw .last("open", path + "/lock")
             }
-            guard let taken = try FileLock.take(file, path: path + "/lock") else { throw CacheBusy.error(path) }
-            lock = taken
-            func directory(_ name: String) throws(FileError) -> SharedDescriptor {
+            return try FileLock.take(file, path: path + "/lock")
+        }
+        guard let taken else {
+            throw CacheError(
+                .busy, "Another process has the store \(escaped(path)): give each cache one of its own.")
+        }
+        lock = taken
+        func directory(_ name: String) throws(CacheError) -> SharedDescriptor {
+            try Self.calling { () throws(FileError) in
                 SharedDescriptor(
                     try openPrivateDirectory(name, in: root.raw, create: true, shown: "\(path)/\(name)"))
             }
-            objects = try directory("objects")
-            documents = try directory("documents")
-            unfinished = try directory("unfinished")
-        } catch { throw CacheError(error) }
+        }
+        objects = try directory("objects")
+        documents = try directory("documents")
+        unfinished = try directory("unfinished")
         scan()
+    }
+
+    private static func calling<R: ~Copyable>(_ body: () throws(FileError) -> R) throws(CacheError) -> R {
+        do throws(FileError) { return try body() } catch {
+            throw CacheError(
+                error.cause == .diskTrouble ? .ioError : .cannotCreate,
+                "Cannot \(error.step) the store \(escaped(error.path)): \(error.reason).")
+        }
     }
 
     /// A directory with other things in it is nobody's store.
@@ -218,16 +250,7 @@ extension CacheStore {
 
     /// Removes a slice: it is damaged, or there is no room.
     func drop(_ slice: Slice) {
-        let isOurs = state.withLock { state in
-            guard let index = state.objects[slice.object]?.firstIndex(where: { $0.slice == slice }) else {
-                return false
-            }
-            state.objects[slice.object]?.remove(at: index)
-            if state.objects[slice.object]?.isEmpty == true { state.objects[slice.object] = nil }
-            state.kept -= min(state.kept, slice.length)
-            return true
-        }
-        if isOurs { removeFile(path(of: slice), in: objects.raw) }
+        if state.withLock({ $0.takeOut(slice) }) { removeFile(path(of: slice), in: objects.raw) }
     }
 
     /// Gives what was written in `file` its name; room for it was taken with ``reserve(_:)``.
@@ -241,7 +264,7 @@ extension CacheStore {
         if let code = renameEntry(file.name, in: unfinished.raw, to: path(of: slice), in: objects.raw) {
             return failed(code, slice.length)
         }
-        file.isNamed.store(true)
+        file.isNamed.withLock { $0 = true }
         let now = now()
         // Its name has changed, and with it the time of the last change of its entry.
         let proof = status(file.descriptor.raw).flatMap { found in proof.map { Proof(status: found, sums: $0.sums) } }
@@ -313,35 +336,34 @@ extension CacheStore {
         return code
     }
 
-    private enum Victim {
-        case slice(Slice)
-        case document(String)
-    }
-
     private func makeRoom(for bytes: UInt64) {
-        let victims = state.withLock { state -> [Victim] in
+        /// Taken out under one lock, so that two that need room do not count the same twice.
+        let (slices, names) = state.withLock { state -> ([Slice], [String]) in
             let wanted = state.kept.saturatingAdd(state.reserved).saturatingAdd(bytes)
-            guard wanted > most else { return [] }
+            guard wanted > most else { return ([], []) }
             // A little more than is needed, so that not each slice sorts anew.
-            var left = wanted - most.saturatingAdd(most / 64)
+            var left = (wanted - most).saturatingAdd(most / 64)
             var all = state.objects.values.joined().map {
-                (used: $0.used, size: $0.slice.length, Victim.slice($0.slice))
+                (used: $0.used, size: $0.slice.length, slice: $0.slice as Slice?, name: "")
             }
-            all += state.documents.map { (used: $0.value.used, size: $0.value.size, Victim.document($0.key)) }
-            var victims: [Victim] = []
+            all += state.documents.map { (used: $0.value.used, size: $0.value.size, slice: nil, name: $0.key) }
+            var (slices, names) = ([Slice](), [String]())
             for one in all.sorted(by: { $0.used < $1.used }) where left > 0 {
-                victims.append(one.2)
+                let isGone: Bool
+                if let slice = one.slice {
+                    isGone = state.takeOut(slice)
+                    slices.append(slice)
+                } else {
+                    isGone = state.takeOut(document: one.name)
+                    names.append(one.name)
+                }
                 left -= min(left, one.size)
-                state.evicted += one.size
+                if isGone { state.evicted = state.evicted.saturatingAdd(one.size) }
             }
-            return victims
+            return (slices, names)
         }
-        for victim in victims {
-            switch victim {
-            case .slice(let slice): drop(slice)
-            case .document(let name): dropDocument(name)
-            }
-        }
+        for slice in slices { removeFile(path(of: slice), in: objects.raw) }
+        for name in names { removeFile(name, in: documents.raw) }
     }
 }
 
@@ -368,7 +390,7 @@ extension CacheStore {
         if let code = renameEntry(file.name, in: unfinished.raw, to: name, in: documents.raw) {
             return failed(code, bytes)
         }
-        file.isNamed.store(true)
+        file.isNamed.withLock { $0 = true }
         state.withLock { state in
             state.reserved -= min(state.reserved, bytes)
             state.kept -= min(state.kept, state.documents[name]?.size ?? 0)
@@ -380,12 +402,7 @@ extension CacheStore {
     }
 
     func dropDocument(_ name: String) {
-        let isOurs = state.withLock { state in
-            guard let found = state.documents.removeValue(forKey: name) else { return false }
-            state.kept -= min(state.kept, found.size)
-            return true
-        }
-        if isOurs { removeFile(name, in: documents.raw) }
+        if state.withLock({ $0.takeOut(document: name) }) { removeFile(name, in: documents.raw) }
     }
 
     /// A new file without a name that lasts; it is removed with its last reference unless it was kept.
@@ -409,22 +426,14 @@ extension CacheStore {
 final class UnfinishedFile: Sendable {
     let name: String
     let descriptor: SharedDescriptor
-    fileprivate let isNamed = Flag()
+    fileprivate let isNamed = Mutex(false)
     private let directory: SharedDescriptor
 
     init(_ name: String, _ descriptor: SharedDescriptor, in directory: SharedDescriptor) {
         (self.name, self.descriptor, self.directory) = (name, descriptor, directory)
     }
 
-    deinit { if !isNamed.value { removeFile(name, in: directory.raw) } }
-}
-
-/// Yes or no, from any thread.
-final class Flag: Sendable {
-    private let state = Mutex(false)
-
-    var value: Bool { state.withLock(\.self) }
-    func store(_ value: Bool) { state.withLock { $0 = value } }
+    deinit { if !isNamed.withLock(\.self) { removeFile(name, in: directory.raw) } }
 }
 
 /// A sum of a piece that tells damage from the bytes that were proved: 64 bits, each of which hangs on every byte.
@@ -459,20 +468,4 @@ package struct CacheError: Error, Sendable, Equatable {
     package let message: String
 
     package init(_ status: ExitStatus, _ message: String) { (self.status, self.message) = (status, message) }
-
-    init(_ error: FileError) {
-        if error.remark == CacheBusy.remark {
-            self.init(.busy, "Another process has the store \(escaped(error.path)): give each cache one of its own.")
-        } else {
-            self.init(
-                error.cause == .diskTrouble ? .ioError : .cannotCreate,
-                "Cannot \(error.step) the store \(escaped(error.path)): \(error.reason).")
-        }
-    }
-}
-
-/// The store is somebody else's at the moment.
-enum CacheBusy {
-    static let remark = "another process has it"
-    static func error(_ path: String) -> FileError { FileError(step: "lock", path: path, remark: remark) }
 }

@@ -27,12 +27,11 @@ final class FactBook: Sendable {
 
     private let documents: DocumentCache
     private let objects: ObjectCache
-    private let origin: CacheOrigin
     private let desk: CacheDesk
     private let state = Mutex(State())
 
-    init(documents: DocumentCache, objects: ObjectCache, origin: CacheOrigin, desk: CacheDesk) {
-        (self.documents, self.objects, self.origin, self.desk) = (documents, objects, origin, desk)
+    init(documents: DocumentCache, objects: ObjectCache, _ desk: CacheDesk) {
+        (self.documents, self.objects, self.desk) = (documents, objects, desk)
     }
 
     /// What a path names by its digest; `nil` for anything else.
@@ -176,7 +175,7 @@ final class FactBook: Sendable {
             try text.withUnsafeBytes { try assembly.add($0) }
         }
         let manifest = try assembly.finish()
-        return drawn.facts(of: manifest, dictionary, origin, directory)
+        return drawn.facts(of: manifest, dictionary, desk.origin, directory)
     }
 
     private struct Unavailable: Error {}
@@ -187,7 +186,7 @@ final class FactBook: Sendable {
         most: UInt64
     ) async throws -> [UInt8] {
         guard blob.storedLength <= most, blob.rawLength <= most,
-            let names = pack.urls.lazy.compactMap({ self.origin.names(of: $0, from: directory) }).first
+            let names = pack.urls.lazy.compactMap({ self.desk.origin.names(of: $0, from: directory) }).first
         else { throw Unavailable() }
         let map = PackMap(size: pack.size, found: drawn.blobs[blob.pack] ?? [], dictionary: nil)
         let reading = ObjectCache.Reading(

@@ -108,8 +108,10 @@ final class Shared<Value: Sendable>: Sendable {
     }
 }
 
-/// What a cache tells whoever runs it, and counts.
+/// What every part of a cache works with: its store and its origin, whoever runs it, and what is counted.
 struct CacheDesk: Sendable {
+    let store: CacheStore
+    let origin: CacheOrigin
     /// Says a line, at most once a minute the same one.
     let say: @Sendable (String) -> Void
     /// Runs work that nobody waits for, until the cache ends.

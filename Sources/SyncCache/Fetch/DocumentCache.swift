@@ -54,14 +54,12 @@ final class DocumentCache: Sendable {
     /// Most **bytes** of one that is kept.
     private static let longest: UInt64 = 128 << 20
 
-    private let store: CacheStore
-    private let origin: CacheOrigin
     private let desk: CacheDesk
     private let state = Mutex(State())
 
-    init(store: CacheStore, origin: CacheOrigin, desk: CacheDesk) {
-        (self.store, self.origin, self.desk) = (store, origin, desk)
-        for name in store.documentNames { read(name) }
+    init(_ desk: CacheDesk) {
+        self.desk = desk
+        for name in desk.store.documentNames { read(name) }
     }
 
     /// Documents that have come since the last call, the latest first.
@@ -93,12 +91,12 @@ final class DocumentCache: Sendable {
 
     /// Reads what a file of the store says; one that is damaged goes.
     @discardableResult private func read(_ name: String) -> Document? {
-        guard let file = store.openDocument(name), let found = status(file.raw), found.size >= Document.start,
+        guard let file = desk.store.openDocument(name), let found = status(file.raw), found.size >= Document.start,
             let block = readBytes(file.raw, 0, Int(Document.start)), let document = Document(block: block),
             Self.fileName(document.path) == name, found.size == Document.start.saturatingAdd(document.size),
             Self.sha256(of: file, document.size) == document.sha256
         else {
-            store.dropDocument(name)
+            desk.store.dropDocument(name)
             return nil
         }
         state.withLock { state in
@@ -124,7 +122,7 @@ final class DocumentCache: Sendable {
     /// What is held at a path, proved; a file that was changed is looked at anew.
     private func held(_ path: String) -> (Document, SharedDescriptor)? {
         guard let known = state.withLock({ $0.documents[path] }), let name = Self.fileName(path) else { return nil }
-        if let file = store.openDocument(name), let found = status(file.raw) {
+        if let file = desk.store.openDocument(name), let found = status(file.raw) {
             if found == known.status { return (known.document, file) }
             if var document = read(name) {
                 document.checked = known.document.checked
@@ -132,13 +130,13 @@ final class DocumentCache: Sendable {
             }
         }
         state.withLock { $0.documents[path] = nil }
-        store.dropDocument(name)
+        desk.store.dropDocument(name)
         return nil
     }
 
     private func forget(_ path: String) {
         state.withLock { $0.documents[path] = nil }
-        if let name = Self.fileName(path) { store.dropDocument(name) }
+        if let name = Self.fileName(path) { desk.store.dropDocument(name) }
     }
 }
 
@@ -180,10 +178,10 @@ extension DocumentCache {
         if let known, state.withLock({ $0.goneUntil }) > now {
             return .stale(known.0, known.1, why: "the origin is out of reach")
         }
-        var request = origin.request(names, reload: reload)
+        var request = desk.origin.request(names, reload: reload)
         if let known { request.knownValidator = Validator(etag: known.0.etag, lastModified: known.0.modified) }
         if request.knownValidator?.isEmpty == true { request.knownValidator = nil }
-        let download = Download.start(request, on: origin.transport)
+        let download = Download.start(request, on: desk.origin.transport)
         switch await download.head() {
         case .failure(let error): return failed(error, known, path)
         case .success(let head):
@@ -196,7 +194,8 @@ extension DocumentCache {
                 document.checked = now
                 return .current(document, known.1)
             }
-            guard (head.objectSize ?? 0) <= Self.longest, let file = store.unfinishedFile() else {
+            guard head.status != 304, (head.objectSize ?? 0) <= Self.longest, let file = desk.store.unfinishedFile()
+            else {
                 download.cancel()
                 return .pass
             }
@@ -239,7 +238,7 @@ extension DocumentCache {
                 size += UInt64(bytes.count)
                 guard isTaken, size <= Self.longest else {
                     download.cancel()
-                    if !isTaken { store.isInTrouble() }
+                    if !isTaken { desk.store.isInTrouble() }
                     return .pass
                 }
             }
@@ -258,8 +257,9 @@ extension DocumentCache {
         guard let name = Self.fileName(path), let block = document.block else { return .pass }
         let whole = Document.start + size
         let isWritten = block.withUnsafeBytes { writeAll($0, to: file.descriptor.raw, at: 0) == nil }
-        guard isWritten, store.reserve(whole) else { return .current(document, file.descriptor) }
-        guard store.keep(file, asDocument: name, bytes: whole) == nil, let found = status(file.descriptor.raw) else {
+        guard isWritten, desk.store.reserve(whole) else { return .current(document, file.descriptor) }
+        guard desk.store.keep(file, asDocument: name, bytes: whole) == nil, let found = status(file.descriptor.raw)
+        else {
             return .current(document, file.descriptor)
         }
         state.withLock { state in

@@ -62,25 +62,21 @@ final class ObjectCache: Sendable {
     /// Slices on their way at a time, but for those that somebody waits for.
     private static let mostAhead = 64
 
-    private let store: CacheStore
-    private let origin: CacheOrigin
     private let desk: CacheDesk
     private let state = Mutex(State())
 
-    init(store: CacheStore, origin: CacheOrigin, desk: CacheDesk) {
-        (self.store, self.origin, self.desk) = (store, origin, desk)
-    }
+    init(_ desk: CacheDesk) { self.desk = desk }
 
     /// The length of an object that no manifest names: the origin's word for it, asked once.
     func size(of object: SHA256Digest, _ names: [[UInt8]]) async -> Result<UInt64, TransferError> {
         if let size = state.withLock({ $0.sizes[object] }) { return .success(size) }
-        let download = Download.start(origin.request(names, range: 0..<1), on: origin.transport)
+        let download = Download.start(desk.origin.request(names, range: 0..<1), on: desk.origin.transport)
         let head = await download.head()
         download.cancel()
         return head.flatMap { head in
             guard let size = head.objectSize else {
                 let words = "the server does not say how long it is"
-                return .failure(TransferError(code: .badAnswer, url: origin.url(names), detail: words))
+                return .failure(TransferError(code: .badAnswer, url: desk.origin.url(names), detail: words))
             }
             state.withLock { state in
                 if state.sizes.count >= 10_000 { state.sizes = [:] }
@@ -91,7 +87,7 @@ final class ObjectCache: Sendable {
     }
 
     /// Whether bytes of it are held and proved, or can be proved.
-    func isHeld(_ object: SHA256Digest, at offset: UInt64) -> Bool { store.has(object, at: offset) }
+    func isHeld(_ object: SHA256Digest, at offset: UInt64) -> Bool { desk.store.has(object, at: offset) }
 }
 
 // MARK: Reading
@@ -138,9 +134,9 @@ extension ObjectCache {
     /// A piece of what is kept, proved.
     private func held(_ reading: Reading, at offset: UInt64, _ cursor: ReadCursor) async -> [UInt8]? {
         while true {
-            guard let slice = store.slice(of: reading.object.digest, at: offset) else { return nil }
+            guard let slice = desk.store.slice(of: reading.object.digest, at: offset) else { return nil }
             if cursor.slice != slice {
-                guard let (file, known) = store.open(slice) else { continue }
+                guard let (file, known) = desk.store.open(slice) else { continue }
                 var proof = known
                 if proof == nil {
                     guard let check = check(of: slice, reading) else { return nil }
@@ -173,7 +169,7 @@ extension ObjectCache {
     private func drop(_ slice: CacheStore.Slice, _ reading: Reading) {
         desk.counts.damaged.add(1)
         desk.say("Damaged in the store, and fetched again: \(Self.shown(slice, reading.names)).")
-        store.drop(slice)
+        desk.store.drop(slice)
     }
 
     private func check(of slice: CacheStore.Slice, _ reading: Reading) -> SliceCheck? {
@@ -202,7 +198,7 @@ extension ObjectCache {
         }
         guard verifier.end(at: slice.end), status(file.raw) == before else { return nil }
         let proof = CacheStore.Proof(status: before, sums: sums)
-        store.note(proof, of: slice)
+        desk.store.note(proof, of: slice)
         return proof
     }
 
@@ -227,9 +223,9 @@ extension ObjectCache {
     private func fetchAhead(_ reading: Reading, from start: UInt64) {
         var offset = start
         // Not so far that what is fetched pushes out what is not sent yet.
-        let end = min(reading.range.upperBound, start.saturatingAdd(min(Self.ahead, store.most / 4)))
+        let end = min(reading.range.upperBound, start.saturatingAdd(min(Self.ahead, desk.store.most / 4)))
         while offset < end {
-            if let slice = store.slice(of: reading.object.digest, at: offset) {
+            if let slice = desk.store.slice(of: reading.object.digest, at: offset) {
                 offset = slice.end
                 continue
             }
@@ -254,7 +250,7 @@ extension ObjectCache {
             if let map = reading.map, !state.rangeless.contains(object),
                 let found = map.slice(
                     at: offset, until: reading.range.upperBound,
-                    isThere: { flight(at: $0) != nil || self.store.has(object, at: $0) })
+                    isThere: { flight(at: $0) != nil || self.desk.store.has(object, at: $0) })
             {
                 (range, check) = found
             }
@@ -277,13 +273,13 @@ extension ObjectCache {
     ) -> Way {
         let isInMemory =
             slice.length <= Self.longestInMemory && state.memory.saturatingAdd(slice.length) <= Self.mostMemory
-        let hasRoom = store.reserve(slice.length)
+        let hasRoom = desk.store.reserve(slice.length)
         var file: UnfinishedFile?
         if !isInMemory {
             guard hasRoom else { return .pass }
-            file = store.unfinishedFile()
+            file = desk.store.unfinishedFile()
             if file == nil {
-                store.giveBack(slice.length)
+                desk.store.giveBack(slice.length)
                 return .pass
             }
         }
@@ -297,15 +293,15 @@ extension ObjectCache {
                 }
             }
         } catch {
-            if hasRoom { store.giveBack(slice.length) }
+            if hasRoom { desk.store.giveBack(slice.length) }
             return .pass
         }
         state.flights[object, default: []].append(flight)
         state.flightCount += 1
         if isInMemory { state.memory += slice.length }
-        let request = origin.request(
+        let request = desk.origin.request(
             reading.names, range: slice.start..<slice.end, size: reading.size, reload: isAgain)
-        let (transport, desk) = (origin.transport, desk)
+        let (transport, desk) = (desk.origin.transport, desk)
         // Not under the lock: a transport that has ended completes at once.
         desk.start {
             transport.start(request, sink: flight) { result in
@@ -327,9 +323,9 @@ extension ObjectCache {
             isKept = code == nil
             if let code { desk.say("The store takes nothing more, what comes is handed on: \(code).") }
         } else if hasRoom {
-            store.giveBack(slice.length)
+            desk.store.giveBack(slice.length)
         }
-        if case .unwritten = outcome { store.isInTrouble() }
+        if case .unwritten = outcome { desk.store.isInTrouble() }
         let now = desk.now()
         // What could not be kept stays for a moment, for whoever asks for the same at about the same time.
         let lingers = outcome == nil && !isKept && isInMemory
@@ -377,18 +373,18 @@ extension ObjectCache {
     private func keep(_ flight: Flight) -> Errno? {
         let slice = flight.slice
         let (bytes, held) = flight.content
-        guard let file = held ?? store.unfinishedFile() else {
-            store.giveBack(slice.length)
+        guard let file = held ?? desk.store.unfinishedFile() else {
+            desk.store.giveBack(slice.length)
             return .last
         }
-        guard let bytes else { return store.keep(file, as: slice, nil) }
+        guard let bytes else { return desk.store.keep(file, as: slice, nil) }
         let (code, sums) = bytes.withUnsafeBytes { (writeAll($0, to: file.descriptor.raw, at: 0), pieceSums($0)) }
         if let code {
-            store.giveBack(slice.length)
-            store.isInTrouble()
+            desk.store.giveBack(slice.length)
+            desk.store.isInTrouble()
             return code
         }
-        guard let found = status(file.descriptor.raw) else { return store.keep(file, as: slice, nil) }
-        return store.keep(file, as: slice, CacheStore.Proof(status: found, sums: sums))
+        guard let found = status(file.descriptor.raw) else { return desk.store.keep(file, as: slice, nil) }
+        return desk.store.keep(file, as: slice, CacheStore.Proof(status: found, sums: sums))
     }
 }

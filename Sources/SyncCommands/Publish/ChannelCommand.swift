@@ -40,11 +40,7 @@ struct ChannelListCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let found: [(channel: String?, revision: UInt64)]
-        if urlScheme(of: directory) == S3Address.scheme {
-            found = try await ReleasesCommand.working(directory) { [directory] in
-                try Channels(HomeTarget(directory).place(isWriting: false), isReadOnly: true).list()
-            }
-        } else if urlScheme(of: directory) != nil {
+        if ![nil, S3Address.scheme].contains(urlScheme(of: directory)) {
             var options = ReadingOptions()
             (options.trust, options.transfer) = (trust, transfer)
             var reporting = ReportingOptions()
@@ -60,7 +56,9 @@ struct ChannelListCommand: AsyncParsableCommand {
                 }
             }
         } else {
-            found = try Channels(directory, isReadOnly: true).list()
+            found = try await HomeTarget(directory).working(isWriting: false) {
+                try Channels($0, isReadOnly: true).list()
+            }
         }
         for (channel, revision) in found {
             let name = channel ?? ChannelName.ofDefault
@@ -90,12 +88,7 @@ struct ChannelSetCommand: AsyncParsableCommand {
               syncagent channel set site default 43
             """)
 
-    @Argument(help: "The published directory, or s3://BUCKET/PREFIX.".taking("directory"), completion: .directory)
-    var place: String
-
-    @OptionGroup(title: "Transfer") var bucket: BucketOptions
-
-    private var directory: String { (try? bucket.named(place)) ?? place }
+    @OptionGroup var published: PublishedOptions
 
     @Argument(help: "The channel, new or existing; default is manifest.json.") var channel: String
 
@@ -104,7 +97,6 @@ struct ChannelSetCommand: AsyncParsableCommand {
     @OptionGroup(title: "Signatures") var signing: SigningOptions
 
     func validate() throws {
-        try HomeTarget(bucket.named(place)).check("DIRECTORY", "run this where the set is published")
         for name in [channel, release] where UInt64(name) == nil || name == channel {
             if let name = ChannelName.meant(name), let reason = ChannelName.objection(name) {
                 throw ValidationError("\(reason).")
@@ -115,10 +107,9 @@ struct ChannelSetCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let name = ChannelName.meant(channel)
-        let signer = try signing.signing(for: directory, [.fresh])
-        let move = try await ReleasesCommand.working(directory) { [directory, release] in
-            try Channels(HomeTarget(directory).place(isWriting: true), now: SystemTime.milliseconds()).point(
-                name, at: release, signing: signer)
+        let signer = try signing.signing(for: published.target.name, [.fresh])
+        let move = try await published.working(isWriting: true) { [release] place in
+            try Channels(place, now: SystemTime.milliseconds()).point(name, at: release, signing: signer)
         }
         let project = escaped(move.project)
         switch move.former {
@@ -141,19 +132,13 @@ struct ChannelRemoveCommand: AsyncParsableCommand {
             needs --sign with only fresh.key and the roots. The default channel, manifest.json, cannot be removed.
             """)
 
-    @Argument(help: "The published directory, or s3://BUCKET/PREFIX.".taking("directory"), completion: .directory)
-    var place: String
-
-    @OptionGroup(title: "Transfer") var bucket: BucketOptions
-
-    private var directory: String { (try? bucket.named(place)) ?? place }
+    @OptionGroup var published: PublishedOptions
 
     @Argument(help: "The channel.") var channel: String
 
     @OptionGroup(title: "Signatures") var signing: SigningOptions
 
     func validate() throws {
-        try HomeTarget(bucket.named(place)).check("DIRECTORY", "run this where the set is published")
         guard channel != ChannelName.ofDefault else {
             throw ValidationError("the default channel is manifest.json; it cannot be removed.")
         }
@@ -162,10 +147,9 @@ struct ChannelRemoveCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = Output()
-        let signer = try signing.signing(for: directory, [.fresh])
-        let fresh = try await ReleasesCommand.working(directory) { [directory, channel] in
-            try Channels(HomeTarget(directory).place(isWriting: true), now: SystemTime.milliseconds()).remove(
-                channel, signing: signer)
+        let signer = try signing.signing(for: published.target.name, [.fresh])
+        let fresh = try await published.working(isWriting: true) { [channel] place in
+            try Channels(place, now: SystemTime.milliseconds()).remove(channel, signing: signer)
         }
         output.message("The channel \(channel) is removed; its releases stay.")
         output.message(

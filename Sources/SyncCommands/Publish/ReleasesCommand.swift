@@ -14,26 +14,6 @@ struct ReleasesCommand: CommandGroup {
             makes the contents of an older release the newest.
             """,
         subcommands: [ReleasesListCommand.self, ReleasesPruneCommand.self, ReleasesRestoreCommand.self])
-
-    /// Refuses what is no place that sets are published to.
-    static func check(_ target: String, _ bucket: BucketOptions) throws {
-        try HomeTarget(bucket.named(target)).check("TARGET", "run this where the set is published")
-    }
-
-    /// Works on a thread of its own, because it may wait for a network, until a signal.
-    static func working<R: Sendable>(_ target: String, _ work: @escaping @Sendable () throws -> R) async throws -> R {
-        guard Homes.isNamed(by: target) else { return try work() }
-        do {
-            return try await StopSignals.cancelling(notice: {}, atOnce: {}) {
-                try await onThread("releases") { _ in try work() }
-            }
-        } catch let error as PublishError {
-            if let status = StopSignals.requestedStatus, error.exitStatus == .interrupted {
-                throw CommandFailure(status)
-            }
-            throw error
-        }
-    }
 }
 
 struct ReleasesListCommand: AsyncParsableCommand {
@@ -44,24 +24,13 @@ struct ReleasesListCommand: AsyncParsableCommand {
             a line: revision, created, manifest (the SHA-256 of its text), files, bytes, own_bytes and channels.
             """)
 
-    @Argument(
-        help: "The published directory, s3://BUCKET/PREFIX or oci://HOST/NAME:TAG.".taking("target"),
-        completion: .directory)
-    var place: String
-
-    @OptionGroup(title: "Transfer") var bucket: BucketOptions
-
-    private var target: String { (try? bucket.named(place)) ?? place }
+    @OptionGroup var published: PublishedOptions
 
     @OptionGroup(title: "Output") var format: JSONFlag
 
-    func validate() throws { try ReleasesCommand.check(place, bucket) }
-
     func run() async throws {
         let output = Output()
-        let list = try await ReleasesCommand.working(target) { [target] in
-            try ReleaseList(HomeTarget(target).place(isWriting: false))
-        }
+        let list = try await published.working(isWriting: false) { place in try ReleaseList(place) }
         for warning in list.warnings { output.warning(warning) }
         if format.json {
             for entry in list.entries { output.event(entry.json) }
@@ -69,7 +38,9 @@ struct ReleasesListCommand: AsyncParsableCommand {
             for line in ReleasesText.lines(list.entries) { output.line(line, flushing: false) }
         }
         output.flush()
-        if list.entries.isEmpty { throw CommandFailure(.dataInvalid, "no release of \(escaped(target)) can be read") }
+        if list.entries.isEmpty {
+            throw CommandFailure(.dataInvalid, "no release of \(escaped(published.target.name)) can be read")
+        }
     }
 }
 
@@ -87,14 +58,7 @@ struct ReleasesPruneCommand: AsyncParsableCommand {
               syncagent releases prune site --keep 14 --older-than 30d
             """)
 
-    @Argument(
-        help: "The published directory, s3://BUCKET/PREFIX or oci://HOST/NAME:TAG.".taking("target"),
-        completion: .directory)
-    var place: String
-
-    @OptionGroup(title: "Transfer") var bucket: BucketOptions
-
-    private var target: String { (try? bucket.named(place)) ?? place }
+    @OptionGroup var published: PublishedOptions
 
     @Option(help: "Keep this many of the newest releases.".taking("n")) var keep: Int
 
@@ -113,7 +77,6 @@ struct ReleasesPruneCommand: AsyncParsableCommand {
     @OptionGroup(title: "Output") var format: JSONFlag
 
     func validate() throws {
-        try ReleasesCommand.check(place, bucket)
         guard PublishOptions.retained.contains(keep) else {
             throw ValidationError("--keep takes 1 or more, not \(keep): the newest release always stays.")
         }
@@ -134,8 +97,8 @@ struct ReleasesPruneCommand: AsyncParsableCommand {
         let now = SystemTime.milliseconds()
         var prune = Prune(keep: keep, olderThan: try limit(now: now), now: now)
         prune.grace = grace ?? prune.grace
-        let report = try await ReleasesCommand.working(target) { [prune, target, isDryRun] in
-            try prune.run(HomeTarget(target).place(isWriting: !isDryRun), isDryRun: isDryRun)
+        let report = try await published.working(isWriting: !isDryRun) { [prune, isDryRun] place in
+            try prune.run(place, isDryRun: isDryRun)
         }
         for file in report.files where format.json || isDryRun {
             if format.json {
@@ -168,14 +131,7 @@ struct ReleasesRestoreCommand: AsyncParsableCommand {
               syncagent releases restore site 41 --sign keys
             """)
 
-    @Argument(
-        help: "The published directory, s3://BUCKET/PREFIX or oci://HOST/NAME:TAG.".taking("target"),
-        completion: .directory)
-    var place: String
-
-    @OptionGroup(title: "Transfer") var bucket: BucketOptions
-
-    private var target: String { (try? bucket.named(place)) ?? place }
+    @OptionGroup var published: PublishedOptions
 
     @Argument(help: "The revision, or the SHA-256 of its manifest.") var revision: String
 
@@ -184,7 +140,6 @@ struct ReleasesRestoreCommand: AsyncParsableCommand {
     @OptionGroup(title: "Output") var format: JSONFlag
 
     func validate() throws {
-        try ReleasesCommand.check(place, bucket)
         guard UInt64(revision) != nil || SHA256Digest(hex: revision) != nil else {
             throw ValidationError("'\(escaped(revision))' is neither a revision nor the SHA-256 of a manifest.")
         }
@@ -193,10 +148,9 @@ struct ReleasesRestoreCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let created = try PublishCommand.created()
-        let signer = try signing.signing(for: target, [.release, .fresh])
-        let report = try await ReleasesCommand.working(target) { [target, revision] in
-            try Restore(HomeTarget(target).place(isWriting: true), signing: signer).run(
-                revision, created: created, now: SystemTime.milliseconds())
+        let signer = try signing.signing(for: published.target.name, [.release, .fresh])
+        let report = try await published.working(isWriting: true) { [revision] place in
+            try Restore(place, signing: signer).run(revision, created: created, now: SystemTime.milliseconds())
         }
         if format.json { output.event(report.json, flushing: true) }
         let project = escaped(report.project)

@@ -130,34 +130,17 @@ struct KeysRefreshCommand: AsyncParsableCommand {
         abstract: "Confirm that the published release is still the newest, before its time stamp expires.",
         discussion: "Needs only the roots and fresh.key, so it can run unattended on the web server.")
 
-    @Argument(
-        help: "The published directory, or its URL: s3://BUCKET/PREFIX or oci://HOST/NAME:TAG.".taking("output"),
-        completion: .directory)
-    var place: String
-
-    @OptionGroup(title: "Transfer") var bucket: BucketOptions
-
-    private var output: String { (try? bucket.named(place)) ?? place }
-
-    func validate() throws {
-        try HomeTarget(bucket.named(place)).check("OUTPUT", "run this where the set is published")
-    }
+    @OptionGroup var published: PublishedOptions
 
     @OptionGroup var signing: SigningOptions
 
     func run() async throws {
         let terminal = Output()
+        let output = published.target.name
         guard let signed = try signing.signing(for: output, [.fresh]) else {
             throw CommandFailure(.usage, "--sign needs the directory with fresh.key and the roots")
         }
-        let out = output
-        let home = try HomeTarget(output).home(isWriting: true)
-        guard home != nil || FileManager.default.fileExists(atPath: out) else {
-            throw CommandFailure(.noInput, "\(escaped(out)): there is no such directory")
-        }
-        let refreshed = try await ReleasesCommand.working(output) {
-            try home.map { try signed.refresh($0) } ?? signed.refresh(out)
-        }
+        let refreshed = try await published.working(isWriting: true) { place in try signed.refresh(place) }
         for (fresh, root) in refreshed.statements {
             if let channel = fresh.channel, fresh.isRemoved {
                 terminal.message("\(escaped(fresh.project)) channel \(channel) stays removed")

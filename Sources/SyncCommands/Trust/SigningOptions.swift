@@ -82,10 +82,7 @@ struct SigningOptions: ParsableArguments {
     /// The roots beside what was published: with a program alone there are no others.
     private func published(_ output: String, _ memory: SigningMemory?) throws -> KeyDirectory {
         let known = try memory?.read()
-        let home = try HomeTarget(output).home(isWriting: false)
-        let keys =
-            try home.map { try KeyDirectory(published: $0, after: known) }
-            ?? KeyDirectory(published: output, after: known)
+        let keys = try KeyDirectory(published: HomeTarget(output).place(isWriting: false), after: known)
         if known == nil {
             Output().warning(
                 "\(escaped(output))/trust is trusted on first use, up to root \(keys.newest.content.number), "

@@ -1,4 +1,3 @@
-import CCurl
 import SyncCurl
 import SyncModel
 import SyncPlugins
@@ -12,10 +11,11 @@ import SyncTransfer
 /// One authorization is for all its threads: when a registry wants another one, one of them gets it and the others wait.
 final class RegistryClient: Sendable {
     let address: RegistryAddress
-    private let configuration: TransportConfiguration
-    private let isStopped: @Sendable () -> Bool
-    private let rate: SendingRate?
+    private let calls: StoreCalls
     private let state: Monitor<State>
+
+    typealias Request = StoreCalls.Request
+    typealias Answer = StoreCalls.Answer
 
     private struct State: Sendable {
         /// Where the registry is, once it has answered.
@@ -27,39 +27,8 @@ final class RegistryClient: Sendable {
         var isAsking = false
         /// What a token is to be good for.
         var actions: Set<String>
-        var idle: [Connections] = []
         /// Most **bytes** of one body, where the registry has refused longer ones.
         var longestBody: UInt64?
-    }
-
-    private struct Connections: @unchecked Sendable {  // Safe: whoever has taken it out of the state has it alone.
-        let value: HTTPConnections
-    }
-
-    /// One request.
-    struct Request {
-        var method = "GET"
-        /// Absolute; or, with a slash before it, from the registry's own URL on.
-        var url: String
-        var headers: [String] = []
-        /// Sent as it is.
-        var text: [UInt8]?
-        /// Sent piece by piece: its part, and where it is read.
-        var part: (range: Range<UInt64>, object: NewObject)?
-        /// Most **bytes** of an answer's body.
-        var limit = RegistryAnswer.limit
-        /// Whether it does no harm a second time.
-        var mayRepeat = true
-    }
-
-    /// What was answered.
-    struct Answer {
-        var status: Int
-        var headers: ResponseHeaders
-        var body: [UInt8]
-        /// Who answered, and whether from a public address.
-        var url: String
-        var isPublic: Bool
     }
 
     /// Requests that follow redirects, at most.
@@ -68,8 +37,6 @@ final class RegistryClient: Sendable {
     private static let mostAuthorizations = 2
     /// Tries of one request.
     private static let mostTries = 8
-    /// How long nothing may move, in **seconds**.
-    private static let patience = 60
 
     /// - Parameters:
     ///   - configuration: For trust, proxies, rates and who answers challenges.
@@ -78,13 +45,23 @@ final class RegistryClient: Sendable {
         _ address: RegistryAddress, _ configuration: TransportConfiguration, isWriting: Bool,
         isStopped: @escaping @Sendable () -> Bool
     ) {
-        (self.address, self.configuration, self.isStopped) = (address, configuration, isStopped)
-        rate = configuration.rateLimit.map { SendingRate($0) }
+        self.address = address
+        calls = StoreCalls(configuration, patience: .seconds(60), isStopped: isStopped)
         state = Monitor(State(actions: isWriting ? ["pull", "push"] : ["pull"]))
     }
 
     /// For people.
     var shown: String { "oci://\(address.host)/\(address.name)" }
+
+    /// A request for something of the repository.
+    ///
+    /// - Parameter url: Absolute; or, with a slash before it, from the registry's own URL on.
+    func request(_ method: String = "GET", _ url: String, headers: [String] = [], text: [UInt8]? = nil) -> Request {
+        Request(method: method, url: url, headers: headers, text: text, limit: RegistryAnswer.limit)
+    }
+
+    /// Waits before the next try of what takes several requests.
+    func pause(_ failures: Int, _ answer: Answer?) { calls.pause(failures, answer) }
 
     /// Most **bytes** of one body; `nil` as long as none was refused.
     var longestBody: UInt64? { state.withLock(\.longestBody) }
@@ -118,17 +95,22 @@ final class RegistryClient: Sendable {
     private func send(_ request: Request, to first: String) throws(PublishError) -> Answer {
         var (url, redirects, authorizations, failures) = (first, 0, 0, 0)
         while true {
-            if isStopped() { throw Self.stopped }
-            let authorization = state.wait { $0.isAsking ? nil : ($0.authorization, $0.version) }
+            let known = state.wait { $0.isAsking ? nil : ($0.authorization, $0.version) }
             let isOwn = Self.isSame(url, state.withLock(\.endpoint) ?? first)
-            let outcome = attempt(request, url, isOwn ? authorization.0 : nil)
-            let trouble: String
-            switch outcome {
+            var asked = request
+            asked.url = url
+            var login: (user: String, password: String)?
+            switch isOwn ? known.0 : nil {
+            case .bearer(let token)?: asked.headers.append("Authorization: Bearer \(token)")
+            case .basic(let user, let password)?: login = (user, password)
+            default: break
+            }
+            switch try calls.send(asked, shown: shown, login: login, isOwn: isOwn) {
             case .success(let answer):
                 switch answer.status {
                 case 401 where isOwn && authorizations < Self.mostAuthorizations:
                     guard let challenge = answer.headers.challenge,
-                        try authorize(challenge, answer, instead: authorization.1, isAgain: authorizations > 0)
+                        try authorize(challenge, answer, instead: known.1, isAgain: authorizations > 0)
                     else { return answer }
                     authorizations += 1
                     continue
@@ -139,44 +121,26 @@ final class RegistryClient: Sendable {
                     redirects += 1
                     url = next
                     continue
-                case 408, 425, 429, 500, 502, 503, 504: trouble = "status \(answer.status)"
+                case 408, 425, 429, 500, 502, 503, 504: break
                 default: return answer
                 }
                 failures += 1
                 guard request.mayRepeat, failures < Self.mostTries else { return answer }
-                pause(failures, answer.headers.retryAfter)
+                calls.pause(failures, answer)
             case .failure(let error):
-                trouble = error.detail
                 failures += 1
-                guard request.mayRepeat, failures < Self.mostTries else { throw unreachable(trouble) }
-                pause(failures, nil)
+                guard request.mayRepeat, failures < Self.mostTries else { throw unreachable(error.detail) }
+                calls.pause(failures)
                 // What led elsewhere may have been good for a moment only.
                 (url, redirects) = (first, 0)
             }
         }
     }
 
-    static var stopped: PublishError {
-        PublishError(.interrupted, "stopped before the end", "the published set is unchanged; run it again")
-    }
-
     private func unreachable(_ trouble: String) -> PublishError {
         PublishError(
             .unavailable, "\(shown): the registry cannot be reached: \(trouble)",
             "the published set is unchanged; run it again")
-    }
-
-    /// Waits before the next try, in small steps.
-    func pause(_ failures: Int, _ wanted: String?) {
-        let policy = configuration.retry
-        let asked = wanted.flatMap { retryAfter($0, now: configuration.clock.unixTime()) }.map {
-            min(policy.wait(retryAfter: $0), .seconds(60))
-        }
-        let wait = asked ?? min(policy.wait(failures: failures, random: configuration.random()), .seconds(20))
-        let end = ContinuousClock.now + wait
-        while !isStopped(), ContinuousClock.now < end {
-            pauseThread(milliseconds: Int(min(.milliseconds(100), end - ContinuousClock.now) / .milliseconds(1)) + 1)
-        }
     }
 
     /// Where a redirect leads; `nil` where it must not.
@@ -193,69 +157,6 @@ final class RegistryClient: Sendable {
         return one.origin == other.origin
     }
 
-    private func attempt(_ request: Request, _ url: String, _ authorization: Credential.Kind?) -> Result<
-        Answer, CurlError
-    > {
-        do throws(CurlError) { return .success(try exchange(request, url, authorization)) } catch {
-            return .failure(error)
-        }
-    }
-
-    /// One exchange.
-    private func exchange(_ request: Request, _ url: String, _ authorization: Credential.Kind?) throws(CurlError)
-        -> Answer
-    {
-        var headers = request.headers
-        if case .bearer(let token)? = authorization { headers.append("Authorization: Bearer \(token)") }
-        let call = try HTTPCall(url, method: request.method, headers: headers, body: request.text)
-        if case .basic(let user, let password)? = authorization {
-            try call.easy.set(CURLOPT_HTTPAUTH, sa_curl_auth_basic())
-            try call.easy.set(CURLOPT_USERNAME, user)
-            try call.easy.set(CURLOPT_PASSWORD, password)
-        }
-        if request.method == "HEAD" { try call.easy.set(CURLOPT_NOBODY, 1) }
-        try call.easy.set(CURLOPT_USERAGENT, configuration.userAgent)
-        try call.easy.set(CURLOPT_CONNECTTIMEOUT_MS, Int(configuration.connectTimeout / .milliseconds(1)))
-        try call.easy.set(CURLOPT_LOW_SPEED_LIMIT, 1)
-        try call.easy.set(CURLOPT_LOW_SPEED_TIME, Self.patience)
-        guard let origin = try? CurlURL(url).origin else { throw CurlError(detail: "it is no URL") }
-        try call.easy.apply(configuration.proxy(for: origin))
-        try call.easy.apply(configuration.tls, showsCertificate: false)
-        if let (range, object) = request.part {
-            try call.send(range.upperBound - range.lowerBound, method: request.method) {
-                [rate, isStopped] offset, target in
-                guard let rate else { return object.read(range.lowerBound + offset, target) }
-                let count = min(target.count, rate.piece)
-                guard rate.take(count, isStopped: isStopped) else { return nil }
-                return object.read(
-                    range.lowerBound + offset, UnsafeMutableRawBufferPointer(rebasing: target[..<count]))
-            }
-        }
-        let connections = try take()
-        defer { state.change { $0.idle.append(connections) } }
-        var body: [UInt8] = []
-        let end = try call.perform(over: connections.value, until: nil, every: 200, isStopped: isStopped) { bytes, _ in
-            body += bytes
-            return body.count <= request.limit
-        }
-        switch end {
-        case .answered(let status):
-            guard body.count <= request.limit else { throw CurlError(detail: "its answer is too long") }
-            let address = call.easy.text(CURLINFO_PRIMARY_IP) ?? ""
-            return Answer(
-                status: status, headers: call.headers, body: body, url: url,
-                isPublic: AddressScope(literal: address) == .global)
-        case .failed(let code): throw CurlError(detail: call.easy.message(for: code))
-        case .timedOut: throw CurlError(detail: "it has not answered in time")
-        case .stopped: throw CurlError(detail: "stopped")
-        }
-    }
-
-    private func take() throws(CurlError) -> Connections {
-        if let idle = state.change({ $0.idle.popLast() }) { return idle }
-        return Connections(value: try HTTPConnections())
-    }
-
     // MARK: Authorizations
 
     /// Gets another authorization than the one that was refused, unless somebody else has.
@@ -264,7 +165,7 @@ final class RegistryClient: Sendable {
     private func authorize(_ challenge: String, _ refusal: Answer, instead version: Int, isAgain: Bool)
         throws(PublishError) -> Bool
     {
-        guard let answers = configuration.challenges, let origin = try? CurlURL(refusal.url).origin else {
+        guard let answers = calls.configuration.challenges, let origin = try? CurlURL(refusal.url).origin else {
             return false
         }
         let (mustAsk, text) = state.change { state -> (Bool, String) in

@@ -14,7 +14,7 @@ extension RegistryClient {
     /// What a registry has under a tag or a digest; `nil` where it has nothing.
     func manifest(_ reference: String) throws(PublishError) -> (bytes: [UInt8], digest: SHA256Digest)? {
         let answer = try send(
-            Request(url: base + "manifests/" + reference, headers: ["Accept: \(RegistryAnswer.accepted)"]))
+            request("GET", base + "manifests/" + reference, headers: ["Accept: \(RegistryAnswer.accepted)"]))
         if answer.status == 404 { return nil }
         guard answer.status == 200 else { throw refusal(answer, "the manifest of \(escaped(reference))") }
         let digest = try Self.digest(of: answer.body)
@@ -28,7 +28,7 @@ extension RegistryClient {
     /// The digest of what has a tag; `nil` where nothing has.
     func digest(ofTag tag: String) throws(PublishError) -> SHA256Digest? {
         let answer = try send(
-            Request(method: "HEAD", url: base + "manifests/" + tag, headers: ["Accept: \(RegistryAnswer.accepted)"]))
+            request("HEAD", base + "manifests/" + tag, headers: ["Accept: \(RegistryAnswer.accepted)"]))
         if answer.status == 404 { return nil }
         if answer.status == 200, let text = answer.headers.contentDigest,
             let digest = RegistryAddress.sha256(Substring(text))
@@ -42,15 +42,15 @@ extension RegistryClient {
     /// Puts a manifest under a tag, in place of what has it.
     func put(manifest bytes: [UInt8], as tag: String) throws(PublishError) {
         let answer = try send(
-            Request(
-                method: "PUT", url: base + "manifests/" + tag,
+            request(
+                "PUT", base + "manifests/" + tag,
                 headers: ["Content-Type: \(RegistryAnswer.imageManifest)"], text: bytes))
         guard (200..<300).contains(answer.status) else { throw refusal(answer, "the tag \(tag)") }
     }
 
     /// Deletes a manifest, and with it every tag that it has.
     func delete(manifest digest: SHA256Digest) throws(PublishError) {
-        let answer = try send(Request(method: "DELETE", url: base + "manifests/sha256:\(digest)"))
+        let answer = try send(request("DELETE", base + "manifests/sha256:\(digest)"))
         switch answer.status {
         case 200..<300, 404: return
         case 405, 501, 400:
@@ -94,7 +94,7 @@ extension RegistryClient {
     ///
     /// - Parameter size: In **bytes**; one of another size is none.
     func has(_ digest: SHA256Digest, _ size: UInt64) throws(PublishError) -> Bool {
-        let answer = try send(Request(method: "HEAD", url: base + "blobs/sha256:\(digest)"))
+        let answer = try send(request("HEAD", base + "blobs/sha256:\(digest)"))
         switch answer.status {
         case 200: return answer.headers.contentLength.map { UInt64($0) == size } ?? true
         case 404, 405, 501: return false
@@ -125,14 +125,14 @@ extension RegistryClient {
         while true {
             let length = min(object.size, longestBody ?? .max)
             let start = try send(
-                Request(
-                    method: "POST", url: base + "blobs/uploads/", headers: ["Content-Length: 0", "Content-Type:"],
-                    text: []))
+                request(
+                    "POST", base + "blobs/uploads/", headers: ["Content-Length: 0", "Content-Type:"], text: []))
             guard start.status == 202, let location = start.headers.location, let place = own(location, from: start.url)
             else { throw refusal(start, "an upload") }
             let outcome = Result { () throws(PublishError) in
                 try length == object.size ? whole(object, place) : chunks(object, place, length)
             }
+            var refused: Answer?
             switch outcome {
             case .success(let answer) where (200..<300).contains(answer.status): return
             case .success(let answer) where answer.status == 413 && length > Self.leastChunk:
@@ -140,9 +140,10 @@ extension RegistryClient {
                 continue
             case .success(let answer):
                 // The upload is unknown by now, or the server was not well.
-                guard answer.status == 404 || answer.status == 416 || answer.status >= 500 || answer.status == 429
-                else { throw refusal(answer, "a blob of \(ByteCount(object.size))") }
-                trouble = "status \(answer.status)"
+                guard [404, 408, 416, 425, 429].contains(answer.status) || answer.status >= 500 else {
+                    throw refusal(answer, "a blob of \(ByteCount(object.size))")
+                }
+                (trouble, refused) = ("status \(answer.status)", answer)
             case .failure(let error):
                 guard error.exitStatus == .unavailable else { throw error }
                 trouble = error.summary
@@ -155,7 +156,7 @@ extension RegistryClient {
                     .unavailable, "\(shown): a blob of \(ByteCount(object.size)) cannot be sent: \(trouble)",
                     "the published set is unchanged; run it again")
             }
-            pause(tries, nil)
+            pause(tries, refused)
         }
     }
 
@@ -167,7 +168,8 @@ extension RegistryClient {
         try send(
             Request(
                 method: "PUT", url: Self.finishing(place, object.digest),
-                headers: ["Content-Type: application/octet-stream"], part: (0..<object.size, object), mayRepeat: false))
+                headers: ["Content-Type: application/octet-stream"], part: (0..<object.size, object),
+                limit: RegistryAnswer.limit, mayRepeat: false))
     }
 
     private func chunks(_ object: NewObject, _ first: String, _ length: UInt64) throws(PublishError) -> Answer {
@@ -178,7 +180,7 @@ extension RegistryClient {
                 Request(
                     method: "PATCH", url: place,
                     headers: ["Content-Type: application/octet-stream", "Content-Range: \(offset)-\(end - 1)"],
-                    part: (offset..<end, object), mayRepeat: false))
+                    part: (offset..<end, object), limit: RegistryAnswer.limit, mayRepeat: false))
             guard answer.status == 202, let next = answer.headers.location.flatMap({ own($0, from: answer.url) }) else {
                 return answer
             }
@@ -188,7 +190,7 @@ extension RegistryClient {
             Request(
                 method: "PUT", url: Self.finishing(place, object.digest),
                 headers: ["Content-Length: 0", "Content-Type:"], text: [],
-                mayRepeat: false))
+                limit: RegistryAnswer.limit, mayRepeat: false))
     }
 
     private static func finishing(_ place: String, _ digest: SHA256Digest) -> String {

@@ -1,10 +1,8 @@
-import CCurl
 import SyncContent
 import SyncCurl
 import SyncModel
 import SyncPublisher
 import SyncS3
-import SyncSources
 import SyncSystem
 import SyncTransfer
 
@@ -12,19 +10,10 @@ import SyncTransfer
 final class S3Client: Sendable {
     let address: S3Address
     private let credentials: AWSCredentials
-    private let configuration: TransportConfiguration
-    private let rate: SendingRate?
-    private let isStopped: @Sendable () -> Bool
-    private let state: Mutex<State>
+    private let calls: StoreCalls
+    private let endpoint: Mutex<S3Endpoint>
 
-    private struct State {
-        var endpoint: S3Endpoint
-        var idle: [Connections] = []
-    }
-
-    private struct Connections: @unchecked Sendable {  // Safe: whoever has taken it out of the state has it alone.
-        let value: HTTPConnections
-    }
+    typealias Answer = StoreCalls.Answer
 
     /// One request.
     struct Request {
@@ -39,25 +28,15 @@ final class S3Client: Sendable {
         var limit = 1 << 20
     }
 
-    /// What was answered.
-    struct Answer {
-        var status = 0
-        var headers = ResponseHeaders()
-        var body: [UInt8] = []
-        /// Whether the bucket may have done what an earlier try of the same request asked for.
-        var isRepeated = false
-    }
-
     private static let attempts = 12
-    private static let longestWait = Duration.seconds(20)
 
     init(
         _ address: S3Address, _ endpoint: S3Endpoint, _ credentials: AWSCredentials,
         _ configuration: TransportConfiguration, isStopped: @escaping @Sendable () -> Bool
     ) {
-        (self.address, self.credentials, self.configuration) = (address, credentials, configuration)
-        (rate, self.isStopped) = (configuration.rateLimit.map { SendingRate($0) }, isStopped)
-        state = Mutex(State(endpoint: endpoint))
+        (self.address, self.credentials) = (address, credentials)
+        self.endpoint = Mutex(endpoint)
+        calls = StoreCalls(configuration, patience: configuration.idleTimeout, isStopped: isStopped)
     }
 
     /// Sends a request until there is an answer that another try would not change.
@@ -66,17 +45,19 @@ final class S3Client: Sendable {
     func send(_ request: Request, expecting expected: Set<Int> = []) throws(PublishError) -> Answer {
         var failures = 0
         var isRepeated = false
-        var hasNewKeys = false
+        var (hasNewKeys, moves) = (false, 0)
         while true {
-            if isStopped() { throw .stopped }
-            var wait: Duration?
             let reason: String
+            var passing: Answer?
             switch try sendOnce(request) {
             case .success(var answer):
                 answer.isRepeated = isRepeated
                 if answer.status < 300 || expected.contains(answer.status) { return answer }
                 let fault = S3Error(answer.body)
-                if let region = fault.region, learn(region) { continue }
+                if moves < 2, let region = fault.region ?? answer.headers.bucketRegion, learn(region) {
+                    moves += 1
+                    continue
+                }
                 if ["ExpiredToken", "TokenRefreshRequired"].contains(fault.code), !hasNewKeys {
                     hasNewKeys = true
                     credentials.forget()
@@ -85,9 +66,7 @@ final class S3Client: Sendable {
                 guard Self.isPassing(answer.status, fault) else { throw refusal(answer, fault, request) }
                 isRepeated = isRepeated || answer.status >= 500
                 reason = "status \(answer.status)\(fault.code.isEmpty ? "" : " (\(escaped(fault.code)))")"
-                wait = answer.headers.retryAfter.flatMap { retryAfter($0, now: configuration.clock.unixTime()) }.map {
-                    configuration.retry.wait(retryAfter: $0)
-                }
+                passing = answer
             case .failure(let error):
                 isRepeated = true
                 reason = error.detail
@@ -98,19 +77,7 @@ final class S3Client: Sendable {
                     .unavailable, "\(shown(of: request)): \(reason), \(failures) times in a row",
                     "run it again later; what was published before is unchanged")
             }
-            pause(wait ?? jittered(failures))
-        }
-    }
-
-    private func jittered(_ failures: Int) -> Duration {
-        let limit = min(Self.longestWait, .milliseconds(250) * (1 << min(failures, 10)))
-        return limit * (Double(configuration.random() >> 11) / Double(UInt64(1) << 53))
-    }
-
-    private func pause(_ wait: Duration) {
-        let end = ContinuousClock.now + wait
-        while !isStopped(), case let rest = end - .now, rest > .zero {
-            pauseThread(milliseconds: Int(min(rest, .milliseconds(100)).milliseconds) + 1)
+            calls.pause(failures, passing)
         }
     }
 
@@ -123,11 +90,9 @@ final class S3Client: Sendable {
 
     /// Notes that the bucket is in another region; `false` if that was known.
     private func learn(_ region: String) -> Bool {
-        state.withLock { state in
-            guard region != state.endpoint.region,
-                let endpoint = try? S3Endpoint(address.bucket, endpoint: address.endpoint, region: region)
-            else { return false }
-            state.endpoint = endpoint
+        endpoint.withLock { endpoint in
+            guard region != endpoint.region, let found = try? endpoint.moved(to: region) else { return false }
+            endpoint = found
             return true
         }
     }
@@ -141,10 +106,10 @@ final class S3Client: Sendable {
     // MARK: One try
 
     private func sendOnce(_ request: Request) throws(PublishError) -> Result<Answer, CurlError> {
-        let now = configuration.clock.unixTime()
+        let now = calls.configuration.clock.unixTime()
         let keys: AWSKeys?
         do throws(S3Fault) { keys = try credentials.keys(now: now) } catch { throw PublishError(error) }
-        let endpoint = state.withLock(\.endpoint)
+        let endpoint = endpoint.withLock(\.self)
         let origin = endpoint.origin
         let isDefault = origin.description.hasSuffix(origin.host)
         var signature = AWSSignature(
@@ -153,65 +118,16 @@ final class S3Client: Sendable {
         if signature.path.isEmpty { signature.path = "/" }
         (signature.method, signature.query, signature.headers) = (request.method, request.query, request.headers)
         if let body = request.body { signature.payload = body.digest.hex }
-        do {
-            let lines = try signature.signed(by: keys, region: endpoint.region, now: now)
-            let query = signature.queryText
-            let url = origin.description + signature.path + (query.isEmpty ? "" : "?\(query)")
-            return .success(try perform(request, url, lines, origin))
-        } catch let error as CurlError { return .failure(error) } catch let error as PublishError { throw error } catch
-        {
-            throw PublishError(.internalError, "\(error)", "check the configuration of OpenSSL")
-        }
-    }
-
-    private func perform(_ request: Request, _ url: String, _ lines: [String], _ origin: Origin) throws -> Answer {
-        let call = try HTTPCall(url, method: request.method, headers: lines, body: nil)
-        try call.easy.set(CURLOPT_PATH_AS_IS, 1)
-        try call.easy.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
-        try call.easy.set(CURLOPT_USERAGENT, configuration.userAgent)
-        try call.easy.set(CURLOPT_CONNECTTIMEOUT_MS, Int(configuration.connectTimeout.milliseconds))
-        try call.easy.set(CURLOPT_LOW_SPEED_LIMIT, 1)
-        try call.easy.set(CURLOPT_LOW_SPEED_TIME, Int(configuration.idleTimeout.components.seconds))
-        try call.easy.set(CURLOPT_UPLOAD_BUFFERSIZE, 256 << 10)
-        try call.easy.apply(configuration.proxy(for: origin))
-        try call.easy.apply(configuration.tls, showsCertificate: true)
-        if request.method == "HEAD" { try call.easy.set(CURLOPT_NOBODY, 1) }
-        if let body = request.body {
-            try call.send(body.size, method: request.method) { [rate, isStopped] offset, target in
-                guard let rate else { return body.read(offset, target) }
-                let count = min(target.count, rate.piece)
-                guard rate.take(count, isStopped: isStopped) else { return nil }
-                return body.read(offset, UnsafeMutableRawBufferPointer(rebasing: target[..<count]))
-            }
-        }
-        let connections = try taken()
-        let limit = request.limit
-        let text = Mutex<[UInt8]>([])
-        let end = try call.perform(over: connections.value, until: nil, every: 200, isStopped: isStopped) { piece, _ in
-            text.withLock { text in
-                text += piece
-                return text.count <= limit
-            }
-        }
-        switch end {
-        case .stopped: throw PublishError.stopped
-        case .timedOut: throw CurlError(detail: "no answer")
-        case .failed(let code): throw CurlError(detail: "\(origin.host): \(call.easy.message(for: code))")
-        case .answered(let status):
-            let body = text.withLock(\.self)
-            guard body.count <= limit else {
-                throw PublishError(
-                    .dataInvalid, "\(shown(of: request)) has more than \(limit) bytes",
-                    "is it what its name says? Nothing was changed")
-            }
-            state.withLock { $0.idle.append(connections) }
-            return Answer(status: status, headers: call.headers, body: body)
-        }
-    }
-
-    private func taken() throws -> Connections {
-        if let idle = state.withLock({ $0.idle.popLast() }) { return idle }
-        return Connections(value: try HTTPConnections())
+        let lines: [String]
+        do throws(DigestError) {
+            lines = try signature.signed(by: keys, region: endpoint.region, now: now)
+        } catch { throw PublishError(.internalError, "\(error)", "check the configuration of OpenSSL") }
+        let query = signature.queryText
+        return try calls.send(
+            StoreCalls.Request(
+                method: request.method, url: origin.description + signature.path + (query.isEmpty ? "" : "?\(query)"),
+                headers: lines, part: request.body.map { (0..<$0.size, $0) }, limit: request.limit),
+            shown: shown(of: request), isOwn: true)
     }
 
     // MARK: Refusals
@@ -229,7 +145,7 @@ final class S3Client: Sendable {
                 "name it with --region or AWS_REGION")
         case (401, _), (403, _):
             let remedy =
-                (try? credentials.keys(now: configuration.clock.unixTime())) ?? nil == nil
+                (try? credentials.keys(now: calls.configuration.clock.unixTime())) ?? nil == nil
                 ? "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
                 : "check the keys and what they may do: list, get, put and delete objects there"
             return PublishError(.refused, "\(place): refused with \(what)", remedy)
@@ -244,28 +160,14 @@ final class S3Client: Sendable {
 
 /// What a bucket says of an error.
 struct S3Error {
-    private(set) var code = ""
-    private(set) var message = ""
+    let code: String
+    private let message: String
     /// Where the bucket is, if the request was signed for another region.
-    private(set) var region: String?
+    let region: String?
 
     init(_ body: [UInt8]) {
-        guard !body.isEmpty, body.count <= 64 << 10, var text = try? XMLText(body) else { return }
-        var name = ""
-        while let piece = (try? text.next()) ?? nil {
-            switch piece {
-            case .start(let start, _): name = start
-            case .end: name = ""
-            case .text(let bytes):
-                let value = String(decoding: bytes, as: UTF8.self)
-                switch name {
-                case "Code": code += value
-                case "Message": message += value
-                case "Region": region = value
-                default: break
-                }
-            }
-        }
+        let said = elementTexts(body)
+        (code, message, region) = (said["Code"] ?? "", said["Message"] ?? "", said["Region"])
     }
 
     /// For people.
@@ -273,17 +175,14 @@ struct S3Error {
 }
 
 extension PublishError {
-    /// Somebody wants no answer any more.
-    static var stopped: Self {
-        Self(.interrupted, "stopped before the end", "the published set is unchanged; run it again")
-    }
-
     init(_ fault: S3Fault) {
-        switch fault.kind {
-        case .usage: self.init(.usage, fault.reason, "write s3://BUCKET/PREFIX")
-        case .settings: self.init(.configuration, fault.reason, "correct that, and run it again")
-        case .refused: self.init(.refused, fault.reason, "check the keys")
-        case .passing: self.init(.unavailable, fault.reason, "run it again later")
-        }
+        let remedy =
+            switch fault.exitStatus {
+            case .usage: "write s3://BUCKET/PREFIX"
+            case .configuration: "correct that, and run it again"
+            case .refused: "check the keys"
+            default: "run it again later"
+            }
+        self.init(fault.exitStatus, fault.reason, remedy)
     }
 }

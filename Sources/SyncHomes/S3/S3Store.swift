@@ -36,8 +36,8 @@ package final class S3Store: ObjectStore {
         let endpoint = try S3Endpoint(
             address.bucket, endpoint: address.endpoint, region: address.region ?? environment.region ?? "us-east-1")
         client = S3Client(
-            address, endpoint, AWSCredentials(environment, isStopped: isStopped), configuration,
-            isStopped: isStopped)
+            address, endpoint, AWSCredentials(environment, isStopped: isStopped, reach: configuration.reach),
+            configuration, isStopped: isStopped)
     }
 
     package var shown: String { client.address.shown }
@@ -73,6 +73,9 @@ package final class S3Store: ObjectStore {
         guard answer.status != 404 else { return nil }
         return try object(answer, name)
     }
+
+    /// The MD5 of what was put in one request, unless the bucket encrypts with keys of its own: then none is equal to it.
+    package func tag(of bytes: [UInt8]) -> String? { md5(bytes).map { "\"\($0)\"" } }
 
     private func object(_ answer: S3Client.Answer, _ name: String) throws(PublishError) -> StoredObject {
         guard let size = answer.headers.contentLength.flatMap({ UInt64($0) }), let tag = answer.headers.etag else {

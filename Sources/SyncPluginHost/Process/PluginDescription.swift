@@ -60,4 +60,8 @@ package struct PluginNotice: Sendable, Equatable {
     package var kind: Kind
     /// One line for people, safe for a terminal.
     package var text: String
+
+    package init(plugin: String, kind: Kind, text: String) {
+        (self.plugin, self.kind, self.text) = (plugin, kind, text)
+    }
 }

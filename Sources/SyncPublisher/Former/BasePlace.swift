@@ -67,6 +67,8 @@ struct BasePlace {
         return try reading(remedy) {
             var assembly = try root(remedy: remedy)
             try narrow(&assembly, to: wanted)
+            let far = assembly.parts.filter { !output.hasHere(pack: assembly.pack(of: $0).sha256) }
+            ranges?.holdNeeded(far.map { (assembly.pack(of: $0), $0.blob.range) })
             for (index, part) in assembly.parts.enumerated() {
                 let text = try read("part \(index)", part.blob, part.digest, assembly.pack(of: part))
                 try text.withUnsafeBytes { try assembly.add($0) }
@@ -164,7 +166,7 @@ struct BasePlace {
             return bytes
         }
         if let file = openElsewhere(pack.sha256) { return Self.read(file.raw, blob) }
-        return ranges?.bytes((pack, blob.range))
+        return ranges.flatMap { $0.held(pack.sha256, blob.range) ?? $0.bytes((pack, blob.range)) }
     }
 
     private static func read(_ file: Int32, _ blob: Blob) -> [UInt8]? {

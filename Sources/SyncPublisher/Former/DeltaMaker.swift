@@ -18,6 +18,8 @@ struct DeltaMaker {
     /// Of files whose former name is a guess: how many had no delta that pays, and the blobs of ``triedFile``.
     private var vain = (files: 0, blobs: 0)
     private var triedFile: Int?
+    /// Of files whose former version has to be fetched: how many in a row had no delta that pays, by the end of their names.
+    private var vainFetches: [String: Int] = [:]
 
     init(
         root: SourceRoot, tree: SourceTree, places: [Catalogue.Entry], base: BaseSet, options: PublishOptions,
@@ -36,6 +38,11 @@ struct DeltaMaker {
     private static let mostPercent: UInt64 = 70
     /// Tasks processed before their results are written; affects the output.
     private static let batch = 32
+    /// The same where former versions are fetched: what turns out to be in vain there was read for nothing.
+    private static let farBatch = 8
+    /// After so many files of a kind whose former versions were fetched in vain, no more of that kind are: pictures and archives
+    /// have nothing in common with what they were.
+    private static let mostVainFetches = 8
 
     /// Makes and writes deltas.
     ///
@@ -48,7 +55,7 @@ struct DeltaMaker {
         var deltas: [Int: [Delta]] = [:]
         var bytes: UInt64 = 0
         guard !tasks.isEmpty else { return (deltas, bytes) }
-        try fetchFormer(tasks, isCancelled: isCancelled)
+        let most = base.place.ranges == nil ? Self.batch : Self.farBatch
         try writer.cut()
         var encoders: [DeltaEncoder] = []
         // A damaged one decodes nothing: its blobs then get no delta.
@@ -65,10 +72,12 @@ struct DeltaMaker {
         var start = 0
         while true {
             if isCancelled() { throw .cancelled }
-            while waiting.count < Self.batch, start < tasks.count {
+            let before = waiting.count
+            while waiting.count < most, start < tasks.count {
                 if isWorthMaking(tasks[start]) { waiting.append(tasks[start]) }
                 start += 1
             }
+            try fetchFormer(waiting[before...], isCancelled: isCancelled)
             guard !waiting.isEmpty else { break }
             let batch = Array(waiting.prefix(regions.prepare(waiting, encoders[0])))
             waiting.removeFirst(batch.count)
@@ -87,20 +96,33 @@ struct DeltaMaker {
 
     /// Whether a delta is worth trying; always if the former name is no guess.
     private func isWorthMaking(_ task: DeltaPlan.Task) -> Bool {
-        guard task.former.isGuess else { return true }
+        guard task.former.isGuess else {
+            return base.place.ranges == nil || vainFetches[kind(of: task), default: 0] < Self.mostVainFetches
+        }
         return task.file == triedFile ? vain.blobs < Self.mostVain.blobs : vain.files < Self.mostVain.files
     }
 
     private mutating func note(_ task: DeltaPlan.Task, pays: Bool) {
-        guard task.former.isGuess else { return }
+        guard task.former.isGuess else {
+            if base.place.ranges != nil {
+                vainFetches[kind(of: task), default: 0] = pays ? .min / 2 : vainFetches[kind(of: task), default: 0] + 1
+            }
+            return
+        }
         if task.file != triedFile { (triedFile, vain) = (task.file, (vain.files + 1, 0)) }
         if pays { vain = (0, 0) } else { vain.blobs += 1 }
     }
 
+    /// The end of a file's name, from its last dot on.
+    private func kind(of task: DeltaPlan.Task) -> String {
+        let path = tree.path(task.file)
+        return path.lastIndex(where: { $0 == "." || $0 == "/" }).map { String(path[$0...]) } ?? ""
+    }
+
     /// Fetches what the tasks read of a base on a server, so far as its packs are not here. Of a file whose former name is a guess
     /// nothing is fetched.
-    private func fetchFormer(_ tasks: [DeltaPlan.Task], isCancelled: () -> Bool) throws(PublishError) {
-        guard let ranges = base.place.ranges else { return }
+    private func fetchFormer(_ tasks: ArraySlice<DeltaPlan.Task>, isCancelled: () -> Bool) throws(PublishError) {
+        guard let ranges = base.place.ranges, !tasks.isEmpty else { return }
         let files = base.manifest.files
         let isFar = base.manifest.packs.map { !output.hasHere(pack: $0.sha256) }
         var pieces: [PackRanges.Piece] = []

@@ -23,6 +23,7 @@ package final class PackRanges: Sendable {
     private struct State {
         var requests = 0
         var bytes: UInt64 = 0
+        var needed: UInt64 = 0
         /// By pack, in the order of their ranges.
         var held: [SHA256Digest: [(range: Range<UInt64>, bytes: [UInt8])]] = [:]
         var warning: String?
@@ -63,17 +64,49 @@ package final class PackRanges: Sendable {
         }
     }
 
+    /// Fetches ranges without which nothing can be published, those close to each other at once; the limits are for others. What
+    /// cannot be had is not held.
+    func holdNeeded(_ pieces: [Piece]) {
+        state.withLock { state in
+            // Of one release after another.
+            if state.needed > Self.mostNeeded { (state.held, state.needed) = ([:], 0) }
+        }
+        let missing = pieces.filter { !isHeld($0) && $0.range.upperBound <= $0.pack.size }
+        for piece in Self.merged(missing) {
+            guard let bytes = try? fetch(piece.pack, piece.range),
+                UInt64(bytes.count) == piece.range.upperBound - piece.range.lowerBound
+            else { continue }
+            state.withLock { $0.needed = $0.needed.saturatingAdd(UInt64(bytes.count)) }
+            hold(bytes, piece)
+        }
+    }
+
+    /// **Bytes** of what is needed after which that of the releases before is let go.
+    private static let mostNeeded: UInt64 = 96 << 20
+
+    private func isHeld(_ piece: Piece) -> Bool {
+        state.withLock { state in
+            guard let all = state.held[piece.pack.sha256] else { return false }
+            let next = all.indices.partitioningIndex { all[$0].range.lowerBound > piece.range.lowerBound }
+            return next > 0 && all[next - 1].range.upperBound >= piece.range.upperBound
+        }
+    }
+
     /// Fetches ranges, those close to each other at once, until the limits are reached.
     func hold(_ pieces: [Piece], isCancelled: () -> Bool) throws(PublishError) {
         for piece in Self.merged(pieces) {
             if isCancelled() { throw .cancelled }
             guard let bytes = bytes(piece) else { return }
-            state.withLock { state in
-                var all = state.held[piece.pack.sha256] ?? []
-                let place = all.indices.partitioningIndex { all[$0].range.lowerBound > piece.range.lowerBound }
-                all.insert((piece.range, bytes), at: place)
-                state.held[piece.pack.sha256] = all
-            }
+            hold(bytes, piece)
+        }
+    }
+
+    private func hold(_ bytes: [UInt8], _ piece: Piece) {
+        state.withLock { state in
+            var all = state.held[piece.pack.sha256] ?? []
+            let place = all.indices.partitioningIndex { all[$0].range.lowerBound > piece.range.lowerBound }
+            all.insert((piece.range, bytes), at: place)
+            state.held[piece.pack.sha256] = all
         }
     }
 

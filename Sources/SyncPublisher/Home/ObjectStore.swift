@@ -19,6 +19,9 @@ package protocol ObjectStore: Sendable {
     /// How an object looks; `nil` if there is none.
     func look(at name: String) throws(PublishError) -> StoredObject?
 
+    /// The tag that an object with these bytes has there; `nil` where that cannot be told without putting it.
+    func tag(of bytes: [UInt8]) -> String?
+
     /// A whole object of at most `limit` **bytes**, and how it looks; `nil` if there is none.
     func read(_ name: String, limit: Int) throws(PublishError) -> (bytes: [UInt8], object: StoredObject)?
 
@@ -41,6 +44,8 @@ extension ObjectStore {
     package func prepare() throws(PublishError) -> [String] { [] }
 
     package func commit() throws(PublishError) {}
+
+    package func tag(of bytes: [UInt8]) -> String? { nil }
 }
 
 /// How an object of a store looks.

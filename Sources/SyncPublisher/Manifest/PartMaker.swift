@@ -165,7 +165,9 @@ struct PartMaker: ~Copyable {
 extension PublishRun {
     /// Whether the manifest's entries are split into parts.
     func isInParts(_ tree: SourceTree) -> Bool {
-        options.isInParts ?? (tree.count > PublishOptions.mostEntriesOfOneText)
+        let most =
+            output.home == nil ? PublishOptions.mostEntriesOfOneText : PublishOptions.mostEntriesOfOneTextAway
+        return options.isInParts ?? (tree.count > most)
     }
 
     /// Makes the parts and puts their packs in place.

@@ -456,14 +456,11 @@ final class OutputDirectory {
     /// Length of a regular file in **bytes**; `nil` if there is none.
     func size(_ folder: Folder, _ name: String) -> UInt64? { object(folder, name)?.size }
 
-    func object(_ folder: Folder, _ name: String) -> TargetObject? {
-        if let home {
-            guard let found = home.object(folder, name) else { return nil }
-            return TargetObject(size: found.size, tag: found.tag, place: Home.path(folder, name))
-        }
+    /// How a file looks; `nil` if there is none. Two names of one file have one tag, as may two files with the same contents.
+    func object(_ folder: Folder, _ name: String) -> StoredObject? {
+        if let home { return home.object(folder, name) }
         guard case .success(let found?) = status(descriptor(folder), name), found.kind == .file else { return nil }
-        let tag = "\(found.device):\(found.inode)"
-        return TargetObject(size: found.size, tag: tag, place: tag)
+        return StoredObject(size: found.size, tag: "\(found.device):\(found.inode)")
     }
 
     /// Whether a pack is on this machine.

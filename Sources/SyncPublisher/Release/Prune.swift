@@ -72,10 +72,6 @@ package struct Prune: Sendable {
     /// Prunes a published directory.
     ///
     /// - Parameter isDryRun: Only says what would be removed; nothing is written, and nobody is waited for.
-    package func run(_ path: String, isDryRun: Bool = false) throws(PublishError) -> Report {
-        try run(.directory(path), isDryRun: isDryRun)
-    }
-
     package func run(_ place: TargetPlace, isDryRun: Bool = false) throws(PublishError) -> Report {
         let target = try OutputDirectory(published: place, isReadOnly: isDryRun)
         let report = try run(target, isDryRun: isDryRun)
@@ -83,7 +79,7 @@ package struct Prune: Sendable {
         return report
     }
 
-    func run(_ target: any PublishTarget, isDryRun: Bool = false) throws(PublishError) -> Report {
+    func run(_ target: OutputDirectory, isDryRun: Bool = false) throws(PublishError) -> Report {
         var releases = try Releases(target)
         if let fault = releases.faults.first {
             throw PublishError(
@@ -100,7 +96,7 @@ package struct Prune: Sendable {
         var sweep = try Sweep(target, releases)
         sweep.mark(kept(releases.all), &marks, self)
         guard !isDryRun else { return sweep.report }
-        try sweep.remove(from: target, &marks, now: now)
+        try sweep.remove(&marks, now: now)
         sweep.forget(in: &marks)
         try marks.write(to: target)
         return sweep.report
@@ -125,15 +121,15 @@ package struct Prune: Sendable {
 /// What goes, in which order, and what stays.
 private struct Sweep {
     private let releases: [Releases.Release]
-    private let isLocked: Bool
+    private let target: OutputDirectory
     private let packs: [(digest: SHA256Digest, name: String, size: UInt64)]
     private var entries: [Releases.Place] = []
     private var manifests: [(digest: SHA256Digest, place: Releases.Place)] = []
     private var gone: [(digest: SHA256Digest, name: String, size: UInt64)] = []
     private(set) var report = Prune.Report()
 
-    init(_ target: any PublishTarget, _ releases: Releases) throws(PublishError) {
-        (self.releases, isLocked) = (releases.all, target.isLocked)
+    init(_ target: OutputDirectory, _ releases: Releases) throws(PublishError) {
+        (self.releases, self.target) = (releases.all, target)
         packs = try (target.names(in: .packs) ?? []).sorted().compactMap { name in
             guard let digest = Releases.pack(ofFile: name), let object = target.object(.packs, name) else { return nil }
             return (digest, name, object.size)
@@ -148,7 +144,7 @@ private struct Sweep {
         var leaving: [SHA256Digest: Int64] = [:]
         var counted: Set<String> = []
         for release in releases {
-            let files = ([release.place] + release.entries).filter { counted.insert($0.object.place).inserted }
+            let files = ([release.place] + release.entries).filter { counted.insert($0.room(in: target)).inserted }
             var isStaying = kept.contains(release.digest)
             if isStaying {
                 if release.isNamed { marks.manifests[release.digest] = nil }
@@ -184,7 +180,7 @@ private struct Sweep {
                 marks.packs[pack.digest] = max(since, marks.packs[pack.digest] ?? since)
             }
             // One that nothing has named yet may be that of a publish beside this.
-            let least = isLocked || leaving[pack.digest] != nil ? 0 : Prune.usualGrace
+            let least = target.isLocked || leaving[pack.digest] != nil ? 0 : Prune.usualGrace
             if prune.isOver(since: marks.since(pack: pack.digest, now: prune.now), atLeast: least) {
                 gone.append(pack)
             } else {
@@ -201,7 +197,7 @@ private struct Sweep {
     private mutating func tell() {
         var counted: Set<String> = []
         for place in entries + manifests.map(\.place) {
-            let isFirst = counted.insert(place.object.place).inserted
+            let isFirst = counted.insert(place.room(in: target)).inserted
             list(place.path, isFirst ? place.object.size : 0)
         }
         for pack in gone { list("packs/\(pack.name)", pack.size) }
@@ -215,7 +211,7 @@ private struct Sweep {
     /// Removes it, after the note of it was written. Where others may publish meanwhile, the note says for a while which packs go.
     ///
     /// - Parameter now: **Milliseconds** since 1970.
-    func remove(from target: any PublishTarget, _ marks: inout ReleaseMarks, now: Int64) throws(PublishError) {
+    func remove(_ marks: inout ReleaseMarks, now: Int64) throws(PublishError) {
         let start = ContinuousClock.now
         var noted = now
         func note() throws(PublishError) {
@@ -224,7 +220,7 @@ private struct Sweep {
             try marks.write(to: target)
         }
         try note()
-        for folder in [PublishTarget.Folder.trust, .channels] {
+        for folder in [OutputDirectory.Folder.trust, .channels] {
             let names = entries.filter { $0.folder == folder }.map(\.name)
             if !names.isEmpty { try target.remove(names, from: folder) }
         }

@@ -36,8 +36,6 @@ package struct ReleaseList {
     /// What cannot be listed, one line each, safe for a terminal.
     package private(set) var warnings: [String] = []
 
-    package init(_ path: String) throws(PublishError) { try self.init(.directory(path)) }
-
     package init(_ place: TargetPlace) throws(PublishError) {
         let output = try OutputDirectory(published: place, isReadOnly: true)
         let releases = try Releases(output)

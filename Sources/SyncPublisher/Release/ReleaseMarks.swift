@@ -28,7 +28,7 @@ struct ReleaseMarks: Equatable {
     init() {}
 
     /// What a target has noted.
-    init(of target: any PublishTarget) {
+    init(of target: OutputDirectory) {
         guard let bytes = target.read(.manifests, Self.name, limit: Self.limit),
             let value = bytes.withUnsafeBytes({ JSONParser.parse($0) }), value["format"]?.string == Self.format
         else { return }
@@ -67,7 +67,7 @@ struct ReleaseMarks: Equatable {
     }
 
     /// Writes the file; where there is nothing to note, there is none.
-    func write(to target: any PublishTarget) throws(PublishError) {
+    func write(to target: OutputDirectory) throws(PublishError) {
         guard self != ReleaseMarks() else {
             guard target.object(.manifests, Self.name) != nil else { return }
             return try target.remove([Self.name], from: .manifests)
@@ -91,7 +91,7 @@ struct ReleaseMarks: Equatable {
 
     /// Notes which manifests of a target are named now, and which are no longer: called before what names them is changed, and
     /// again afterwards. Whatever keeps it from that only makes something stay longer.
-    static func update(_ target: any PublishTarget, now: Int64) {
+    static func update(_ target: OutputDirectory, now: Int64) {
         guard let files = try? target.names(in: .manifests) else { return }
         var known: [String: SHA256Digest] = [:]
         for file in files {
@@ -124,24 +124,31 @@ extension ReleaseMarks {
         throws(PublishError)
     {
         guard !packs.isEmpty else { return }
-        let busy = PublishError.busy(
-            "a prune is removing packs of \(shown(output.path)) that are needed again", "run it again in a few minutes")
+        /// A prune that was killed has left its note; nobody can tell it from one that works.
+        func busy(until end: Int64?) -> PublishError {
+            .busy(
+                "a prune is removing packs of \(shown(output.path)) that are needed again, or was ended while it did",
+                end.map { "run it again once the prune has ended, after \(timestamp(milliseconds: $0)) in any case" }
+                    ?? "run it again")
+        }
         for _ in 0..<mostTries {
             home.forget(.manifests, name)
             var marks = ReleaseMarks(of: output)
             if marks.goingSince <= now - longestRemoval { (marks.going, marks.goingSince) = ([], 0) }
-            guard marks.going.isDisjoint(with: packs) else { throw busy }
+            guard marks.going.isDisjoint(with: packs) else {
+                throw busy(until: marks.goingSince.saturatingAdd(longestRemoval))
+            }
             for pack in packs { marks.packs[pack] = now }
             do throws(PublishError) { try marks.write(to: output) } catch {
                 guard error.exitStatus == .busy else { throw error }
                 continue
             }
             for pack in packs.sorted() {
-                guard try home.isThere(.packs, pack.hex + ".pack") else { throw busy }
+                guard try home.isThere(.packs, pack.hex + ".pack") else { throw busy(until: nil) }
             }
             return
         }
-        throw busy
+        throw busy(until: nil)
     }
 
     private static let mostTries = 5

@@ -12,16 +12,16 @@ struct ReleaseNames {
     /// Revisions that are named where it cannot be told which manifest that is.
     private(set) var revisions: Set<UInt64> = []
     /// What is named in `channels/` by its revision.
-    private(set) var numbered: [(revision: UInt64, digest: SHA256Digest, object: TargetObject)] = []
+    private(set) var numbered: [(revision: UInt64, digest: SHA256Digest, object: StoredObject)] = []
     /// What should name a release and cannot be read, or is damaged.
     private(set) var faults: [PublishError] = []
 
-    private let target: any PublishTarget
+    private let target: OutputDirectory
     /// The manifests that are known by now, by their files.
     private var known: [String: SHA256Digest]
 
-    /// - Parameter known: The manifests of some files, by ``TargetObject/tag``: those are not read again.
-    init(_ target: any PublishTarget, known: [String: SHA256Digest] = [:]) throws(PublishError) {
+    /// - Parameter known: The manifests of some files, by ``StoredObject/tag``: those are not read again.
+    init(_ target: OutputDirectory, known: [String: SHA256Digest] = [:]) throws(PublishError) {
         (self.target, self.known) = (target, known)
         if let digest = try find(.top, "manifest.json") { name(digest, ChannelName.ofDefault) }
         if let digest = try find(.top, "manifest.json.zst") { digests.insert(digest) }
@@ -44,7 +44,7 @@ struct ReleaseNames {
     }
 
     /// The manifest that a file holds; `nil` if there is no such file.
-    private mutating func find(_ folder: PublishTarget.Folder, _ name: String) throws(PublishError) -> SHA256Digest? {
+    private mutating func find(_ folder: OutputDirectory.Folder, _ name: String) throws(PublishError) -> SHA256Digest? {
         guard let object = target.object(folder, name) else { return nil }
         if let digest = known[object.tag] { return digest }
         let text =

@@ -31,15 +31,18 @@ struct Releases {
 
     /// A file.
     struct Place {
-        let folder: PublishTarget.Folder
+        let folder: OutputDirectory.Folder
         let name: String
-        let object: TargetObject
+        let object: StoredObject
+
+        /// What takes room once: two names of one file are one, but not two objects of a store.
+        func room(in target: OutputDirectory) -> String { target.home == nil ? object.tag : path }
 
         /// From the published directory.
         var path: String { folder == .top ? name : "\(folder.rawValue)/\(name)" }
     }
 
-    let target: any PublishTarget
+    let target: OutputDirectory
     private(set) var all: [Release] = []
     /// Why it is not known of everything which packs it needs.
     private(set) var faults: [PublishError] = []
@@ -47,7 +50,7 @@ struct Releases {
     private static let suffix = ".json.zst"
 
     /// Reads what there is.
-    init(_ target: any PublishTarget) throws(PublishError) {
+    init(_ target: OutputDirectory) throws(PublishError) {
         self.target = target
         var known: [String: SHA256Digest] = [:]
         for name in try target.names(in: .manifests)?.sorted() ?? [] {
@@ -123,26 +126,26 @@ struct Releases {
         (one == ChannelName.ofDefault ? "" : one) < (other == ChannelName.ofDefault ? "" : other)
     }
 
-    private func text(_ folder: PublishTarget.Folder, _ name: String) -> [UInt8]? {
+    private func text(_ folder: OutputDirectory.Folder, _ name: String) -> [UInt8]? {
         name.hasSuffix(".zst")
             ? target.text(ofFrame: name, in: folder)
             : target.read(folder, name, limit: ManifestLimits.standard.manifestBytes)
     }
 
-    private func digest(_ folder: PublishTarget.Folder, _ name: String) throws(PublishError) -> SHA256Digest? {
+    private func digest(_ folder: OutputDirectory.Folder, _ name: String) throws(PublishError) -> SHA256Digest? {
         guard let text = text(folder, name) else { return nil }
         return try calling { try sha256(text) }
     }
 
     /// Adds the release of a file; one that is damaged is a fault.
-    private mutating func add(_ folder: PublishTarget.Folder, _ name: String, _ object: TargetObject)
+    private mutating func add(_ folder: OutputDirectory.Folder, _ name: String, _ object: StoredObject)
         throws(PublishError)
     {
         if try read(folder, name, object) == nil { refuse(folder, name) }
     }
 
     /// - Returns: The manifest's digest; `nil` for what is none.
-    private mutating func read(_ folder: PublishTarget.Folder, _ name: String, _ object: TargetObject)
+    private mutating func read(_ folder: OutputDirectory.Folder, _ name: String, _ object: StoredObject)
         throws(PublishError) -> SHA256Digest?
     {
         guard let text = text(folder, name) else { return nil }
@@ -157,7 +160,7 @@ struct Releases {
         return digest
     }
 
-    private mutating func refuse(_ folder: PublishTarget.Folder, _ name: String) {
+    private mutating func refuse(_ folder: OutputDirectory.Folder, _ name: String) {
         faults.append(
             .invalid(
                 "\(shown(target.display(folder, name))) is damaged, or not what its name says",
@@ -178,11 +181,6 @@ extension OutputDirectory {
             }
             try self.init(path, isReadOnly: isReadOnly)
         }
-    }
-
-    /// The same of a directory.
-    convenience init(published path: String, isReadOnly: Bool) throws(PublishError) {
-        try self.init(published: .directory(path), isReadOnly: isReadOnly)
     }
 
     /// Keeps the release in `manifest.json` under its digest: nothing but this shows its packs later.

@@ -42,10 +42,6 @@ package struct Restore {
         if let objection = try output.objection(to: signing, []) { throw objection }
     }
 
-    package init(_ path: String, signing: Signing?) throws(PublishError) {
-        try self.init(.directory(path), signing: signing)
-    }
-
     /// - Parameters:
     ///   - wanted: A revision, or the SHA-256 of a release's manifest.
     ///   - created: When this is published, RFC 3339.

@@ -73,7 +73,7 @@ extension PublishError {
     }
 
     /// The caller asked to stop.
-    static var cancelled: Self {
+    package static var cancelled: Self {
         Self(.interrupted, "stopped before the end", "the published set is unchanged; run it again")
     }
 

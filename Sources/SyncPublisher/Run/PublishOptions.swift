@@ -183,6 +183,9 @@ package struct PublishOptions: Sendable {
     /// again.
     package static let mostEntriesOfOneText = 50_000
 
+    /// The same of a manifest that goes to a store: it is sent and read again with each publish.
+    package static let mostEntriesOfOneTextAway = 4_096
+
     /// The manifest whose packs are reused.
     package enum Base: Sendable, Equatable {
         /// None: every blob is written.

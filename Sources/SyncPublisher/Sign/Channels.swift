@@ -27,10 +27,6 @@ package struct Channels {
         (output, self.now) = (try OutputDirectory(published: place, isReadOnly: isReadOnly), now)
     }
 
-    package init(_ path: String, isReadOnly: Bool = false, now: Int64? = nil) throws(PublishError) {
-        try self.init(.directory(path), isReadOnly: isReadOnly, now: now)
-    }
-
     init(_ output: OutputDirectory) { (self.output, now) = (output, nil) }
 
     private func note() { if let now { ReleaseMarks.update(output, now: now) } }

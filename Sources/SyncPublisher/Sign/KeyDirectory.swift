@@ -51,18 +51,10 @@ package struct KeyDirectory {
         }
     }
 
-    /// Opens the roots of a published directory. Anyone with write access may have replaced them: only an unbroken
+    /// Opens the roots of what is published. Anyone with write access may have replaced them: only an unbroken
     /// chain counts, starting from those that this machine knows, or from the first one where it knows none.
-    package init(published output: String, after known: TrustPin?) throws(PublishError) {
-        try self.init(in: OutputDirectory(output, isReadOnly: true), after: known)
-    }
-
-    /// The same of a store.
-    package init(published place: HomePlace, after known: TrustPin?) throws(PublishError) {
-        try self.init(in: OutputDirectory(Home(place, isReadOnly: true)), after: known)
-    }
-
-    private init(in published: OutputDirectory, after known: TrustPin?) throws(PublishError) {
+    package init(published place: TargetPlace, after known: TrustPin?) throws(PublishError) {
+        let published = try OutputDirectory(published: place, isReadOnly: true)
         (path, hasKeys) = (published.path + "/trust", false)
         roots = []
         for number in Self.numbers(try published.statementNames()) {

@@ -102,14 +102,9 @@ package struct SigningMemory: Sendable {
 }
 
 extension Signing {
-    /// Says once more that what an output directory has is the newest.
-    package func refresh(_ path: String) throws(PublishError) -> Refreshed {
-        try SignedOutput(output: OutputDirectory(path), signing: self).refresh()
-    }
-
-    /// The same of a store.
-    package func refresh(_ place: HomePlace) throws(PublishError) -> Refreshed {
-        let output = try OutputDirectory(published: .store(place), isReadOnly: false)
+    /// Says once more that what is published at a place is the newest.
+    package func refresh(_ place: TargetPlace) throws(PublishError) -> Refreshed {
+        let output = try OutputDirectory(published: place, isReadOnly: false)
         let refreshed = try SignedOutput(output: output, signing: self).refresh()
         try output.home?.commit()
         return refreshed

@@ -268,4 +268,93 @@ struct BucketHomeTests {
         #expect(prune.status == 75, "\(prune.error)")
         #expect(packs() == before)
     }
+
+    /// The objects that were read since the log was this long, with what of them.
+    private func reads(since start: Int) -> [(name: String, range: String?)] {
+        bucket.server.log.entries.dropFirst(start).map(\.request).filter { $0.method == "GET" && $0.query == nil }.map {
+            (String($0.path.dropFirst("/assets/maps/tiles/".count)), $0.header("range"))
+        }
+    }
+
+    @Test("An empty machine reads the newest manifest once, in its shorter form; where the two differ, the text counts")
+    func shorterForm() throws {
+        for number in 0..<200 { try write(Array("\(number)".utf8), "many/file \(number)") }
+        #expect(try publish().status == 0)
+        try FileManager.default.removeItem(atPath: scratch.path + "/.local")
+        var start = bucket.server.log.entries.count
+        try write(Array("new".utf8), "many/file 7")
+        #expect(try publish().status == 0)
+        #expect(reads(since: start).map(\.name).filter { $0.hasPrefix("manifest") } == ["manifest.json.zst"])
+
+        // A publish that was killed has replaced the text alone.
+        bucket["maps/tiles/manifest.json.zst"] = [0x28, 0xB5, 0x2F, 0xFD, 0, 1, 2, 3]
+        start = bucket.server.log.entries.count
+        try write(Array("newer".utf8), "many/file 8")
+        let outcome = try publish()
+        #expect(outcome.status == 0, "\(outcome.error)")
+        #expect(reads(since: start).map(\.name).contains("manifest.json"))
+        #expect(try run("releases", "list", Self.place, "--json").output.split(separator: "\n").count == 3)
+        try pulled(into: "out")
+        #expect(try bytes("out/many/file 7") == Array("new".utf8))
+    }
+
+    @Test("A set of many files has a manifest in parts there; an empty machine reads the parts in few requests")
+    func parts() throws {
+        for number in 0..<4_200 { try write(Array("\(number)".utf8), "many/\(number / 100)/file \(number)") }
+        bucket.change { $0.page = 1_000 }
+        #expect(try publish().status == 0)
+        let text = String(decoding: try #require(bucket["maps/tiles/manifest.json"]), as: UTF8.self)
+        #expect(text.contains("\"parts\"") && text.utf8.count < 8_000)
+        try FileManager.default.removeItem(atPath: scratch.path + "/.local")
+        let start = bucket.server.log.entries.count
+        try write(Array("new".utf8), "many/30/file 3000")
+        let outcome = try publish("--no-deltas")
+        #expect(outcome.status == 0, "\(outcome.error)")
+        let ranges = reads(since: start).filter { $0.name.hasPrefix("packs/") }
+        #expect((1...2).contains(ranges.count), "\(ranges)")
+        #expect(try run("releases", "list", Self.place, "--json").output.contains("\"files\":4204"))
+        try pulled(into: "out")
+        #expect(try bytes("out/many/30/file 3000") == Array("new".utf8))
+    }
+
+    @Test("A bucket in another region than was believed is found there by publish and pull, and pull says so once")
+    func region() throws {
+        var environment = bucket.environment
+        environment["AWS_REGION"] = "us-east-1"
+        let published = try publish(environment: environment)
+        #expect(published.status == 0, "\(published.error)")
+        let pull = try run("pull", Self.place, "--into", "out", environment: environment)
+        #expect(pull.status == 0, "\(pull.error)")
+        #expect(
+            pull.error.components(separatedBy: "the bucket is in \(ScriptedBucket.region)").count == 2, "\(pull.error)")
+        #expect(try bytes("out/README.md") == Array("hello".utf8))
+    }
+
+    @Test("Of files whose former versions help nothing only a few are fetched; kinds that they help go on")
+    func vainFetches() throws {
+        // Texts that change in one place, and pictures that are new throughout.
+        func text(_ number: Int, _ night: Int) -> [UInt8] {
+            Array(patternedBytes(size: 3_000, seed: UInt64(number)).flatMap { Array("\($0) ".utf8) })
+                + Array("\(night)".utf8)
+        }
+        func publishNight(_ night: Int) throws -> Tool.Outcome {
+            for number in 0..<30 {
+                try write(text(number, night), "texts/\(number).txt")
+                try write(patternedBytes(size: 20_000, seed: UInt64(1_000 * night + number)), "pictures/\(number).png")
+            }
+            return try publish("--json")
+        }
+        #expect(try publishNight(1).status == 0)
+        try FileManager.default.removeItem(atPath: scratch.path + "/.local")
+        let start = bucket.server.log.entries.count
+        let outcome = try publishNight(2)
+        #expect(outcome.status == 0, "\(outcome.error)")
+        let read = reads(since: start).compactMap(\.range).reduce(0) { sum, range in
+            let ends = range.dropFirst("bytes=".count).split(separator: "-").compactMap { Int($0) }
+            return sum + (ends.count == 2 ? ends[1] - ends[0] + 1 : 0)
+        }
+        // All texts, in zstd frames, and the first pictures of 20,000 bytes each, a batch more at most.
+        #expect(outcome.output.contains("\"deltas\":30"), "\(outcome.output)")
+        #expect(read < 30 * 9_000 + 17 * 20_000, "\(read)")
+    }
 }

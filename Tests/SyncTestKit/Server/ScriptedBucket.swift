@@ -102,7 +102,7 @@ public final class ScriptedBucket: Sendable {
         guard request.path.hasPrefix("/\(Self.name)") else { return Self.error(404, "NoSuchBucket") }
         if !(state.isPublic && ["GET", "HEAD"].contains(request.method)), let reason = refusal(of: request, state) {
             state.refusals.append(reason)
-            return Self.error(403, "SignatureDoesNotMatch")
+            return Self.error(403, "SignatureDoesNotMatch").setting("x-amz-bucket-region", Self.region)
         }
         guard let key = Self.key(request) else { return list(request, state) }
         let there = state.objects[key]
@@ -112,7 +112,8 @@ public final class ScriptedBucket: Sendable {
             state.objects[key] = nil
             return .status(204)
         case "PUT":
-            let object = ServedObject(request.body)
+            // As S3 names what was put in one request.
+            let object = ServedObject(request.body, etag: md5(request.body).map { "\"\($0)\"" })
             if let hash = request.header("x-amz-content-sha256"), hash != object.sha256 {
                 return Self.error(400, "XAmzContentSHA256Mismatch")
             }

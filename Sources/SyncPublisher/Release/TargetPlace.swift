@@ -1,0 +1,57 @@
+import SyncContent
+import SyncManifest
+import SyncModel
+import SyncSystem
+import SyncTrust
+
+/// What a command names that works on what is published.
+package enum TargetPlace: Sendable {
+    /// Its path.
+    case directory(String)
+    case store(HomePlace)
+
+    /// For people.
+    var shown: String {
+        switch self {
+        case .directory(let path): path
+        case .store(let place): place.store.shown
+        }
+    }
+}
+
+extension OutputDirectory {
+    /// The same as ``contents(_:_:limit:)``; `nil` if there is none that can be read.
+    func read(_ folder: Folder, _ name: String, limit: Int) -> [UInt8]? { try? contents(folder, name, limit: limit) }
+
+    /// What a zstd frame holds; `nil` if it cannot be read.
+    func text(ofFrame name: String, in folder: Folder = .top) -> [UInt8]? {
+        read(folder, name, limit: ManifestLimits.standard.manifestBytes).flatMap(unframed)
+    }
+
+    /// The published fresh statement of a channel, whoever signed it; `nil` if there is none that can be read.
+    func word(_ channel: String?) -> (statement: SignedStatement, fresh: FreshStatement)? {
+        guard let bytes = read(.trust, FreshStatement.name(channel), limit: Role.fresh.limit),
+            let statement = try? SignedStatement(bytes, limit: Role.fresh.limit),
+            let fresh = try? FreshStatement(json: statement.json)
+        else { return nil }
+        return (statement, fresh)
+    }
+
+    /// The same of a revision's release.
+    func release(_ revision: UInt64) -> SignedRelease? {
+        read(.trust, "\(revision).release", limit: Role.release.limit).flatMap(signedRelease)
+    }
+}
+
+/// A manifest's text of the frame as which it is published; `nil` if it cannot be read.
+func unframed(_ frame: [UInt8]) -> [UInt8]? {
+    frame.withUnsafeBytes { try? decodeZstd($0, limit: ManifestLimits.standard.manifestBytes) }
+}
+
+/// A manifest's text as one zstd frame, as it is published.
+func manifestFrame(_ text: [UInt8]) throws(PublishError) -> [UInt8] {
+    var compressor = try calling { try ZstdCompressor(level: ManifestFiles.level) }
+    let frame = try calling { try compressor.encode(text, most: ZstdCompressor.bound(text.count)) }
+    guard let made = frame else { throw .bug("a manifest is longer than it may be") }
+    return made
+}
