@@ -105,7 +105,7 @@ found = json.load(sys.stdin)
 print(*(found.get(key, 0) for key in sys.argv[1:]))' "$@"; }
 # same A B WHAT: without what belongs to the programs.
 same() {
-  if diff -r -x .syncagent -x .cache -x .git -x .gitattributes -x .lfsconfig "$1" "$2" >"$WORK/differences"; then
+  if diff -r -x .syncagent -x .cache -x .git -x SHA256SUMS -x set.meta4 "$1" "$2" >"$WORK/differences"; then
     say "ok: $3: the same $(find "$1" -type f -not -path '*/.syncagent/*' -not -path '*/.cache/*' -not -path '*/.git/*' | wc -l) files"
   else head -5 "$WORK/differences" >&2; broken "$3: the trees differ"; fi
 }
@@ -355,7 +355,7 @@ race() {
       seconds[$who]=$(awk "BEGIN{printf \"%.2f\", $EPOCHREALTIME - $start}")
       nginx_idle; eval "$(since "$from")"
       asked[$who]=$requests; [ "$kind" != hub ] || asked[$who]=$((requests + $(counts requests)))
-      [ "$round" != 1 ] || same "$set" "$into" "$name, $who" 2>/dev/null
+      [ "$round" != 1 ] || same "$set" "$into" "$name, $who"
     done
     ratios+=("$(awk "BEGIN{printf \"%.3f\", ${seconds[ours]} / ${seconds[theirs]}}")")
     times+=("${seconds[ours]}/${seconds[theirs]}")
