@@ -133,6 +133,11 @@ extension IndexRecord.Status {
             modified: bytes.integer(at: 24), changed: bytes.integer(at: 32))
     }
 
+    /// Whether both are of one file, and nobody has written to it in between.
+    package func isOfSameFile(as other: Self) -> Bool {
+        device == other.device && inode == other.inode && size == other.size && modified == other.modified
+    }
+
     package init(_ status: FileStatus) {
         self.init(
             device: status.device, inode: status.inode, size: status.size, modified: status.modified,
@@ -350,14 +355,17 @@ package struct StatIndex: Sendable {
 extension StatIndex {
     /// The same index with other records, in memory only.
     ///
-    /// - Parameter fill: Passes each record and its path on, in ``PathOrder``.
+    /// - Parameters:
+    ///   - isComplete: Whether what was completed still is.
+    ///   - fill: Passes each record and its path on, in ``PathOrder``.
     /// - Returns: `nil` if one of them is none that an index can hold.
-    package func replacingRecords(_ fill: (_ append: (IndexRecord, UnsafeBufferPointer<UInt8>) -> Void) -> Void)
-        -> StatIndex?
-    {
+    package func replacingRecords(
+        isComplete: Bool = false, _ fill: (_ append: (IndexRecord, UnsafeBufferPointer<UInt8>) -> Void) -> Void
+    ) -> StatIndex? {
         var (records, paths) = ([UInt8](), [UInt8]())
         var header = Header()
         (header.stamp, header.revision) = (stamp, revision)
+        header.completion = isComplete ? completion : nil
         fill { record, path in
             let offset = UInt32(truncatingIfNeeded: paths.count)
             let length = UInt16(truncatingIfNeeded: path.count)
@@ -377,6 +385,19 @@ extension StatIndex {
         var bytes = [UInt8](repeating: 0, count: Self.headerLength)
         bytes.withUnsafeMutableBytes { header.store(to: $0) }
         return StatIndex(bytes + records + paths + owner.utf8 + [UInt8](repeating: 0, count: 32))
+    }
+
+    /// The record of a position, if it may stand for its file.
+    package func trusted(_ position: Int) -> IndexRecord? { record(position).flatMap { trusts($0) ? $0 : nil } }
+
+    /// Writes it as it is.
+    package func write(to destination: Destination, durable: Bool) throws(FileError) {
+        var writer = StatIndexWriter(in: destination)
+        for position in 0..<count {
+            guard let record = record(position) else { continue }
+            withPath(position) { _ = writer.append(record, path: $0) }
+        }
+        try writer.write(owner: owner, completion: completion, revision: revision, durable: durable)
     }
 
     /// Removes the index; the files are hashed again when they are next wanted.

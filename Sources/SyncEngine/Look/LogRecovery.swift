@@ -38,11 +38,11 @@ extension PullRun {
     /// the run's, and the events that the run lacks are recorded now, before its groups are complete.
     ///
     /// - Parameters:
-    ///   - former: What readers had.
+    ///   - unseen: What readers did not have; what is not unchanged is counted already.
     ///   - isReused: Whether the bytes were here before the run; otherwise a process of this run may have brought them.
-    mutating func claim(_ files: inout RunFiles, since former: StatIndex, isReused: Bool) throws(EngineError) {
+    mutating func claim(_ unseen: [Int], _ files: inout RunFiles, isReused: Bool) throws(EngineError) {
         let table = files.manifest.files
-        let rows = files.unseen(since: former)
+        let rows = unseen.filter { files[$0] == .unchanged }
         guard !rows.isEmpty else { return }
         let run = isTakenUp ? report.run : nil
         let told = try recording { () throws(StoreError) in try toldPaths(of: run, atMost: files.rows.count) }

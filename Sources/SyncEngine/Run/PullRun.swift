@@ -105,7 +105,7 @@ struct PullRun {
                 if let completion {
                     var files = try unchanged(completion, manifest, index)
                     if isUntold, let trees {
-                        try claim(&files, since: try trees.formerIndex(), isReused: !isTakenUp)
+                        try claim(files.unseen(since: try trees.formerIndex()), &files, isReused: !isTakenUp)
                         list(files)
                     }
                     return try conclude(files)
@@ -164,7 +164,8 @@ struct PullRun {
         let rows = try recipe.selectedRows(of: listed, environment.stop)
         let (manifest, unknown) = try learn(listed, rows)
         let known = recipe.piece == nil ? index : index.forPiece(of: manifest, rows)
-        let index = try trees?.begin(manifest, rows: rows, progress) ?? known
+        let begun = try trees?.begin(manifest, rows: rows, progress)
+        let index = begun?.index ?? known
         var files = RunFiles(manifest, rows, .waiting)
         report.files.total = rows.count
         report.bytes.total = files.bytes
@@ -173,8 +174,8 @@ struct PullRun {
         var survey = try look(at: files, index)
         for row in rows where survey.inventory.records.has(row) { files[row] = .unchanged }
         try takeUp(survey, &files)
-        if let beforeJoin { try claim(&files, since: beforeJoin, isReused: false) }
-        if let trees, trees.isResumed { try claim(&files, since: trees.known, isReused: !isTakenUp) }
+        if let beforeJoin { try claim(files.unseen(since: beforeJoin), &files, isReused: false) }
+        if let begun { try claim(begun.ahead, &files, isReused: !isTakenUp) }
         IndexLog.remove(destination)
         try makeRoom(&survey, files)
         let tasks = environment.live.begin(files)
@@ -373,7 +374,8 @@ struct PullRun {
     /// moved files are copied from their old places.
     private mutating func prune(_ survey: inout Survey) {
         let former = survey.formerDirectories.filter { survey.index.record($0)?.installed == true }
-        let failed = remove(survey.left(of: survey.obsolete + former), &survey, isLast: true)
+        // A tree is synced, and cleared of whatever is not known, before readers see it.
+        let failed = remove(survey.left(of: survey.obsolete + former), &survey, isLast: trees == nil)
         // The others will never be ours to remove.
         survey.gone.formUnion(survey.formerDirectories.without(failed))
     }
@@ -500,7 +502,7 @@ struct PullRun {
             journal.planned(Plan(), total: rows.count, unchanged: rows.count)
             if !isDone { try trees.requireIntact(tree, files, progress) }
             let former = isDone ? try trees.formerIndex() : trees.known
-            try claim(&files, since: former, isReused: true)
+            try claim(files.unseen(since: former), &files, isReused: true)
             list(files)
             tellRemoved(former, rows, of: manifest)
             if !isDone {

@@ -104,8 +104,8 @@ extension PullEngine {
         }
         if let home = try usable(TreeHome.find(path)) {
             // What was begun beside it goes with what is staged, former revisions go with the files.
-            if !keepsStaging, let building = home.ledger.building { _ = try usable(home.remove(building.number)) }
-            if files { for tree in home.ledger.former { _ = try usable(home.remove(tree.number)) } }
+            let begun = keepsStaging ? [] : home.ledger.trees.filter(\.isBuilding)
+            try usable(home.remove((files ? begun + home.ledger.former : begun).map(\.number)))
         }
         guard files else { return 0 }
         let log = try Self.known { () throws(FileError) in try IndexLog.load(destination) }

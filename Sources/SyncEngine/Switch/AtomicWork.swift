@@ -78,6 +78,11 @@ extension PullEngine {
                 IndexLog.remove(shown)
             }
         }
+        if home.ledger.sharing == .link, let building = home.ledger.building {
+            // Files that have got a name in what an earlier run was building.
+            let tree = try switching(home.destination(building.number, umask: umask))
+            known = known.sharing(with: StatIndex.read(from: tree))
+        }
         let trees = TreeSwitch(home, recipe, shown: shown, known: known, environment)
         // What was pulled file by file can be shown again if its manifest is still here.
         if let completion = known.completion, home.ledger.shownTree?.manifest == nil,
@@ -226,7 +231,8 @@ extension TreeSwitch {
         if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while a former revision was checked") }
         let missing = files.rows.filter { !found.records.has($0) }
         guard let first = missing.first else {
-            return try switching(shared.write(to: place, as: index, found.records, files.manifest.files, environment))
+            let now = shared.updated(found.records, files.manifest.files)
+            return try switching(now.write(to: place, durable: environment.isDurable))
         }
         throw EngineError(
             .ioError,
@@ -237,40 +243,28 @@ extension TreeSwitch {
 }
 
 extension StatIndex {
-    /// Writes what is known now, with what was read just now.
-    ///
-    /// - Parameter former: What was known before; what it says of the whole stays true.
-    fileprivate func write(
-        to destination: Destination, as former: StatIndex, _ records: RecordColumn, _ files: FileTable,
-        _ environment: EngineEnvironment
-    ) throws(FileError) {
-        var writer = StatIndexWriter(in: destination)
-        for position in 0..<count {
-            guard var record = record(position) else { continue }
-            withPath(position) { path in
-                if let now = files.row(of: path).flatMap({ records[$0] }) { record.status = now.status }
-                _ = writer.append(record, path: path)
-            }
-        }
-        try writer.write(
-            owner: former.owner, completion: former.completion, revision: former.revision,
-            durable: environment.isDurable)
-    }
-
-    /// The same records, with the status that another tree's index has of the very same files: it is the later one.
-    fileprivate func sharing(with other: StatIndex) -> StatIndex {
-        var walk = IndexWalk(index: other)
-        let merged = replacingRecords { append in
+    /// The same records, with what was read just now.
+    fileprivate func updated(_ records: RecordColumn, _ files: FileTable) -> StatIndex {
+        let merged = replacingRecords(isComplete: true) { append in
             for position in 0..<count {
                 guard var record = record(position) else { continue }
                 withPath(position) { path in
-                    if let there = walk.find(path).flatMap(other.record), there.digest == record.digest,
-                        there.status.device == record.status.device, there.status.inode == record.status.inode,
-                        there.status.modified == record.status.modified, other.trusts(there)
-                    {
-                        record.status = there.status
-                    }
+                    if let now = files.row(of: path).flatMap({ records[$0] }) { record.status = now.status }
                     append(record, path)
+                }
+            }
+        }
+        return merged ?? self
+    }
+
+    /// The same records, with the status that another tree's index has of the very same files where it is the later one.
+    fileprivate func sharing(with other: StatIndex) -> StatIndex {
+        var walk = IndexWalk(index: other)
+        let merged = replacingRecords(isComplete: true) { append in
+            for position in 0..<count {
+                guard let record = record(position) else { continue }
+                withPath(position) { path in
+                    append(walk.find(path).flatMap(other.trusted).map(record.later) ?? record, path)
                 }
             }
         }

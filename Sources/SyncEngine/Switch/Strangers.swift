@@ -1,4 +1,5 @@
 import SyncFiles
+import SyncManifest
 import SyncModel
 import SyncSystem
 
@@ -11,39 +12,55 @@ struct Strangers {
 
     /// Looks through all directories; opens no file.
     ///
-    /// - Parameter isKnown: Whether a path is that of a file which is not strange.
+    /// - Parameters:
+    ///   - known: What has files that are not strange.
+    ///   - manifest: What names files that are not, either; `nil` for nothing.
     /// - Throws: ``FileError`` where a directory cannot be read.
-    init(in destination: Destination, isKnown: (_ path: UnsafeBufferPointer<UInt8>) -> Bool) throws(FileError) {
+    init(in destination: Destination, beside known: StatIndex, _ manifest: Manifest? = nil) throws(FileError) {
         let directories = Directories(destination)
         let device = status(destination.root)?.device
         var open: [[UInt8]] = [[]]
         while let directory = open.popLast() {
-            let raw = try directory.withUnsafeBufferPointer { path throws(FileError) in
-                try directories.descriptor(path, create: false)
+            let raw: Int32?
+            do throws(FileError) {
+                raw = try directory.withUnsafeBufferPointer { path throws(FileError) in
+                    try directories.descriptor(path, create: false)
+                }
+            } catch {
+                guard error.code == .notDirectory || error.code == .tooManySymbolicLinkLevels else { throw error }
+                paths.append(directory)
+                continue
             }
             // It is gone by now.
             guard let raw else { continue }
+            guard status(raw)?.device == device else {
+                mounts.append(directory)
+                continue
+            }
             guard let copy = openDirectory(".", in: raw) else { throw .last("read", shown(directory)) }
-            let prefix = directory.isEmpty ? [] : directory + [0x2F]
-            var found: [[UInt8]] = []
+            var found = Names()
             let code = forEachName(in: copy) { name, length in
                 let bytes = UnsafeRawBufferPointer(start: name, count: length)
                 if directory.isEmpty, bytes.elementsEqual(Destination.stateName.utf8) { return }
-                found.append(prefix + bytes)
+                found.add(bytes)
             }
             if let code { throw FileError(step: "read", path: shown(directory), code: code) }
-            for path in found {
-                let isFile = (path + [0]).withUnsafeBufferPointer { bytes -> Bool in
-                    isKnown(UnsafeBufferPointer(rebasing: bytes.dropLast()))
+            let (wanted, below) = known.names(in: directory)
+            if found.sum == wanted.sum {
+                open += below
+                continue
+            }
+            let prefix = directory.isEmpty ? [] : directory + [0x2F]
+            for path in found.all.map({ prefix + $0 }) {
+                let isFile = (path + [0]).withUnsafeBufferPointer { bytes in
+                    let path = UnsafeBufferPointer(rebasing: bytes.dropLast())
+                    return known.position(of: path).map { !known.isDirectory($0) } ?? false
+                        || manifest?.files.row(of: path) != nil
                 }
                 if isFile { continue }
                 let there = try directories.withLeaf(of: path) { status($0, $1) }
                 guard case .success(let found?) = there else { continue }
-                guard found.kind == .directory else {
-                    paths.append(path)
-                    continue
-                }
-                if found.device == device { open.append(path) } else { mounts.append(path) }
+                if found.kind == .directory { open.append(path) } else { paths.append(path) }
             }
         }
     }
@@ -86,5 +103,48 @@ struct Strangers {
                 rest = rest[..<(rest.lastIndex(of: 0x2F) ?? 0)]
             }
         }
+    }
+}
+
+/// The names in a directory, in no order. Two with the same sum have the same names: it is of hashes with a key of this process.
+private struct Names {
+    private(set) var sum = 0
+    private var bytes: [UInt8] = []
+
+    mutating func add(_ name: UnsafeRawBufferPointer) {
+        var hasher = Hasher()
+        hasher.combine(bytes: name)
+        sum &+= hasher.finalize()
+        bytes.append(contentsOf: name)
+        bytes.append(0)
+    }
+
+    var all: [ArraySlice<UInt8>] { bytes.split(separator: 0) }
+}
+
+extension StatIndex {
+    /// The names that a directory has here, and those of them, as paths, that are directories.
+    fileprivate func names(in directory: [UInt8]) -> (names: Names, directories: [[UInt8]]) {
+        var (names, directories) = (Names(), [[UInt8]]())
+        let prefix = directory.isEmpty ? [] : directory + [0x2F]
+        // No path has a 0: what is below a directory comes before it.
+        let end = directory.isEmpty ? count : (directory + [0]).withUnsafeBufferPointer(lowerBound)
+        var position = prefix.withUnsafeBufferPointer(lowerBound)
+        while position < end {
+            let below = withPath(position) { path -> [UInt8]? in
+                let rest = UnsafeBufferPointer(rebasing: path[prefix.count...])
+                let slash = rest.firstIndex(of: 0x2F)
+                let name = UnsafeBufferPointer(rebasing: rest[..<(slash ?? rest.count)])
+                names.add(UnsafeRawBufferPointer(name))
+                return slash != nil || isDirectory(position) ? prefix + name : nil
+            }
+            guard let below else {
+                position += 1
+                continue
+            }
+            directories.append(below)
+            position = max(position + 1, (below + [0]).withUnsafeBufferPointer(lowerBound))
+        }
+        return (names, directories)
     }
 }

@@ -4,10 +4,11 @@ import SyncModel
 import SyncSystem
 
 /// Makes one tree like another, without copying a byte where the file system can share: what is different is taken from the other
-/// tree, what is too many goes. Its cost follows the difference.
+/// tree, what is too many goes, and what is right for the manifest already stays. What is different the indexes of both say; no
+/// file is looked at that both have, so the cost follows the difference.
 ///
-/// A run then brings the tree up to date as it would the other one, were that changed in place: the same files are unchanged, the
-/// same chunks are here. Nothing that both have is ever written to.
+/// A run then looks at the tree and brings it up to date as it would the other one, were that changed in place: the same files are
+/// unchanged, the same chunks are here. Nothing that both have is ever written to.
 struct TreeMirror {
     let source: Destination
     /// What is known of it, including what a killed run put there.
@@ -20,49 +21,75 @@ struct TreeMirror {
     let environment: EngineEnvironment
     let progress: ProgressCount
 
-    /// What the source has, and is known to be right.
+    /// What the target is to have before the run, and is known to be right.
     private struct Entry {
         enum Path { case row(Int), position(Int) }
         var path: Path
         var record: IndexRecord
+        /// Whether the target has it.
+        var isHere: Bool
     }
 
-    /// Makes it so, and leaves indexes that say it.
+    /// What the target is like now.
+    struct Outcome {
+        var index: StatIndex
+        /// Rows that it has and the source does not: an earlier run has brought them.
+        var ahead: [Int]
+    }
+
+    /// Makes it so.
     ///
     /// - Throws: ``EngineError``; a second call goes on where this one ended.
-    func run() throws(EngineError) {
-        do throws(FileError) {
-            let entries = try survey()
-            let former = StatIndex.read(from: target)
-            openDirectories(of: former)
-            var work = Work(self)
-            var linked: [Int: IndexRecord] = [:]
-            var index = StatIndexWriter(in: target)
-            var walk = IndexWalk(index: former)
+    func run() throws(EngineError) -> Outcome {
+        let former = try building { () throws(FileError) in
+            let log = try IndexLog.load(target)
+            return try environment.fold(
+                log, into: try .load(from: target), in: target, isStopped: environment.isStopped)
+        }
+        let (entries, ahead) = survey(beside: former ?? .empty)
+        try requireRoom(for: entries)
+        let index = try building { () throws(FileError) in try place(entries, over: former ?? .empty) }
+        return Outcome(index: index, ahead: ahead)
+    }
+
+    private func building<R>(_ body: () throws(FileError) -> R) throws(EngineError) -> R {
+        let result = Result { () throws(FileError) in try body() }
+        if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while the new tree was begun") }
+        do throws(FileError) { return try result.get() } catch {
+            throw EngineError(.ioError, "\(error)", cause: error.cause)
+        }
+    }
+
+    private func place(_ entries: [Entry], over former: StatIndex) throws(FileError) -> StatIndex {
+        openDirectories(of: former)
+        var work = Work(self)
+        var walk = IndexWalk(index: former)
+        let index = known.replacingRecords { append in
             for (number, entry) in entries.enumerated() {
-                if number % 256 == 0, environment.stop.isStopped { throw FileError(step: "stop", path: "") }
+                if number % 256 == 0, environment.stop.isStopped { return }
                 withPath(entry) { path in
                     let position = walk.find(path) { work.remove($0, of: former) }
-                    guard let record = work.place(entry.record, path, over: position.flatMap(former.record)) else {
-                        return
-                    }
-                    index.append(record, path: path)
-                    if work.hasJustLinked, let place = known.position(of: path) { linked[place] = record }
+                    let record =
+                        entry.isHere
+                        ? entry.record : work.place(entry.record, path, over: position.flatMap(former.record))
+                    if let record { append(record, path) }
                 }
             }
             for position in walk.rest { work.remove(position, of: former) }
-            work.removeEmptied()
-            if let error = work.failure { throw error }
-            if environment.isDurable { try environment.synchronize(target) }
-            IndexLog.remove(target)
-            try index.write(
-                owner: known.owner, completion: nil, revision: known.revision, durable: environment.isDurable)
-            if !linked.isEmpty { try rewriteIndex(linked) }
-            copyChunkMap()
-        } catch {
-            if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while the new tree was begun") }
-            throw EngineError(.ioError, "\(error)", cause: error.cause)
         }
+        if environment.stop.isStopped { return .empty }
+        work.removeEmptied()
+        if let error = work.failure { throw error }
+        // A link is the very file that is on the disk already.
+        if environment.isDurable, work.hasWritten { try environment.synchronize(target) }
+        copyChunkMap()
+        guard let index else { return .empty }
+        // Where it is new, a kill would have all of it looked at, and read, once more.
+        if work.placed > entries.count / 8 {
+            try index.write(to: target, durable: environment.isDurable)
+            IndexLog.remove(target)
+        }
+        return index
     }
 
     private func withPath<R>(_ entry: Entry, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
@@ -72,36 +99,77 @@ struct TreeMirror {
         }
     }
 
-    /// What is right in the source, in ``PathOrder``: files of the manifest are read where nothing is known of them, others only
-    /// count as long as they are as a pull has left them.
-    private func survey() throws(FileError) -> [Entry] {
-        let found = InventoryScan(
-            manifest: manifest, rows: rows, destination: source, index: known, wear: .ignored, environment: environment,
-            progress: progress
-        ).run()
-        var entries: [Entry] = []
+    /// What the target is to have, in ``PathOrder``. Only what it does not have is looked at in the source: files of the manifest are
+    /// read where nothing is known of them, others count as long as they are as a pull has left them.
+    private func survey(beside former: StatIndex) -> (entries: [Entry], ahead: [Int]) {
+        var entries: [Entry?] = []
+        entries.reserveCapacity(max(known.count, rows.count))
+        var (theirs, ours) = (IndexWalk(index: known), IndexWalk(index: former))
+        /// Rows to be looked at, and the positions in the index of what is known of them.
+        var open: [(entry: Int, row: Int, position: Int?)] = []
+        var ahead: [Int] = []
         let directories = Directories(source)
-        func keep(_ position: Int) {
-            guard let record = known.record(position) else { return }
+        func record(_ position: Int) -> IndexRecord? {
+            guard let record = known.record(position) else { return nil }
             let isRight = known.withPath(position) { path in
                 (try? directories.withLeaf(of: path) { directory, leaf in
                     guard case .success(let found?) = status(directory, leaf) else { return false }
                     return record.kind == .directory ? found.kind == .directory : record.matches(found)
                 }) == true
             }
-            if isRight { entries.append(Entry(path: .position(position), record: record)) }
+            return isRight ? record : nil
         }
-        var walk = IndexWalk(index: known)
-        for row in rows {
-            let position = manifest.files.withPath(row) { walk.find($0, passing: keep) }
-            if let record = found.records[row] {
-                entries.append(Entry(path: .row(row), record: record))
-            } else if let position {
-                keep(position)
+        func keep(_ position: Int) {
+            let there = known.trusted(position)
+            let here = known.withPath(position) { ours.find($0) }.flatMap(former.trusted)
+            if let here, let there, here.isSame(as: there) {
+                entries.append(Entry(path: .position(position), record: here.later(there), isHere: true))
+            } else if let record = record(position) {
+                entries.append(Entry(path: .position(position), record: record, isHere: false))
             }
         }
-        for position in walk.rest { keep(position) }
-        return entries
+        for row in rows {
+            manifest.files.withPath(row) { path in
+                let position = theirs.find(path, passing: keep)
+                let there = position.flatMap(known.trusted)
+                if let here = ours.find(path).flatMap(former.trusted) {
+                    let isShown = there.map(here.isSame) ?? false
+                    let isWanted =
+                        here.digest == manifest.files.contentDigest(row) && here.kind == manifest.files.indexKind(row)
+                    if isWanted, !isShown { ahead.append(row) }
+                    if isWanted || isShown {
+                        let record = there.map(here.later) ?? here
+                        return entries.append(Entry(path: .row(row), record: record, isHere: true))
+                    }
+                }
+                open.append((entries.count, row, position))
+                entries.append(nil)
+            }
+        }
+        for position in theirs.rest { keep(position) }
+        let found = InventoryScan(
+            manifest: manifest, rows: open.map(\.row), destination: source, index: known, wear: .ignored,
+            environment: environment, progress: progress
+        ).run()
+        for (entry, row, position) in open {
+            let record = found.records[row] ?? position.flatMap(record)
+            entries[entry] = record.map { Entry(path: .row(row), record: $0, isHere: false) }
+        }
+        return (entries.compactMap(\.self), ahead)
+    }
+
+    /// A new tree needs a place for each name, and for all content where files cannot be shared.
+    private func requireRoom(for entries: [Entry]) throws(EngineError) {
+        guard sharing == .copy else { return }
+        let bytes = entries.reduce(UInt64(0)) { sum, entry in
+            entry.isHere || entry.record.kind == .directory ? sum : sum.saturatingAdd(entry.record.status.size)
+        }
+        let free = try usable(target.freeSpace())
+        guard bytes > 0, free.bytes <= bytes else { return }
+        throw EngineError(
+            .ioError,
+            "\(escaped(target.path)): a second tree needs \(ByteCount(bytes)), since files cannot be shared here, but only "
+                + "\(ByteCount(free.bytes)) are free; nothing was changed", cause: .diskFull)
     }
 
     /// Directories whose modes keep this user from changing them; the run gives them their modes again.
@@ -117,21 +185,6 @@ struct TreeMirror {
                 }
             }
         }
-    }
-
-    /// One more name changes a file's status in every tree that has it: what was known of the source is known of that.
-    ///
-    /// - Parameter linked: Records of files that have got a name more, by their positions in what was known.
-    private func rewriteIndex(_ linked: [Int: IndexRecord]) throws(FileError) {
-        var index = StatIndexWriter(in: source)
-        for position in 0..<known.count {
-            guard var record = known.record(position) else { continue }
-            if let now = linked[position], now.digest == record.digest { record.status = now.status }
-            known.withPath(position) { _ = index.append(record, path: $0) }
-        }
-        try index.write(
-            owner: known.owner, completion: known.completion, revision: known.revision,
-            durable: environment.isDurable)
     }
 
     /// The chunks of large files, for the run to find them in. Without it more is fetched.
@@ -151,8 +204,10 @@ struct TreeMirror {
         private var emptied: [[UInt8]] = []
         /// The first thing that went wrong.
         private(set) var failure: FileError?
-        /// Whether the file that was placed last has got another name for that.
-        private(set) var hasJustLinked = false
+        /// How much was placed.
+        private(set) var placed = 0
+        /// Whether any of it has bytes of its own.
+        private(set) var hasWritten = false
 
         init(_ mirror: TreeMirror) {
             self.mirror = mirror
@@ -198,8 +253,8 @@ struct TreeMirror {
         mutating func place(_ record: IndexRecord, _ path: UnsafeBufferPointer<UInt8>, over former: IndexRecord?)
             -> IndexRecord?
         {
-            hasJustLinked = false
             guard failure == nil else { return nil }
+            placed += 1
             do throws(FileError) {
                 return try to.withLeaf(of: path, create: true) { directory, leaf throws(FileError) -> IndexRecord? in
                     if record.kind == .directory { return try place(record, leaf, in: directory, path) }
@@ -272,7 +327,6 @@ struct TreeMirror {
                 return made(record, found)
             }
             if mirror.sharing == .link, addName(leaf, in: directory, to: name, in: source) == nil {
-                hasJustLinked = true
                 if wanted.permissions & 0o222 != 0 {
                     _ = setMode(leaf, in: directory, FileMode(wanted.permissions & ~0o222))
                 }
@@ -285,6 +339,7 @@ struct TreeMirror {
             // Too many names, or a file of somebody else's: link(2).
             guard let reading = openToRead(source, name), status(reading.raw) == wanted else { return nil }
             guard let writing = makeFile(leaf, in: directory, mode: 0o600) else { throw failed("create", .last) }
+            hasWritten = true
             let code = cloneFile(reading.raw, to: writing.raw)
             if code != nil, !copyBytes(of: reading.raw, wanted.size, to: writing.raw) { throw failed("copy", .last) }
             let mode = FileMode(wanted.permissions & 0o777 & (mirror.sharing == .link ? ~0o222 : 0o777))
@@ -316,9 +371,22 @@ private func copyBytes(of source: Int32, _ size: UInt64, to target: Int32) -> Bo
 }
 
 extension IndexRecord {
+    /// Whether another record is of the same content.
+    fileprivate func isSame(as other: IndexRecord) -> Bool { digest == other.digest && kind == other.kind }
+
+    /// This record, with the status that another one has of the very same file if that is the later one: each name that the file
+    /// gets or loses in another tree changes it.
+    func later(_ other: IndexRecord) -> IndexRecord {
+        guard isSame(as: other), kind != .directory, other.status.changed > status.changed,
+            status.isOfSameFile(as: other.status)
+        else { return self }
+        var later = self
+        later.status = other.status
+        return later
+    }
+
     /// Whether a file has the content of this record as long as only its names and its mode have changed.
     fileprivate func isSameContent(as found: FileStatus) -> Bool {
-        status.device == found.device && status.inode == found.inode && status.size == found.size
-            && status.modified == found.modified && (found.kind == .link) == (kind == .link)
+        status.isOfSameFile(as: Status(found)) && (found.kind == .link) == (kind == .link)
     }
 }

@@ -17,8 +17,6 @@ struct TreeSwitch {
     let known: StatIndex
     /// The tree at which the run works.
     private(set) var number: UInt64 = 0
-    /// Whether an earlier process has worked at this very tree.
-    private(set) var isResumed = false
 
     init(
         _ home: TreeHome, _ recipe: RunRecipe, shown: Destination?, known: StatIndex, _ environment: EngineEnvironment
@@ -49,10 +47,8 @@ struct TreeSwitch {
                     + "\(timestamp(milliseconds: held.since)), until a newer one comes; nothing was changed. "
                     + "'syncagent rollback NAME --release' lets it come back", cause: .held)
         }
-        let before = home.ledger
         number = try switching(
             home.build(keeping: wishes.kept, leastAge: wishes.leastAge, now: environment.now(), umask: umask))
-        isResumed = before.building != nil && before.building?.likeness == before.current
         return try switching(home.destination(number, umask: umask))
     }
 
@@ -67,9 +63,7 @@ struct TreeSwitch {
         let place = escaped(home.path)
         let found: Strangers
         do throws(FileError) {
-            found = try Strangers(in: shown) { path in
-                known.position(of: path).map { !known.isDirectory($0) } ?? false || manifest?.files.row(of: path) != nil
-            }
+            found = try Strangers(in: shown, beside: known, manifest)
         } catch { throw EngineError(.ioError, "\(place): \(error)", cause: error.cause) }
         if let mount = found.mounts.first {
             throw EngineError(
@@ -89,22 +83,17 @@ struct TreeSwitch {
     }
 
     /// Makes the tree like the one that readers see.
-    ///
-    /// - Returns: What is known of it then.
-    func begin(_ manifest: Manifest, rows: [Int], _ progress: ProgressCount) throws(EngineError) -> StatIndex {
+    func begin(_ manifest: Manifest, rows: [Int], _ progress: ProgressCount) throws(EngineError) -> TreeMirror.Outcome {
         _ = try strangers(manifest)
         try refuseNamesInTheWay(of: manifest)
         let tree = try switching(home.destination(number, umask: umask))
-        if let shown, home.ledger[number]?.likeness != home.ledger.current {
-            try refuseShortage(of: shown)
-            try TreeMirror(
-                source: shown, known: known, target: tree, sharing: home.ledger.sharing, manifest: manifest,
-                rows: rows, environment: environment, progress: progress
-            ).run()
-            let current = home.ledger.current
-            try switching(home.record { $0[number]?.likeness = current })
+        guard let shown else {
+            return TreeMirror.Outcome(index: try PullEngine.index(of: tree), ahead: rows)
         }
-        return try PullEngine.index(of: tree)
+        return try TreeMirror(
+            source: shown, known: known, target: tree, sharing: home.ledger.sharing, manifest: manifest, rows: rows,
+            environment: environment, progress: progress
+        ).run()
     }
 
     /// Names that the destination would have to show, and that somebody else has there.
@@ -124,23 +113,6 @@ struct TreeSwitch {
             .refused,
             "\(escaped(home.path)): \(escaped(name)) is not of any pull, and the new tree has something of that name; nothing was "
                 + "changed. Move it away", cause: .inTheWay)
-    }
-
-    /// A new tree needs a place for each name, and for all content where files cannot be shared.
-    private func refuseShortage(of shown: Destination) throws(EngineError) {
-        let ledger = home.ledger
-        guard ledger.sharing == .copy, ledger[number]?.manifest == nil, StatIndex.read(from: shown).count > 0 else {
-            return
-        }
-        let bytes = (0..<known.count).reduce(UInt64(0)) { sum, position in
-            known.isDirectory(position) ? sum : sum.saturatingAdd(known.record(position)?.status.size ?? 0)
-        }
-        let free = try usable(shown.freeSpace())
-        guard free.bytes <= bytes else { return }
-        throw EngineError(
-            .ioError,
-            "\(escaped(home.path)): a second tree needs \(ByteCount(bytes)), since files cannot be shared here, but only "
-                + "\(ByteCount(free.bytes)) are free; nothing was changed", cause: .diskFull)
     }
 
     /// What is to be recorded of a tree that is finished.
@@ -177,13 +149,11 @@ struct TreeSwitch {
         let index = try PullEngine.index(of: tree)
         try switching { () throws(FileError) in
             // What a killed run has left without a record, or what was carried over before.
-            let left = try Strangers(in: tree) { path in
-                index.position(of: path).map { !index.isDirectory($0) } ?? false
-            }
+            let left = try Strangers(in: tree, beside: index)
             try left.remove(from: tree, keeping: index)
             if let shown { try strangers?.carry(from: shown, to: tree) }
             if environment.isDurable { try environment.synchronize(tree) }
-            try home.record { content.record(in: &$0, of: number) }
+            try home.record(isUrgent: false) { content.record(in: &$0, of: number) }
         }
     }
 
@@ -223,6 +193,10 @@ struct TreeSwitch {
     ///
     /// - Returns: What readers see now, and how long the exchange took, in **nanoseconds**.
     func show(isRollback: Bool = false) throws(EngineError) -> (tree: Destination, gap: Int64) {
+        if isRollback, let building = home.ledger.building {
+            // It was made like a tree that readers no longer see, perhaps not to the end: all of it is looked at then.
+            StatIndex.remove(from: try switching(home.destination(building.number, umask: umask)))
+        }
         let gap = try switching(home.show(number, isRollback: isRollback, now: environment.now()))
         return (try switching(home.destination(number, umask: umask)), gap)
     }
@@ -231,7 +205,7 @@ struct TreeSwitch {
     func tidy() {
         let surplus = home.ledger.surplus(keeping: wishes.kept, leastAge: wishes.leastAge, now: environment.now())
         // What stays is removed the next time.
-        for number in surplus { _ = try? home.remove(number) }
+        try? home.remove(surplus, umask: umask)
     }
 }
 

@@ -43,7 +43,7 @@ struct RunFiles: Sendable {
     /// Whether this process has put a row's file in place.
     func isPlaced(_ row: Int) -> Bool { states[row] == .installed || states[row] == .reused }
 
-    /// Rows whose files are in place as they were before this process, and other than readers had them.
+    /// Rows of which readers had something else, or nothing.
     ///
     /// - Parameter former: What they had.
     func unseen(since former: StatIndex) -> [Int] {
@@ -51,8 +51,7 @@ struct RunFiles: Sendable {
         var walk = IndexWalk(index: former)
         return rows.filter { row in
             let record = files.withPath(row) { walk.find($0) }.flatMap(former.record)
-            return states[row] == .unchanged
-                && (record?.digest != files.contentDigest(row) || record?.kind != files.indexKind(row))
+            return record?.digest != files.contentDigest(row) || record?.kind != files.indexKind(row)
         }
     }
 

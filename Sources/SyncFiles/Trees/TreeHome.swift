@@ -342,7 +342,9 @@ package final class TreeHome: Sendable {
     // MARK: The ledger
 
     /// Changes what is on record; on disk when this returns.
-    package func record(_ change: (inout TreeLedger) -> Void) throws(FileError) {
+    ///
+    /// - Parameter isUrgent: Otherwise a power cut may bring the former record back, which says the same or less.
+    package func record(isUrgent: Bool = true, _ change: (inout TreeLedger) -> Void) throws(FileError) {
         var ledger = self.ledger
         change(&ledger)
         let shown = "\(homePath)/\(Self.ledgerName)"
@@ -352,7 +354,7 @@ package final class TreeHome: Sendable {
         var code = ledger.text.withUnsafeBytes { writeAll($0, to: file.raw, at: 0) }
         if code == nil { code = synchronize(file.raw) }
         if code == nil { code = renameEntry(temporary, in: home.raw, to: Self.ledgerName, in: home.raw) }
-        if code == nil { code = synchronizeDirectory(home.raw) }
+        if code == nil, isUrgent { code = synchronizeDirectory(home.raw) }
         if let code { throw FileError(step: "write", path: shown, code: code) }
         book.withLock { [ledger] in $0 = ledger }
     }
@@ -549,14 +551,18 @@ package final class TreeHome: Sendable {
         try links?.stranger(among: names)
     }
 
-    /// Removes a tree that readers do not see, and what is kept of it.
-    ///
-    /// - Returns: Whether nothing of it is left.
-    @discardableResult package func remove(_ number: UInt64) throws(FileError) -> Bool {
-        guard ledger.current != number else { return false }
-        try record { $0[number] = nil }
-        removeTree("\(number)", in: states.raw)
-        return removeTree("\(number)", in: trees.raw, depth: Self.depth)
+    /// Removes trees that readers do not see, and what is kept of them. What cannot be removed now is when the trees are next used.
+    package func remove(_ numbers: [UInt64], umask: Umask = CurrentProcess.umask) throws(FileError) {
+        let gone = Set(numbers).subtracting([ledger.current].compactMap(\.self))
+        guard !gone.isEmpty else { return }
+        try record { for number in gone { $0[number] = nil } }
+        let shown = ledger.sharing == .link ? try shown(umask: umask) : nil
+        let known = shown.map { LosingNames(StatIndex.read(from: $0), in: $0) }
+        for number in gone {
+            removeTree("\(number)", in: states.raw)
+            removeTree("\(number)", in: trees.raw, depth: Self.depth)
+        }
+        try known?.record()
     }
 
     // MARK: Switching
@@ -570,9 +576,13 @@ package final class TreeHome: Sendable {
     /// - Returns: How long the exchange took, in **nanoseconds**.
     package func show(_ number: UInt64, isRollback: Bool = false, now: Int64) throws(FileError) -> Int64 {
         let former = ledger.current
-        try liken(number)
+        let own = try liken(number)
         try links?.cover(number)
-        try record { $0.begin(number, isRollback: isRollback, now: now) }
+        try record {
+            $0[number]?.inode = own.inode
+            $0[number]?.mark = own.modified
+            $0.begin(number, isRollback: isRollback, now: now)
+        }
         let clock = ContinuousClock()
         let began = clock.now
         let code =
@@ -602,12 +612,12 @@ package final class TreeHome: Sendable {
         } else if let former {
             _ = renameEntry("\(number)", in: trees.raw, toFree: "\(former)", in: trees.raw)
         }
-        try record { $0.complete() }
+        try record(isUrgent: false) { $0.complete() }
         return took.components.seconds &* 1_000_000_000 &+ took.components.attoseconds / 1_000_000_000
     }
 
     /// Gives a tree's directory the mode and group that the destination has, and a time of its own to be known by.
-    private func liken(_ number: UInt64) throws(FileError) {
+    private func liken(_ number: UInt64) throws(FileError) -> FileStatus {
         guard let directory = openDirectory("\(number)", in: trees.raw, .noFollow) else {
             throw .last("open", treePath(number))
         }
@@ -618,9 +628,56 @@ package final class TreeHome: Sendable {
         }
         if ledger[number]?.mark ?? 0 == 0 { _ = touch(directory.raw) }
         guard let own = status(directory.raw) else { throw .last("look at", treePath(number)) }
-        try record {
-            $0[number]?.inode = own.inode
-            $0[number]?.mark = own.modified
+        return own
+    }
+}
+
+/// What is known of a tree while its files lose names in other trees, which changes their status.
+private struct LosingNames {
+    private let index: StatIndex
+    private let place: Destination
+    /// Whether the file at a position was as the index has it.
+    private let isKnown: [Bool]
+
+    init(_ index: StatIndex, in place: Destination) {
+        (self.index, self.place) = (index, place)
+        let directories = Directories(place)
+        isKnown = (0..<index.count).map { position in
+            guard let record = index.trusted(position), record.kind != .directory else { return false }
+            return index.status(position, directories).map(record.matches) ?? false
+        }
+    }
+
+    /// Records what the files are like now.
+    func record() throws(FileError) {
+        let directories = Directories(place)
+        var isChanged = false
+        let now = index.replacingRecords(isComplete: true) { append in
+            for position in 0..<index.count {
+                guard var record = index.record(position) else { continue }
+                if isKnown[position], let found = index.status(position, directories).map(IndexRecord.Status.init),
+                    found.isOfSameFile(as: record.status), found != record.status
+                {
+                    record.status = found
+                    isChanged = true
+                }
+                index.withPath(position) { append(record, $0) }
+            }
+        }
+        if isChanged, let now { try now.write(to: place, durable: true) }
+    }
+}
+
+extension StatIndex {
+    /// What there is at the place of a record.
+    fileprivate func status(_ position: Int, _ directories: Directories) -> FileStatus? {
+        withPath(position) { path in
+            // What cannot be reached is not known.
+            let found = try? directories.withLeaf(of: path) { directory, leaf -> FileStatus? in
+                guard case .success(let found) = SyncSystem.status(directory, leaf) else { return nil }
+                return found
+            }
+            return (found ?? nil) ?? nil
         }
     }
 }

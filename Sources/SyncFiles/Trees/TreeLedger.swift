@@ -12,8 +12,6 @@ package struct TreeLedger: Sendable, Equatable {
         /// … and, where those numbers change with every mount, by the time that was set on it. **Nanoseconds** since 1970.
         package var mark: Int64 = 0
         package var isBuilding = false
-        /// While it is being built: the tree that it was made like, to go on from there.
-        package var likeness: UInt64?
         /// What it holds; `nil` while that is not known.
         package var manifest: SHA256Digest?
         /// The manifest's `revision`; 0 for none.
@@ -190,7 +188,7 @@ package struct TreeLedger: Sendable, Equatable {
             }
         }
         if var tree = self[step.to] {
-            (tree.isBuilding, tree.likeness, tree.left) = (false, nil, nil)
+            (tree.isBuilding, tree.left) = (false, nil)
             (tree.shown, tree.turn) = (step.time, nextTurn)
             if step.isRollback { tree.isAnnounced = false }
             if step.isRollback, let manifest = tree.manifest { held.removeAll { $0.manifest == manifest } }
@@ -263,7 +261,6 @@ extension TreeLedger {
                 line.field("inode", String(tree.inode))
                 line.field("mark", String(tree.mark))
                 if tree.isBuilding { line.field("building", true) }
-                line.field("likeness", optional: tree.likeness)
                 line.field("manifest", optional: tree.manifest?.hex)
                 line.field("revision", tree.revision)
                 line.field("run", optional: tree.run)
@@ -317,7 +314,6 @@ extension TreeLedger.Tree {
         self.init(number: number)
         (self.inode, self.mark) = (inode, mark)
         isBuilding = value["building"]?.bool == true
-        likeness = value["likeness"]?.unsigned
         manifest = value["manifest"]?.string.flatMap { SHA256Digest(hex: $0.utf8) }
         revision = value["revision"]?.unsigned ?? 0
         run = value["run"]?.string
