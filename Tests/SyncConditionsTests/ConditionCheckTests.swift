@@ -8,8 +8,8 @@ import Testing
 
 @Suite(.timeLimit(.minutes(10)))
 struct ConditionLedgerTests {
-    private let power = ConditionAnswer(name: "power", state: .blocked(reason: "on battery"))
-    private let window = ConditionAnswer(name: "window", state: .blocked(reason: "by day", until: 9_000))
+    private let power = ConditionAnswer("power", .blocked(reason: "on battery"))
+    private let window = ConditionAnswer("window", .blocked(reason: "by day", until: 9_000))
 
     @Test("The first that blocks is named, since when and until when; changes are told once [S53 S133]")
     func story() {
@@ -111,9 +111,9 @@ struct ConditionLedgerTests {
         var ledger = ConditionLedger()
         let answers = verdicts.enumerated().map { index, verdict -> ConditionAnswer in
             switch verdict {
-            case .ok: ConditionAnswer(name: "\(index)", state: .ok)
-            case .blocked: ConditionAnswer(name: "\(index)", state: .blocked(reason: "because"))
-            case .unknown: ConditionAnswer(name: "\(index)", state: .unknown(reason: "who knows"))
+            case .ok: ConditionAnswer("\(index)", .ok)
+            case .blocked: ConditionAnswer("\(index)", .blocked(reason: "because"))
+            case .unknown: ConditionAnswer("\(index)", .unknown(reason: "who knows"))
             }
         }
         let report = ledger.take(answers, at: 1)

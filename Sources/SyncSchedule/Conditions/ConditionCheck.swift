@@ -61,7 +61,7 @@ package final class ConditionCheck: Sendable {
         let asked = probes.map { ($0.condition.name, $0.ask(context)) }
         let answers = asked.map { name, answer in
             let state = answer.wait(until: end) { $0 } ?? .unknown(reason: "it has not answered in time")
-            return ConditionAnswer(name: name, state: state)
+            return ConditionAnswer(name, state)
         }
         return ledger.withLock { $0.take(answers, at: context.now) }
     }

@@ -5,6 +5,10 @@ package struct ConditionAnswer: Sendable, Equatable {
     /// ``/SyncPlugins/Condition/name``.
     package var name: String
     package var state: ConditionState
+
+    package init(_ name: String, _ state: ConditionState) {
+        (self.name, self.state) = (name, state)
+    }
 }
 
 /// The result of an evaluation, and what has changed since the last one.
@@ -110,6 +114,6 @@ package struct ConditionLedger: Sendable, Equatable {
                 .blocked(reason: text(reason), until: until.flatMap { ConditionState.isEnd($0, at: now) ? $0 : nil })
             case .unknown(let reason): .unknown(reason: text(reason))
             }
-        return ConditionAnswer(name: escaped(answer.name), state: state)
+        return ConditionAnswer(escaped(answer.name), state)
     }
 }
