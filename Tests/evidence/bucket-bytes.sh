@@ -36,6 +36,7 @@ wait_for "$behind"
 python3 "$root/Tests/s3/proxy.py" "$port" "$behind" &
 proxy=$!
 wait_for "$port"
+unset AWS_CA_BUNDLE AWS_PROFILE AWS_SESSION_TOKEN 2>/dev/null || true
 export HOME="$work" XDG_STATE_HOME="$work/state" AWS_EC2_METADATA_DISABLED=true RESTIC_PASSWORD=secret
 export AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=secret AWS_REGION=us-east-1 AWS_ENDPOINT_URL="http://127.0.0.1:$port"
 "$PYTHON" -B "$root/Tests/s3/bucket.py" make assets

@@ -271,9 +271,13 @@ struct BucketHomeTests {
 
     /// The objects that were read since the log was this long, with what of them.
     private func reads(since start: Int) -> [(name: String, range: String?)] {
-        bucket.server.log.entries.dropFirst(start).map(\.request).filter { $0.method == "GET" && $0.query == nil }.map {
-            (String($0.path.dropFirst("/assets/maps/tiles/".count)), $0.header("range"))
+        var reads: [(name: String, range: String?)] = []
+        for entry in bucket.server.log.entries.dropFirst(start) {
+            let request = entry.request
+            guard request.method == "GET", request.query == nil else { continue }
+            reads.append((String(request.path.dropFirst("/assets/maps/tiles/".count)), request.header("range")))
         }
+        return reads
     }
 
     @Test("An empty machine reads the newest manifest once, in its shorter form; where the two differ, the text counts")
@@ -349,9 +353,9 @@ struct BucketHomeTests {
         let start = bucket.server.log.entries.count
         let outcome = try publishNight(2)
         #expect(outcome.status == 0, "\(outcome.error)")
-        let read = reads(since: start).compactMap(\.range).reduce(0) { sum, range in
-            let ends = range.dropFirst("bytes=".count).split(separator: "-").compactMap { Int($0) }
-            return sum + (ends.count == 2 ? ends[1] - ends[0] + 1 : 0)
+        let read = reads(since: start).compactMap(\.range).reduce(0) { (sum: Int, range: String) -> Int in
+            let ends: [Int] = range.dropFirst("bytes=".count).split(separator: "-").compactMap { Int($0) }
+            return ends.count == 2 ? sum + ends[1] - ends[0] + 1 : sum
         }
         // All texts, in zstd frames, and the first pictures of 20,000 bytes each, a batch more at most.
         #expect(outcome.output.contains("\"deltas\":30"), "\(outcome.output)")
