@@ -2,10 +2,11 @@
 # Kills the background agent and its clients with SIGKILL at random moments, over the whole life of runs and their
 # hooks, and looks at what is left behind each time. [S9 S137]
 #
-# usage: crash.sh [COUNT] [--atomic] [--seed N] [--seconds S] [--files N]
+# usage: crash.sh [COUNT] [--atomic] [--layout exchange|links] [--seed N] [--seconds S] [--files N]
 #
 #   COUNT        trials (default 200)
 #   --atomic     the sets are pulled with --atomic: besides, readers see one revision, whole, after every kill
+#   --layout L   of --atomic: exchange (default) or links
 #   --seed N     the random choices of an earlier run; each run prints its own
 #   --seconds S  a run at its limited rate takes about S seconds, its hook included (default 0.5)
 #   --files N    files of a set (default 300)
@@ -30,7 +31,7 @@ count=200 files=300 options=()
 while [ $# -gt 0 ]; do
   case $1 in
   -h|--help) usage ;;
-  --seed|--seconds|--every) options+=("$1" "${2:?$1 wants a number}"); shift ;;
+  --seed|--seconds|--every|--layout) options+=("$1" "${2:?$1 wants a value}"); shift ;;
   --atomic) options+=("$1") ;;
   --files) files=${2:?--files wants a number}; shift ;;
   [1-9]*) count=$1 ;;

@@ -131,7 +131,9 @@ run() {
         strace -o /dev/null true 2>/dev/null || { skipped "kills at system calls: strace may not trace here"; return 0; }
         Tests/evidence/syscall-kills.sh --sample "${SYSCALLS:-30}" &&
             Tests/evidence/syscall-kills.sh --atomic --sample "${SYSCALLS:-10}" &&
-            Tests/evidence/syscall-kills.sh --rollback --sample "${SYSCALLS:-10}"
+            Tests/evidence/syscall-kills.sh --atomic --layout links --sample "${SYSCALLS:-5}" &&
+            Tests/evidence/syscall-kills.sh --rollback --sample "${SYSCALLS:-10}" &&
+            Tests/evidence/syscall-kills.sh --rollback --layout links --sample "${SYSCALLS:-5}"
         ;;
     release-kills)
         have python3 strace zstd || return 0

@@ -55,6 +55,35 @@ struct BackgroundTests {
         #expect(!FileManager.default.fileExists(atPath: background.socket))
     }
 
+    @Test(
+        "The agent shows sets as a whole and calls their hooks, and does not bring what was rolled back",
+        arguments: ["exchange", "links"])
+    func atomic(layout: String) throws {
+        let background = try BackgroundSet()
+        let set = background.published
+        try set.script("hook.sh", "echo $SYNCAGENT_RESULT ${SYNCAGENT_ROLLBACK-no} >> ../hook-ran")
+        for text in ["one", "two"] {
+            try set.scratch.write(Data(text.utf8), to: "assets/a.txt")
+            try set.publish()
+            let outcome = try background.pull("--atomic=\(layout)", "--keep-for", "0", "--hook", "./hook.sh")
+            #expect(outcome.status == 0, "\(outcome.error)")
+            let wait = try background.tool.run(["wait"])
+            #expect(wait.status == 0, "\(wait.error) \(background.log)")
+            #expect(try set.text("tower/a.txt") == text)
+        }
+        let switches = try background.tool.run(["events", "com.example.tower", "--json"]).events().filter {
+            $0["event"] as? String == "tree.switched"
+        }
+        #expect(switches.count == 2)
+        let back = try background.tool.run(["rollback", "com.example.tower"])
+        #expect(back.status == 0, "\(back.error)")
+        #expect(try set.text("tower/a.txt") == "one")
+        #expect(try set.text("hook-ran") == "ok no\nok no\nok 1\n")
+        #expect(try background.pull("--atomic=\(layout)", "--keep-for", "0").status == 0)
+        #expect(try background.tool.run(["wait"]).status == 77)
+        #expect(try set.text("tower/a.txt") == "one")
+    }
+
     @Test("Without --into a project goes to its own directory here, also when it has another destination already")
     func place() throws {
         let background = try BackgroundSet()

@@ -105,11 +105,14 @@ struct ScheduleTests {
         #expect((listed["why"] as? String)?.contains("in 1 night") == true)
     }
 
-    @Test("With --switch-at a night builds the new revision, and readers see it when the time has come, not before")
-    func switchAt() throws {
+    @Test(
+        "With --switch-at a night builds the new revision, and readers see it when the time has come, not before",
+        arguments: ["exchange", "links"])
+    func switchAt(layout: String) throws {
         let set = try ScheduledSet()
+        let atomic = "--atomic=\(layout)"
         #expect(
-            try set.tool.run(["pull", set.published.url, "--into", "tower", "--atomic", "--keep-for", "0"]).status == 0)
+            try set.tool.run(["pull", set.published.url, "--into", "tower", atomic, "--keep-for", "0"]).status == 0)
         try set.published.scratch.write(Data("three".utf8), to: "assets/a.txt")
         try set.published.publish()
         // The next full minute, unless that is too near.
@@ -117,7 +120,7 @@ struct ScheduleTests {
         let minutes = now % 60 > 40 ? 2 : 1
         let shown = (now / 60 + minutes) * 60
         let added = try set.add(
-            "--atomic", "--keep-for", "0", "--nightly", ScheduledSet.time(in: -30), "--window", "4h", "--switch-at",
+            atomic, "--keep-for", "0", "--nightly", ScheduledSet.time(in: -30), "--window", "4h", "--switch-at",
             ScheduledSet.time(in: minutes), "--time-zone", "Etc/UTC", "--name", "early")
         #expect(added.status == 0, "\(added.error)")
         #expect(added.error.contains("shown at \(ScheduledSet.time(in: minutes))"), "\(added.error)")

@@ -58,6 +58,24 @@ def describe(root):
         return dict(pool.map(one, found.items()))
 
 
+def shown(destination):
+    """Where the tree is that readers of a destination see: the destination itself, unless it is one of links."""
+    now = os.path.join(destination, OWN, "now")
+    return now if os.path.islink(now) else destination
+
+
+def tops(destination, exactly=False):
+    """What is wrong with the names at the top of a destination of links; `exactly` if none may lead nowhere, either."""
+    now = shown(destination)
+    if now == destination:
+        return []
+    there = {name: os.path.join(destination, name) for name in os.listdir(destination) if name != OWN}
+    lines = [f"not shown: {name!r}" for name in os.listdir(now)
+             if name not in there or not os.path.islink(there[name]) or os.readlink(there[name]) != f"{OWN}/now/{name}"]
+    return lines + [f"leads nowhere: {name!r}" for name, path in there.items()
+                    if exactly and os.path.islink(path) and not os.path.lexists(os.path.join(now, name))]
+
+
 def load(path):
     with open(path, encoding="utf-8") as file:
         return json.load(file)

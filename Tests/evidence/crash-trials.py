@@ -44,7 +44,7 @@ class Trials(Place):
     # What a look has begun to read stays as it was for longer than the look takes.
     @property
     def how(self):
-        return ["--atomic", "--keep-for", "20s"] if self.a.atomic else ["--prune"]
+        return [f"--atomic={self.a.layout}", "--keep-for", "20s"] if self.a.atomic else ["--prune"]
 
     def pull(self, revision):
         rate = ["--limit-rate", str(self.rate)] if self.rate else []
@@ -177,6 +177,9 @@ class Trials(Place):
         """What is wrong with the visible files; `exactly` is the revision that must be in place, if one must."""
         if not os.path.isdir(self.destination):
             return []
+        tops = [f"wrong {when}: {line}" for line in checks.tops(self.destination)]
+        if tops:
+            return tops
         found = self.described()
         if exactly:
             return [f"wrong {when}: {line}" for line in checks.differences(self.wanted[exactly], found)]
@@ -189,7 +192,7 @@ class Trials(Place):
 
     def described(self):
         """What one directory has, whatever takes its place meanwhile."""
-        directory = os.open(self.destination, os.O_RDONLY | os.O_DIRECTORY)
+        directory = os.open(checks.shown(self.destination), os.O_RDONLY | os.O_DIRECTORY)
         try:
             return checks.describe(f"/proc/self/fd/{directory}")
         finally:
@@ -360,6 +363,7 @@ parser = argparse.ArgumentParser(description=__doc__)
 for option in ("site", "url", "log", "work"):
     parser.add_argument(f"--{option}", required=True)
 parser.add_argument("--atomic", action="store_true")
+parser.add_argument("--layout", choices=("exchange", "links"), default="exchange")
 parser.add_argument("--count", type=int, default=200)
 parser.add_argument("--seconds", type=float, default=0.5)
 parser.add_argument("--every", type=int, default=20, help="print a line for every so many trials")

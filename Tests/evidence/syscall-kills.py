@@ -32,7 +32,7 @@ class Kills:
             return [self.syncagent, "rollback", "syscall.trial", "--quiet"]
         if name == "release":
             return [self.syncagent, "rollback", "syscall.trial", "--release", "--quiet"]
-        whole = ["--atomic", "--keep-for", "0", "--hook", f"{self.a.work}/hook"] if self.whole else ["--prune"]
+        whole = [f"--atomic={self.a.layout}", "--keep-for", "0", "--hook", f"{self.a.work}/hook"] if self.whole else ["--prune"]
         return [self.syncagent, "pull", f"{self.a.url}/{name}.json", "--into", f"{place}/files", *whole, "--force", "--quiet"]
 
     def pull(self, place, name, *prefix):
@@ -49,6 +49,10 @@ class Kills:
             sys.exit(f"the first revision cannot be pulled: exit {first.returncode}: {first.stderr}")
         if self.a.rollback and self.pull(self.place, "two").returncode != 0:
             sys.exit("the second revision cannot be pulled")
+
+    def seen(self):
+        """What readers see."""
+        return checks.describe(checks.shown(f"{self.place}/files"))
 
     def count(self):
         """Calls of each kind: in all, and of the thread with most."""
@@ -79,24 +83,27 @@ class Kills:
         died = done.returncode not in (0, 1, 2, 3, 4, 5, 69, 73, 74, 75)
         files = f"{self.place}/files"
         if self.whole:
-            seen = checks.describe(files)
+            seen = self.seen()
             sides = {name: checks.differences(self.wanted[name], seen) for name in ("one", "two")}
             if all(sides.values()):
                 broken.append(f"neither revision is whole: {sides}")
-        for path, what in checks.describe(files).items():
+            broken += checks.tops(files)
+        for path, what in self.seen().items():
             if what not in (self.wanted["one"].get(path), self.wanted["two"].get(path)):
                 broken.append(f"wrong: {path!r} is {what}")
         if self.a.rollback:
-            broken += self.after_rollback(files)
+            broken += self.after_rollback()
         again = self.pull(self.place, "two")
         if again.returncode != 0:
             broken.append(f"the next pull: exit {again.returncode}: {again.stderr.strip()[-300:]}")
-        broken += checks.differences(self.wanted["two"], checks.describe(files))
+        broken += checks.differences(self.wanted["two"], self.seen())
+        broken += checks.tops(files, exactly=True)
         doctor = subprocess.run([self.syncagent, "doctor", "--strict"], env=self.environment(self.place), stdin=subprocess.DEVNULL,
                                 capture_output=True, text=True)
         if doctor.returncode != 0:
             broken.append(f"doctor --strict: exit {doctor.returncode}: {(doctor.stdout + doctor.stderr).strip()[-300:]}")
-        staging = f"{self.place}/.syncagent-files/state" if self.whole else f"{files}/.syncagent/staging"
+        home = f"{self.place}/.syncagent-files" if self.whole and self.a.layout == "exchange" else f"{files}/.syncagent"
+        staging = f"{home}/state" if self.whole else f"{home}/staging"
         left = [f for at, _, names in os.walk(staging) for f in names if "/staging" in at]
         if self.whole:
             broken += self.hooks()
@@ -107,18 +114,18 @@ class Kills:
         self.violations += broken
         return died
 
-    def after_rollback(self, files):
+    def after_rollback(self):
         """The old revision is shown by a second rollback, unless the killed one has done it, and stays until it is let go."""
         broken = []
-        if checks.differences(self.wanted["one"], checks.describe(files)):
+        if checks.differences(self.wanted["one"], self.seen()):
             back = self.pull(self.place, "back")
             if back.returncode != 0:
                 broken.append(f"the next rollback: exit {back.returncode}: {back.stderr.strip()[-300:]}")
-            broken += checks.differences(self.wanted["one"], checks.describe(files))
+            broken += checks.differences(self.wanted["one"], self.seen())
         held = self.pull(self.place, "two")
         if held.returncode != 77:
             broken.append(f"a held revision is pulled: exit {held.returncode}: {held.stderr.strip()[-300:]}")
-        broken += checks.differences(self.wanted["one"], checks.describe(files))
+        broken += checks.differences(self.wanted["one"], self.seen())
         if self.pull(self.place, "release").returncode != 0:
             broken.append("what is held cannot be let go")
         return broken
@@ -174,6 +181,7 @@ for option in ("site", "url", "work"):
     parser.add_argument(f"--{option}", required=True)
 parser.add_argument("--atomic", action="store_true")
 parser.add_argument("--rollback", action="store_true")
+parser.add_argument("--layout", choices=("exchange", "links"), default="exchange")
 parser.add_argument("--sample", type=int)
 parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
 Kills(parser.parse_args()).run()

@@ -1,12 +1,13 @@
 #!/bin/bash
 # Kills a small pull at every single system call that changes a file or the store, once each.
 #
-# usage: syscall-kills.sh [--atomic | --rollback] [--sample N] [--seed N]
+# usage: syscall-kills.sh [--atomic | --rollback] [--layout exchange|links] [--sample N] [--seed N]
 #
 #   --atomic     an update that is shown as a whole (pull --atomic): after each kill, readers see one of the two revisions
 #                whole, and the next pull shows the new one and calls the hook exactly as it is on record
 #   --rollback   the same for a rollback: after each kill one revision whole; a second rollback shows the old one, which
 #                the next pull leaves alone until it is let go
+#   --layout L   of --atomic and --rollback: exchange (default), or links, and then the links at the top are looked at, too
 #   --sample N   only N of the points, chosen by the seed (default: all of them, some 10 minutes)
 #   --seed N     the sample of an earlier run
 #
@@ -27,7 +28,7 @@ while [ $# -gt 0 ]; do
   case $1 in
   -h|--help) usage ;;
   --atomic|--rollback) options+=("$1") ;;
-  --sample|--seed) options+=("$1" "${2:?$1 wants a number}"); shift ;;
+  --sample|--seed|--layout) options+=("$1" "${2:?$1 wants a value}"); shift ;;
   *) usage 64 >&2 ;;
   esac
   shift

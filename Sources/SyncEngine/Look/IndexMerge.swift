@@ -14,6 +14,8 @@ struct IndexMerge {
     let gone: Set<Int>
     /// Rows of ``Manifest/directories``, ascending, with their records.
     let directories: [(row: Int, record: IndexRecord)]
+    /// Whether all of it counts as installed, whoever put it there: it is in a tree that pulls have made.
+    let isTree: Bool
 
     func write(to destination: Destination, owner: String, completion: StatIndex.Completion?, durable: Bool)
         throws(FileError)
@@ -27,6 +29,7 @@ struct IndexMerge {
                 let record = records[row] ?? position.flatMap { gone.contains($0) ? nil : old.record($0) }
                 if var record {
                     record.isNamed = true
+                    record.installed = record.installed || isTree
                     writer.append(record, path: path)
                 }
             }

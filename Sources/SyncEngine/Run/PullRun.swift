@@ -559,8 +559,9 @@ struct PullRun {
                 manifest: manifest.digest, selection: $0, totalBytes: files.bytes, files: UInt64(files.rows.count))
         }
         let merged = IndexMerge(
-            manifest: manifest, records: records, old: survey.index, gone: survey.gone, directories: directories.records
-        )
+            manifest: manifest, records: records, old: survey.index, gone: survey.gone,
+            directories: directories.records,
+            isTree: trees != nil)
         do throws(FileError) {
             try merged.write(
                 to: destination, owner: ([manifest.project] + manifest.groups.map(\.name)).joined(separator: "\n"),

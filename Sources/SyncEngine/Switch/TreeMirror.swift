@@ -24,10 +24,17 @@ struct TreeMirror {
     /// What the target is to have before the run, and is known to be right.
     private struct Entry {
         enum Path { case row(Int), position(Int) }
-        var path: Path
-        var record: IndexRecord
+        let path: Path
+        let record: IndexRecord
         /// Whether the target has it.
-        var isHere: Bool
+        let isHere: Bool
+
+        /// In a tree that pulls have made everything is theirs, to be removed when a manifest no longer names it.
+        init(path: Path, record: IndexRecord, isHere: Bool) {
+            var record = record
+            record.installed = true
+            (self.path, self.record, self.isHere) = (path, record, isHere)
+        }
     }
 
     /// What the target is like now.

@@ -193,10 +193,6 @@ struct TreeSwitch {
     ///
     /// - Returns: What readers see now, and how long the exchange took, in **nanoseconds**.
     func show(isRollback: Bool = false) throws(EngineError) -> (tree: Destination, gap: Int64) {
-        if isRollback, let building = home.ledger.building {
-            // It was made like a tree that readers no longer see, perhaps not to the end: all of it is looked at then.
-            StatIndex.remove(from: try switching(home.destination(building.number, umask: umask)))
-        }
         let gap = try switching(home.show(number, isRollback: isRollback, now: environment.now()))
         return (try switching(home.destination(number, umask: umask)), gap)
     }

@@ -164,6 +164,42 @@ struct WholeTests {
         try whole.shows(3)
     }
 
+    @Test(
+        "Signed releases are shown and rolled back as a whole; what is not signed is not shown",
+        arguments: ["exchange", "links"])
+    func signed(layout: String) throws {
+        let set = try SignedSet()
+        func pull(_ arguments: String...) throws -> Tool.Outcome {
+            try set.tool.run(
+                ["pull", set.url, "--into", "tower", "--atomic=\(layout)", "--keep-for", "0", "--json"] + arguments)
+        }
+        let first = try pull("--trust", "keys/1.root")
+        #expect(first.status == 0, "\(first.error)")
+        try set.publish("two")
+        #expect(try pull().status == 0)
+        #expect(try set.text("tower/a.txt") == "two")
+        let back = try set.tool.run(["rollback", "com.example.tower"])
+        #expect(back.status == 0, "\(back.error)")
+        #expect(try set.text("tower/a.txt") == "one")
+        let held = try pull()
+        #expect(held.status == 77 && held.error.contains("has been held since"), "\(held.error)")
+        try set.publish("three")
+        try set.scratch.write(Data(), to: "kept/directory")
+        let head = ["trust", "manifest.json", "manifest.json.zst"]
+        for name in head { try set.copy("site/\(name)", to: "kept/\(name)") }
+        // Whoever has the server and no key cannot show anything.
+        try set.scratch.write(Data("four".utf8), to: "assets/a.txt")
+        for name in head { try set.remove("site/\(name)") }
+        #expect(try set.tool.run(["publish", "assets", "--to", "site", "--project", "com.example.tower"]).status == 0)
+        let unsigned = try pull()
+        #expect(unsigned.status == 77, "\(unsigned.error)")
+        #expect(try set.text("tower/a.txt") == "one")
+        for name in head { try set.copy("kept/\(name)", to: "site/\(name)") }
+        let third = try pull()
+        #expect(third.status == 0, "\(third.error)")
+        #expect(try set.text("tower/a.txt") == "three")
+    }
+
     @Test("What does not go together is refused, and nothing is changed")
     func refused() throws {
         let whole = try WholeSet()

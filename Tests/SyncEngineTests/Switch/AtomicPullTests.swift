@@ -233,7 +233,7 @@ struct AtomicPullTests {
     func stoppedAtCheck() throws {
         try expect(1, pull(1))
         let stop = StopRequest()
-        let slow = StoppingHook(stop)
+        let slow = StopAtCheck(stop)
         let stopped = try pull(2, hooks: slow, stop: stop) { $0.atomic?.check = ["/check"] }
         #expect(slow.count.take() == 1)
         #expect(stopped.status == .interrupted)
@@ -388,6 +388,29 @@ struct AtomicPullTests {
         try expect(2)
     }
 
+    @Test("When former trees go, what is known of the files that they shared stays known")
+    func tidied() throws {
+        for number in 1...4 { try expect(number, pull(number, keep: 3)) }
+        try expect(5, pull(5, keep: 1))
+        #expect(try ledger().trees.count == 2)
+        let outcome = try again(keep: 1)
+        try expect(5, outcome)
+        // Otherwise all of it would be read, and shown once more.
+        #expect(outcome.requests.isEmpty && outcome.count("tree.switched") == 0)
+        // What somebody has changed is not taken for known by that.
+        for number in 6...8 { try expect(number, pull(number, keep: 3)) }
+        let path = scene.root.path("dest/common/d1/12")
+        let before = try #require(status(following: path))
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: path)
+        var bytes = try #require(Revisions.tree(8).bytes("common/d1/12"))
+        bytes[7] ^= 1
+        let file = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
+        try file.write(contentsOf: bytes)
+        try file.close()
+        #expect(setModified(path, in: AT_FDCWD, before.modified) == nil)
+        try expect(9, pull(9, keep: 1))
+    }
+
     @Test("Readers by path and by descriptor see one revision, whole, while it changes [S114 G11]")
     func readers() throws {
         try expect(1, pull(1, keep: 3))
@@ -401,7 +424,7 @@ struct AtomicPullTests {
 }
 
 /// A program during which a stop is requested.
-private final class StoppingHook: GroupHook {
+final class StopAtCheck: GroupHook {
     let count = SharedCounter()
     private let stop: StopRequest
 
