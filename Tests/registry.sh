@@ -182,9 +182,9 @@ if command -v skopeo >/dev/null; then
         copied=$((copied + 1))
     done
     [ "$copied" -gt 3 ] || fail "skopeo has copied $copied packs"
-    skopeo copy --insecure-policy --dest-tls-verify=false --preserve-digests dir:as-skopeo "docker://$home:copied" >said 2>&1 ||
+    skopeo copy --insecure-policy --dest-tls-verify=false --preserve-digests dir:as-skopeo "docker://$home-copied:v1" >said 2>&1 ||
         { cat said; fail "skopeo"; }
-    pull "oci://$home:copied" --into from-skopeo --session from-skopeo || { cat said; fail "pull of what skopeo copied"; }
+    pull "oci://$home-copied:v1" --into from-skopeo --session from-skopeo || { cat said; fail "pull of what skopeo copied"; }
     same set from-skopeo
     echo "skopeo copies a release to a directory and back, $copied packs with the same bytes."
 fi
