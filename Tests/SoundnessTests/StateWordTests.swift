@@ -14,8 +14,10 @@ private let words = Set(
             .sessionBusy, .destinationBusy, .resources,
         ].map(\.rawValue))
 
-/// Where texts become types: a member of a schedule's file, answers of plugin programs, keys of a statement.
+/// Where texts become types: a member of a schedule's file, answers of plugin programs, keys of a statement, and names of
+/// conditions, of which one is also that of a state.
 private let readers: Set<String> = [
+    "Sources/SyncSchedule/Conditions/BuiltInConditions.swift",
     "Sources/SyncCommands/Schedule/ScheduleFile.swift", "Sources/SyncPluginHost/Points/Condition.swift",
     "Sources/SyncPluginHost/Points/Verifier.swift", "Sources/SyncPluginHost/Points/Resolver.swift",
     "Sources/SyncTrust/Statements/FreshStatement.swift",
