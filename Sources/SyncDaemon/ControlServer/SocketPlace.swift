@@ -29,7 +29,8 @@ extension ControlServer {
                 throw .last("open", directory)
             }
             // Others' rights in a directory of our own are taken away; one that is not ours is left as it is.
-            if found.user == CurrentProcess.user, found.permissions & 0o077 != 0, let code = setMode(opened.raw, 0o700) {
+            if found.user == CurrentProcess.user, found.permissions & 0o077 != 0, let code = setMode(opened.raw, 0o700)
+            {
                 throw FileError(step: "protect", path: directory, code: code)
             }
             try checkPrivate(opened.raw, shown: directory)
