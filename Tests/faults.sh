@@ -50,7 +50,7 @@ part() {
 }
 for name in "${parts[@]}"; do
   case $name in
-  calls) part calls "$ROOT/Tests/faults/trials.py" "$SYNCAGENT" "${seed[@]}" $([ "$whole" ] && echo --whole || echo --seconds "$seconds") ;;
+  calls) part calls "$ROOT/Tests/faults/trials.py" "$SYNCAGENT" "${seed[@]}" $([ "$whole" ] && echo --places || echo --seconds "$seconds") ;;
   powercut)
     if [ "$whole" ]; then
       part powercut "$ROOT/Tests/faults/powercut.py" "$SYNCAGENT" "${seed[@]}" --cuts 1000 --looks 20000

@@ -126,8 +126,12 @@ title "Checks, tests and trials, $jobs at a time (Tests/job.sh)"
 for job in counts live; do BUILT=1 START="$start" FAILURES="$failures" Tests/job.sh "$job"; done
 
 if [ -s "$failures" ]; then
-    # What went wrong in the tests, once more.
-    grep -h -E '✘|Fatal error' .build/jobs/*Tests.log | grep -v 'Suite ' | cut -c 1-400 | head -n 100 >&2
+    # What went wrong, once more, so that the end of the output says it: whoever reads a log reads its end.
+    while read -r job; do
+        printf '\n== What failed in %s\n' "$job"
+        { grep -E '✘|Fatal error|BROKEN|broken:|OPEN|VIOLATION|FAILED|error:|Traceback' ".build/jobs/$job.log" | grep -v 'Suite ' | head -n 30
+          echo "… and its last lines:"; tail -n 5 ".build/jobs/$job.log"; } | cut -c 1-400
+    done < "$failures" >&2
     printf '\nFAILED: %s\n' "$(tr '\n' ' ' < "$failures")" >&2
     exit 1
 fi

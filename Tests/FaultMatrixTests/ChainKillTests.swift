@@ -50,7 +50,7 @@ struct ChainKillTests {
         ["pull", server.url("/tower/manifest.json"), "--into", root.path("files"), "--json"]
     }
 
-    @Test("Ten kills and nine hops cost at most 5 % and 1 MiB more than the set [F025 F083 G4 S74]")
+    @Test("Ten kills and nine hops cost at most 64 KiB an ended transfer and 1 MiB more [F025 F083 G4 S74]")
     func tenKills() throws {
         var tree = AssetTree.large(4, size: 4_000_000).merged(with: .manySmall(500, largest: 10_000))
         tree.addFile("video/loose.mp4", size: 5_000_000, seed: 9)
@@ -84,11 +84,15 @@ struct ChainKillTests {
         #expect(try last.wait(within: .seconds(60)) == 0, "\(last.output.suffix(2_000))")
         #expect(set.tree.problems(in: root.path("files")) == [])
         let log = server.log.entries
-        #expect(log.count { $0.end == .abandoned } >= 10, "every kill hit something under way")
+        let ended = log.count { $0.end == .abandoned }
+        #expect(ended >= 10, "every kill hit something under way")
         #expect(log.contains { $0.request.path.hasPrefix("/hop/8/") && $0.status == 302 })
         #expect(log.contains { $0.status == 403 }, "links were used twice, and refused")
-        let bound = set.byteCount + set.byteCount / 20 + (1 << 20)
+        // Buffers that were not written yet; on a busy machine nearly all of them are full.
+        let bound = set.byteCount + ended * 65_536 + (1 << 20)
         let received = server.log.bytesSent - unread
-        #expect(received <= bound, "\(received) bytes for a set of \(set.byteCount), \(unread) more were never read")
+        #expect(
+            received <= bound,
+            "\(received) bytes for a set of \(set.byteCount), \(ended) transfers ended, \(unread) bytes never read")
     }
 }

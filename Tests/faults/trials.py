@@ -1,14 +1,16 @@
 """One call fails, once: a program runs through the stories of stories.py again and again, and each time another call fails.
 [F063 F064 F065 F066 F067 F068 G6 S156]
 
-    trials.py PROGRAM [--story NAME]... [--seconds N] [--seed N] [--whole | --sites | --repeat WORDS] [--record FILE]
+    trials.py PROGRAM [--story NAME]... [--seconds N] [--seed N] [--places [--part I/N] | --whole | --repeat WORDS] [--record FILE]
 
 Started by ../faults.sh, which says what is checked. A count run of each story tells all its calls and where in the program
 they are made: a place is a call with its callers. Then:
 
     (default)   places and errors by chance, as many as go into --seconds (default 60), stories in turn
-    --sites     each error of each call at each place, the first time that the place is passed
-    --whole     each error of each call each time
+    --places    each error of each call at each place of the program, once, in the first story that passes it; places are told
+                apart by the last three callers in the program, and what the loader and the runtimes call by themselves is left
+                out. Hours; --part 1/2 and --part 2/2 beside each other are half of it each
+    --whole     each error of each call each time; days
     --repeat    one trial: STORY CALL ERROR POSITION
 """
 
@@ -23,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 
 import calls
 from place import Base, Place
@@ -64,6 +67,7 @@ class Trials:
         self.chance = random.Random(options.seed)
         self.tally = collections.defaultdict(collections.Counter)
         self.seen = collections.defaultdict(set)
+        self.planned = set()
         self.findings = []
 
     def tell(self, name, wrap_of):
@@ -167,10 +171,20 @@ class Trials:
         self.tally[name]["whole"] = sum(len(errors[call]) for call, _, _ in counted)
         if self.options.whole:
             return [(call, error, position) for call, position, _ in counted for error in errors[call]]
-        if self.options.sites:
-            return [(call, error, positions[0]) for (call, _), positions in places.items() for error in errors[call]]
-        # For each a place by chance, and not a call: the loader makes the most calls, all at one place.
         module = os.path.basename(self.base.program) + "+"
+        if self.options.places:
+            part, parts = (int(word) for word in self.options.part.split("/"))
+            chosen = []
+            for (call, where), positions in places.items():
+                own = tuple([one for one in where.split() if one.startswith(module)][:3])
+                if not own or call in calls.MEMORY or (call, own) in self.planned:
+                    continue
+                self.planned.add((call, own))
+                # Which part a place belongs to is the same in each process.
+                if zlib.crc32(" ".join((call, *own)).encode()) % parts == part - 1:
+                    chosen += [(call, error, positions[0]) for error in errors[call]]
+            return chosen
+        # For each a place by chance, and not a call: the loader makes the most calls, all at one place.
         chosen = [(call, error, self.chance.choice(positions), module in where)
                   for (call, where), positions in places.items() for error in errors[call]]
         self.chance.shuffle(chosen)
@@ -187,8 +201,8 @@ class Trials:
             self.trial(name, call, error, int(position))
             return self.summary(begun)
         print(f"seed {options.seed}", flush=True)
-        names = options.story or self.chance.sample(list(STORIES), len(STORIES))
-        all_of_them = options.whole or options.sites
+        all_of_them = options.whole or options.places
+        names = options.story or (list(STORIES) if all_of_them else self.chance.sample(list(STORIES), len(STORIES)))
         plans, told = {}, 0
         if not all_of_them:
             self.try_what_was_broken()
@@ -264,7 +278,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     parser.add_argument("--whole", action="store_true")
-    parser.add_argument("--sites", action="store_true")
+    parser.add_argument("--places", action="store_true")
+    parser.add_argument("--part", default="1/1")
     parser.add_argument("--repeat", nargs=4, metavar=("STORY", "CALL", "ERROR", "POSITION"))
     parser.add_argument("--record", help="a file that gets a JSON line for each trial")
     options = parser.parse_args()
