@@ -70,9 +70,7 @@ extension AWSCredentials {
             throw S3Fault(.configuration, "the endpoint '\(redacted(url: place.url))' is \(error)")
         }
         let origin = url.origin
-        var signature = AWSSignature(
-            host: origin.description.hasSuffix(origin.host) ? origin.host : "\(origin.host):\(origin.port)",
-            path: url.path.isEmpty ? "/" : url.path)
+        var signature = AWSSignature(origin, path: url.path)
         (signature.method, signature.service) = ("POST", "sts")
         signature.headers = [("content-type", "application/x-www-form-urlencoded; charset=utf-8")]
         do {

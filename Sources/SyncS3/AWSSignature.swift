@@ -1,4 +1,5 @@
 package import SyncContent
+package import SyncCurl
 import SyncModel
 
 /// Keys that requests are signed with. They are never written anywhere.
@@ -41,6 +42,12 @@ package struct AWSSignature {
     package var service = Self.service
 
     package init(host: String, path: String) { (self.host, self.path) = (host, path) }
+
+    /// Of a request to an origin.
+    package init(_ origin: Origin, path: String) {
+        let isDefaultPort = origin.description.hasSuffix(origin.host)
+        self.init(host: isDefaultPort ? origin.host : "\(origin.host):\(origin.port)", path: path.isEmpty ? "/" : path)
+    }
 
     /// The query as it is sent: encoded, and in the order in which it is signed.
     package var queryText: String {

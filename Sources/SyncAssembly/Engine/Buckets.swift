@@ -33,16 +33,16 @@ struct Buckets {
         }
         do throws(S3Fault) {
             let environment = try AWSEnvironment(host)
+            let credentials = AWSCredentials(environment, isStopped: isStopped, reach: configuration.reach)
             let places = BucketPlaces(environment) { place in
-                guard let region = Self.region(of: place, configuration, isStopped) else { return nil }
+                guard let region = Self.region(of: place, credentials, configuration, isStopped) else { return nil }
                 let text =
                     "the bucket is in \(region), and not in \(place.region): --region or AWS_REGION says so at once"
                 notice(PluginNotice(plugin: BucketKeys.name, kind: .warning, text: text))
                 return region
             }
             home = try places.add(recipe.manifest).origin
-            (schemes, self.places) = ([S3Address.scheme], places)
-            credentials = AWSCredentials(environment, isStopped: isStopped, reach: configuration.reach)
+            (schemes, self.places, self.credentials) = ([S3Address.scheme], places, credentials)
         } catch { throw EngineError(error) }
     }
 
@@ -58,18 +58,45 @@ struct Buckets {
         places.map { BucketTransport(transport, $0) } ?? transport
     }
 
-    /// In which other region a bucket says that it is, to whoever asks; `nil` where it does not.
+    /// In which other region a bucket says that it is; `nil` where it does not.
     private static func region(
-        of place: S3Endpoint, _ configuration: TransportConfiguration, _ isStopped: @Sendable () -> Bool
+        of place: S3Endpoint, _ credentials: AWSCredentials, _ configuration: TransportConfiguration,
+        _ isStopped: @escaping @Sendable () -> Bool
     ) -> String? {
-        guard let call = try? HTTPCall(place.url(""), method: "HEAD", headers: [], body: nil),
-            (try? call.easy.set(CURLOPT_NOBODY, 1)) != nil, (try? configuration.reach(call.easy, place.origin)) != nil,
-            case .answered? = try? call.perform(
-                until: .now + .seconds(20), every: 100, isStopped: isStopped, receive: { _, _ in true }),
-            let region = call.headers.bucketRegion, region != place.region
+        /// What is said in the header that AWS has, or in the text of a refusal.
+        func said(by call: HTTPCall) -> String? {
+            var text: [UInt8] = []
+            guard (try? configuration.reach(call.easy, place.origin)) != nil,
+                case .answered? = try? call.perform(
+                    until: .now + .seconds(20), every: 100, isStopped: isStopped,
+                    receive: { piece, _ in
+                        text += piece
+                        return text.count <= longestAnswer
+                    })
+            else { return nil }
+            return call.headers.bucketRegion ?? elementTexts(text)["Region"]
+        }
+        // AWS tells everybody.
+        if let call = try? HTTPCall(place.url(""), method: "HEAD", headers: [], body: nil),
+            (try? call.easy.set(CURLOPT_NOBODY, 1)) != nil, let region = said(by: call)
+        {
+            return region == place.region ? nil : region
+        }
+        // Others tell whoever has signed for the wrong one.
+        let now = configuration.clock.unixTime()
+        var signature = AWSSignature(place.origin, path: place.path(""))
+        signature.query = [("list-type", "2"), ("max-keys", "1")]
+        guard let keys = (try? credentials.keys(now: now)) ?? nil,
+            let headers = try? signature.signed(by: keys, region: place.region, now: now),
+            let call = try? HTTPCall(
+                "\(place.origin)\(signature.path)?\(signature.queryText)", headers: headers, body: nil),
+            let region = said(by: call), region != place.region
         else { return nil }
         return region
     }
+
+    /// Most **bytes** of what a bucket says of itself.
+    private static let longestAnswer = 64 << 10
 }
 
 /// Where the buckets are that the user has named.

@@ -111,11 +111,7 @@ final class S3Client: Sendable {
         do throws(S3Fault) { keys = try credentials.keys(now: now) } catch { throw PublishError(error) }
         let endpoint = endpoint.withLock(\.self)
         let origin = endpoint.origin
-        let isDefault = origin.description.hasSuffix(origin.host)
-        var signature = AWSSignature(
-            host: isDefault ? origin.host : "\(origin.host):\(origin.port)",
-            path: request.name.map { endpoint.path(key($0)) } ?? endpoint.path(""))
-        if signature.path.isEmpty { signature.path = "/" }
+        var signature = AWSSignature(origin, path: request.name.map { endpoint.path(key($0)) } ?? endpoint.path(""))
         (signature.method, signature.query, signature.headers) = (request.method, request.query, request.headers)
         if let body = request.body { signature.payload = body.digest.hex }
         let lines: [String]

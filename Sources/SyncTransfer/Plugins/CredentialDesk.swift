@@ -41,6 +41,9 @@ struct HostCredential {
     /// Whether it is the answer to a challenge: then a redirect accepts it, too.
     var isByChallenge: Bool { challenge != nil && isProvided }
 
+    /// Whether requests are signed with it: 400 is what buckets say of keys that have ended, and of a signature for another region.
+    var isSignature: Bool { if case .sigV4? = kind { true } else { false } }
+
     var isAsked: Bool { if case .asking = state { true } else { false } }
 }
 
@@ -169,7 +172,8 @@ final class CredentialDesk {
     ///
     /// - Returns: Whether the piece shall try again.
     func renew(after fault: Fault, of piece: Piece, chain: RedirectChain, at host: HostState?, isPublic: Bool) -> Bool {
-        guard case .status(let status) = fault.kind, status == 401 || status == 403, let host, !chain.current.isSigned
+        guard case .status(let status) = fault.kind, let host, !chain.current.isSigned,
+            [401, 403].contains(status) || status == 400 && host.credential.isSignature
         else { return false }
         let isChallenge =
             host.credential.challenge != nil

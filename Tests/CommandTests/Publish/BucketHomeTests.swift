@@ -334,6 +334,32 @@ struct BucketHomeTests {
         #expect(try bytes("out/README.md") == Array("hello".utf8))
     }
 
+    @Test(
+        "A store that says where it is only in the text of a 400, to whoever signs for another region, is published to and pulled from"
+    )
+    func regionInText() throws {
+        bucket.change { $0.saysRegionInText = true }
+        var environment = bucket.environment
+        environment["AWS_REGION"] = "us-east-1"
+        let published = try publish(environment: environment)
+        #expect(published.status == 0, "\(published.error)")
+        let start = bucket.server.log.entries.count
+        let pull = try run("pull", Self.place, "--into", "out", environment: environment)
+        #expect(pull.status == 0, "\(pull.error)")
+        #expect(
+            pull.error.components(separatedBy: "the bucket is in \(ScriptedBucket.region)").count == 2, "\(pull.error)")
+        #expect(try bytes("out/README.md") == Array("hello".utf8))
+        // One that is refused, a question to anybody and one that is signed, and then as always.
+        #expect(bucket.server.log.entries.dropFirst(start).count { $0.request.path == "/assets" } == 2)
+
+        // Keys that are wrong are told as before, and not tried for ever.
+        environment["AWS_SECRET_ACCESS_KEY"] = "wrong"
+        let from = bucket.server.log.entries.count
+        let wrong = try run("pull", Self.place, "--into", "none", environment: environment)
+        #expect(wrong.status == 77, "\(wrong.error)")
+        #expect(bucket.server.log.entries.count - from < 12)
+    }
+
     @Test("Of files whose former versions help nothing only a few are fetched; kinds that they help go on")
     func vainFetches() throws {
         // Texts that change in one place, and pictures that are new throughout.

@@ -24,6 +24,8 @@ public final class ScriptedBucket: Sendable {
         public var knowsConditions = true
         /// Objects on a page of a list.
         public var page = 3
+        /// Whether it says where it is in the text of a refusal alone, to whoever has signed for another region.
+        public var saysRegionInText = false
         /// What temporary keys must be shown with.
         public var session: String?
         /// Answers in place of the bucket, before it has done anything; `nil` for none.
@@ -102,6 +104,12 @@ public final class ScriptedBucket: Sendable {
         guard request.path.hasPrefix("/\(Self.name)") else { return Self.error(404, "NoSuchBucket") }
         if !(state.isPublic && ["GET", "HEAD"].contains(request.method)), let reason = refusal(of: request, state) {
             state.refusals.append(reason)
+            if state.saysRegionInText {
+                let isElsewhere = Self.scope(request).map { $0[2] != Self.region } ?? false
+                guard isElsewhere else { return Self.error(403, "AccessDenied") }
+                let text = "<Error><Code>AuthorizationHeaderMalformed</Code><Message>expecting another region</Message>"
+                return .status(400, text: text + "<Region>\(Self.region)</Region></Error>")
+            }
             return Self.error(403, "SignatureDoesNotMatch").setting("x-amz-bucket-region", Self.region)
         }
         guard let key = Self.key(request) else { return list(request, state) }
@@ -162,16 +170,29 @@ public final class ScriptedBucket: Sendable {
 
     // MARK: Signatures
 
-    /// Why a request is not one of the user's; `nil` for one that is.
-    private func refusal(of request: ServedRequest, _ state: State) -> String? {
-        guard let authority = request.header("authorization") else { return "no signature" }
+    /// The parts of a signature.
+    private static func parts(_ request: ServedRequest) -> [String: String] {
         var parts: [String: String] = [:]
+        let authority = request.header("authorization") ?? ""
         for part in authority.dropFirst("AWS4-HMAC-SHA256 ".count).split(separator: ",") {
             let sides = part.split(separator: "=", maxSplits: 1)
             if sides.count == 2 { parts[sides[0].filter { $0 != " " }] = String(sides[1]) }
         }
+        return parts
+    }
+
+    /// Key, day, region, service and the end of what a request is signed for.
+    private static func scope(_ request: ServedRequest) -> [Substring]? {
+        let scope = parts(request)["Credential"]?.split(separator: "/")
+        return scope?.count == 5 ? scope : nil
+    }
+
+    /// Why a request is not one of the user's; `nil` for one that is.
+    private func refusal(of request: ServedRequest, _ state: State) -> String? {
+        guard request.header("authorization") != nil else { return "no signature" }
+        let parts = Self.parts(request)
         guard let time = request.header("x-amz-date"), let names = parts["SignedHeaders"],
-            let scope = parts["Credential"]?.split(separator: "/"), scope.count == 5, scope[0] == Self.access,
+            let scope = Self.scope(request), scope[0] == Self.access,
             scope[2] == Self.region,
             let payload = request.header("x-amz-content-sha256") ?? Optional("UNSIGNED-PAYLOAD")
         else { return "a signature in another form" }
