@@ -16,8 +16,8 @@ kills=${1:-12}
 races=${2:-4}
 SYNCAGENT=${SYNCAGENT:-$root/.build/debug/syncagent}
 work=$(mktemp -d)
-server="" proxy=""
-trap 'for one in $server $proxy; do kill "$one" 2>/dev/null || true; done; rm -rf "$work"' EXIT
+server="" proxy="" looker=""
+trap 'for one in $server $proxy $looker; do kill "$one" 2>/dev/null || true; done; rm -rf "$work"' EXIT
 fail() { printf 'FAILED: %s\n' "$1"; exit 1; }
 skip() { printf 'SKIPPED: sets in a bucket: %s\n' "$1"; exit 77; }
 
@@ -49,7 +49,16 @@ unset XDG_CONFIG_HOME AWS_PROFILE AWS_SESSION_TOKEN AWS_CA_BUNDLE 2>/dev/null ||
 "$PYTHON" -m moto.server -H 127.0.0.1 -p "$port" >asked 2>&1 &
 server=$!
 wait_for "$port"
-bucket() { "$PYTHON" -B "$root/Tests/s3/bucket.py" "$@" || fail "bucket $*"; }
+# One boto3 for all that is asked.
+mkfifo questions answers
+"$PYTHON" -B "$root/Tests/s3/bucket.py" answer <questions >answers &
+looker=$!
+exec 3>questions 4<answers
+bucket() {
+    echo "$*" >&3
+    read -r said_of_bucket <&4 || said_of_bucket="no answer"
+    [ "$said_of_bucket" = ok ] || { echo "$said_of_bucket"; fail "bucket $*"; }
+}
 publish() { "$SYNCAGENT" publish set --to s3://assets/maps --project com.example.maps --pack-size 256K "$@" >said 2>&1; }
 pull() { "$SYNCAGENT" pull "$@" >said 2>&1; }
 same() { diff -r -x .syncagent "$1" "$2" >differences || { cat differences; fail "$1 and $2 differ"; }; }

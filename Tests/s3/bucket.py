@@ -1,4 +1,7 @@
-"""What boto3 sees of a bucket: bucket.py make|check|count|objects|drop BUCKET [PREFIX]."""
+"""What boto3 sees of a bucket: bucket.py make|check|count|objects|drop BUCKET [PREFIX].
+
+Or, with "answer" and nothing else: of one line of standard input after another, and what is wrong, or "ok", is printed for each.
+"""
 
 import hashlib
 import json
@@ -38,9 +41,9 @@ def check(bucket, prefix):
         sys.exit(f"revision {manifest['revision']} names {missing}, which are not there")
 
 
-def main():
-    verb, bucket = sys.argv[1:3]
-    prefix = sys.argv[3] + "/" if len(sys.argv) > 3 else ""
+def main(words):
+    verb, bucket = words[:2]
+    prefix = words[2] + "/" if len(words) > 2 else ""
     if verb == "make":
         s3.create_bucket(Bucket=bucket)
     elif verb == "check":
@@ -55,4 +58,16 @@ def main():
             s3.delete_object(Bucket=bucket, Key=prefix + name)
 
 
-main()
+def answer():
+    for line in sys.stdin:
+        try:
+            main(line.split())
+            print("ok", flush=True)
+        except (Exception, SystemExit) as error:
+            print(str(error).replace("\n", " ") or "nothing said", flush=True)
+
+
+if sys.argv[1:] == ["answer"]:
+    answer()
+else:
+    main(sys.argv[1:])
