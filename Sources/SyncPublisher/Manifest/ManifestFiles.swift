@@ -23,6 +23,8 @@ struct ManifestFiles {
 
     /// zstd's level for the manifest: it is written once and read often.
     static let level: Int32 = 10
+    /// The same where it is sent somewhere: a sixth fewer bytes, in seven times the time.
+    static let levelAway: Int32 = 16
 
     /// Generates the text once and passes it on in pieces of about 256 KiB.
     func forEachPiece(
@@ -90,7 +92,7 @@ struct ManifestFiles {
         let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
         defer { piece.deallocate() }
         var compressor = try calling {
-            var compressor = try ZstdCompressor(level: Self.level)
+            var compressor = try ZstdCompressor(level: output.home == nil ? Self.level : Self.levelAway)
             try compressor.begin(size: size)
             return compressor
         }

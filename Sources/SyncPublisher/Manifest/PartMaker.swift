@@ -32,17 +32,21 @@ struct PartMaker: ~Copyable {
     private let base: BaseSet?
     /// Whether changed parts are additionally written as deltas.
     private let deltas: Bool
+    /// Whether parts are cut finely, since they are sent somewhere.
+    private let isFine: Bool
     private var hasher: SHA256Hasher
     private var compressor: ZstdCompressor
 
     /// A part whose digest is known, and the base's part with the same text.
     private typealias Draft = (rows: Range<Int>, digest: SHA256Digest, known: Int?)
 
-    init(_ entries: ManifestEntries, packs: [SHA256Digest], _ base: BaseSet?, deltas: Bool) throws(PublishError) {
+    init(
+        _ entries: ManifestEntries, packs: [SHA256Digest], _ base: BaseSet?, deltas: Bool, isAway: Bool
+    ) throws(PublishError) {
         let hasher = try calling { try SHA256Hasher() }
-        compressor = try calling { try ZstdCompressor(level: ManifestFiles.level) }
+        compressor = try calling { try ZstdCompressor(level: isAway ? ManifestFiles.levelAway : ManifestFiles.level) }
         self.hasher = hasher
-        (self.entries, self.packs, self.base, self.deltas) = (entries, packs, base, deltas)
+        (self.entries, self.packs, self.base, self.deltas, isFine) = (entries, packs, base, deltas, isAway)
     }
 
     /// Makes all parts. `moves` gets the **bytes** that are needed of each of the base's packs, and says which are written anew.
@@ -126,7 +130,7 @@ struct PartMaker: ~Copyable {
     }
 
     private func borders() -> [Range<Int>] {
-        var cutter = PartCutter()
+        var cutter = isFine ? PartCutter(finelyFor: entries.tree.count) : PartCutter()
         var parts: [Range<Int>] = []
         var start = 0
         for index in entries.tree.entries.indices {
@@ -173,7 +177,8 @@ extension PublishRun {
     /// Makes the parts and puts their packs in place.
     mutating func makeParts(_ entries: ManifestEntries, _ writer: PackWriter) throws(PublishError) -> MadeParts {
         let packs = (base?.packs ?? []).map(\.sha256) + writer.packs.map(\.sha256)
-        var maker = try PartMaker(entries, packs: packs, base, deltas: options.deltas)
+        var maker = try PartMaker(
+            entries, packs: packs, base, deltas: options.deltas, isAway: output.home != nil)
         let (options, base, hasNews) = (options, base, writer.bytes > 0)
         let made = try maker.run(try PackWriter(output, packSize: options.packSize)) { live in
             guard options.repack || options.retain != nil && hasNews else { return [] }

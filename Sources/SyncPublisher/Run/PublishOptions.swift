@@ -184,7 +184,7 @@ package struct PublishOptions: Sendable {
     package static let mostEntriesOfOneText = 50_000
 
     /// The same of a manifest that goes to a store: it is sent and read again with each publish.
-    package static let mostEntriesOfOneTextAway = 4_096
+    package static let mostEntriesOfOneTextAway = 500
 
     /// The manifest whose packs are reused.
     package enum Base: Sendable, Equatable {
