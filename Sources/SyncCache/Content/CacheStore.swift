@@ -439,10 +439,26 @@ final class UnfinishedFile: Sendable {
 /// A sum of a piece that tells damage from the bytes that were proved: 64 bits, each of which hangs on every byte.
 func pieceSum(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
     var (sum, index) = (UInt64(bytes.count) ^ 0x9E37_79B9_7F4A_7C15, 0)
-    while index + 8 <= bytes.count {
+    func added(_ sum: UInt64, at index: Int) -> UInt64 {
         let word = bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-        sum = (sum ^ word) &* 0x9FB2_1C65_1E98_DF25
+        let product = (sum ^ word) &* 0x9FB2_1C65_1E98_DF25
+        return product ^ product >> 32
+    }
+    // Four that do not wait for each other.
+    var (second, third, fourth) = (sum &+ 1, sum &+ 2, sum &+ 3)
+    while index + 32 <= bytes.count {
+        sum = added(sum, at: index)
+        second = added(second, at: index + 8)
+        third = added(third, at: index + 16)
+        fourth = added(fourth, at: index + 24)
+        index += 32
+    }
+    for other in [second, third, fourth] {
+        sum = (sum ^ other) &* 0x9FB2_1C65_1E98_DF25
         sum ^= sum >> 32
+    }
+    while index + 8 <= bytes.count {
+        sum = added(sum, at: index)
         index += 8
     }
     while index < bytes.count {

@@ -59,6 +59,10 @@ final class ObjectCache: Sendable {
     private static let longestInMemory: UInt64 = 8 << 20
     /// What one answer fetches ahead, in **bytes**.
     private static let ahead: UInt64 = 16 << 20
+    /// After so many **bytes** of what is held it is looked ahead again.
+    private static let step: UInt64 = 1 << 20
+    /// Pieces that are read at a time.
+    private static let piecesAtOnce: UInt64 = 4
     /// Slices on their way at a time, but for those that somebody waits for.
     private static let mostAhead = 64
 
@@ -101,7 +105,11 @@ extension ObjectCache {
             if Task.isCancelled { return .stopped }
             if let bytes = await held(reading, at: offset, cursor) {
                 cursor.flight = nil
-                fetchAhead(reading, from: offset)
+                // Not for each piece: that looks at everything that lies ahead.
+                if cursor.fetched.map({ offset - $0 >= Self.step }) ?? true {
+                    cursor.fetched = offset
+                    fetchAhead(reading, from: offset)
+                }
                 return .bytes(bytes, isProven: true, wasHeld: true)
             }
             let flight: Flight
@@ -131,7 +139,7 @@ extension ObjectCache {
         }
     }
 
-    /// A piece of what is kept, proved.
+    /// The next pieces of what is kept, proved.
     private func held(_ reading: Reading, at offset: UInt64, _ cursor: ReadCursor) async -> [UInt8]? {
         while true {
             guard let slice = desk.store.slice(of: reading.object.digest, at: offset) else { return nil }
@@ -152,9 +160,10 @@ extension ObjectCache {
             guard let file = cursor.file else { return nil }
             let index = (offset - slice.start) / CacheStore.piece
             let start = slice.start + index * CacheStore.piece
-            let end = min(slice.end, start + CacheStore.piece)
+            let wanted = max(1, min(Self.piecesAtOnce, (reading.range.upperBound - start) / CacheStore.piece))
+            let end = min(slice.end, start + CacheStore.piece * wanted)
             guard let bytes = readBytes(file.raw, start - slice.start, Int(end - start)),
-                index < UInt64(cursor.sums.count), bytes.withUnsafeBytes(pieceSum) == cursor.sums[Int(index)]
+                bytes.withUnsafeBytes(pieceSums).elementsEqual(cursor.sums.dropFirst(Int(index)).prefix(Int(wanted)))
             else {
                 cursor.slice = nil
                 drop(slice, reading)
@@ -213,6 +222,8 @@ final class ReadCursor {
     var slice: CacheStore.Slice?
     var file: SharedDescriptor?
     var sums: [UInt64] = []
+    /// Where it was looked ahead last.
+    var fetched: UInt64?
     /// What is on its way, or could not be kept.
     var flight: Flight?
 }

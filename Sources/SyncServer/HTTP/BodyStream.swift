@@ -11,9 +11,13 @@ struct Handle: @unchecked Sendable {  // Safe: libmicrohttpd locks.
 /// One task writes. The server reads, on its thread; while there is nothing to read the connection sleeps.
 package final class BodyStream: Sendable {
     private struct State {
-        var bytes: [UInt8] = []
-        /// So many of them are read.
+        /// What waits, as it was written; those before the first are read.
+        var pieces: [[UInt8]] = []
+        var first = 0
+        /// So many **bytes** of the first are read.
         var read = 0
+        /// **Bytes** that wait.
+        var waiting = 0
         /// Whether no more come.
         var isEnded = false
         /// Whether the answer must not look whole.
@@ -26,7 +30,37 @@ package final class BodyStream: Sendable {
         /// Whether the connection sleeps until bytes come.
         var isAsleep = false
 
-        var waiting: Int { bytes.count - read }
+        mutating func add(_ bytes: [UInt8]) {
+            guard !bytes.isEmpty else { return }
+            pieces.append(bytes)
+            waiting += bytes.count
+        }
+
+        /// Copies what waits, as far as there is room and it is there.
+        mutating func take(into target: UnsafeMutableRawBufferPointer) -> Int {
+            var count = 0
+            while count < target.count, first < pieces.count {
+                let part = min(pieces[first].count - read, target.count - count)
+                pieces[first].withUnsafeBytes {
+                    UnsafeMutableRawBufferPointer(rebasing: target[count...]).copyMemory(
+                        from: UnsafeRawBufferPointer(rebasing: $0[read..<(read + part)]))
+                }
+                (count, read) = (count + part, read + part)
+                guard read == pieces[first].count else { break }
+                (pieces[first], read, first) = ([], 0, first + 1)
+                if first == pieces.count || first >= Self.mostRead {
+                    pieces.removeFirst(first)
+                    first = 0
+                }
+            }
+            waiting -= count
+            return count
+        }
+
+        mutating func clear() { (pieces, first, read, waiting) = ([], 0, 0, 0) }
+
+        /// Pieces that are read and still have their places.
+        private static let mostRead = 64
 
         mutating func wake() {
             guard isAsleep, let connection else { return }
@@ -54,7 +88,7 @@ package final class BodyStream: Sendable {
         }
         return state.withLock { state in
             guard !state.isEnded else { return false }
-            state.bytes.append(contentsOf: bytes)
+            state.add(bytes)
             state.wake()
             return true
         }
@@ -99,8 +133,7 @@ extension BodyStream {
     /// - Returns: **Bytes** read, 0 for none yet, -1 at the end, -2 where it was broken off.
     func read(into target: UnsafeMutableRawBufferPointer) -> Int {
         let (count, writer) = state.withLock { state -> (Int, CheckedContinuation<Void, Never>?) in
-            let count = min(state.waiting, target.count)
-            guard count > 0 else {
+            guard state.waiting > 0 else {
                 guard !state.isEnded, let connection = state.connection else {
                     return (state.isBroken ? SA_HTTP_BROKEN : SA_HTTP_END, nil)
                 }
@@ -108,12 +141,7 @@ extension BodyStream {
                 MHD_suspend_connection(connection.raw)
                 return (0, nil)
             }
-            target.copyBytes(from: state.bytes[state.read..<(state.read + count)])
-            state.read += count
-            if state.waiting == 0 {
-                state.bytes.removeAll(keepingCapacity: true)
-                state.read = 0
-            }
+            let count = state.take(into: target)
             return (count, state.waiting < capacity ? state.writer.take() : nil)
         }
         writer?.resume()
@@ -130,7 +158,7 @@ extension BodyStream {
         let (writer, leaver) = state.withLock { state in
             state.isEnded = true
             state.isLeft = true
-            if isCut { (state.bytes, state.read) = ([], 0) }
+            if isCut { state.clear() }
             state.wake()
             if !isCut { state.connection = nil }
             return (state.writer.take(), state.leaver.take())
