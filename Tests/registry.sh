@@ -221,6 +221,16 @@ same set published
 pull "oci://$home:beta" --into beta --session beta || { cat said; fail "pull of another tag"; }
 same set beta
 echo "What did not change is not sent again, not for another tag either."
+: >asked
+"$SYNCAGENT" publish set --to "oci://$home-mounted:v1" --base "oci://$home:v1" >said 2>&1 ||
+    { cat said; fail "publish to another repository"; }
+mounted=$(grep -a -c 'POST /v2/acme/sets-mounted/blobs/uploads/?mount=[^ ]* HTTP/1.1" 201 ' asked || true)
+[ "$mounted" -gt 5 ] || { cat asked; fail "only $mounted packs were mounted"; }
+uploads=$(grep -a -c 'PUT /v2/acme/sets-mounted/blobs/uploads/.* 201 ' asked || true)
+[ "$uploads" = 2 ] || { cat asked; fail "$uploads uploads and not a manifest and the empty configuration"; }
+pull "oci://$home-mounted:v1" --into mounted --session mounted || { cat said; fail "pull from another repository"; }
+same set mounted
+echo "Another repository of the registry gets $mounted packs without an upload."
 
 kills=0
 for number in 1 2 3 4 5 6 7 8 9 10; do

@@ -24,7 +24,10 @@ struct ServedBaseTests {
         func note(_ range: Range<UInt64>) { asked.withLock { $0.append(range) } }
 
         func base(_ manifest: Manifest, release: [UInt8]? = nil) -> ServedBase {
-            ServedBase(manifest, shown: "https://cdn.example.com/manifest.json", release: release) { pack, range in
+            ServedBase(
+                manifest, shown: "https://cdn.example.com/manifest.json",
+                location: "https://cdn.example.com/manifest.json", release: release
+            ) { pack, range in
                 self.note(range)
                 guard !self.isSilent, let bytes = self.root.read("out/packs/\(pack.sha256.hex).pack") else {
                     throw PublishedSet.Wrong("the server is silent")
@@ -169,7 +172,7 @@ struct ServedBaseTests {
         let set = try PublishedSet(Self.tree())
         try set.publish()
         let server = Server(set)
-        let base = ServedBase(try set.manifest(), shown: "base", release: nil) { _, range in
+        let base = ServedBase(try set.manifest(), shown: "base", location: "base", release: nil) { _, range in
             server.note(range)
             return [UInt8](repeating: 7, count: Int(range.upperBound - range.lowerBound))
         }

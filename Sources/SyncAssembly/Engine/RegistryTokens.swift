@@ -156,12 +156,12 @@ final class RegistryTokens: ChallengeAnswer {
         let origin = question.realm.origin
         var fields: [(String, String)] = []
         if let service = question.service { fields.append(("service", service)) }
-        if let scope = question.scope { fields.append(("scope", scope)) }
         var headers = ["Accept: application/json"]
         var url = question.realm.text
         var body: [UInt8]?
         switch question.login?.login {
         case .identity(let token):
+            if let scope = question.scope { fields.append(("scope", scope)) }
             fields += [("grant_type", "refresh_token"), ("client_id", "syncagent"), ("refresh_token", token)]
             headers.append("Content-Type: application/x-www-form-urlencoded")
             body = Array(Self.form(fields).utf8)
@@ -169,6 +169,10 @@ final class RegistryTokens: ChallengeAnswer {
             headers.append("Authorization: Basic " + Data("\(user):\(password)".utf8).base64EncodedString())
             fields.append(("account", user))
         case nil: break
+        }
+        if body == nil {
+            // A query says each by itself, a form all of them in one.
+            fields += (question.scope?.split(separator: " ") ?? []).map { ("scope", String($0)) }
         }
         if body == nil, !fields.isEmpty { url += (question.realm.query == nil ? "?" : "&") + Self.form(fields) }
         let text: [UInt8]

@@ -31,7 +31,8 @@ extension PublishCommand {
                         return try await served.call.looking { engine in
                             let hand = try engine.read(served.recipe)
                             var options = options
-                            options.base = .served(try Self.base(hand, for: options.signing))
+                            options.base = .served(
+                                try Self.base(hand, at: served.recipe.manifest, for: options.signing))
                             return try body(options, { hand.isStopped }) { display.report(ProgressSnapshot($0)) }
                         }
                     }
@@ -56,11 +57,14 @@ extension PublishCommand {
     }
 
     /// - Parameter signing: Who signs: a base that this machine has not made has to be signed, too.
-    private static func base(_ hand: ManifestInHand, for signing: Signing?) throws(EngineError) -> ServedBase {
+    private static func base(_ hand: ManifestInHand, at location: String, for signing: Signing?) throws(EngineError)
+        -> ServedBase
+    {
         let isUnknown = signing.map { !$0.hasMade(hand.manifest.digest) } ?? false
-        return ServedBase(hand.manifest, shown: hand.shown, release: isUnknown ? try hand.releaseStatement() : nil) {
-            pack, range in try hand.bytes(of: pack, range)
-        }
+        return ServedBase(
+            hand.manifest, shown: hand.shown, location: location,
+            release: isUnknown ? try hand.releaseStatement() : nil
+        ) { pack, range in try hand.bytes(of: pack, range) }
     }
 }
 

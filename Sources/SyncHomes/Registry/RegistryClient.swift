@@ -27,6 +27,10 @@ final class RegistryClient: Sendable {
         var isAsking = false
         /// What a token is to be good for.
         var actions: Set<String>
+        /// Scopes of other repositories that it is to be good for besides.
+        var others: Set<String> = []
+        /// Whether blobs of other repositories may be asked for.
+        var mounts = true
         /// Most **bytes** of one body, where the registry has refused longer ones.
         var longestBody: UInt64?
     }
@@ -171,7 +175,7 @@ final class RegistryClient: Sendable {
         let (mustAsk, text) = state.change { state -> (Bool, String) in
             guard state.version == version, !state.isAsking else { return (false, "") }
             state.isAsking = true
-            return (true, widened(challenge, &state.actions))
+            return (true, widened(challenge, &state))
         }
         guard mustAsk else { return true }
         var request = CredentialRequest(origin: origin.description, refused: isAgain ? 401 : nil)
@@ -195,22 +199,35 @@ final class RegistryClient: Sendable {
     }
 
     /// The same challenge for everything that was wanted so far: a token for all of it is asked for once.
-    private func widened(_ challenge: String, _ actions: inout Set<String>) -> String {
+    private func widened(_ challenge: String, _ state: inout State) -> String {
         guard case .bearer(let realm, let service, let scope)? = RegistryChallenge(challenge) else { return challenge }
         let start = "repository:\(address.name):"
-        if let scope, scope.hasPrefix(start) {
-            actions.formUnion(scope.dropFirst(start.utf8.count).split(separator: ",").map(String.init))
-        } else if scope != nil {
-            return challenge
+        let scopes = (scope ?? start).split(separator: " ")
+        guard scopes.contains(where: { $0.hasPrefix(start) }) else { return challenge }
+        for scope in scopes {
+            if scope.hasPrefix(start) {
+                state.actions.formUnion(scope.dropFirst(start.utf8.count).split(separator: ",").map(String.init))
+            } else if state.others.count < Self.mostOthers {
+                state.others.insert(String(scope))
+            }
         }
         func quoted(_ text: String) -> String {
             "\"\(text.filter { $0 != "\\" && $0 != "\"" })\""
         }
         let order = ["pull", "push", "delete"]
-        let wanted = order.filter(actions.contains) + actions.subtracting(order).sorted()
+        let wanted = order.filter(state.actions.contains) + state.actions.subtracting(order).sorted()
+        let all = [start + wanted.joined(separator: ",")] + state.others.sorted()
         return "Bearer realm=\(quoted(realm))" + (service.map { ",service=\(quoted($0))" } ?? "")
-            + ",scope=\(quoted(start + wanted.joined(separator: ",")))"
+            + ",scope=\(quoted(all.joined(separator: " ")))"
     }
+
+    /// Other repositories that one token may be for.
+    private static let mostOthers = 8
+
+    /// Asks for no blobs of other repositories any more.
+    func mountNothing() { state.change { ($0.others, $0.mounts) = ([], false) } }
+
+    var mayMount: Bool { state.withLock(\.mounts) }
 
     // MARK: Refusals
 

@@ -320,6 +320,23 @@ package final class RegistryStore: ObjectStore {
         return pack.digest.hex
     }
 
+    package func isBeside(_ location: String) -> Bool { repository(at: location) != nil }
+
+    /// The repository of this registry in which a set is; `nil` for one elsewhere.
+    private func repository(at location: String) -> String? {
+        (try? RegistryAddress(location)).flatMap { $0.host == address.host ? $0.name : nil }
+    }
+
+    package func take(_ pack: NewObject, from location: String) throws(PublishError) {
+        let repository = repository(at: location)
+        if repository != address.name {
+            try client.upload(pack, from: repository)
+        } else if try !client.has(pack.digest, pack.size) {
+            try client.upload(pack)
+        }
+        state.withLock { $0.packs[pack.digest] = pack.size }
+    }
+
     /// The shortest that a layer is in a manifest, in **bytes**: what registries take of it then has so many layers.
     private static let mostLayers = RegistryAnswer.limit / 260
 

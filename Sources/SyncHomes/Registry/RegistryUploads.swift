@@ -120,13 +120,30 @@ extension RegistryClient {
     /// Uploads a blob; it is there under its digest, or not at all.
     ///
     /// In one request after another that says where to, or, where the registry refuses so long a body, in chunks.
-    func upload(_ object: NewObject) throws(PublishError) {
+    ///
+    /// - Parameter repository: Another one that has it: from there the registry takes it without an upload, if it can.
+    func upload(_ object: NewObject, from repository: String? = nil) throws(PublishError) {
         var (tries, trouble) = (0, "")
+        var source = mayMount ? repository : nil
         while true {
             let length = min(object.size, longestBody ?? .max)
-            let start = try send(
-                request(
-                    "POST", base + "blobs/uploads/", headers: ["Content-Length: 0", "Content-Type:"], text: []))
+            let start: Answer
+            do throws(PublishError) {
+                start = try begin(object, from: source)
+            } catch {
+                // Nobody gives a token for both repositories.
+                guard source != nil, error.exitStatus == .refused else { throw error }
+                mountNothing()
+                source = nil
+                continue
+            }
+            if source != nil {
+                // Nothing but a mount answers so.
+                if start.status == 201 { return }
+                source = nil
+                // It knows no mounts, or does not let this user.
+                if start.status != 202 { continue }
+            }
             guard start.status == 202, let location = start.headers.location, let place = own(location, from: start.url)
             else { throw refusal(start, "an upload") }
             let outcome = Result { () throws(PublishError) in
@@ -158,6 +175,17 @@ extension RegistryClient {
             }
             pause(tries, refused)
         }
+    }
+
+    /// Asks where to upload a blob, unless it is in another repository already.
+    private func begin(_ object: NewObject, from repository: String?) throws(PublishError) -> Answer {
+        let mount = repository.map {
+            "?mount=sha256%3A\(object.digest)&from=\(percentEncoded(bytes: $0.utf8, keepsSlash: false))"
+        }
+        return try send(
+            request(
+                "POST", base + "blobs/uploads/" + (mount ?? ""), headers: ["Content-Length: 0", "Content-Type:"],
+                text: []))
     }
 
     private static let mostUploads = 8

@@ -82,6 +82,8 @@ struct BaseSet {
             } else if !place.isElsewhere {
                 usable[index] = false
                 warnings.append("pack \(name) is missing; its files are packed again")
+            } else if let base = place.served, try place.output.home?.take(pack, from: base) == true {
+                packs[index].urls = [options.packURLPrefix + name]
             } else {
                 far.append(name)
             }

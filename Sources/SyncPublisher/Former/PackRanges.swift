@@ -84,6 +84,27 @@ package final class PackRanges: Sendable {
     /// **Bytes** of what is needed after which that of the releases before is let go.
     private static let mostNeeded: UInt64 = 96 << 20
 
+    /// A pack as it is there, to be sent somewhere else: nothing of it is kept, and nothing is checked.
+    func object(of pack: Manifest.Pack) -> NewObject {
+        let window = Mutex<(start: UInt64, bytes: [UInt8])>((0, []))
+        return NewObject(size: pack.size, digest: pack.sha256) { [fetch] offset, target in
+            window.withLock { window in
+                if offset < window.start || offset - window.start >= UInt64(window.bytes.count) {
+                    let end = min(pack.size, offset.saturatingAdd(Self.mostAtOnce))
+                    guard offset < end, let bytes = try? fetch(pack, offset..<end) else { return nil }
+                    window = (offset, bytes)
+                }
+                let start = Int(offset - window.start)
+                let count = min(target.count, window.bytes.count - start)
+                guard count > 0 else { return nil }
+                window.bytes.withUnsafeBytes {
+                    target.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[start..<(start + count)]))
+                }
+                return count
+            }
+        }
+    }
+
     private func isHeld(_ piece: Piece) -> Bool {
         state.withLock { state in
             guard let all = state.held[piece.pack.sha256] else { return false }

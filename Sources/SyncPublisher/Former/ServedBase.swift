@@ -5,6 +5,8 @@ package import SyncManifest
 package final class ServedBase: Sendable, Equatable {
     /// Where the manifest is, for people.
     let shown: String
+    /// The URL that names it.
+    let location: String
     let manifest: Manifest
     /// The statement beside it that says which manifest this revision is; `nil` if there is none.
     let release: [UInt8]?
@@ -12,9 +14,12 @@ package final class ServedBase: Sendable, Equatable {
 
     /// - Parameters:
     ///   - shown: Where the manifest is, for people.
+    ///   - location: The URL that names it.
     ///   - release: The statement beside it that says which manifest this revision is; only needed to sign.
-    package init(_ manifest: Manifest, shown: String, release: [UInt8]?, fetch: @escaping PackRanges.Fetch) {
-        (self.shown, self.manifest, self.release) = (shown, manifest, release)
+    package init(
+        _ manifest: Manifest, shown: String, location: String, release: [UInt8]?, fetch: @escaping PackRanges.Fetch
+    ) {
+        (self.shown, self.location, self.manifest, self.release) = (shown, location, manifest, release)
         ranges = PackRanges(shown: shown, fetch: fetch)
     }
 

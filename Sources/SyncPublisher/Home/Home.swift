@@ -170,6 +170,16 @@ final class Home {
         known[.packs]?[pack.hex + ".pack"] = StoredObject(size: size, tag: "new")
     }
 
+    /// Makes a pack of a base in the same store a pack of this set, which is not sent where the store can do without.
+    ///
+    /// - Returns: `false` for a base that is elsewhere.
+    func take(_ pack: Manifest.Pack, from base: ServedBase) throws(PublishError) -> Bool {
+        guard store.isBeside(base.location) else { return false }
+        if !isReadOnly { try store.take(base.ranges.object(of: pack), from: base.location) }
+        known[.packs]?[pack.sha256.hex + ".pack"] = StoredObject(size: pack.size, tag: "new")
+        return true
+    }
+
     /// Notes a pack that is there already.
     func note(found pack: SHA256Digest) { found.insert(pack) }
 

@@ -33,6 +33,14 @@ package protocol ObjectStore: Sendable {
     /// - Returns: Its tag; `nil` if what it depends on is not so, and nothing was put.
     func put(_ object: NewObject, as name: String, if condition: PutCondition) throws(PublishError) -> String?
 
+    /// Whether a set at this URL is in the same store, so that packs of it can be had without being sent.
+    func isBeside(_ location: String) -> Bool
+
+    /// Makes a pack of a set beside this one a pack of this one.
+    ///
+    /// - Parameter pack: Read where it is and sent, if the store does not do that by itself.
+    func take(_ pack: NewObject, from location: String) throws(PublishError)
+
     /// Removes objects, as far as they exist, in this order or at once.
     func remove(_ names: [String]) throws(PublishError)
 
@@ -44,6 +52,12 @@ extension ObjectStore {
     package func prepare() throws(PublishError) -> [String] { [] }
 
     package func commit() throws(PublishError) {}
+
+    package func isBeside(_ location: String) -> Bool { false }
+
+    package func take(_ pack: NewObject, from location: String) throws(PublishError) {
+        throw PublishError(.internalError, "\(shown) takes nothing from elsewhere", "report this as a bug")
+    }
 
     package func tag(of bytes: [UInt8]) -> String? { nil }
 }

@@ -106,6 +106,85 @@ struct RegistryHomeTests {
         try pulled(":beta", into: "beta")
     }
 
+    @Test(
+        "What a base in another repository of the registry has is mounted, and not sent; where that cannot be, it is sent"
+    )
+    func mounts() throws {
+        #expect(try publish().status == 0)
+        try FileManager.default.removeItem(atPath: scratch.path + "/.local")
+        try write([1], "new")
+        func publish(to name: String, environment: [String: String] = [:], _ more: String...) throws -> Tool.Outcome {
+            let place = ["--to", registry.beside(name, ":v1"), "--base", registry.location(":v1")]
+            return try run(["publish", "set"] + place + more, environment: environment)
+        }
+        func pulled(from name: String, environment: [String: String] = [:]) throws {
+            let outcome = try run(
+                ["pull", registry.beside(name, ":v1"), "--into", name, "--session", name], environment: environment)
+            #expect(outcome.status == 0, "\(outcome.error)")
+            #expect(try bytes("\(name)/tiles/north.bin") == files["tiles/north.bin"])
+        }
+        var start = count
+        let dry = try publish(to: "copies", "--dry-run")
+        #expect(dry.status == 0 && !dry.error.contains("must stay"), "\(dry.error)")
+        #expect(asked("POST", since: start) == 0)
+
+        let outcome = try publish(to: "copies")
+        #expect(outcome.status == 0 && !outcome.error.contains("must stay"), "\(outcome.error)")
+        // Three packs are mounted; the new one, the manifest and the empty configuration are sent.
+        #expect(asked("POST", "mount=", since: start) == 3)
+        #expect(asked("PUT", "/uploads/", since: start) == 3)
+        #expect(registry.blobs(beside: "copies").count == 6)
+        try pulled(from: "copies")
+
+        // 202: the registry wants them to be sent.
+        registry.change { $0.mounts = false }
+        start = count
+        let sent = try publish(to: "sent")
+        #expect(sent.status == 0, "\(sent.error)")
+        #expect(asked("POST", "mount=", since: start) == 3 && asked("PUT", "/uploads/", since: start) == 6)
+        #expect(asked("POST", "/uploads/", since: start) == 6)
+        try pulled(from: "sent")
+
+        // One that does not know the word.
+        registry.change { $0.instead = { $0.target.contains("mount=") ? .status(400) : nil } }
+        #expect(try publish(to: "old").status == 0)
+        try pulled(from: "old")
+    }
+
+    @Test("One token is for both repositories of a mount; where there is none for both, everything is sent")
+    func mountTokens() throws {
+        registry.change { $0.access = .token(user: "ann", password: "secret") }
+        let login = "{\"auths\":{\"\(registry.host)\":{\"auth\":\"\(ScriptedRegistry.base64("ann:secret"))\"}}}"
+        let file = try scratch.write(Data(login.utf8), to: "docker/config.json")
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+        let environment = ["DOCKER_CONFIG": scratch.path + "/docker"]
+        #expect(try publish(environment: environment).status == 0)
+        func publish(to name: String) throws -> Tool.Outcome {
+            try run(
+                ["publish", "set", "--to", registry.beside(name, ":v1"), "--base", registry.location(":v1")],
+                environment: environment)
+        }
+        let (start, given) = (count, registry.given)
+        let outcome = try publish(to: "copies")
+        #expect(outcome.status == 0, "\(outcome.error)")
+        #expect(asked("PUT", "/uploads/", since: start) == 2)
+        // For the base, for the target, and for both.
+        #expect(registry.given - given <= 3)
+
+        registry.change { $0.closed = ["acme/maps/other"] }
+        let none = try publish(to: "other")
+        #expect(none.status == 77, "\(none.error)")
+        registry.change {
+            $0.closed = []
+            // The server of tokens gives none for two at once.
+            $0.mostScopes = 1
+        }
+        let from = count
+        let sent = try publish(to: "sent")
+        #expect(sent.status == 0, "\(sent.error)")
+        #expect(asked("PUT", "/uploads/", since: from) == 5)
+    }
+
     @Test("One token is for all that is sent; one that ends is asked for once more; without a login nothing is sent")
     func tokens() throws {
         registry.change { $0.access = .token(user: "ann", password: "secret") }

@@ -1,6 +1,7 @@
+import SyncModel
 import Synchronization
 
-/// A registry with one repository, the store that blobs are redirected to, and the server that gives tokens for it; as real
+/// A registry, of which one repository is what its methods speak of, the store that blobs are redirected to, and the server that gives tokens for it; as real
 /// ones answer, those that ask and those that push. OCI Distribution Specification 1.1; Distribution, "Token Authentication Specification".
 public final class ScriptedRegistry: Sendable {
     /// The three servers.
@@ -42,16 +43,42 @@ public final class ScriptedRegistry: Sendable {
         public var loses: (@Sendable (ServedRequest) -> Bool)?
         /// How many tokens were given.
         public fileprivate(set) var given = 0
-        /// What the newest of them is good for.
-        fileprivate var actions: Set<String> = []
+        /// What the newest of them is good for, by repository.
+        fileprivate var actions: [String: Set<String>] = [:]
+        /// Repositories for which nobody gets a token.
+        public var closed: Set<String> = []
+        /// Repositories that one token is for, at most.
+        public var mostScopes = Int.max
+        /// Whether a blob of another repository can be had without an upload.
+        public var mounts = true
         fileprivate var uploads: [String: [UInt8]] = [:]
         fileprivate var started = 0
         fileprivate var left = 0
-        fileprivate var manifests: [String: (object: ServedObject, digest: String?)] = [:]
-        fileprivate var blobs: [String: ServedObject] = [:]
+        fileprivate var repositories: [String: Repository] = [:]
+
+        fileprivate var manifests: [String: (object: ServedObject, digest: String?)] {
+            get { self[ScriptedRegistry.repository].manifests }
+            set { self[ScriptedRegistry.repository].manifests = newValue }
+        }
+
+        fileprivate var blobs: [String: ServedObject] {
+            get { self[ScriptedRegistry.repository].blobs }
+            set { self[ScriptedRegistry.repository].blobs = newValue }
+        }
+
+        fileprivate subscript(_ repository: String) -> Repository {
+            get { repositories[repository] ?? Repository() }
+            set { repositories[repository] = newValue }
+        }
     }
 
-    /// Its one repository.
+    /// What one repository has.
+    fileprivate struct Repository: Sendable {
+        var manifests: [String: (object: ServedObject, digest: String?)] = [:]
+        var blobs: [String: ServedObject] = [:]
+    }
+
+    /// The repository that is meant where none is named.
     public static let repository = "acme/maps/tiles"
     /// The type of a manifest.
     public static let manifestType = "application/vnd.oci.image.manifest.v1+json"
@@ -72,6 +99,12 @@ public final class ScriptedRegistry: Sendable {
 
     /// The repository, with `:TAG` or `@DIGEST`.
     public func location(_ reference: String) -> String { "oci://\(host)/\(Self.repository)\(reference)" }
+
+    /// Another repository beside it, with `:TAG`.
+    public func beside(_ name: String, _ reference: String) -> String { "oci://\(host)/acme/maps/\(name)\(reference)" }
+
+    /// The blobs of a repository beside it.
+    public func blobs(beside name: String) -> Set<String> { state.withLock { Set($0["acme/maps/\(name)"].blobs.keys) } }
 
     /// Changes how it answers.
     public func change(_ body: (inout State) -> Void) { state.withLock { body(&$0) } }
@@ -169,11 +202,12 @@ public final class ScriptedRegistry: Sendable {
             if let refusal = refusal(of: request, &state) { return refusal }
             if !["GET", "HEAD"].contains(request.method) { return changed(request, &state) }
             if request.path == "/v2/" { return .status(200, text: "{}") }
-            if request.path == "/v2/\(Self.repository)/tags/list" { return tags(request, state) }
-            let base = "/v2/\(Self.repository)/"
+            guard let repository = Self.repositoryName(of: request.path) else { return .status(404) }
+            let base = "/v2/\(repository)/"
+            if request.path == base + "tags/list" { return tags(request, repository, state) }
             if request.path.hasPrefix(base + "manifests/") {
                 let name = String(request.path.dropFirst((base + "manifests/").count))
-                guard let found = state.manifests[name], let type = found.object.contentType,
+                guard let found = state[repository].manifests[name], let type = found.object.contentType,
                     request.header("accept")?.contains(type) == true
                 else { return .status(404, text: "{\"errors\":[{\"code\":\"MANIFEST_UNKNOWN\"}]}") }
                 let answer = FaultAnswer.object(found.object)
@@ -181,50 +215,71 @@ public final class ScriptedRegistry: Sendable {
                 return answer.setting("Docker-Content-Digest", found.digest ?? "sha256:\(found.object.sha256)")
             }
             guard request.path.hasPrefix(base + "blobs/sha256:"),
-                let blob = state.blobs[String(request.path.dropFirst((base + "blobs/sha256:").count))]
+                let blob = state[repository].blobs[String(request.path.dropFirst((base + "blobs/sha256:").count))]
             else { return .status(404) }
             return state.isRedirecting
                 ? .redirect(to: store.url("/\(blob.sha256)?sig=1"), status: 307) : .object(blob)
         }
     }
 
+    /// The repository that a request is for; `nil` for none.
+    private static func repositoryName(of path: String) -> String? {
+        let words = path.split(separator: "/")
+        guard words.first == "v2", let end = words.firstIndex(where: { ["manifests", "blobs", "tags"].contains($0) })
+        else { return nil }
+        return words[1..<end].joined(separator: "/")
+    }
+
+    /// A field of a query, as it is meant.
+    private static func field(_ name: String, of request: ServedRequest) -> String? {
+        let fields = (request.query ?? "").split(separator: "&").map { $0.split(separator: "=", maxSplits: 1) }
+        guard let found = fields.first(where: { $0.count == 2 && $0[0] == name }) else { return nil }
+        return percentDecoded(found[1].utf8).map { String(decoding: $0, as: UTF8.self) }
+    }
+
     // MARK: Changes
 
     /// Three tags a page.
-    private func tags(_ request: ServedRequest, _ state: State) -> FaultAnswer {
-        let all = state.manifests.keys.filter { !$0.hasPrefix("sha256:") }.sorted()
+    private func tags(_ request: ServedRequest, _ repository: String, _ state: State) -> FaultAnswer {
+        let all = state[repository].manifests.keys.filter { !$0.hasPrefix("sha256:") }.sorted()
         guard !all.isEmpty else { return .status(404) }
         let last = (request.query ?? "").split(separator: "&").first { $0.hasPrefix("last=") }?.dropFirst(5)
         let rest = all.filter { last.map(String.init) ?? "" < $0 }
         let page = rest.prefix(3).map { "\"\($0)\"" }.joined(separator: ",")
         let answer = FaultAnswer.object(
-            ServedObject(text: "{\"name\":\"\(Self.repository)\",\"tags\":[\(page)]}", contentType: "application/json"))
+            ServedObject(text: "{\"name\":\"\(repository)\",\"tags\":[\(page)]}", contentType: "application/json"))
         guard rest.count > 3 else { return answer }
-        return answer.setting("Link", "</v2/\(Self.repository)/tags/list?n=3&last=\(rest[2])>; rel=\"next\"")
+        return answer.setting("Link", "</v2/\(repository)/tags/list?n=3&last=\(rest[2])>; rel=\"next\"")
     }
 
     private func changed(_ request: ServedRequest, _ state: inout State) -> FaultAnswer {
-        let base = "/v2/\(Self.repository)/"
-        guard request.path.hasPrefix(base) else { return .status(404) }
+        guard let repository = Self.repositoryName(of: request.path) else { return .status(404) }
+        let base = "/v2/\(repository)/"
         guard request.body.count <= state.mostBytes else { return .status(413) }
         let parts = request.path.dropFirst(base.count).split(separator: "/")
         switch (request.method, parts.first, parts.count) {
         case ("POST", "blobs", 2):
+            if let digest = Self.field("mount", of: request), let other = Self.field("from", of: request),
+                state.mounts, let blob = state[other].blobs[String(digest.dropFirst("sha256:".count))]
+            {
+                state[repository].blobs[blob.sha256] = blob
+                return FaultAnswer.status(201).setting("Docker-Content-Digest", digest)
+            }
             state.started += 1
             state.uploads["u\(state.started)"] = []
-            return at("u\(state.started)", 202)
+            return at(repository, "u\(state.started)", 202)
         case ("PATCH", "blobs", 3):
             guard let known = state.uploads[String(parts[2])] else { return .status(404) }
             let range = "\(known.count)-\(known.count + request.body.count - 1)"
             guard request.header("content-range").map({ $0 == range }) ?? known.isEmpty else { return .status(416) }
             state.uploads[String(parts[2])] = known + request.body
-            return at(String(parts[2]), 202)
+            return at(repository, String(parts[2]), 202)
         case ("PUT", "blobs", 3):
             guard let known = state.uploads.removeValue(forKey: String(parts[2])) else { return .status(404) }
             let object = ServedObject(known + request.body)
             let digest = (request.query ?? "").replacing("%3A", with: ":")
             guard digest.contains("digest=sha256:\(object.sha256)") else { return .status(400) }
-            state.blobs[object.sha256] = object
+            state[repository].blobs[object.sha256] = object
             return FaultAnswer.status(201).setting("Docker-Content-Digest", "sha256:\(object.sha256)")
         case ("PUT", "manifests", 2):
             let object = ServedObject(
@@ -232,24 +287,26 @@ public final class ScriptedRegistry: Sendable {
                 contentType: request.header("content-type") ?? "")
             let text = String(decoding: request.body, as: UTF8.self)
             for word in text.split(separator: "\"") where word.hasPrefix("sha256:") {
-                guard state.blobs[String(word.dropFirst(7))] != nil else {
+                guard state[repository].blobs[String(word.dropFirst(7))] != nil else {
                     return .status(400, text: "{\"errors\":[{\"code\":\"MANIFEST_BLOB_UNKNOWN\"}]}")
                 }
             }
-            state.manifests[String(parts[1])] = (object, nil)
-            state.manifests["sha256:\(object.sha256)"] = (object, nil)
+            state[repository].manifests[String(parts[1])] = (object, nil)
+            state[repository].manifests["sha256:\(object.sha256)"] = (object, nil)
             return FaultAnswer.status(201).setting("Docker-Content-Digest", "sha256:\(object.sha256)")
         case ("DELETE", "manifests", 2):
             guard state.mayDelete, parts[1].hasPrefix("sha256:") else { return .status(405) }
-            guard let found = state.manifests[String(parts[1])] else { return .status(404) }
-            state.manifests = state.manifests.filter { $0.value.object.sha256 != found.object.sha256 }
+            guard let found = state[repository].manifests[String(parts[1])] else { return .status(404) }
+            state[repository].manifests = state[repository].manifests.filter {
+                $0.value.object.sha256 != found.object.sha256
+            }
             return .status(202)
         default: return .status(405)
         }
     }
 
-    private func at(_ upload: String, _ status: Int) -> FaultAnswer {
-        FaultAnswer.status(status).setting("Location", "/v2/\(Self.repository)/blobs/uploads/\(upload)?_state=x%3Dy")
+    private func at(_ repository: String, _ upload: String, _ status: Int) -> FaultAnswer {
+        FaultAnswer.status(status).setting("Location", "/v2/\(repository)/blobs/uploads/\(upload)?_state=x%3Dy")
     }
 
     private func refusal(of request: ServedRequest, _ state: inout State) -> FaultAnswer? {
@@ -266,15 +323,21 @@ public final class ScriptedRegistry: Sendable {
                 case "DELETE": ["delete"]
                 default: ["pull", "push"]
                 }
-            if shown == "Bearer t\(state.given)", state.left > 0, state.actions.isSuperset(of: actions) {
+            let repository = Self.repositoryName(of: request.path) ?? Self.repository
+            var scope = "repository:\(repository):\(actions.joined(separator: ","))"
+            let other = Self.field("from", of: request)
+            if let other { scope += " repository:\(other):pull" }
+            if shown == "Bearer t\(state.given)", state.left > 0,
+                state.actions[repository]?.isSuperset(of: actions) == true,
+                other.map({ state.actions[$0]?.contains("pull") == true }) ?? true
+            {
                 state.left -= 1
                 return nil
             }
             let realm = state.realm ?? tokens.url("/token")
             return FaultAnswer.status(401).setting(
                 "WWW-Authenticate",
-                "Bearer realm=\"\(realm)\",service=\"registry.test\",scope=\"repository:\(Self.repository):\(actions.joined(separator: ","))\""
-            )
+                "Bearer realm=\"\(realm)\",service=\"registry.test\",scope=\"\(scope)\"")
         }
     }
 
@@ -285,10 +348,21 @@ public final class ScriptedRegistry: Sendable {
             }
             let form = String(decoding: request.body, as: UTF8.self)
             let fields = request.method == "POST" ? form : request.query ?? ""
-            guard fields.contains("service=registry.test"),
-                let scope = fields.firstRange(of: "scope=repository%3Aacme%2Fmaps%2Ftiles%3A")
+            let scopes = fields.split(separator: "&").filter { $0.hasPrefix("scope=") }.flatMap {
+                String(decoding: percentDecoded($0.dropFirst("scope=".count).utf8) ?? [], as: UTF8.self)
+                    .split(separator: " ")
+            }
+            let wanted = scopes.map { $0.split(separator: ":") }
+            guard fields.contains("service=registry.test"), !wanted.isEmpty,
+                wanted.allSatisfy({ $0.count == 3 && $0[0] == "repository" && $0[1].hasPrefix("acme/maps/") })
             else { return .status(400) }
-            let actions = fields[scope.upperBound...].prefix { $0 != "&" }.replacing("%2C", with: ",")
+            guard wanted.count <= state.mostScopes, wanted.allSatisfy({ !state.closed.contains(String($0[1])) }) else {
+                return .status(403)
+            }
+            // As a query has them: each by itself.
+            guard request.method == "POST" || fields.matches(of: /scope=/).count == wanted.count else {
+                return .status(400)
+            }
             if let user, let password {
                 let isKnown = request.header("authorization") == "Basic \(Self.base64("\(user):\(password)"))"
                 let isIdentity = form.contains("grant_type=refresh_token") && form.contains("refresh_token=\(password)")
@@ -297,7 +371,10 @@ public final class ScriptedRegistry: Sendable {
                 return .status(400)
             }
             state.given += 1
-            state.actions = Set(actions.split(separator: ",").map(String.init))
+            state.actions = [:]
+            for scope in wanted {
+                state.actions[String(scope[1]), default: []].formUnion(scope[2].split(separator: ",").map(String.init))
+            }
             state.left = state.uses
             return .object(
                 ServedObject(
