@@ -29,7 +29,7 @@ cat >/dev/null
 now=$(cat "{now}" 2>/dev/null)
 cd "$SYNCAGENT_DESTINATION" || exit 1
 tree={calls}.$SYNCAGENT_RUN_ID.$SYNCAGENT_ATTEMPT
-find . -path ./.syncagent -prune -o -type f -print0 | xargs -0 sha256sum >"$tree"
+find -L . -path ./.syncagent -prune -o -type f -print0 | xargs -0 sha256sum >"$tree"
 echo "$SYNCAGENT_RUN_ID $SYNCAGENT_ATTEMPT $SYNCAGENT_RESULT $tree ${now:-0}" >>"{calls}"
 """
 
@@ -325,7 +325,8 @@ class Place:
     # What must hold
 
     def files(self):
-        return checks.describe(self.dest) if os.path.isdir(self.dest) else {}
+        # A tree that is shown through links, since nothing could be made beside it, is looked at where they lead.
+        return checks.describe(checks.shown(self.dest)) if os.path.isdir(self.dest) else {}
 
     def judge_end(self, done):
         """That a command ended, in time, and as Documentation/Commands.md says."""

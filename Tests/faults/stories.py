@@ -118,12 +118,16 @@ class Whole(Pull):
         yield from place.judge_next(self.after)
         yield from place.judge_hooks(self.after)
         home = os.path.join(os.path.dirname(place.dest), f".syncagent-{os.path.basename(place.dest)}")
+        if checks.shown(place.dest) != place.dest:
+            home = os.path.join(place.dest, checks.OWN)
+            yield from (f"next: {line}" for line in checks.tops(place.dest))
         left = [name for at, _, names in os.walk(f"{home}/state") for name in names if "/staging" in at]
         if left:
             yield f"next: left in staging: {left[:3]}"
         trees = os.listdir(f"{home}/rev") if os.path.isdir(f"{home}/rev") else []
-        if len(trees) > self.former:
-            yield f"next: {len(trees)} former trees are there, not {self.former}: {trees}"
+        most = self.former + (checks.shown(place.dest) != place.dest)  # With links what is shown is one of them.
+        if len(trees) > most:
+            yield f"next: {len(trees)} trees are there, not {most}: {trees}"
 
 
 @story
