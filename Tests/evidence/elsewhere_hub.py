@@ -191,6 +191,10 @@ class Hub:
 
     async def send(self, writer, method, target, status, headers, body):
         length = body[2] if isinstance(body, tuple) else len(body)
+        # Before anything is sent: whoever has all of it may ask for the counts at once.
+        if target != "/-/counts":
+            self.count("requests")
+            self.count(f"{method} {status}")
         lines = [f"HTTP/1.1 {status} Status", f"Content-Length: {length}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         writer.write("\r\n".join(lines).encode("latin1") + b"\r\n\r\n")
@@ -201,9 +205,9 @@ class Hub:
                     left = length
                     while left:
                         piece = file.read(min(left, 1 << 18))
+                        self.count("bytes", len(piece))
                         writer.write(piece)
                         left -= len(piece)
-                        self.count("bytes", len(piece))
                         await writer.drain()
             else:
                 writer.write(body)
@@ -211,8 +215,6 @@ class Hub:
                     self.count("bytes", length)
         if target == "/-/counts":
             return await writer.drain()
-        self.count("requests")
-        self.count(f"{method} {status}")
         if self.log:
             self.log.write(f"{status} {length} {method} {target}\n")
         await writer.drain()

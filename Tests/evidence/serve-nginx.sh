@@ -67,7 +67,7 @@ CONF
 
 nginx_status() { "${NGINX_NS[@]}" curl -sS --noproxy '*' "$URL/-/status"; }
 nginx_idle() {
-  for _ in {1..200}; do
+  for _ in {1..1000}; do
     [ "$(nginx_status 2>/dev/null | awk '/^Active/{print $3}')" != 1 ] || return 0
     sleep 0.02
   done
