@@ -39,16 +39,15 @@ package struct LearnedDigests: Sendable {
         return check.isSizeKnown && found.size != size ? nil : found
     }
 
-    /// Adds what was learnt, here and in the destination.
-    package mutating func add(
+    /// The line that says what was learnt of a file.
+    package static func line(
         _ digest: SHA256Digest, size: UInt64, for check: ContentCheck, listedSize: UInt64, url: String
     ) -> String? {
-        guard let key = Self.key(check, size: listedSize, url: url) else { return nil }
-        known[key] = (digest, size)
-        return "\(key) \(digest) \(size) .\n"
+        key(check, size: listedSize, url: url).map { "\($0) \(digest) \(size) .\n" }
     }
 
-    /// Appends lines that ``add(_:size:for:listedSize:url:)`` gave. What cannot be written is learnt again.
+    /// Appends lines that ``line(_:size:for:listedSize:url:)`` gave, of one thread at a time. What cannot be written is learnt
+    /// again.
     package static func append(_ lines: String, in destination: Destination) {
         guard !lines.isEmpty, destination.state >= 0 else { return }
         guard let opened = try? openFile(name, in: destination.state, [.readWrite, .create], trust: .ownState),

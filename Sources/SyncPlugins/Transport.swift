@@ -36,6 +36,9 @@ public struct TransferRequest: Sendable {
     package var accepted: String?
     /// Whether only the head of the answer is wanted (`HEAD`): its sink begins, and gets nothing.
     package var isHeadOnly = false
+    /// Whether ``range`` is only what is asked for first, because nobody knows how long the object is: all of it from there on is
+    /// wanted. A transport may ask for the whole object at once.
+    package var isFirstRange = false
 
     /// A document from a server that names URLs.
     public struct Referrer: Sendable, Equatable {

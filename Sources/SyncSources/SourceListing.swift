@@ -167,7 +167,7 @@ package struct ListingBuilder {
     package mutating func add(_ file: SourceListing.File, at place: @autoclosure () -> String) throws(ListingError) {
         try Self.check(path: file.path, at: place())
         guard listing.files.count + listing.links.count < SourceListing.mostFiles else {
-            throw ListingError(place(), "more than \(SourceListing.mostFiles) files; split the list")
+            throw Self.tooMany(place())
         }
         if let known = seen.updateValue(listing.files.count, forKey: file.path) {
             guard known >= 0, listing.files[known].digest?.hex == file.digest?.hex, file.digest != nil else {
@@ -182,12 +182,19 @@ package struct ListingBuilder {
     package mutating func add(_ link: SourceListing.Link, at place: @autoclosure () -> String) throws(ListingError) {
         try Self.check(path: link.path, at: place())
         guard listing.files.count + listing.links.count < SourceListing.mostFiles else {
-            throw ListingError(place(), "more than \(SourceListing.mostFiles) files; split the list")
+            throw Self.tooMany(place())
         }
         guard seen.updateValue(-1, forKey: link.path) == nil else {
             throw ListingError(place(), "\(Self.shown(link.path)) is listed twice")
         }
         listing.links.append(link)
+    }
+
+    private static func tooMany(_ place: String) -> ListingError {
+        ListingError(
+            place,
+            "more than \(SourceListing.mostFiles) files, the most of one source; of a list, keep some lines in a file of your own"
+        )
     }
 
     private static func check(path: [UInt8], at place: @autoclosure () -> String) throws(ListingError) {

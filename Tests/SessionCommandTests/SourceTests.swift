@@ -69,8 +69,8 @@ struct SourceTests {
         #expect(try set.tool.run(["pull", set.url, "--into", "maps", "--background"]).status == 0)
         #expect(try set.tool.run(["wait"]).status == 0)
         #expect(set.text("maps/a.txt") == "three")
-        // The list, the size of the file, the file.
-        #expect(set.server.log.requestCount - before == 3)
+        // The list, and the file with its size.
+        #expect(set.server.log.requestCount - before == 2)
     }
 
     @Test("The control API takes a source where it takes a manifest, and says what a run was made of")

@@ -78,9 +78,8 @@ package struct AssembledEngine: Sendable {
         let trust = try TrustChoice(settings.file, asked.recipe)
         var configuration = try asked.configuration(on: host)
         let hub = try HubPlace(host)
-        if let manifest = asked.recipe?.manifest, HubPlace.isNamed(by: manifest) {
-            try hub.addToken(of: host, to: &configuration)
-        }
+        let manifests = [asked.recipe?.manifest].compactMap(\.self) + asked.others
+        if manifests.contains(where: HubPlace.isNamed) { try hub.addToken(of: host, to: &configuration) }
         let context = PluginContext(
             settings: settings.plugins, host: host, destination: asked.recipe?.destination, web: configuration,
             patience: settings.transfer.patience, isStopped: { request.withLock { $0.stop }.isStopped },

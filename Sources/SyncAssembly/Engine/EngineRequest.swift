@@ -9,6 +9,8 @@ package import SyncTransfer
 package struct EngineRequest: Sendable {
     /// `nil` when nothing is pulled.
     package var recipe: RunRecipe?
+    /// Manifests that are read besides that of the recipe.
+    package var others: [String] = []
     /// How it is done; `nil` for what is kept with the recipe, over what this machine says.
     package var settings: RunSettings?
     /// Most connections in any case, so that all runs of an agent together keep to its cap; `nil` without one.

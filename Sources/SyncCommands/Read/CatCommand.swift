@@ -39,7 +39,7 @@ struct CatCommand: AsyncParsableCommand {
         let (recipe, path) = (try options.recipe(manifest), path)
         let temporary = EnvironmentPaths.ofProcess.lookup("TMPDIR").flatMap { $0.isEmpty ? nil : $0 } ?? "/tmp"
         try await options.reading([recipe], reporting, output) { engine, found in
-            let hand = try engine.read(found[0])
+            let hand = try engine.read(found[0], asksSizes: false)
             guard let row = hand.row(of: path) else { throw Self.unknown(path, hand) }
             try hand.bring(row, in: temporary) { piece throws(EngineError) in
                 output.clearProgress()

@@ -173,12 +173,13 @@ struct ReadingOptions: ParsableArguments {
         call: EngineCall, found: [RunRecipe]
     ) {
         var found = recipes
-        let request = try transfer.engine(trusting: trust) { settings in
+        var request = try transfer.engine(trusting: trust) { settings in
             for index in found.indices { found[index].manifest = try settings.location(found[index].manifest) }
             var recipe = RunRecipe(manifest: found.last?.manifest ?? "")
             recipe.settings.connections = settings.transfer.plannedConnections
             return recipe
         }
+        request.others = found.dropLast().map(\.manifest)
         return (EngineCall(reporting, on: output, request), found)
     }
 }

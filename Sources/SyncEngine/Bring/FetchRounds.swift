@@ -216,11 +216,20 @@ struct FetchRounds: Sendable {
 
     /// Reports a source that delivered wrong bytes, whether or not another one helps.
     private func tell(_ row: Int, _ url: String, _ words: String, found: SHA256Digest?) {
-        let (path, source, wanted) = (manifest.files.path(row), redacted(url: url), manifest.files.digest(row))
+        environment.tellWrongBytes(manifest.files, row, from: url, words, found: found)
+    }
+}
+
+extension EngineEnvironment {
+    /// Reports a source that delivered wrong bytes, whether or not another one helps.
+    ///
+    /// - Parameter words: What it did, for people.
+    func tellWrongBytes(_ files: FileTable, _ row: Int, from url: String, _ words: String, found: SHA256Digest?) {
+        let (path, source, wanted) = (files.path(row), redacted(url: url), files.digest(row))
         let failure = FileFailure(path: path, reason: "\(source): \(words)", cause: .wrongBytes, isFinal: false)
         let note = "\(escaped(path)): \(source) \(words)"
-        environment.events.tell(
-            transfer: SyncEvent(.sourceWrongBytes, time: environment.now(), note: note, failure: failure) {
+        events.tell(
+            transfer: SyncEvent(.sourceWrongBytes, time: now(), note: note, failure: failure) {
                 $0.field("path", path)
                 $0.field("source", source)
                 $0.field("sha256", wanted.hex)

@@ -9,13 +9,17 @@ import SyncSystem
 /// Finds out what a listing does not say of its files: those whose SHA-256 or size nobody knows are fetched once, compared with
 /// what the listing does say, and wait in staging under the digest that they turn out to have.
 ///
-/// Small files are whole in a moment; a large one goes on where an interrupted run has left it, in `.syncagent/learning/`.
+/// Small files are whole in a moment: where nobody knows the size, the first request asks for as much as a small file has. A large
+/// one whose SHA-256 is known is left to ``FetchRounds`` then, with what has come of it; any other goes on where an interrupted run
+/// has left it, in `.syncagent/learning/`.
 struct Learning {
     let environment: EngineEnvironment
     let found: FoundManifest
     /// Where files are put; `nil` where only their digests are wanted.
     let destination: Destination?
     let progress: ProgressCount?
+    /// What is known of the files in the destination.
+    var index = StatIndex.empty
 
     /// What came of it.
     struct Outcome {
@@ -29,72 +33,125 @@ struct Learning {
 
     /// Files that are fetched at a time: as many descriptors.
     private static let mostOpen = 64
+    /// URLs of one content, beyond which those of no other file with it are added.
+    private static let mostURLs = 8
+    /// How often a file is fetched whose bytes are wrong, as ``FetchRounds`` has it.
+    private static let rounds = 3
 
     /// - Parameter rows: Those that are wanted.
     func run(_ manifest: Manifest, rows: [Int]) throws(EngineError) -> Outcome {
         let files = manifest.files
-        var known = destination.map(LearnedDigests.init) ?? LearnedDigests()
-        var learned: [Int: (digest: SHA256Digest, size: UInt64)] = [:]
-        func url(_ row: Int) -> String { files.urls(row).first.map { resolve($0, against: found.bases[0]) } ?? "" }
-        for (row, check) in files.checks {
-            learned[row] = known.content(check, size: files.size(row), url: url(row))
-        }
+        var learned = known(files)
         var outcome = Outcome(manifest: manifest)
         let open = rows.filter { files.checks[$0] != nil && learned[$0] == nil }
         if !open.isEmpty {
-            let here = try lookHere(open, files)
-            for (row, digest) in here { learned[row] = (digest, files.size(row)) }
-            let results = try fetch(open.filter { here[$0] == nil }, files)
-            for (row, result) in results {
+            let here = lookHere(open, files)
+            learned.merge(here) { $1 }
+            if let destination {
+                LearnedDigests.append(here.map { line($0.key, $0.value, files) ?? "" }.joined(), in: destination)
+            }
+            for (row, result) in try fetch(open.filter { here[$0] == nil }, files) {
                 switch result {
-                case .success(let content):
-                    learned[row] = content
-                    outcome.fetched.insert(content.digest)
+                case .success(let come):
+                    learned[row] = come.content
+                    if come.isWhole { outcome.fetched.insert(come.content.digest) }
                 case .failure(let failure): outcome.failures.append(failure)
                 }
-            }
-            var lines = ""
-            for row in open {
-                guard let content = learned[row], let check = files.checks[row] else { continue }
-                lines +=
-                    known.add(
-                        content.digest, size: content.size, for: check, listedSize: files.size(row), url: url(row))
-                    ?? ""
-            }
-            if let destination {
-                if environment.isDurable, !outcome.fetched.isEmpty { try? environment.synchronize(destination) }
-                LearnedDigests.append(lines, in: destination)
             }
             if environment.stop.isStopped {
                 throw EngineError(.interrupted, "stopped while fetching files of unknown digest")
             }
         }
-        guard !learned.isEmpty else { return outcome }
-        let text = files.text(of: manifest, learned: learned)
-        outcome.manifest = try found.source.keep(text, at: found.place, found.derivation).decode()
+        outcome.manifest = try self.manifest(manifest, with: learned)
         return outcome
+    }
+
+    /// The manifest with what has been learnt before, and with what of some rows is here. Nothing is changed.
+    func look(_ manifest: Manifest, rows: [Int]) throws(EngineError) -> Manifest {
+        let learned = known(manifest.files)
+        let open = rows.filter { manifest.files.checks[$0] != nil && learned[$0] == nil }
+        return try self.manifest(manifest, with: learned.merging(lookHere(open, manifest.files)) { $1 })
+    }
+
+    private func manifest(_ manifest: Manifest, with learned: [Int: LearnedContent]) throws(EngineError) -> Manifest {
+        guard !learned.isEmpty else { return manifest }
+        let text = manifest.files.text(of: manifest, learned: learned)
+        return try found.source.keep(text, at: found.place, found.derivation).decode()
+    }
+
+    /// What the destination has learnt before.
+    private func known(_ files: FileTable) -> [Int: LearnedContent] {
+        guard let known = destination.map(LearnedDigests.init) else { return [:] }
+        var learned: [Int: LearnedContent] = [:]
+        for (row, check) in files.checks {
+            learned[row] = known.content(check, size: files.size(row), url: url(row, files))
+        }
+        return learned
+    }
+
+    /// The line that keeps what was learnt of a row.
+    private func line(_ row: Int, _ content: LearnedContent, _ files: FileTable) -> String? {
+        files.checks[row].flatMap {
+            LearnedDigests.line(
+                content.digest, size: content.size, for: $0, listedSize: files.size(row), url: url(row, files))
+        }
+    }
+
+    private func url(_ row: Int, _ files: FileTable) -> String {
+        files.urls(row).first.map { resolve($0, against: found.bases[0]) } ?? ""
+    }
+
+    /// Where the content of some rows is: at the URLs of the first, and at those of some others.
+    private func urls(_ rows: [Int], _ files: FileTable) -> [String] {
+        var urls: [String] = []
+        for row in rows.prefix(Self.mostOpen) where urls.count < Self.mostURLs {
+            for url in resolve(files.urls(row), against: found.bases) where !urls.contains(url) { urls.append(url) }
+        }
+        return ofOneKind(urls)
     }
 
     // MARK: What is here
 
-    /// Files at their places that are what the listing says, with their SHA-256.
-    private func lookHere(_ rows: [Int], _ files: FileTable) throws(EngineError) -> [Int: SHA256Digest] {
-        guard let destination else { return [:] }
-        let candidates = rows.filter { files.checks[$0]?.digest != nil && files.checks[$0]?.isSizeKnown == true }
-        let checks = files.checks
+    /// Files that are what the listing says: at their places, or, where only the size is open, anywhere that the index knows.
+    private func lookHere(_ rows: [Int], _ files: FileTable) -> [Int: LearnedContent] {
+        guard let destination, !rows.isEmpty else { return [:] }
+        var here = sizesInIndex(rows, files)
+        let candidates = rows.filter { files.checks[$0]?.digest != nil && here[$0] == nil }
+        let (checks, index) = (files.checks, index)
         let isStopped = environment.isStopped
         let done = concurrently(
             over: candidates.count, threads: environment.workers, name: "learn", isStopped: isStopped,
             by: { _ in Directories(destination) }
-        ) { directories, place -> SHA256Digest? in
+        ) { directories, place -> LearnedContent? in
             let row = candidates[place]
             guard let check = checks[row], let file = files.withPath(row, { directories.openFile($0) }),
-                let found = status(file.raw), found.kind == .file, found.size == files.size(row)
+                let found = status(file.raw), found.kind == .file, !check.isSizeKnown || found.size == files.size(row)
             else { return nil }
-            return Self.digest(of: file.raw, size: found.size, check, isStopped)
+            if check.digest?.algorithm == .sha256 {
+                // Its digest is known, and is another one.
+                let known = files.withPath(row, index.position(of:)).flatMap(index.record)
+                if let known, known.matches(found), index.trusts(known) { return nil }
+            }
+            return Self.digest(of: file.raw, size: found.size, check, isStopped).map { ($0, found.size) }
         }
-        var here: [Int: SHA256Digest] = [:]
-        for (place, digest) in done { here[candidates[place]] = digest }
+        for (place, content) in done { here[candidates[place]] = content }
+        return here
+    }
+
+    /// The sizes of contents that were verified here, for rows of which only the size is open.
+    private func sizesInIndex(_ rows: [Int], _ files: FileTable) -> [Int: LearnedContent] {
+        let open = rows.filter { files.checks[$0]?.digest?.algorithm == .sha256 }
+        let digests = Set(open.map { files.digest($0) })
+        guard !open.isEmpty else { return [:] }
+        var sizes: [SHA256Digest: UInt64] = [:]
+        for position in 0..<index.count {
+            guard let record = index.record(position), record.kind == .file || record.kind == .executable,
+                digests.contains(record.digest), index.trusts(record)
+            else { continue }
+            sizes[record.digest] = record.status.size
+        }
+        var here: [Int: LearnedContent] = [:]
+        for row in open { here[row] = sizes[files.digest(row)].map { (files.digest(row), $0) } }
         return here
     }
 
@@ -109,7 +166,7 @@ struct Learning {
     }
 
     /// Hashes a part of a file; `false` when it could not be read.
-    fileprivate static func hash(
+    static func hash(
         _ file: Int32, _ range: Range<UInt64>, _ hasher: inout ContentHasher, _ isStopped: () -> Bool
     ) -> Bool {
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 18, alignment: 64)
@@ -128,15 +185,45 @@ struct Learning {
 
     // MARK: Fetching
 
+    /// The same content is fetched once, for all who have it; wrong bytes are fetched again, from elsewhere if there is more than
+    /// one place.
     private func fetch(_ rows: [Int], _ files: FileTable) throws(EngineError)
-        -> [(row: Int, result: Result<(digest: SHA256Digest, size: UInt64), RowFailure>)]
+        -> [(row: Int, result: Result<LearningSink.Come, RowFailure>)]
     {
         guard !rows.isEmpty else { return [] }
         progress?.begin(.fetching, files: rows.count, bytes: rows.reduce(UInt64(0)) { $0 &+ files.size($1) })
         let store = try destination.map { (place) throws(EngineError) in try usable(LearningStore(place)) }
+        var same: [SHA256Digest: [Int]] = [:]
+        for row in rows { same[files.digest(row), default: []].append(row) }
+        var open = rows.filter { same[files.digest($0)]?.first == $0 }
+        var results: [(row: Int, result: Result<LearningSink.Come, RowFailure>)] = []
+        for attempt in 0..<Self.rounds where !open.isEmpty {
+            let isLast = attempt + 1 == Self.rounds
+            let groups = open.map { same[files.digest($0)] ?? [$0] }
+            open = []
+            for (rows, result) in transfer(groups, files, store, isAgain: attempt > 0) {
+                if case .failure(let failure) = result, failure.isWrongBytes, !isLast, !environment.stop.isStopped {
+                    open.append(rows[0])
+                } else {
+                    results += rows.map { row in (row, result.mapError { $0.of(row) }) }
+                }
+            }
+            open.sort()
+            environment.live.tasks?.released(open.flatMap { same[files.digest($0)] ?? [$0] })
+        }
+        if !environment.stop.isStopped { store?.clear() }
+        return results
+    }
+
+    /// Fetches one file for each of some groups of rows with the same content.
+    ///
+    /// - Parameter isAgain: Whether caches on the way may have had wrong bytes.
+    private func transfer(_ groups: [[Int]], _ files: FileTable, _ store: LearningStore?, isAgain: Bool)
+        -> [(rows: [Int], result: Result<LearningSink.Come, RowFailure>)]
+    {
         let end = Monitor<(open: Int, cancelled: Bool, running: Set<TransferID>)>((0, false, []))
-        let results = Monitor<[(Int, Result<(digest: SHA256Digest, size: UInt64), RowFailure>)]>([])
-        let isLocal = isLocal([files.urls(rows[0]).first.map { resolve($0, against: found.bases[0]) } ?? ""])
+        let results = Monitor<[(rows: [Int], result: Result<LearningSink.Come, RowFailure>)]>([])
+        let isLocal = isLocal([url(groups[0][0], files)])
         let transport = isLocal ? environment.localTransport : environment.transport
         environment.stop.onStop {
             let running = end.change { end in
@@ -146,36 +233,57 @@ struct Learning {
             for identifier in running { transport.cancel(identifier) }
         }
         let isStopped = environment.isStopped
-        // The same content is fetched once, for all who have it.
-        var others: [SHA256Digest: [Int]] = [:]
-        for row in rows { others[files.digest(row), default: []].append(row) }
-        let firsts = rows.filter { others[files.digest($0)]?.first == $0 }
-        for (place, row) in firsts.enumerated() {
+        let tasks = environment.live.tasks
+        let numbers = environment.events.subjects.begin(
+            groups.count, { TransferSubject(path: files.path(groups[$0][0]), tasks: groups[$0].count) },
+            tasks: { tasks?.note($1, groups[$0]) })
+        defer { environment.events.subjects.forget(numbers) }
+        for (place, rows) in groups.enumerated() {
+            let row = rows[0]
             guard let check = files.checks[row] else { continue }
             end.wait { end -> Void? in end.open < Self.mostOpen || end.cancelled ? () : nil }
             if environment.stop.isStopped { break }
+            let identifier = TransferID(rawValue: numbers.lowerBound + UInt64(place))
+            tasks?.give(rows, to: identifier.rawValue)
             let size = check.isSizeKnown ? files.size(row) : nil
             let sink = LearningSink(check, size: size, in: store, named: files.digest(row).hex, isStopped)
-            let urls = ofOneKind(resolve(files.urls(row), against: found.bases))
             let have = sink.prepare()
-            let identifier = TransferNumbers.next()
             var request = TransferRequest(
-                id: identifier, urls: urls, objectSize: size, limit: size ?? .max, priority: firsts.count - place,
-                referrer: found.referrer)
+                id: identifier, urls: urls(rows, files), objectSize: size, limit: size ?? .max,
+                priority: groups.count - place, reload: isAgain, referrer: found.referrer)
             if let size, have > 0, have < size {
                 request.range = have..<size
                 request.limit = size - have
+            } else if size == nil, !isLocal {
+                request.range = sink.firstRange
+                request.isFirstRange = true
             }
             end.change { end in
                 end.open += 1
                 end.running.insert(identifier)
             }
-            let same = others[files.digest(row)] ?? [row]
-            let completion = { @Sendable [progress] (result: Result<TransferReport, TransferError>) in
-                for (row, outcome) in sink.finish(result, same) {
-                    if case .success(let content) = outcome { progress?.add(files: 1, bytes: content.size) }
-                    results.withLock { $0.append((row, outcome)) }
+            let completion = { @Sendable [self] (result: Result<TransferReport, TransferError>) in
+                let outcome = sink.finish(result, rows)
+                switch outcome {
+                case .success(let come):
+                    // What is known is not lost if this process ends.
+                    results.withLock { _ in
+                        let lines = rows.map { line($0, come.content, files) ?? "" }.joined()
+                        if let destination { LearnedDigests.append(lines, in: destination) }
+                    }
+                    if size == nil { progress?.expect(bytes: come.content.size &* UInt64(rows.count)) }
+                    if come.isWhole {
+                        progress?.add(files: rows.count, bytes: come.content.size &* UInt64(rows.count))
+                    }
+                case .failure(let failure):
+                    guard failure.isWrongBytes, let source = sink.source else { break }
+                    environment.transport.blame(url: source, reason: "wrong bytes")
+                    if let found = failure.found {
+                        let words = "gave wrong bytes: SHA-256 \(found) instead of \(files.digest(row))"
+                        environment.tellWrongBytes(files, row, from: source, words, found: found)
+                    }
                 }
+                results.withLock { $0.append((rows, outcome)) }
                 end.change { end in
                     end.open -= 1
                     end.running.remove(identifier)
@@ -193,173 +301,22 @@ struct Learning {
             }
         }
         end.wait { end -> Void? in end.open == 0 ? () : nil }
-        if !environment.stop.isStopped { store?.clear() }
         return results.withLock { $0 }
     }
 }
 
-/// Where files are while it is not known what they are: `.syncagent/learning/`.
-private final class LearningStore: Sendable {
-    let directory: Descriptor
-    let staging: Staging
-
-    init(_ destination: Destination) throws(FileError) {
-        let shown = "\(destination.path)/.syncagent/learning"
-        directory = try openPrivateDirectory("learning", in: destination.state, create: true, shown: shown)
-        dropInheritance(directory.raw)
-        staging = try Staging(destination, lanes: 1)
-    }
-
-    /// Takes a whole file over into staging, as often as it is wanted.
-    func place(_ name: String, _ digest: SHA256Digest, size: UInt64, from file: Int32, copies: Int) -> Bool {
-        for _ in 1..<max(1, copies) {
-            let copy = staging.newFile(lane: 0, digest: digest)
-            guard let made = staging.create(copy, executable: false) else { return false }
-            if cloneFile(file, to: made.raw) == nil { continue }
-            var offset: UInt64 = 0
-            let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 18, alignment: 64)
-            defer { buffer.deallocate() }
-            while offset < size {
-                let count = Int(min(UInt64(buffer.count), size - offset))
-                let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
-                guard readFully(file, into: piece, at: offset) == count,
-                    writeAll(UnsafeRawBufferPointer(piece), to: made.raw, at: offset) == nil
-                else { return false }
-                offset += UInt64(count)
-            }
-        }
-        let file = staging.newFile(lane: 0, digest: digest)
-        return file.withName {
-            renameEntry(name, in: directory.raw, to: $0, in: staging.descriptor(lane: file.lane)) == nil
-        }
-    }
-
-    /// Removes what nobody will go on with.
-    func clear() { for name in (try? directoryEntries(directory.raw)) ?? [] { removeFile(name, in: directory.raw) } }
-}
-
-/// Writes and hashes one file whose SHA-256 nobody knows.
-///
-/// A transport calls its sink from one thread at a time, in order, and its completion after that; ``prepare()`` comes before.
-private final class LearningSink: TransferSink, @unchecked Sendable {  // Safe: calls never overlap.
-    private let check: ContentCheck
-    private let size: UInt64?
-    private let store: LearningStore?
-    private let name: String
-    private let isStopped: @Sendable () -> Bool
-    private var hasher: ContentHasher?
-    private var file: SharedDescriptor?
-    private var length: UInt64 = 0
-    private var trouble: FileError?
-
-    init(
-        _ check: ContentCheck, size: UInt64?, in store: LearningStore?, named name: String,
-        _ isStopped: @escaping @Sendable () -> Bool
-    ) { (self.check, self.size, self.store, self.name, self.isStopped) = (check, size, store, name, isStopped) }
-
-    /// Takes up what an interrupted run has left.
-    ///
-    /// - Returns: How many **bytes** are here. Without a digest nobody could say whether two halves belong together.
-    func prepare() -> UInt64 {
-        guard let store, let size, check.digest != nil, size > 0,
-            let opened = try? openFile(name, in: store.directory.raw, .readWrite, trust: .staged),
-            let found = status(opened.raw), found.size > 0, found.size <= size,
-            var hasher = try? ContentHasher(check, size: size)
-        else { return 0 }
-        guard Learning.hash(opened.raw, 0..<found.size, &hasher, isStopped) else { return 0 }
-        self.hasher = consume hasher
-        file = SharedDescriptor(opened)
-        length = found.size
-        return length
-    }
-
-    func begin(_ response: ResponseHead) -> UInt64 {
-        if length > 0, response.bodyOffset <= length { return length }
-        return start(over: response.objectSize) ? 0 : length
-    }
-
-    /// Begins from the first byte.
-    private func start(over told: UInt64?) -> Bool {
-        length = 0
-        do {
-            hasher = try ContentHasher(check, size: size ?? told ?? 0)
-            guard let store else { return true }
-            removeFile(name, in: store.directory.raw)
-            let made = try createFile(name, in: store.directory.raw, shown: ".syncagent/learning/\(name)")
-            file = SharedDescriptor(made)
-        } catch {
-            trouble = error as? FileError
-            return false
-        }
-        return true
-    }
-
-    func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome {
-        guard trouble == nil, hasher != nil, offset == length else { return .stop }
-        if let size, UInt64(bytes.count) > size - min(length, size) { return .stop }
-        if let file, let code = writeAll(bytes, to: file.raw, at: offset) {
-            trouble = FileError(step: "write", path: ".syncagent/learning/\(name)", code: code)
-            return .stop
-        }
-        guard (try? hasher?.update(bytes)) != nil else { return .stop }
-        length += UInt64(bytes.count)
-        return .taken
-    }
-
-    /// What the file turned out to be, for every row that has it.
-    func finish(_ result: Result<TransferReport, TransferError>, _ rows: [Int]) -> [(
-        row: Int, Result<(digest: SHA256Digest, size: UInt64), RowFailure>
-    )] {
-        let first = finish(result, rows[0], copies: rows.count)
-        return rows.map { row in
-            switch first {
-            case .success(let content): (row, .success(content))
-            case .failure(let failure): (row, .failure(failure.of(row)))
-            }
-        }
-    }
-
-    private func finish(_ result: Result<TransferReport, TransferError>, _ row: Int, copies: Int) -> Result<
-        (digest: SHA256Digest, size: UInt64), RowFailure
-    > {
-        if let trouble { return .failure(RowFailure(row: row, disk: trouble)) }
-        if case .failure(let error) = result {
-            // A part is kept where somebody can tell later that it is one.
-            return .failure(RowFailure(row: row, transfer: error))
-        }
-        if hasher == nil, !start(over: 0) {
-            return .failure(RowFailure(row: row, reason: "OpenSSL fails", cause: .other))
-        }
-        let url = (try? result.get().currentURL).map { redacted(url: $0) } ?? ""
-        guard size == nil || length == size else {
-            drop()
-            return .failure(RowFailure(row: row, wrongBytes: "\(url): \(length) bytes, where \(size ?? 0) are listed"))
-        }
-        guard let (digest, wrong) = try? hasher?.finish() else {
-            return .failure(RowFailure(row: row, reason: "OpenSSL fails", cause: .other))
-        }
-        if let wrong, let listed = check.digest {
-            drop()
-            let name = listed.algorithm.rawValue
-            return .failure(
-                RowFailure(row: row, wrongBytes: "\(url): gave wrong bytes: \(name) \(wrong) instead of \(listed.hex)"))
-        }
-        if let store, let file, length > 0, !store.place(name, digest, size: length, from: file.raw, copies: copies) {
-            return .failure(
-                RowFailure(row: row, disk: FileError(step: "move", path: ".syncagent/learning/\(name)", code: .last)))
-        }
-        file = nil
-        return .success((digest, length))
-    }
-
-    private func drop() { if let store { removeFile(name, in: store.directory.raw) } }
-}
+/// What a file turned out to be.
+typealias LearnedContent = (digest: SHA256Digest, size: UInt64)
 
 extension FileTable {
     /// The text of a derived manifest, with what is known now.
-    func text(of manifest: Manifest, learned: [Int: (digest: SHA256Digest, size: UInt64)], isPinned: Bool = false)
-        -> [UInt8]
-    {
+    ///
+    /// - Parameters:
+    ///   - learned: What files turned out to be.
+    ///   - sizes: The sizes of others.
+    func text(
+        of manifest: Manifest, learned: [Int: LearnedContent], sizes: [Int: UInt64] = [:], isPinned: Bool = false
+    ) -> [UInt8] {
         var writer = ManifestWriter(
             project: manifest.project, revision: manifest.revision, created: manifest.created,
             userData: manifest.userData, source: manifest.source)
@@ -376,13 +333,18 @@ extension FileTable {
                 if kind(row) == .link {
                     _ = withLinkTarget(row) { writer.link(path: path, target: $0, group: group, traits: traits(row)) }
                 } else if let check = checks[row], learned[row] == nil {
+                    var check = check
+                    let known = sizes[row] ?? (check.isSizeKnown ? size(row) : nil)
+                    check.isSizeKnown = known != nil
+                    let isKnown = known != nil && check.digest?.algorithm == .sha256
                     writer.file(
-                        path: path, size: check.isSizeKnown ? size(row) : nil, digest: nil,
+                        path: path, size: known, digest: isKnown ? digest(row) : nil,
                         executable: kind(row) == .executable, urls: urls(row), group: group, traits: traits(row),
-                        check: check)
+                        check: isKnown ? nil : check)
                 } else {
                     let content = learned[row] ?? (digest(row), size(row))
-                    let mark = checks[row] ?? self.learned[row]
+                    // A SHA-256 that the listing has was not learnt.
+                    let mark = (checks[row] ?? self.learned[row]).flatMap { $0.digest?.algorithm == .sha256 ? nil : $0 }
                     writer.file(
                         path: path, size: content.size, digest: content.digest, executable: kind(row) == .executable,
                         urls: urls(row), group: group, traits: traits(row), check: isPinned ? nil : mark)

@@ -76,6 +76,11 @@ final class ProgressCount: Sendable {
         }
     }
 
+    /// Somebody has found out that this many **bytes** are wanted besides.
+    func expect(bytes: UInt64) {
+        state.withLock { $0.progress.bytesTotal = $0.progress.bytesTotal.saturatingAdd(bytes) }
+    }
+
     /// Counts what is verified or in place.
     func add(files: Int = 0, bytes: UInt64 = 0) {
         state.withLock { state in

@@ -1,4 +1,5 @@
 import SyncContent
+import SyncFiles
 import SyncManifest
 import SyncModel
 import SyncPlugins
@@ -31,27 +32,66 @@ struct Derivation: Sendable {
 }
 
 extension PullEngine {
-    /// A manifest with what its destination has learnt of the files in it.
-    func known(_ found: FoundManifest, _ recipe: RunRecipe) throws(EngineError) -> Manifest {
-        try known(found, in: [Self.destinationPath(recipe, project: found.project)])
+    /// A manifest with what its destination has learnt of the files in it, and with what is there.
+    ///
+    /// - Parameter asksSizes: Whether servers are asked for the sizes that nobody knows.
+    func known(_ found: FoundManifest, _ recipe: RunRecipe, asksSizes: Bool) throws(EngineError) -> Manifest {
+        let path = try Self.destinationPath(recipe, project: found.project)
+        let select = { (manifest: Manifest) throws(EngineError) -> [Int] in
+            try recipe.requireGroups(of: manifest)
+            try recipe.requirePaths(of: manifest, environment.stop)
+            return try recipe.selectedRows(of: manifest, environment.stop)
+        }
+        return try known(found, in: [path], looksAround: true, asksSizes: asksSizes, select)
     }
 
     /// A manifest with what some destinations have learnt of the files in it.
-    func known(_ found: FoundManifest, in destinations: [String]) throws(EngineError) -> Manifest {
+    ///
+    /// - Parameters:
+    ///   - looksAround: Whether files whose size nobody knows are looked for there.
+    ///   - asksSizes: Whether servers are asked for the sizes that nobody knows then.
+    ///   - select: The rows for which that is done; of all if nothing is said.
+    func known(
+        _ found: FoundManifest, in destinations: [String], looksAround: Bool = false, asksSizes: Bool,
+        _ select: (Manifest) throws(EngineError) -> [Int] = { Array($0.files.indices) }
+    ) throws(EngineError) -> Manifest {
         var manifest = try found.decode()
-        for path in destinations where !manifest.files.checks.isEmpty {
+        guard !manifest.files.checks.isEmpty else { return manifest }
+        var open = looksAround || asksSizes ? manifest.files.withoutSize : []
+        if !open.isEmpty { open.formIntersection(try select(manifest)) }
+        for path in destinations {
             // Where there is none, nothing is known; where it cannot be opened, that is said later.
             guard let destination = (try? Self.openIfPresent(path)) ?? nil else { continue }
-            let learning = Learning(environment: environment, found: found, destination: destination, progress: nil)
-            manifest = try learning.run(manifest, rows: []).manifest
+            var learning = Learning(environment: environment, found: found, destination: destination, progress: nil)
+            if looksAround, !open.isEmpty { learning.index = StatIndex.read(from: destination) }
+            manifest = try learning.look(manifest, rows: looksAround ? Array(open) : [])
         }
-        return manifest
+        open.formIntersection(manifest.files.withoutSize)
+        guard asksSizes, !open.isEmpty else { return manifest }
+        let rows = open.sorted()
+        let urls = rows.map { resolve(manifest.files.urls($0), against: found.bases) }
+        let sizes = found.source.askSizes(of: urls, found.referrer)
+        if environment.stop.isStopped {
+            throw EngineError(.interrupted, "stopped while asking for the sizes of files")
+        }
+        var told: [Int: UInt64] = [:]
+        for (row, size) in zip(rows, sizes) { told[row] = size }
+        guard !told.isEmpty else { return manifest }
+        let text = manifest.files.text(of: manifest, learned: [:], sizes: told)
+        return try found.source.keep(text, at: found.place, found.derivation).decode()
     }
+}
+
+extension FileTable {
+    /// The files whose size nobody knows.
+    fileprivate var withoutSize: Set<Int> { Set(checks.lazy.filter { !$0.value.isSizeKnown }.map(\.key)) }
 }
 
 extension ManifestSource {
     /// Under which key the cache has what is derived from a listing.
-    func key(_ location: String) -> String { base.map { "\(location)\nbase \($0)" } ?? location }
+    func key(_ location: String) -> String {
+        (base.map { "\(location)\nbase \($0)" } ?? location) + (isForPieces ? "\nfor pieces" : "")
+    }
 
     /// Makes a manifest of a listing.
     ///
@@ -80,7 +120,7 @@ extension ManifestSource {
             }
         } catch { throw EngineError(.dataInvalid, "\(place.shown): \(error)") }
         findSizes(of: &listing, place, former: former)
-        if stop.isStopped { throw EngineError(.interrupted, "stopped while asking for the sizes of files") }
+        if stop.isStopped { throw EngineError(.interrupted, "stopped while reading the list") }
         let project = SourceListing.project(ofDirectory: base.map { "\($0)/x" } ?? place.location)
         return try keep(
             listing.manifest(project: project, origin), at: place,
@@ -147,11 +187,9 @@ extension ManifestSource {
 
     // MARK: Sizes
 
-    /// Requests for sizes at a time.
-    private static let mostAsked = 16
-
-    /// Finds the sizes that the listing does not say: those of files that the last derived manifest has with the same digest are
-    /// known, and servers are asked for the others. What they do not say is learnt with the bytes.
+    /// Finds the sizes that the listing does not say: those of files that the last derived manifest has with the same digest,
+    /// and those of files on this machine. The others are learnt with the bytes, except where pieces of the set must be cut
+    /// before anything comes.
     private func findSizes(of listing: inout SourceListing, _ place: ManifestPlace, former: ManifestCache.Entry?) {
         var unknown = listing.files.indices.filter { listing.files[$0].size == nil }
         guard !unknown.isEmpty else { return }
@@ -162,22 +200,30 @@ extension ManifestSource {
             listing.files[row].size = size
             return true
         }
-        if let first = unknown.first, let url = listing.files[first].urls.first,
-            isLocal([resolve(url, against: place.baseURL)])
-        {
-            for row in unknown {
-                let url = listing.files[row].urls.first.map { resolve($0, against: place.baseURL) }
-                guard let bytes = url.flatMap(SyncModel.path(ofFileURL:)) else { continue }
+        let urls = unknown.map { row in listing.files[row].urls.map { resolve($0, against: place.baseURL) } }
+        if let first = urls.first, isLocal(first) {
+            for (row, urls) in zip(unknown, urls) {
+                guard let bytes = urls.first.flatMap(SyncModel.path(ofFileURL:)) else { continue }
                 let found = status(following: String(decoding: bytes, as: UTF8.self))
                 if let found, found.kind == .file { listing.files[row].size = found.size }
             }
-            return
+        } else if isForPieces {
+            for (row, size) in zip(unknown, askSizes(of: urls, place.referrer)) { listing.files[row].size = size }
         }
-        let requests = unknown.map { row -> TransferRequest in
-            let urls = listing.files[row].urls.map { resolve($0, against: place.baseURL) }
-            return TransferRequest(
-                id: TransferNumbers.next(), urls: urls, range: 0..<1, limit: 1, priority: .max, referrer: place.referrer
-            )
+    }
+
+    /// Requests for sizes at a time.
+    private static let mostAsked = 16
+
+    /// Asks servers for the sizes of files, a byte each.
+    ///
+    /// - Parameter files: The URLs of each, absolute.
+    /// - Returns: As many; `nil` where no server says it.
+    func askSizes(of files: [[String]], _ referrer: TransferRequest.Referrer?) -> [UInt64?] {
+        let requests = files.map { urls in
+            TransferRequest(
+                id: TransferNumbers.next(), urls: ofOneKind(urls), range: 0..<1, limit: 1, priority: .max,
+                referrer: referrer)
         }
         let sinks = requests.map { _ in SizeSink() }
         let state = Monitor<(next: Int, running: Set<TransferID>)>((0, []))
@@ -204,7 +250,8 @@ extension ManifestSource {
             }
         }
         state.wait { state -> Void? in state.running.isEmpty ? () : nil }
-        for (row, sink) in zip(unknown, sinks) { listing.files[row].size = sink.size }
+        // A file of no bytes has another digest than the listing says: that is for whoever fetches it to tell.
+        return sinks.map { sink in sink.size.flatMap { $0 > 0 ? $0 : nil } }
     }
 
     /// The sizes of what the last derived manifest names.

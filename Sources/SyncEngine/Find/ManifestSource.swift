@@ -24,6 +24,8 @@ struct ManifestSource: Sendable {
     var sources: [ConfiguredSource] = []
     /// What the names of a checksum list are relative to; `nil` for the list's own place.
     var base: String?
+    /// Whether the set is pulled in pieces: all of them must know the same of it before they begin.
+    var isForPieces = false
     /// Parts of manifests that are here.
     let parts: PartCache
     let stop: StopRequest
@@ -354,7 +356,10 @@ struct ManifestSource: Sendable {
 
     func tooLong(_ what: String) -> EngineError {
         let limit = ByteCount(UInt64(limits.ownTextBytes))
-        return EngineError(.dataInvalid, "\(what): longer than \(limit); publish it in parts, or see --max-manifest")
+        return EngineError(
+            .dataInvalid,
+            "\(what): longer than \(limit); publish a manifest in parts, or see --max-manifest; of somebody's list, keep some lines "
+                + "in a file, and pull that with --base")
     }
 
     func refusal(_ error: TransferError) -> EngineError {

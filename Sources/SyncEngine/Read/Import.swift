@@ -18,9 +18,9 @@ extension PullEngine {
     ///
     /// - Throws: ``EngineError``: 64 for a manifest, which needs none of this.
     package func imported(_ recipe: RunRecipe) throws(EngineError) -> ImportedManifest {
-        let source = try manifestSource(caching: false, base: recipe.base)
+        let source = try manifestSource(caching: false, of: recipe)
         let found = try releases(source, recipe, isReadOnly: true).find(recipe.manifest)
-        var manifest = try found.decode()
+        var manifest = try known(found, in: [], asksSizes: true)
         guard found.derivation != nil, let origin = manifest.source else {
             throw EngineError(.usage, "\(found.shown) is a manifest already; pull it, or copy it as it is")
         }

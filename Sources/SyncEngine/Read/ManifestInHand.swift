@@ -85,13 +85,17 @@ package struct ManifestInHand: Sendable {
 extension PullEngine {
     /// Finds a manifest as ``plan(_:telling:)`` does, with the signatures that its project's pin asks for.
     ///
-    /// - Parameter looksBack: Whether it may be a release that was the newest at some time.
-    package func read(_ recipe: RunRecipe, looksBack: Bool = false) throws(EngineError) -> ManifestInHand {
-        let source = try manifestSource(caching: false, base: recipe.base)
+    /// - Parameters:
+    ///   - looksBack: Whether it may be a release that was the newest at some time.
+    ///   - asksSizes: Whether servers are asked for sizes that a listing does not say.
+    package func read(_ recipe: RunRecipe, looksBack: Bool = false, asksSizes: Bool = true) throws(EngineError)
+        -> ManifestInHand
+    {
+        let source = try manifestSource(caching: false, of: recipe)
         var releases = releases(source, recipe, isReadOnly: true)
         releases.looksBack = looksBack
         let found = try releases.find(recipe.manifest)
-        let manifest = try known(found, in: destinations(of: found.project, recipe))
+        let manifest = try known(found, in: destinations(of: found.project, recipe), asksSizes: asksSizes)
         return ManifestInHand(
             manifest: manifest, shown: found.shown, found: found, source: source, environment: environment)
     }
@@ -147,6 +151,7 @@ extension ManifestInHand {
         defer { removeTree(name, in: above.raw) }
         var environment = environment
         (environment.isDurable, environment.verifications) = (false, [])
+        var manifest = manifest
         let destination: Destination
         do throws(FileError) {
             destination = try Destination.open(path: "\(directory)/\(name)", create: true, umask: Umask(bits: 0o077))
@@ -155,10 +160,13 @@ extension ManifestInHand {
             let learning = Learning(environment: environment, found: found, destination: destination, progress: nil)
             let outcome = try learning.run(manifest, rows: [row])
             if let failure = outcome.failures.first { throw Self.error(failure, path, remedy) }
-            guard let file = Self.staged(in: destination) else {
-                throw EngineError(.ioError, "cannot read back from \(escaped(directory)): \(errnoText)")
+            if !outcome.fetched.isEmpty {
+                guard let file = Self.staged(in: destination) else {
+                    throw EngineError(.ioError, "cannot read back from \(escaped(directory)): \(errnoText)")
+                }
+                return file
             }
-            return file
+            manifest = outcome.manifest
         }
         let context = try RunContext(manifest, wanted: [row], destination, .empty, environment, backup: nil) { _, _ in }
         let rounds = FetchRounds(context, from: found, connections: 1)

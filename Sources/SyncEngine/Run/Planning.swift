@@ -39,7 +39,7 @@ extension PullEngine {
         if let destination, destination.isTaken { refusals.append(Self.isAtWork(in: destination)) }
         let old = try destination.map { (place) throws(EngineError) in try Self.index(of: place) } ?? .empty
         try PullRun.requireOwner(old, of: path, project: found.project)
-        let manifest = try known(found, recipe).sharingFiles(destination?.sharesFiles ?? false)
+        let manifest = try known(found, recipe, asksSizes: true).sharingFiles(destination?.sharesFiles ?? false)
         try recipe.requireGroups(of: manifest)
         try recipe.requirePaths(of: manifest, environment.stop)
         let rows = try recipe.selectedRows(of: manifest, environment.stop)

@@ -46,7 +46,7 @@ package struct PullEngine: Sendable {
         let progress = ProgressCount(environment)
         defer { progress.end() }
         environment.releaseMemory()  // What reading arguments and settings took.
-        let source = try manifestSource(caching: true, base: recipe.base, keepsFormer: recipe.beginsTrees)
+        let source = try manifestSource(caching: true, of: recipe, keepsFormer: recipe.beginsTrees)
         let found = try releases(source, recipe).find(recipe.manifest)
         // After a crash these hooks get the whole list of files.
         let wantsFiles = (recipe.hooks + environment.namedHooks.values).contains { $0.batch != nil }
@@ -109,7 +109,7 @@ package struct PullEngine: Sendable {
     }
 
     /// - Parameter keepsFormer: Whether the manifest before stays, needed or not.
-    func manifestSource(caching: Bool, base: String? = nil, keepsFormer: Bool = false) throws(EngineError)
+    func manifestSource(caching: Bool, of recipe: RunRecipe? = nil, keepsFormer: Bool = false) throws(EngineError)
         -> ManifestSource
     {
         var cache: ManifestCache?
@@ -127,7 +127,8 @@ package struct PullEngine: Sendable {
             parts: cache?.parts ?? PartCache(stateDirectory: environment.stateDirectory, isReadOnly: true),
             stop: environment.stop, limits: environment.manifestLimits)
         source.derived = cache ?? ManifestCache(reading: environment.stateDirectory, limit: limit)
-        (source.base, source.hub, source.sources) = (base, environment.hub, environment.sources)
+        (source.base, source.hub, source.sources) = (recipe?.base, environment.hub, environment.sources)
+        source.isForPieces = caching && (recipe?.piece != nil || recipe?.join != nil)
         source.registries = environment.registries
         return source
     }
@@ -143,7 +144,7 @@ package struct PullEngine: Sendable {
 
     /// The manifest, only to be read; nothing is stored.
     func find(_ recipe: RunRecipe) throws(EngineError) -> FoundManifest {
-        try releases(manifestSource(caching: false, base: recipe.base), recipe, isReadOnly: true).find(recipe.manifest)
+        try releases(manifestSource(caching: false, of: recipe), recipe, isReadOnly: true).find(recipe.manifest)
     }
 
     /// - Throws: ``EngineError`` with status 73 for a relative path in a working directory that was removed.

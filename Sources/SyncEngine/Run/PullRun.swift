@@ -162,7 +162,7 @@ struct PullRun {
     /// In this order: check, make room, bring, remove, create the directories, write the index.
     private mutating func bring(_ listed: Manifest, _ index: StatIndex) throws(EngineError) -> RunFiles {
         let rows = try recipe.selectedRows(of: listed, environment.stop)
-        let (manifest, unknown) = try learn(listed, rows)
+        let (manifest, unknown) = try learn(listed, rows, index)
         let known = recipe.piece == nil ? index : index.forPiece(of: manifest, rows)
         let begun = try trees?.begin(manifest, rows: rows, progress)
         let index = begun?.index ?? known
@@ -215,9 +215,15 @@ struct PullRun {
     /// Finds out what a source has not said of the wanted files; from then on the run's manifest says all of it.
     ///
     /// - Returns: That manifest, and the files of which it could not be found out.
-    private mutating func learn(_ manifest: Manifest, _ rows: [Int]) throws(EngineError) -> (Manifest, [RowFailure]) {
+    private mutating func learn(_ manifest: Manifest, _ rows: [Int], _ index: StatIndex) throws(EngineError)
+        -> (Manifest, [RowFailure])
+    {
         guard !manifest.files.checks.isEmpty else { return (manifest, []) }
-        let learning = Learning(environment: environment, found: found, destination: destination, progress: progress)
+        let waiting = RunFiles(manifest, rows, .waiting)
+        environment.live.look(at: waiting)
+        _ = environment.live.begin(waiting)
+        var learning = Learning(environment: environment, found: found, destination: destination, progress: progress)
+        learning.index = index
         let outcome = try learning.run(manifest, rows: rows)
         fetched = outcome.fetched
         if outcome.manifest.digest != manifest.digest {

@@ -28,7 +28,7 @@ extension PullEngine {
     /// - Parameter isReadOnly: Whether nothing is kept: neither the manifest, nor whom the recipe wants to believe.
     package func prepare(_ recipe: RunRecipe, isReadOnly: Bool = false) throws(EngineError) -> PreparedRun {
         let source = try manifestSource(
-            caching: !isReadOnly, base: recipe.base, keepsFormer: recipe.beginsTrees)
+            caching: !isReadOnly, of: recipe, keepsFormer: recipe.beginsTrees)
         let found = try releases(source, recipe, isReadOnly: isReadOnly).find(recipe.manifest)
         let plain = recipe.manifest.prefix { $0 != "?" && $0 != "#" }
         if plain.contains("://"), withoutSecrets(recipe.manifest) != plain {
@@ -130,7 +130,7 @@ extension PullEngine {
     /// - Throws: ``EngineError``, also when that manifest cannot be had any more.
     package func names(_ paths: [String], _ run: StoredRun) throws(EngineError) -> Bool {
         let project = try stored(environment.store.session(run.session)?.project)
-        let found = try manifestSource(caching: true, base: run.recipe.base).recorded(
+        let found = try manifestSource(caching: true, of: run.recipe).recorded(
             run.manifest, project: project ?? "", location: run.location, WantedRelease(run.recipe),
             isPublic: run.facts.isPublic)
         let files = try found.decode().files
@@ -149,7 +149,7 @@ extension PullEngine {
         var recipe = run.recipe
         recipe.destination = session.destination
         recipe.hooks = try stored(environment.store.hooks(run: run.identifier, limit: .max).reversed().map(\.hook))
-        let found = try releases(manifestSource(caching: true, base: recipe.base), recipe).recorded(
+        let found = try releases(manifestSource(caching: true, of: recipe), recipe).recorded(
             run.manifest, project: session.project, location: run.location, isPublic: run.facts.isPublic,
             isSigned: run.facts.isSigned)
         return try work(on: found, recipe, recorded: run, started: started, progress)

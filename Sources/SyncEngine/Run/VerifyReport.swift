@@ -119,7 +119,7 @@ extension PullEngine {
     /// Hashes every file in the manifest, whatever the index says, on every core. Changes nothing.
     package func verify(_ recipe: RunRecipe) throws(EngineError) -> VerifyReport {
         let source = try find(recipe)
-        let listed = try known(source, recipe)
+        let listed = try known(source, recipe, asksSizes: false)
         try recipe.requirePaths(of: listed, environment.stop)
         let rows = try recipe.selectedRows(of: listed, environment.stop)
         let directories = recipe.selectedDirectories(of: listed, with: rows)

@@ -151,7 +151,7 @@ package struct ManifestAssembly {
         let most = min(limits.manifestBytes, limits.ownTextBytes)
         guard bytes.count <= most else {
             throw ManifestError(
-                "the manifest has \(bytes.count) bytes, above the limit of \(most)", ManifestLimits.remedy)
+                "the manifest has \(bytes.count) bytes, above the limit of \(most)", limits.remedy)
         }
         if bytes.starts(with: [0xEF, 0xBB, 0xBF]) {
             throw ManifestError("the text starts with a byte order mark", "save it as UTF-8 without one")
@@ -246,7 +246,7 @@ package struct ManifestAssembly {
         let used = reader.bytes.count + files.memoryBytes + directories.memoryBytes + otherBytes + more
         guard used <= limits.memoryBytes else {
             throw ManifestError(
-                "the manifest takes more than \(limits.memoryBytes >> 20) MiB of memory", ManifestLimits.remedy)
+                "the manifest takes more than \(limits.memoryBytes >> 20) MiB of memory", limits.remedy)
         }
     }
 

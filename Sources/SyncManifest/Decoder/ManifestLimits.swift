@@ -39,8 +39,12 @@ package struct ManifestLimits: Sendable {
     /// Members of one object under an `x-` key.
     package var extensionMembers = 10_000
 
-    /// What to do about a manifest that is too large for memory.
-    static let remedy = "publish it in parts, or raise the limit with --max-manifest"
+    /// What to do about a manifest that is too large for memory. Nobody can publish somebody else's listing in parts.
+    var remedy: String {
+        learns
+            ? "pull some of what it lists, as of a list with fewer lines, or raise the limit with --max-manifest"
+            : "publish it in parts, or raise the limit with --max-manifest"
+    }
 
     package static let standard = ManifestLimits()
 

@@ -27,7 +27,10 @@ package enum ChecksumList {
     /// - Parameter base: What stands before a name to make its URL; empty for URLs relative to the list.
     package static func read(_ text: [UInt8], base: String) throws(ListingError) -> SourceListing {
         guard text.count <= limit else {
-            throw ListingError("", "the list has \(text.count) bytes, above the limit of \(limit); split it")
+            throw ListingError(
+                "",
+                "the list has \(text.count) bytes, above the limit of \(limit); keep some of its lines in a file, and pull "
+                    + "that with --base")
         }
         var builder = ListingBuilder()
         var lines = Lines(text)

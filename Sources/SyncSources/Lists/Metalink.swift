@@ -26,7 +26,10 @@ package enum Metalink {
         -> SourceListing
     {
         guard text.count <= limit else {
-            throw ListingError("", "the Metalink has \(text.count) bytes, above the limit of \(limit); split it")
+            throw ListingError(
+                "",
+                "the Metalink has \(text.count) bytes, above the limit of \(limit); keep some of its files in one of your own"
+            )
         }
         var xml = try XMLText(text)
         var builder = ListingBuilder()

@@ -51,13 +51,15 @@ final class Transfer {
         add(
             Piece(
                 transfer: self, sink: sink, start: request.range?.lowerBound ?? 0,
-                end: request.range?.upperBound ?? request.objectSize))
+                end: request.isFirstRange ? nil : request.range?.upperBound ?? request.objectSize))
     }
 
     var id: TransferID { request.id }
 
     /// Whether answers alone say how long the object is: each whole one says it anew.
-    var hasOpenEnd: Bool { request.range == nil && request.objectSize == nil && pieces.count == 1 }
+    var hasOpenEnd: Bool {
+        (request.range == nil || request.isFirstRange) && request.objectSize == nil && pieces.count == 1
+    }
 
     func add(_ piece: Piece) {
         pieces.append(piece)
@@ -220,6 +222,15 @@ final class Piece {
 
     /// **Bytes** still wanted; `nil` when the length is not known.
     var remaining: UInt64? { end.map { $0 - min(position, $0) } }
+
+    /// What its next request asks for where nobody knows how long the object is; `nil` where that is known, or all is asked for.
+    var firstRange: Range<UInt64>? {
+        let request = transfer.request
+        guard request.isFirstRange, end == nil, let range = request.range, position < range.upperBound else {
+            return nil
+        }
+        return position..<range.upperBound
+    }
 
     /// One past the last **byte** that may be taken.
     var hardEnd: UInt64 {

@@ -91,6 +91,7 @@ package final class RoutedTransport: Transport {
         let id = request.id
         var part = request
         part.urls = leg.places.map { request.urls[$0] }
+        if request.isFirstRange, leg.route < routes.count { part.range = nil }  // A plugin's ranges are exact.
         let counting = leg.route < routes.count ? CountingSink(sink, of: part) : nil
         // A cancel may come before the first route, or between two.
         let isCancelled = state.withLock { state in

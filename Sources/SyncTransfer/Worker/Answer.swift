@@ -9,6 +9,8 @@ struct Question: Equatable {
     var end: UInt64?
     /// The object's length in **bytes** where known.
     var objectSize: UInt64?
+    /// Whether `Range` is a guess, because nobody knows how long the object is: the answer must say it.
+    var isFirst = false
     /// Whether 304 is a good answer.
     var isConditional = false
     /// Whether only the head of the answer was asked for.
@@ -50,6 +52,9 @@ private func verdict(on answer: ResponseHeaders, to question: Question, now: Int
     case 304 where question.isConditional: return .notModified
     case 301, 302, 303, 307, 308: return .redirect
     case 407: throw Fault(.proxyAuthentication, "the proxy requires valid credentials (407)")
+    case 416 where question.isFirst && question.first == answer.contentRange.flatMap(ContentRange.init)?.total:
+        // Nothing is there from that byte on, as in an empty object.
+        return .body(offset: question.first ?? 0, end: question.first, total: question.first)
     case 416: throw Fault(.wrongRange, "416, \(answer.contentRange ?? "no Content-Range")")
     case 0..<400: throw Fault(.unwantedForm, "status \(answer.status) instead of 200 or 206")
     default:
@@ -87,6 +92,7 @@ private func judgePart(_ answer: ResponseHeaders, length: UInt64?, to question: 
     guard let told = answer.contentRange.flatMap(ContentRange.init), let range = told.range else {
         throw Fault(.wrongRange, "206 with \(text.isEmpty ? "no Content-Range" : "Content-Range: \(text)")")
     }
+    if question.isFirst, told.total == nil { throw Fault(.wrongRange, "206 that does not say the size: \(text)") }
     if let total = told.total, let size = question.objectSize, total != size {
         throw Fault(.otherSize, "206 of an object of \(total) bytes, where it has \(size)")
     }

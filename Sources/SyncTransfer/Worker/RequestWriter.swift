@@ -15,7 +15,8 @@ extension TransportConfiguration {
     ) -> Exchange.Plan {
         let question = question(for: piece, chain: chain, wholeOnly: isRangeless || piece.source.wholeOnly)
         let kind = handleKind(
-            for: chain, at: host, hasRange: question.first != nil, isLarge: question.objectSize ?? 0 > largeSize)
+            for: chain, at: host, hasRange: question.first != nil && !question.isFirst,
+            isLarge: question.objectSize ?? 0 > largeSize)
         let ownHeaders = chain.ownHeaders.map(\.name) + (kind.isAtHome ? headers : [])
         return Exchange.Plan(
             kind: kind, question: question, version: question.first == nil ? nil : ifRange(for: piece), chain: chain,
@@ -26,7 +27,10 @@ extension TransportConfiguration {
     }
 
     /// Whether a piece uses the lane for small ones.
-    func isSmall(_ piece: Piece) -> Bool { (piece.remaining ?? piece.transfer.request.limit) <= smallSize }
+    func isSmall(_ piece: Piece) -> Bool {
+        (piece.remaining ?? piece.firstRange.map { $0.upperBound - $0.lowerBound } ?? piece.transfer.request.limit)
+            <= smallSize
+    }
 
     private func question(for piece: Piece, chain: RedirectChain, wholeOnly: Bool) -> Question {
         let request = piece.transfer.request
@@ -37,7 +41,9 @@ extension TransportConfiguration {
         question.isConditional = request.knownValidator != nil && piece.position == 0 && request.range == nil
         let reachesEnd = piece.transfer.hasOpenEnd || piece.end == nil || piece.end == request.objectSize
         let isWhole = piece.position == 0 && reachesEnd
-        if !wholeOnly, !isWhole, !request.isHeadOnly {
+        if !wholeOnly, !request.isHeadOnly, let range = piece.firstRange {
+            (question.first, question.end, question.isFirst) = (range.lowerBound, range.upperBound, true)
+        } else if !wholeOnly, !isWhole, !request.isHeadOnly {
             question.first = piece.position
             question.end = piece.end
         }

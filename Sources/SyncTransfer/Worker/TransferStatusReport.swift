@@ -35,7 +35,11 @@ extension Dispatcher {
         }
         var status = best ?? blank(transfer)
         status.received = transfer.pieces.reduce(0) { $0 &+ ($1.position - min($1.start, $1.position)) }
-        status.range = transfer.request.range
+        if transfer.request.isFirstRange, let end = lead?.end {
+            status.range = (lead?.start ?? 0)..<max(lead?.start ?? 0, end)
+        } else {
+            status.range = transfer.request.range
+        }
         if status.range == nil, let end = transfer.request.objectSize ?? lead?.end { status.range = 0..<end }
         return status
     }

@@ -233,6 +233,13 @@ struct HubTests {
         try hub.scratch.write(Data("hf_secret\n".utf8), to: "hf/token")
         #expect(try hub.run(["pull", "hf://acme/site", "--into", "again"]).status == 0)
 
+        // Of two manifests either may be on the hub.
+        #expect(try hub.run(["import", "hf://acme/site", "--to", "kept.json"]).status == 0)
+        for pair in [["hf://acme/site", "kept.json"], ["kept.json", "hf://acme/site"]] {
+            let compared = try hub.run(["diff"] + pair)
+            #expect(compared.status <= 1, "\(pair): \(compared.error)")
+        }
+
         hub.change { $0.nextPage = hub.store.url("/next") }
         hub.commit("c3", files)
         let before = hub.store.log.requestCount

@@ -63,6 +63,27 @@ struct AnswerTests {
     }
 
     @Test(
+        "A first range says how long the object is, also where nothing follows, and one that does not is no answer [F012 F015]"
+    )
+    func first() {
+        let (whole, rest) = (Question(first: 0, end: 500, isFirst: true), Question(first: 100, end: 600, isFirst: true))
+        func verdict(_ status: Int, _ range: String, _ question: Question) -> AnswerVerdict {
+            judge(Self.answer(status, [("content-range", "bytes \(range)")]), to: question, now: 0)
+        }
+        #expect(verdict(206, "0-99/100", whole) == .body(offset: 0, end: 100, total: 100))
+        #expect(verdict(206, "0-499/1000", whole) == .body(offset: 0, end: 500, total: 1000))
+        #expect(verdict(416, "*/0", whole) == .body(offset: 0, end: 0, total: 0))
+        #expect(verdict(416, "*/100", rest) == .body(offset: 100, end: 100, total: 100))
+        for (status, range, question) in [(206, "0-99/*", whole), (416, "*/50", rest), (416, "*/0", Self.span)] {
+            guard case .fault(let fault) = verdict(status, range, question) else {
+                Issue.record("\(status) \(range)")
+                continue
+            }
+            #expect(fault.kind == .wrongRange)
+        }
+    }
+
+    @Test(
         "What object stores keep of an upload's coding leaves the bytes as they are [F031]",
         arguments: [
             [""], ["identity"], ["Identity"], ["aws-chunked"], ["aws-chunked,"], [",identity"],
