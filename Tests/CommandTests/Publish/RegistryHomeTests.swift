@@ -113,7 +113,7 @@ struct RegistryHomeTests {
         #expect(try publish().status == 0)
         try FileManager.default.removeItem(atPath: scratch.path + "/.local")
         try write([1], "new")
-        func publish(to name: String, environment: [String: String] = [:], _ more: String...) throws -> Tool.Outcome {
+        func mount(in name: String, environment: [String: String] = [:], _ more: String...) throws -> Tool.Outcome {
             let place = ["--to", registry.beside(name, ":v1"), "--base", registry.location(":v1")]
             return try run(["publish", "set"] + place + more, environment: environment)
         }
@@ -124,11 +124,11 @@ struct RegistryHomeTests {
             #expect(try bytes("\(name)/tiles/north.bin") == files["tiles/north.bin"])
         }
         var start = count
-        let dry = try publish(to: "copies", "--dry-run")
+        let dry = try mount(in: "copies", "--dry-run")
         #expect(dry.status == 0 && !dry.error.contains("must stay"), "\(dry.error)")
         #expect(asked("POST", since: start) == 0)
 
-        let outcome = try publish(to: "copies")
+        let outcome = try mount(in: "copies")
         #expect(outcome.status == 0 && !outcome.error.contains("must stay"), "\(outcome.error)")
         // Three packs are mounted; the new one, the manifest and the empty configuration are sent.
         #expect(asked("POST", "mount=", since: start) == 3)
@@ -139,7 +139,7 @@ struct RegistryHomeTests {
         // 202: the registry wants them to be sent.
         registry.change { $0.mounts = false }
         start = count
-        let sent = try publish(to: "sent")
+        let sent = try mount(in: "sent")
         #expect(sent.status == 0, "\(sent.error)")
         #expect(asked("POST", "mount=", since: start) == 3 && asked("PUT", "/uploads/", since: start) == 6)
         #expect(asked("POST", "/uploads/", since: start) == 6)
@@ -147,7 +147,7 @@ struct RegistryHomeTests {
 
         // One that does not know the word.
         registry.change { $0.instead = { $0.target.contains("mount=") ? .status(400) : nil } }
-        #expect(try publish(to: "old").status == 0)
+        #expect(try mount(in: "old").status == 0)
         try pulled(from: "old")
     }
 
@@ -159,20 +159,20 @@ struct RegistryHomeTests {
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
         let environment = ["DOCKER_CONFIG": scratch.path + "/docker"]
         #expect(try publish(environment: environment).status == 0)
-        func publish(to name: String) throws -> Tool.Outcome {
+        func mount(in name: String) throws -> Tool.Outcome {
             try run(
                 ["publish", "set", "--to", registry.beside(name, ":v1"), "--base", registry.location(":v1")],
                 environment: environment)
         }
         let (start, given) = (count, registry.given)
-        let outcome = try publish(to: "copies")
+        let outcome = try mount(in: "copies")
         #expect(outcome.status == 0, "\(outcome.error)")
         #expect(asked("PUT", "/uploads/", since: start) == 2)
         // For the base, for the target, and for both.
         #expect(registry.given - given <= 3)
 
         registry.change { $0.closed = ["acme/maps/other"] }
-        let none = try publish(to: "other")
+        let none = try mount(in: "other")
         #expect(none.status == 77, "\(none.error)")
         registry.change {
             $0.closed = []
@@ -180,7 +180,7 @@ struct RegistryHomeTests {
             $0.mostScopes = 1
         }
         let from = count
-        let sent = try publish(to: "sent")
+        let sent = try mount(in: "sent")
         #expect(sent.status == 0, "\(sent.error)")
         #expect(asked("PUT", "/uploads/", since: from) == 5)
     }
