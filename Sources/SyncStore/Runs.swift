@@ -328,11 +328,8 @@ extension SyncStore {
                 try self.append(events, to: &session, time: now, db)
             }
             if input == .cancelled || input == .superseded { try found.close(now: now, db) }
-            if input == .cancelled {
-                // Those of a run that is superseded are still owed; of one that a person gives up none is.
-                let owed: SQL = "hooks.run = \(run) AND hooks.state = \(HookRunState.pending.rawValue)"
-                for var hook in try StoredHook.all(where: owed, db) { try hook.move(.dropped, db) }
-            }
+            // Those of a run that is superseded are still owed; of one that a person gives up none is.
+            if input == .cancelled { try StoredHook.giveUp(of: run, now: now, db) }
             return true
         }
     }

@@ -48,6 +48,12 @@ package struct StoredHook: Decodable, FetchableRecord, Sendable, Equatable {
     /// ``ended`` of a hook that could not even be started begins with it; why comes after a colon.
     package static let notStarted = "not started"
 
+    /// ``ended`` of a hook that was stopped: before the next attempt, or, where it has failed, because a person gave it up.
+    package static let stopped = "stopped"
+
+    /// Whether it came to a bad end. That a person gave it up is none.
+    package var hasFailed: Bool { state == .failed && ended != Self.stopped }
+
     /// ``ended`` of a hook that gets files and was not called, since there were none.
     package static let nothingChanged = "nothing changed"
 }
@@ -99,6 +105,19 @@ extension StoredHook {
         var hooks = try all(where: running, db)
         for index in hooks.indices { try hooks[index].move(.interrupted, db) }
         return hooks
+    }
+
+    /// Ends the owed hooks of a run that a person gives up. One that was called and cut short, by that or with its process, has
+    /// been stopped; the others will not be called.
+    static func giveUp(of run: String, now: Int64, _ db: Database) throws {
+        for var hook in try all(where: "hooks.run = \(run) AND \(isOwed)", db) {
+            let isCutShort = hook.attempt > 0 && (hook.finished == nil || hook.ended == stopped)
+            guard isCutShort else {
+                try hook.move(.dropped, db)
+                continue
+            }
+            try hook.move(.givenUp, db) { ($0.ended, $0.due, $0.finished) = (stopped, nil, now) }
+        }
     }
 
     /// Most hooks that are looked at, and most runs that could have called them.

@@ -81,4 +81,57 @@ struct RestartTests {
         let doctor = try set.tool.run(["doctor", "--strict"])
         #expect(doctor.status == 0, "\(doctor.output)")
     }
+
+    @Test(
+        "Killed in a hook and cancelled then, the run owes nothing: its hook is not called again, doctor finds nothing wrong, and the next pull goes on [S33 S102 F089]",
+        arguments: [["--atomic"], []])
+    func cancelledAfterKill(how: [String]) async throws {
+        let set = try ServedSet()
+        try set.script(
+            "hook.sh",
+            """
+            echo $$ > ../hook-process
+            echo $SYNCAGENT_RUN_ID $SYNCAGENT_ATTEMPT >> ../calls
+            [ -e ../may-end ] || exec sleep 60
+            """)
+        func calls() throws -> [[Substring]] {
+            try set.text("calls").split(separator: "\n").map { $0.split(separator: " ") }
+        }
+        func enqueue() throws {
+            let arguments = ["pull", set.url, "--into", "tower", "--background", "--hook", "./hook.sh"] + how
+            let outcome = try set.tool.run(arguments)
+            #expect(outcome.status == 0, "\(outcome.error)")
+        }
+        let first = try startAgent(set)
+        try enqueue()
+        while !FileManager.default.fileExists(atPath: set.scratch.path + "/calls") {
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        kill(first.processIdentifier, SIGKILL)
+        first.waitUntilExit()
+        let hook = try #require(Int32(set.text("hook-process").trimmingCharacters(in: .whitespacesAndNewlines)))
+        kill(hook, SIGKILL)
+
+        let second = try startAgent(set)
+        defer { second.terminate() }
+        // It may have called the hook again by then, as its second attempt: that is stopped, too.
+        let cancel = try set.tool.run(["cancel", "com.example.tower"])
+        #expect(cancel.status == 0, "\(cancel.error)")
+        try await until(["com.example.tower": "idle"], set)
+        let before = try calls()
+        #expect([["1"], ["1", "2"]].contains(before.map { String($0.last ?? "") }))
+        let hooks = try set.tool.run(["hooks", "list", "--json"]).objects()
+        #expect(hooks.map { $0["state"] as? String } == ["failed"] && hooks.first?["ended"] as? String == "stopped")
+        let doctor = try set.tool.run(["doctor", "--strict"])
+        #expect(doctor.status == 0, "\(doctor.output)")
+        #expect(try !set.tool.run(["report"]).output.contains("hooks replay"))
+
+        try set.scratch.write(Data(), to: "may-end")
+        try enqueue()
+        let wait = try set.tool.run(["wait", "com.example.tower"])
+        #expect(wait.status == 0, "\(wait.error)")
+        let after = try calls()
+        #expect(after.count == before.count + 1 && after.last?.first != before.first?.first)
+        #expect(try set.tool.run(["doctor", "--strict"]).status == 0)
+    }
 }

@@ -38,13 +38,13 @@ struct MachineTests {
     func hook() throws {
         try Table<HookRunState>(
             """
-                    groupCompleted dropped  started  succeeded failed   askedForRetry interrupted replayed
-            waiting pending        skipped  refused  refused   refused  refused       stays       refused
-            pending stays          skipped  running  refused   refused  refused       stays       stays
-            running stays          refused  refused  done      failed   pending       pending     refused
-            done    stays          stays    refused  stays     refused  refused       stays       pending
-            failed  stays          stays    refused  refused   stays    refused       stays       pending
-            skipped stays          stays    refused  refused   refused  refused       stays       refused
+                    groupCompleted dropped  started  succeeded failed   askedForRetry interrupted replayed givenUp
+            waiting pending        skipped  refused  refused   refused  refused       stays       refused  refused
+            pending stays          skipped  running  refused   refused  refused       stays       stays    failed
+            running stays          refused  refused  done      failed   pending       pending     refused  failed
+            done    stays          stays    refused  stays     refused  refused       stays       pending  stays
+            failed  stays          stays    refused  refused   stays    refused       stays       pending  stays
+            skipped stays          stays    refused  refused   refused  refused       stays       refused  stays
             """
         ).check { (state: HookRunState, input: HookRunInput) in state.after(input) }
     }

@@ -119,6 +119,22 @@ struct ReportTextTests {
         }
     }
 
+    @Test("A hook that was stopped because somebody gave its run up is no problem [S102]")
+    func hookGivenUp() throws {
+        let store = try SyncStore.inMemory()
+        let story = StoreStory("tower", in: store, destination: "/srv/tower")
+        try story.begin("1", at: november(21, 1), hooks: [RunHook(group: "all", arguments: ["/opt/slow"])])
+        let all = CompletedGroup(name: "all", result: .ok, changed: 1)
+        let hook = try #require(try store.complete([all], of: "1", now: november(21, 2)).first)
+        _ = try store.started(hook: hook.identifier, now: november(21, 2))
+        _ = try store.apply(.cancelled, to: "1", reason: .userCancel, now: november(21, 3))
+        let report = try #require(try store.report(at: morning).sessions.first)
+        #expect(report.problems == [] && !report.verdict.needsAttention)
+        #expect(report.hooks.map(\.ended) == ["stopped"], "it is told all the same")
+        let page = try metricsText(store, version: "0.1.0")
+        #expect(page.contains("syncagent_last_run_failed_hooks{session=\"tower\"} 0"), "\(page)")
+    }
+
     @Test("A hook whose program is not there is told so, with what to do about that")
     func hookNotStarted() throws {
         let store = try SyncStore.inMemory()

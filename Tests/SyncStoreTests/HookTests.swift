@@ -130,6 +130,48 @@ struct HookTests {
         #expect(try store.started(hook: owed[0].identifier, now: 5) == 2)
     }
 
+    @Test(
+        "Given up with its run, a hook is not owed any more, whoever died in it; one that was stopped may be replayed [S33 S102]"
+    )
+    func givenUp() throws {
+        func giveUp(_ store: SyncStore, _ owed: [StoredHook]) throws {
+            #expect(try store.apply(.cancelled, to: "r1", reason: .userCancel, now: 9))
+            #expect(try store.owedHooks() == [] && store.recover(session: "tower").hooks == [])
+            let (called, other) = (try store.hook(owed[0].identifier), try store.hook(owed[1].identifier))
+            #expect(called.state == .failed && called.ended == StoredHook.stopped && called.attempt == 1)
+            #expect(!called.hasFailed, "nobody is to look")
+            #expect(other.state == .skipped && other.attempt == 0)
+            #expect(try store.findings() == [])
+            try store.replay(hook: called.identifier)
+            #expect(try store.owedHooks().map(\.identifier) == [called.identifier])
+        }
+        // Its process died, and nobody has looked since.
+        let (first, dead) = try owing()
+        _ = try first.started(hook: dead[0].identifier, now: 3)
+        try giveUp(first, dead)
+        // Somebody has.
+        let (second, returned) = try owing()
+        _ = try second.started(hook: returned[0].identifier, now: 3)
+        #expect(try second.recover(session: "tower").hooks == [returned[0].identifier])
+        try giveUp(second, returned)
+        // It was stopped for that, by a process that lived on …
+        let (third, stopped) = try owing()
+        _ = try third.started(hook: stopped[0].identifier, now: 3)
+        try third.finished(hook: stopped[0].identifier, .interrupted, ended: StoredHook.stopped, now: 4)
+        // … and had it died here, nothing would have been given up.
+        #expect(try third.owedHooks().map(\.identifier) == stopped.map(\.identifier))
+        try giveUp(third, stopped)
+    }
+
+    @Test("One that waits for another attempt is skipped when its run is given up [S102]")
+    func givenUpBetween() throws {
+        let (store, owed) = try owing()
+        _ = try store.started(hook: owed[0].identifier, now: 3)
+        try store.finished(hook: owed[0].identifier, .askedForRetry, ended: "exit 75", due: 99, now: 4)
+        #expect(try store.apply(.cancelled, to: "r1", reason: .userCancel, now: 9))
+        #expect(try store.hooks(run: "r1").map(\.state) == [.skipped, .skipped])
+    }
+
     @Test("A person may run an ended hook again, and only an ended one [S33]")
     func replay() throws {
         let (store, owed) = try owing()

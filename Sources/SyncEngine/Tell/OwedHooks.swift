@@ -32,7 +32,7 @@ struct OwedHooks {
             return true
         }
         let receipt = hook.batch == nil ? try receipt(of: hook) : nil
-        let isRollback = try store.run(hook.run).recipe.rollback
+        let run = try store.run(hook.run)
         for round in 1...Self.attemptLimit {
             let attempt = try store.started(hook: hook.identifier, now: environment.now())
             if hook.attempt > 0, hook.ended != StoredHook.replayed, receipt?.file.exists(in: destination) == true {
@@ -44,14 +44,17 @@ struct OwedHooks {
             journal.started(hook, input, attempt: attempt)
             try environment.events.flush()
             let (outcome, calls) = input.run(
-                invocation(of: hook, attempt: attempt, number: receipt?.number, isRollback: isRollback), by: runner)
+                invocation(of: hook, attempt: attempt, number: receipt?.number, isRollback: run.recipe.rollback),
+                by: runner)
             let word = Self.word(outcome.end)
             journal.finished(hook, input, attempt: attempt, outcome, result: word, calls: calls)
             try environment.events.flush()
             let isLast = round == Self.attemptLimit
-            let next = self.input(after: outcome, isLast: isLast)
+            let next = self.input(after: outcome, isLast: isLast, isOfOpenRun: run.state.isOpen)
             // While it is owed, that a person asked for it counts: a receipt of earlier does not.
-            let isReplay = hook.ended == StoredHook.replayed && (next == .askedForRetry || next == .interrupted)
+            let isGivenUp = environment.stop.reason == .cancelled
+            let isReplay =
+                hook.ended == StoredHook.replayed && (next == .askedForRetry || next == .interrupted && !isGivenUp)
             let now = environment.now()
             try store.finished(
                 hook: hook.identifier, next, ended: isReplay ? StoredHook.replayed : word, output: outcome.output,
@@ -63,10 +66,13 @@ struct OwedHooks {
         return false
     }
 
-    private func input(after outcome: HookOutcome, isLast: Bool) -> HookRunInput {
+    private func input(after outcome: HookOutcome, isLast: Bool, isOfOpenRun: Bool) -> HookRunInput {
         if outcome.succeeded { return .succeeded }
-        // If a person cancelled it, it is no longer owed. After any other stop it is called again.
-        if outcome.end == .stopped { return environment.stop.reason == .cancelled ? .failed : .interrupted }
+        if outcome.end == .stopped {
+            // If a person cancelled it, it is no longer owed: from the moment on at which that is on record of its run. A process
+            // that is killed before has given nothing up. After any other stop it is called again.
+            return environment.stop.reason == .cancelled && !isOfOpenRun ? .failed : .interrupted
+        }
         let asksAgain = outcome.isTransient || outcome.end == .exited(75)
         if asksAgain, !isLast { return .askedForRetry }
         // No process could be created for it: it has not even been called.
@@ -117,7 +123,7 @@ struct OwedHooks {
         case .exited(let status): "exit \(status)"
         case .signalled(let signal): "signal \(signal)"
         case .timedOut: "timeout"
-        case .stopped: "stopped"
+        case .stopped: StoredHook.stopped
         case .notStarted(let reason): "\(StoredHook.notStarted): \(reason)"
         case .unknown(let reason): "unknown: \(reason)"
         }

@@ -32,19 +32,21 @@ package enum HookRunInput: String, Sendable, CaseIterable {
     case interrupted
     /// A person asks for it once more.
     case replayed
+    /// A person gives its run up after an attempt was cut short.
+    case givenUp
 }
 
 extension HookRunState {
     /// Where an input leads.
     ///
     /// ```
-    ///           groupCompleted dropped  started  succeeded failed  askedForRetry interrupted replayed
-    /// waiting   pending        skipped  refused  refused   refused refused       stays       refused
-    /// pending   stays          skipped  running  refused   refused refused       stays       stays
-    /// running   stays          refused  refused  done      failed  pending       pending     refused
-    /// done      stays          stays    refused  stays     refused refused       stays       pending
-    /// failed    stays          stays    refused  refused   stays   refused       stays       pending
-    /// skipped   stays          stays    refused  refused   refused refused       stays       refused
+    ///           groupCompleted dropped  started  succeeded failed  askedForRetry interrupted replayed givenUp
+    /// waiting   pending        skipped  refused  refused   refused refused       stays       refused  refused
+    /// pending   stays          skipped  running  refused   refused refused       stays       stays    failed
+    /// running   stays          refused  refused  done      failed  pending       pending     refused  failed
+    /// done      stays          stays    refused  stays     refused refused       stays       pending  stays
+    /// failed    stays          stays    refused  refused   stays   refused       stays       pending  stays
+    /// skipped   stays          stays    refused  refused   refused refused       stays       refused  stays
     /// ```
     package func after(_ input: HookRunInput) -> Transition<HookRunState> {
         switch input {
@@ -67,6 +69,12 @@ extension HookRunState {
             case .done, .failed: .to(.pending)
             case .pending: .stays
             case .waiting, .running, .skipped: .refused
+            }
+        case .givenUp:
+            switch self {
+            case .pending, .running: .to(.failed)
+            case .done, .failed, .skipped: .stays
+            case .waiting: .refused
             }
         }
     }

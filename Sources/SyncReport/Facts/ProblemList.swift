@@ -87,7 +87,7 @@ extension ReportReader {
     }
 
     private func problem(of hook: StoredHook, in report: SessionReport) -> Problem? {
-        guard hook.state == .failed else { return nil }
+        guard hook.hasFailed else { return nil }
         let name = hook.group == RunRecipe.groupOfAll ? "" : " of group \(hook.group)"
         let detail = "hook \(hook.identifier)\(name), \(hook.shownProgram): \(hook.ended ?? "failed")"
         let hasStarted = hook.ended?.hasPrefix(StoredHook.notStarted) != true

@@ -24,7 +24,7 @@ package func metricsText(
     for session in sessions.prefix(sessionLimit) {
         let runs = Array(try store.runs(session: session.identifier, limit: 200).reversed())
         let failedHooks = try runs.last.map { run throws(StoreError) in
-            try store.hooks(run: run.identifier, limit: 1_000).count { $0.state == .failed }
+            try store.hooks(run: run.identifier, limit: 1_000).count(where: \.hasFailed)
         }
         let facts = SessionMetrics.Facts(
             session: session.identifier, runs: runs,
