@@ -33,10 +33,9 @@ struct SessionText: Sendable {
         if let process = session.holder { rows.append(["worked on by", "process \(process)"]) }
         if let run = session.run { rows += details(run) }
         for held in session.held ?? [] {
-            let name = held.revision > 0 ? "revision \(held.revision)" : String(held.manifestSha256.prefix(12))
             rows.append([
                 "held",
-                "\(name), rolled back \(moment(held.since)); 'syncagent rollback \(escaped(session.session)) --release' lets it come back",
+                "\(held.name), rolled back \(moment(held.since)); 'syncagent rollback \(escaped(session.session)) --release' lets it come back",
             ])
         }
         if session.owedHooks > 0 { rows.append(["hooks owed", String(session.owedHooks)]) }
@@ -171,4 +170,9 @@ struct SessionText: Sendable {
         if distance > 0 { return "\(text) (in \(Figures.period(distance)))" }
         return distance == 0 ? text : "\(text) (\(Figures.period(-distance)) ago)"
     }
+}
+
+extension HeldRevision {
+    /// What people call it.
+    var name: String { revision > 0 ? "revision \(revision)" : String(manifestSha256.prefix(12)) }
 }

@@ -85,6 +85,11 @@ extension Examination {
                 subject, "\(Figures.count(status.owedHooks, "hook")) still to run",
                 "an agent, or the next pull, runs them")
         }
+        for held in status.held ?? [] {
+            let since = text.moment(held.since)
+            findings.note(
+                subject, "\(held.name) has been held since it was rolled back at \(since)", FailureCause.held.advice)
+        }
     }
 
     /// **Milliseconds** that are looked at in any case.
@@ -99,10 +104,11 @@ extension Examination {
         let report = try reader.report(of: [session.identifier], since: since, hasNights: false)
         guard let told = report.sessions.first, told.verdict.needsAttention else { return }
         let subject = "session \(escaped(session.identifier))"
-        // That somebody has paused it is no fault: its state says so.
-        let problems = told.problems.filter { !$0.isOver && $0.kind != .stoppedByPerson }
+        // That somebody has paused it, or rolled it back, is no fault: its state says so.
+        let open = told.problems.filter { !$0.isOver }
+        let problems = open.filter { $0.kind != .stoppedByPerson && $0.kind != .held }
         for problem in problems { findings.problem(subject, escaped(problem.summary), problem.kind.advice) }
-        guard problems.isEmpty, told.state != .paused else { return }
+        guard problems.isEmpty, told.state != .paused, !open.contains(where: { $0.kind == .held }) else { return }
         findings.problem(subject, escaped(told.headline), FailureCause.other.advice)
     }
 }

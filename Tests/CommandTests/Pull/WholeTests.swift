@@ -98,6 +98,10 @@ struct WholeTests {
         #expect(held.status == 77 && held.error.contains("has been held since"), "\(held.error)")
         try whole.shows(1)
         #expect(try whole.run("status", "com.example.tower").output.contains("revision 2, rolled back"))
+        // Somebody asked for it: worth knowing, and no problem.
+        let doctor = try whole.run("doctor", "--strict")
+        #expect(doctor.status == 0, "\(doctor.output)")
+        #expect(doctor.output.contains("note     session com.example.tower: revision 2 has been held since"))
         #expect(try whole.run("rollback", "com.example.tower", "--to", "7").status == 66)
         #expect(try whole.run("rollback", "com.example.tower", "--release").status == 0)
         #expect(try whole.pull().status == 0)
