@@ -10,6 +10,11 @@ struct TreeLedgerTests {
 
     init() throws { manifests = try (UInt8(0)..<20).map { try FilesFixture.digest([$0]) } }
 
+    private func content(_ revision: UInt64) -> TreeLedger.Content {
+        TreeLedger.Content(
+            manifest: manifests[Int(revision)], revision: revision, run: "\(revision)", files: 3, bytes: 7)
+    }
+
     /// A ledger after revisions have been shown one after the other, a second apart.
     private func shown(_ revisions: Range<UInt64>, keep: Int = 1, leastAge: Int64 = 0) -> TreeLedger {
         var ledger = TreeLedger(layout: .exchange, sharing: .link)
@@ -23,8 +28,7 @@ struct TreeLedgerTests {
         let now = Int64(revision) * 1_000
         let number = ledger.build(keeping: keep, leastAge: leastAge, now: now).number
         ledger[number]?.inode = 100 + number
-        ledger[number]?.manifest = manifests[Int(revision)]
-        ledger[number]?.revision = revision
+        ledger[number]?.content = content(revision)
         ledger.begin(number, isRollback: false, now: now)
         ledger.complete()
         if let current = ledger.current { ledger[current]?.isProven = isProven }
@@ -45,8 +49,7 @@ struct TreeLedgerTests {
         for revision in UInt64(1)..<12 {
             let now = 1_000_000 + Int64(revision) * step
             let number = ledger.build(keeping: 2, leastAge: 0, now: now).number
-            ledger[number]?.manifest = manifests[Int(revision)]
-            ledger[number]?.revision = revision
+            ledger[number]?.content = content(revision)
             ledger.begin(number, isRollback: false, now: now)
             ledger.complete()
             ledger[number]?.isProven = true

@@ -115,8 +115,10 @@ extension KeptRevision {
                     let tree = revision.tree
                     return [
                         tree.revision > 0 ? "\(tree.revision)" : "-", revision.state.rawValue,
-                        tree.shown.map { timestamp(milliseconds: $0) } ?? "-", Figures.grouped(tree.files),
-                        "\(ByteCount(tree.bytes))", "\(ByteCount(revision.own))", tree.isProven ? "ok" : "-",
+                        tree.shown.map { timestamp(milliseconds: $0) } ?? "-",
+                        Figures.grouped(tree.content?.files ?? 0),
+                        "\(ByteCount(tree.content?.bytes ?? 0))", "\(ByteCount(revision.own))",
+                        tree.isProven ? "ok" : "-",
                         tree.manifest.map { String($0.hex.prefix(12)) } ?? "-",
                     ]
                 })
@@ -129,14 +131,14 @@ extension KeptRevision {
             line.field("manifest_sha256", optional: tree.manifest?.hex)
             line.field("tree", tree.number)
             line.field("path", path)
-            line.field("files", tree.files)
-            line.field("bytes", tree.bytes)
+            line.field("files", tree.content?.files ?? 0)
+            line.field("bytes", tree.content?.bytes ?? 0)
             line.field("own_bytes", own)
             line.field("shared_bytes", shared)
             line.time("shown", tree.shown)
             line.time("left", tree.left)
             line.field("hooks_succeeded", tree.isProven)
-            line.field("run", optional: tree.run)
+            line.field("run", optional: tree.content?.run)
         }
     }
 }

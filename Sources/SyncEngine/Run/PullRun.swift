@@ -458,9 +458,7 @@ struct PullRun {
             return
         }
         let manifest = files.manifest
-        let content = TreeSwitch.Content(
-            manifest: manifest.digest, revision: manifest.revision, files: files.rows.count, bytes: files.bytes,
-            run: report.run)
+        let content = content(files)
         isUnshown = environment.stop.isStopped
         guard !isUnshown else { return }
         try trees.finish(content, manifest: manifest)
@@ -471,6 +469,13 @@ struct PullRun {
             try trees.finish(content, manifest: manifest)
         }
         try exchange(trees, manifest)
+    }
+
+    /// What the tree holds then.
+    private func content(_ files: RunFiles) -> TreeLedger.Content {
+        TreeLedger.Content(
+            manifest: files.manifest.digest, revision: files.manifest.revision, run: report.run,
+            files: UInt64(clamping: files.rows.count), bytes: files.bytes)
     }
 
     private mutating func exchange(_ trees: TreeSwitch, _ manifest: Manifest, isRollback: Bool = false)
@@ -512,10 +517,7 @@ struct PullRun {
             list(files)
             tellRemoved(former, rows, of: manifest)
             if !isDone {
-                let content = TreeSwitch.Content(
-                    manifest: manifest.digest, revision: manifest.revision, files: rows.count, bytes: files.bytes,
-                    run: report.run)
-                try trees.finish(content, manifest: nil)
+                try trees.finish(content(files), manifest: nil)
                 try exchange(trees, manifest, isRollback: true)
             }
             return try conclude(files)

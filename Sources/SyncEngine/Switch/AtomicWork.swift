@@ -169,7 +169,7 @@ extension PullEngine {
     {
         guard trees.isUntold, let shown = trees.home.ledger.shownTree, let digest = shown.manifest else { return }
         let open = try stored(environment.store.runs(session: session, onlyOpen: true)).first {
-            $0.recipe.rollback && $0.manifest == digest && $0.identifier == shown.run
+            $0.recipe.rollback && $0.manifest == digest && $0.identifier == shown.content?.run
         }
         guard let open, let known = try stored(environment.store.session(session)) else { return }
         // Its process is gone: this one holds the session.

@@ -115,35 +115,19 @@ struct TreeSwitch {
                 + "changed. Move it away", cause: .inTheWay)
     }
 
-    /// What is to be recorded of a tree that is finished.
-    struct Content {
-        var manifest: SHA256Digest
-        var revision: UInt64
-        var files: Int
-        var bytes: UInt64
-        var run: String?
-
-        fileprivate func record(in ledger: inout TreeLedger, of number: UInt64) {
-            guard var tree = ledger[number] else { return }
-            (tree.manifest, tree.revision, tree.run) = (manifest, revision, run)
-            (tree.files, tree.bytes) = (UInt64(clamping: files), bytes)
-            ledger[number] = tree
-        }
-    }
-
     /// Records what readers see where that is not known: they have it from before the destination changed as a whole.
     ///
     /// - Parameter run: The run that has looked; `nil` for none.
     func know(_ completion: StatIndex.Completion, revision: UInt64, run: String? = nil) throws(EngineError) {
         guard let shown = home.ledger.shownTree, shown.manifest == nil else { return }
-        let content = Content(
-            manifest: completion.manifest, revision: revision, files: Int(clamping: completion.files),
-            bytes: completion.totalBytes, run: run)
-        try switching(home.record { content.record(in: &$0, of: shown.number) })
+        let content = TreeLedger.Content(
+            manifest: completion.manifest, revision: revision, run: run, files: completion.files,
+            bytes: completion.totalBytes)
+        try switching(home.record { $0[shown.number]?.content = content })
     }
 
     /// Finishes the tree: nothing in it is a stranger's but what is carried over, and all of it is on the disk.
-    func finish(_ content: Content, manifest: Manifest?) throws(EngineError) {
+    func finish(_ content: TreeLedger.Content, manifest: Manifest?) throws(EngineError) {
         let strangers = try strangers(manifest)
         let tree = try switching(home.destination(number, umask: umask))
         let index = try PullEngine.index(of: tree)
@@ -153,14 +137,14 @@ struct TreeSwitch {
             try left.remove(from: tree, keeping: index)
             if let shown { try strangers?.carry(from: shown, to: tree) }
             if environment.isDurable { try environment.synchronize(tree) }
-            try home.record(isUrgent: false) { content.record(in: &$0, of: number) }
+            try home.record(isUrgent: false) { $0[number]?.content = content }
         }
     }
 
     /// Lets a program look at the tree before readers do.
     ///
     /// - Throws: ``EngineError`` with status 5 unless it is content.
-    func check(_ content: Content, session: String) throws(EngineError) {
+    func check(_ content: TreeLedger.Content, session: String) throws(EngineError) {
         guard let program = wishes.check.first else { return }
         let place = home.treePath(number)
         let outcome = environment.hooks?.run(

@@ -3,6 +3,23 @@ package import SyncModel
 /// The trees of a destination that changes as a whole, and which of them its readers see: a small file beside them, replaced with
 /// every step. What may be done with which tree is decided here; ``TreeHome`` carries it out.
 package struct TreeLedger: Sendable, Equatable {
+    /// What a tree holds, once that is known.
+    package struct Content: Sendable, Equatable {
+        package var manifest: SHA256Digest
+        /// The manifest's `revision`; 0 for none.
+        package var revision: UInt64
+        /// The run that has made it, or has looked; `nil` for none.
+        package var run: String?
+        package var files: UInt64
+        /// **Bytes** of its files.
+        package var bytes: UInt64
+
+        package init(manifest: SHA256Digest, revision: UInt64, run: String?, files: UInt64, bytes: UInt64) {
+            (self.manifest, self.revision, self.run) = (manifest, revision, run)
+            (self.files, self.bytes) = (files, bytes)
+        }
+    }
+
     /// One copy of the set.
     package struct Tree: Sendable, Equatable {
         /// Never used twice in a destination.
@@ -12,15 +29,7 @@ package struct TreeLedger: Sendable, Equatable {
         /// … and, where those numbers change with every mount, by the time that was set on it. **Nanoseconds** since 1970.
         package var mark: Int64 = 0
         package var isBuilding = false
-        /// What it holds; `nil` while that is not known.
-        package var manifest: SHA256Digest?
-        /// The manifest's `revision`; 0 for none.
-        package var revision: UInt64 = 0
-        /// The run that has made it.
-        package var run: String?
-        package var files: UInt64 = 0
-        /// **Bytes** of its files.
-        package var bytes: UInt64 = 0
+        package var content: Content?
         /// Which of the switches showed it last, the first one being 1; 0 for none. Clocks go back, this does not.
         package var turn: UInt64 = 0
         /// When readers came to see it, and when they no longer did. **Milliseconds** since 1970.
@@ -32,6 +41,9 @@ package struct TreeLedger: Sendable, Equatable {
         package var isProven = false
 
         package init(number: UInt64) { self.number = number }
+
+        package var manifest: SHA256Digest? { content?.manifest }
+        package var revision: UInt64 { content?.revision ?? 0 }
     }
 
     /// A switch that is under way.
@@ -263,9 +275,9 @@ extension TreeLedger {
                 if tree.isBuilding { line.field("building", true) }
                 line.field("manifest", optional: tree.manifest?.hex)
                 line.field("revision", tree.revision)
-                line.field("run", optional: tree.run)
-                line.field("files", tree.files)
-                line.field("bytes", tree.bytes)
+                line.field("run", optional: tree.content?.run)
+                line.field("files", tree.content?.files ?? 0)
+                line.field("bytes", tree.content?.bytes ?? 0)
                 if tree.turn > 0 { line.field("turn", tree.turn) }
                 line.field("shown", optional: tree.shown)
                 line.field("left", optional: tree.left)
@@ -314,11 +326,11 @@ extension TreeLedger.Tree {
         self.init(number: number)
         (self.inode, self.mark) = (inode, mark)
         isBuilding = value["building"]?.bool == true
-        manifest = value["manifest"]?.string.flatMap { SHA256Digest(hex: $0.utf8) }
-        revision = value["revision"]?.unsigned ?? 0
-        run = value["run"]?.string
-        files = value["files"]?.unsigned ?? 0
-        bytes = value["bytes"]?.unsigned ?? 0
+        content = value["manifest"]?.string.flatMap { SHA256Digest(hex: $0.utf8) }.map { manifest in
+            TreeLedger.Content(
+                manifest: manifest, revision: value["revision"]?.unsigned ?? 0, run: value["run"]?.string,
+                files: value["files"]?.unsigned ?? 0, bytes: value["bytes"]?.unsigned ?? 0)
+        }
         turn = min(value["turn"]?.unsigned ?? 0, .max / 2)
         (shown, left) = (value["shown"]?.integer, value["left"]?.integer)
         isAnnounced = value["announced"]?.bool == true

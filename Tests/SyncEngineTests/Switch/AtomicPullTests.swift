@@ -9,63 +9,13 @@ import Testing
 @testable import SyncEngine
 @testable import SyncFiles
 
-/// A set whose revisions differ in some files.
-struct Revisions {
-    static func tree(_ number: UInt64, files: Int = 60) -> AssetTree {
-        var tree = AssetTree()
-        for file in 0..<files { tree.addFile("common/d\(file / 10)/\(file)", size: 500 + file, seed: UInt64(file + 1)) }
-        tree.addFile("each/now", size: 700, seed: 1_000 + number)
-        tree.addFile("each/deep/er/\(number)", size: 300, seed: 2_000 + number)
-        tree.addFile("program", size: 90, seed: 3_000 + number / 2, executable: true)
-        tree.addFile("large", size: 300_000, seed: 4_000 + number / 3)
-        tree.nodes["latest"] = .link("each/deep/er/\(number)")
-        return tree
-    }
-}
-
 @Suite("A destination that changes as a whole", .timeLimit(.minutes(10)))
-struct AtomicPullTests {
-    private let scene: Scene
+struct AtomicPullTests: ChangesAsAWhole {
+    let scene: Scene
+    /// The first that the place allows.
+    let layout: AtomicSwitch.Layout? = nil
 
     init() throws { scene = try Scene(isDurable: true) }
-
-    private func publish(_ number: Int, _ tree: AssetTree? = nil) throws {
-        try scene.publish(tree ?? Revisions.tree(UInt64(number)), revision: number) { $0.chunkSize = 50_000 }
-    }
-
-    private func pull(
-        _ number: Int, keep: Int = 1, hooks: (any GroupHook)? = nil, stop: StopRequest = StopRequest(),
-        location: SourceLocation = #_sourceLocation, _ configure: (inout RunRecipe) -> Void = { _ in }
-    ) throws -> Scene.Outcome {
-        try publish(number)
-        return try again(keep: keep, hooks: hooks, stop: stop, location: location, configure)
-    }
-
-    private func again(
-        keep: Int = 1, hooks: (any GroupHook)? = nil, stop: StopRequest = StopRequest(),
-        location: SourceLocation = #_sourceLocation, _ configure: (inout RunRecipe) -> Void = { _ in }
-    ) throws -> Scene.Outcome {
-        try scene.pull(hooks: hooks, stop: stop, location: location) { recipe in
-            var wishes = AtomicSwitch()
-            (wishes.keep, wishes.keepSeconds) = (keep, 0)
-            recipe.atomic = wishes
-            if hooks != nil { recipe.hooks = [RunHook(arguments: ["/hook"])] }
-            configure(&recipe)
-        }
-    }
-
-    private func ledger() throws -> TreeLedger { try #require(try TreeHome.find(scene.destination)).ledger }
-
-    private func expect(
-        _ number: Int, _ outcome: Scene.Outcome? = nil, location: SourceLocation = #_sourceLocation
-    ) throws {
-        if let outcome {
-            #expect(outcome.status == .done, "\(outcome.error?.message ?? "")", sourceLocation: location)
-        }
-        #expect(scene.problems(Revisions.tree(UInt64(number))) == [], sourceLocation: location)
-        #expect(!FileManager.default.fileExists(atPath: scene.destination + "/.syncagent"), sourceLocation: location)
-        #expect(try ledger().shownTree?.revision == UInt64(number), sourceLocation: location)
-    }
 
     @Test("Revision after revision is built beside the one that readers see, and only what is new is fetched [S114]")
     func revisions() throws {

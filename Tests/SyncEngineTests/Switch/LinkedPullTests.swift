@@ -9,51 +9,14 @@ import Testing
 @testable import SyncFiles
 
 @Suite("A destination that changes as a whole behind links", .timeLimit(.minutes(10)))
-struct LinkedPullTests {
-    private let scene: Scene
+struct LinkedPullTests: ChangesAsAWhole {
+    let scene: Scene
+    let layout: AtomicSwitch.Layout? = .links
 
     init() throws { scene = try Scene(isDurable: true) }
 
-    private var now: String { scene.destination + "/.syncagent/now" }
-
-    private func publish(_ number: Int, _ tree: AssetTree? = nil) throws {
-        try scene.publish(tree ?? Revisions.tree(UInt64(number)), revision: number) { $0.chunkSize = 50_000 }
-    }
-
-    private func pull(
-        _ number: Int, _ tree: AssetTree? = nil, keep: Int = 1, layout: AtomicSwitch.Layout? = .links
-    ) throws -> Scene.Outcome {
-        try publish(number, tree)
-        return try scene.pull { recipe in
-            var wishes = AtomicSwitch()
-            (wishes.keep, wishes.keepSeconds, wishes.layout) = (keep, 0, layout)
-            recipe.atomic = wishes
-        }
-    }
-
-    private var home: TreeHome { get throws { try #require(try TreeHome.find(scene.destination)) } }
-
     private func names(_ path: String) throws -> Set<String> {
         Set(try FileManager.default.contentsOfDirectory(atPath: path))
-    }
-
-    private func expect(
-        _ number: Int, _ outcome: Scene.Outcome? = nil, besides foreign: Set<String> = [],
-        location: SourceLocation = #_sourceLocation
-    ) throws {
-        if let outcome {
-            #expect(outcome.status == .done, "\(outcome.error?.message ?? "")", sourceLocation: location)
-        }
-        let tree = Revisions.tree(UInt64(number))
-        #expect(tree.problems(in: now) == [], sourceLocation: location)
-        let tops = Set(tree.paths.map { String($0.prefix { $0 != "/" }) })
-        #expect(try names(scene.destination) == tops.union(foreign).union([".syncagent"]), sourceLocation: location)
-        for name in tops {
-            let target = try FileManager.default.destinationOfSymbolicLink(atPath: "\(scene.destination)/\(name)")
-            #expect(target == ".syncagent/now/\(name)", sourceLocation: location)
-        }
-        #expect(try home.ledger.layout == .links, sourceLocation: location)
-        #expect(try home.ledger.shownTree?.revision == UInt64(number), sourceLocation: location)
     }
 
     @Test("Revision after revision is shown by one link, and only what is new is fetched [S114]")
@@ -84,7 +47,7 @@ struct LinkedPullTests {
         tree.addFile("fresh/one", size: 10, seed: 1)
         tree.addFile("top", size: 10, seed: 2)
         #expect(try pull(2, tree).status == .done)
-        #expect(tree.problems(in: now) == [])
+        #expect(tree.problems(in: place) == [])
         #expect(try names(scene.destination) == [".syncagent", "common", "each", "large", "latest", "fresh", "top"])
         #expect(try scene.engine().rollback("com.example.tower", to: nil).status == .done)
         try expect(1)
@@ -159,7 +122,7 @@ struct LinkedPullTests {
         let former = try #require(home.ledger.former.first)
         try home.record { $0.begin(former.number, isRollback: false, now: 5) }
         if isShown {
-            let now = now
+            let now = place
             #expect(unlink(now) == 0 && symlink("rev/\(former.number)", now) == 0)
         }
         // Links that lead nowhere, and one that is missing.
@@ -201,7 +164,7 @@ struct LinkedPullTests {
         try expect(1, pull(1, keep: 3))
         let contents = (0...12).map { Revisions.tree(UInt64($0)).bytes("each/now") ?? [] }
         let seen = Monitor((rounds: 0, wrong: [String](), isOver: false))
-        let (path, now) = (scene.destination, now)
+        let (path, now) = (scene.destination, place)
         let reader = try WorkerThread(name: "reader") {
             while !seen.withLock(\.isOver) {
                 let bytes = try? readFile("\(path)/each/now", trust: .input, limit: 1 << 20)
