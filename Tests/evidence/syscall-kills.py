@@ -157,12 +157,14 @@ class Kills:
         if a.sample and a.sample < everything:
             print(f"seed {a.seed}: {a.sample} of {everything} points", flush=True)
             points = sorted(random.Random(a.seed).sample(points, a.sample))
+        part, parts = map(int, a.part.split("/"))
+        points = [(call, n) for call, n in points if n % parts == part % parts]
         begin = time.monotonic()
         for number, (call, n) in enumerate(points, 1):
             (self.points if self.trial(call, n) else self.spared)[call] += 1
             if number % 50 == 0 or number == len(points):
                 print(f"{number} of {len(points)} points, {time.monotonic() - begin:.0f} s", flush=True)
-        if not a.sample:
+        if not a.sample and part == 1:
             for call in sorted({call for call, _ in points}):
                 n = most[call]
                 while self.trial(call, n + 1):      # threads shared their work differently: go on until one outlives it
@@ -183,5 +185,6 @@ parser.add_argument("--atomic", action="store_true")
 parser.add_argument("--rollback", action="store_true")
 parser.add_argument("--layout", choices=("exchange", "links"), default="exchange")
 parser.add_argument("--sample", type=int)
+parser.add_argument("--part", default="1/1")
 parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
 Kills(parser.parse_args()).run()

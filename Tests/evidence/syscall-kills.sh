@@ -10,6 +10,7 @@
 #   --layout L   of --atomic and --rollback: exchange (default), or links, and then the links at the top are looked at, too
 #   --sample N   only N of the points, chosen by the seed (default: all of them, some 10 minutes)
 #   --seed N     the sample of an earlier run
+#   --part I/N   every Nth call of each kind, from the Ith on, so that several runs beside each other share them (default 1/1)
 #
 # The pull updates 20 files from one revision to the next: files come, change and go. A first run under strace counts
 # each kind of call; then, for each kind and each n, a run from the same start is killed by strace(1) at the moment the
@@ -28,7 +29,7 @@ while [ $# -gt 0 ]; do
   case $1 in
   -h|--help) usage ;;
   --atomic|--rollback) options+=("$1") ;;
-  --sample|--seed|--layout) options+=("$1" "${2:?$1 wants a value}"); shift ;;
+  --sample|--seed|--layout|--part) options+=("$1" "${2:?$1 wants a value}"); shift ;;
   *) usage 64 >&2 ;;
   esac
   shift
