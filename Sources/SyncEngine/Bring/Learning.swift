@@ -84,9 +84,22 @@ struct Learning {
         guard let known = destination.map(LearnedDigests.init) else { return [:] }
         var learned: [Int: LearnedContent] = [:]
         for (row, check) in files.checks {
-            learned[row] = known.content(check, size: files.size(row), url: url(row, files))
+            let content = known.content(check, size: files.size(row), url: url(row, files))
+            if let content, content.size > 0 || content.digest.hex == SourceListing.digestOfNothing {
+                learned[row] = content
+            }
         }
         return learned
+    }
+
+    /// Forgets the sizes of contents that turned out to be others: what a server told of one may have been true of an older file
+    /// at its place. A size of 0 says so.
+    static func forget(_ digests: Set<SHA256Digest>, in destination: Destination) {
+        let lines = digests.compactMap { digest in
+            let check = ContentCheck((.sha256, digest.hex), isSizeKnown: false)
+            return LearnedDigests.line(digest, size: 0, for: check, listedSize: 0, url: "")
+        }
+        LearnedDigests.append(lines.joined(), in: destination)
     }
 
     /// The line that keeps what was learnt of a row.

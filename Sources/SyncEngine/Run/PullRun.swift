@@ -361,6 +361,7 @@ struct PullRun {
             fail(failure.row, failure.reason + remark, failure.cause, &files)
             if failure.cause.isOfDisk { report.status = .ioError }
         }
+        forgetSizes(failures, files)
         guard report.status == .done, !failures.isEmpty, !environment.stop.isStopped else { return }
         let isChanged = failures.contains { $0.isWrongBytes && files.manifest.files.isOnTrust($0.row) }
         if isChanged || failures.allSatisfy(\.cause.isRefusal) {
@@ -368,6 +369,16 @@ struct PullRun {
         } else if files.count(.installed) == 0, failures.allSatisfy(\.isUnreachable) {
             report.status = .unavailable
         }
+    }
+
+    /// Lets the next pull ask again for sizes that a list does not say, where bytes were wrong: it may have been the size.
+    private func forgetSizes(_ failures: [RowFailure], _ files: RunFiles) {
+        let wrong = failures.filter { $0.cause == .wrongBytes }.map { files.manifest.files.digest($0.row) }
+        guard !wrong.isEmpty, let derivation = found.derivation, let kind = found.origin?.kind ?? facts.source?.kind,
+            ListingKind(rawValue: kind) != nil
+        else { return }
+        found.source.cache?.forget(derivation.key)
+        Learning.forget(Set(wrong), in: destination)
     }
 
     private func fail(_ row: Int, _ reason: String, _ cause: FailureCause, _ files: inout RunFiles) {

@@ -152,7 +152,9 @@ package final class FileTransport: Transport {
         if let expected = request.objectSize, expected != status.size {
             throw error(.badAnswer, "has \(status.size) bytes, but the manifest says \(expected)")
         }
-        let range = request.range ?? 0..<status.size
+        var range = request.range ?? 0..<status.size
+        // Here the size is known, and a part costs no less than the whole.
+        if request.isFirstRange { range = range.lowerBound..<max(range.lowerBound, status.size) }
         guard range.isEmpty || range.upperBound <= status.size else {
             throw error(.badAnswer, "has \(status.size) bytes, but \(range.upperBound) are needed")
         }

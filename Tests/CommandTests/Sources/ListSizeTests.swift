@@ -103,6 +103,18 @@ struct ListSizeTests {
         #expect(set.server.log.requests(to: "/small").count == 1 && other.log.requests(to: "/small").count == 1)
     }
 
+    @Test("A size that was that of an older file is asked for again once the right one is there")
+    func older() throws {
+        let set = try ListedFiles(["large.bin": Self.large])
+        // The list came before the file.
+        set.server.serve(ServedObject(patternedBytes(size: 2_500_000, seed: 4)), at: "/maps/large.bin")
+        #expect(try set.run("pull", set.url).status == 2)
+        set.server.serve(ServedObject(Self.large), at: "/maps/large.bin")
+        let outcome = try set.run("pull", set.url)
+        #expect(outcome.status == 0, "\(outcome.error)")
+        #expect(try set.text("maps/large.bin") == Self.large)
+    }
+
     @Test("Who only looks asks for a byte of each file, and a pull for those that are selected")
     func looking() throws {
         let set = try ListedFiles(["north/a": patternedBytes(size: 50_000, seed: 1), "south/b": Self.large])
