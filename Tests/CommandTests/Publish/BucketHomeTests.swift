@@ -308,7 +308,7 @@ struct BucketHomeTests {
         bucket.change { $0.page = 1_000 }
         #expect(try publish().status == 0)
         let text = String(decoding: try #require(bucket["maps/tiles/manifest.json"]), as: UTF8.self)
-        #expect(text.contains("\"parts\"") && text.utf8.count < 8_000)
+        #expect(text.contains("\"parts\"") && text.utf8.count < 16_000)
         try FileManager.default.removeItem(atPath: scratch.path + "/.local")
         let start = bucket.server.log.entries.count
         try write(Array("new".utf8), "many/30/file 3000")

@@ -182,7 +182,9 @@ struct RegistryHomeTests {
         let from = count
         let sent = try mount(in: "sent")
         #expect(sent.status == 0, "\(sent.error)")
-        #expect(asked("PUT", "/uploads/", since: from) == 5)
+        #expect(registry.blobs(beside: "sent").count == 5)
+        // Once, and no more.
+        #expect(asked("POST", "mount=", since: from) == 1)
     }
 
     @Test("One token is for all that is sent; one that ends is asked for once more; without a login nothing is sent")
