@@ -190,7 +190,7 @@ package struct StatIndex: Sendable {
     /// The project and session that own the destination.
     package let owner: String
     package let count: Int
-    private let bytes: [UInt8]
+    let bytes: [UInt8]
     private let arenaStart: Int
 
     static let magic: [UInt8] = Array("SAINDEX1".utf8)
@@ -362,29 +362,9 @@ extension StatIndex {
     package func replacingRecords(
         isComplete: Bool = false, _ fill: (_ append: (IndexRecord, UnsafeBufferPointer<UInt8>) -> Void) -> Void
     ) -> StatIndex? {
-        var (records, paths) = ([UInt8](), [UInt8]())
-        var header = Header()
-        (header.stamp, header.revision) = (stamp, revision)
-        header.completion = isComplete ? completion : nil
-        fill { record, path in
-            let offset = UInt32(truncatingIfNeeded: paths.count)
-            let length = UInt16(truncatingIfNeeded: path.count)
-            withUnsafeTemporaryAllocation(byteCount: IndexRecord.byteCount, alignment: 8) { buffer in
-                guard let base = buffer.baseAddress else { return }
-                record.store(to: base, pathOffset: offset, pathLength: length)
-                records.append(contentsOf: buffer)
-            }
-            paths.append(contentsOf: path)
-            paths.append(0)
-            header.count += 1
-            // As the index that is written next will have it: later than every record.
-            header.stamp = max(header.stamp, record.status.changed.saturatingAdd(1))
-        }
-        header.arenaLength = UInt64(paths.count)
-        header.ownerLength = UInt64(owner.utf8.count)
-        var bytes = [UInt8](repeating: 0, count: Self.headerLength)
-        bytes.withUnsafeMutableBytes { header.store(to: $0) }
-        return StatIndex(bytes + records + paths + owner.utf8 + [UInt8](repeating: 0, count: 32))
+        var draft = IndexDraft(like: self, isComplete: isComplete)
+        fill { draft.append($0, $1) }
+        return draft.index()
     }
 
     /// The record of a position, if it may stand for its file.

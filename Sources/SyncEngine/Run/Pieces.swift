@@ -52,6 +52,8 @@ extension PullRun {
     /// What is known of the destination. A shard that has not been here before goes by what the whole knows, and the join by what
     /// the shards have left.
     mutating func knownIndex() throws(EngineError) -> StatIndex {
+        // It has been read to find out which tree to build.
+        if let trees, trees.shown != nil { return trees.known }
         let own = try PullEngine.index(of: destination)
         if let whole = destination.whole {
             // What it says of a completion is about the whole.

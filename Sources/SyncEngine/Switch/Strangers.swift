@@ -10,17 +10,73 @@ struct Strangers {
     /// Places where another file system is mounted, which no switch can take along.
     private(set) var mounts: [[UInt8]] = []
 
+    /// Whether each directory has exactly the names that are known of it.
+    private(set) var isExact = true
+
     /// Looks through all directories; opens no file.
     ///
     /// - Parameters:
     ///   - known: What has files that are not strange.
     ///   - manifest: What names files that are not, either; `nil` for nothing.
+    ///   - seal: What the directories were like when there was nothing strange in any: where they still are, none is read but the top.
+    ///   - threads: How many look.
     /// - Throws: ``FileError`` where a directory cannot be read.
-    init(in destination: Destination, beside known: StatIndex, _ manifest: Manifest? = nil) throws(FileError) {
+    init(
+        in destination: Destination, beside known: StatIndex, _ manifest: Manifest? = nil, seal: SHA256Digest? = nil,
+        threads: Int
+    ) throws(FileError) {
+        let below = known.directories
+        let isSealed = seal != nil && destination.seal(of: below) == seal
+        let all = [[]] + (isSealed ? [] : below)
+        let search = Search(destination: destination, known: known, manifest: manifest)
+        let looks = concurrently(
+            over: all.count, threads: known.count < 2048 ? 1 : threads, name: "names", isStopped: { false },
+            by: { _ in Directories(destination) }
+        ) { directories, place in search.look(at: all[place], directories) }
+        guard looks.count == all.count else {
+            throw FileError(step: "read", path: destination.path, code: .noMemory)
+        }
+        var unknown: [[UInt8]] = []
+        for look in looks.sorted(by: { $0.place < $1.place }) { unknown += try take(look.result) }
         let directories = Directories(destination)
-        let device = status(destination.root)?.device
-        var open: [[UInt8]] = [[]]
-        while let directory = open.popLast() {
+        while let directory = unknown.popLast() { unknown += try take(search.look(at: directory, directories)) }
+    }
+
+    /// - Returns: Directories of which nothing is known.
+    private mutating func take(_ found: Search.Found) throws(FileError) -> [[UInt8]] {
+        if let failure = found.failure { throw failure }
+        isExact = isExact && found.isExact
+        paths += found.paths
+        mounts += found.mounts
+        // Whatever should be below something else is not there.
+        if let path = found.taken, !paths.contains(where: { path.starts(with: $0 + [0x2F]) }) { paths.append(path) }
+        return found.directories
+    }
+
+    /// What there is in one directory.
+    private struct Search: Sendable {
+        let destination: Destination
+        let known: StatIndex
+        let manifest: Manifest?
+
+        struct Found: Sendable {
+            var isExact = true
+            var paths: [[UInt8]] = []
+            var mounts: [[UInt8]] = []
+            /// Those of which nothing is known.
+            var directories: [[UInt8]] = []
+            /// The directory itself, if it is none.
+            var taken: [UInt8]?
+            var failure: FileError?
+        }
+
+        func look(at directory: [UInt8], _ directories: Directories) -> Found {
+            var found = Found()
+            do throws(FileError) { try look(at: directory, directories, &found) } catch { found.failure = error }
+            return found
+        }
+
+        private func look(at directory: [UInt8], _ directories: Directories, _ found: inout Found) throws(FileError) {
             let raw: Int32?
             do throws(FileError) {
                 raw = try directory.withUnsafeBufferPointer { path throws(FileError) in
@@ -28,41 +84,45 @@ struct Strangers {
                 }
             } catch {
                 guard error.code == .notDirectory || error.code == .tooManySymbolicLinkLevels else { throw error }
-                paths.append(directory)
-                continue
+                (found.taken, found.isExact) = (directory, false)
+                return
             }
-            // It is gone by now.
-            guard let raw else { continue }
-            guard status(raw)?.device == device else {
-                mounts.append(directory)
-                continue
+            guard let raw else {
+                // It is gone by now.
+                found.isExact = false
+                return
+            }
+            guard status(raw)?.device == status(destination.root)?.device else {
+                return found.mounts.append(directory)
             }
             guard let copy = openDirectory(".", in: raw) else { throw .last("read", shown(directory)) }
-            var found = Names()
+            var names = Names()
             let code = forEachName(in: copy) { name, length in
                 let bytes = UnsafeRawBufferPointer(start: name, count: length)
                 if directory.isEmpty, bytes.elementsEqual(Destination.stateName.utf8) { return }
-                found.add(bytes)
+                names.add(bytes)
             }
             if let code { throw FileError(step: "read", path: shown(directory), code: code) }
-            let (wanted, below) = known.names(in: directory)
-            if found.sum == wanted.sum {
-                open += below
-                continue
-            }
+            guard names.sum != known.sum(ofNamesIn: directory) else { return }
+            found.isExact = false
             let prefix = directory.isEmpty ? [] : directory + [0x2F]
-            for path in found.all.map({ prefix + $0 }) {
-                let isFile = (path + [0]).withUnsafeBufferPointer { bytes in
-                    let path = UnsafeBufferPointer(rebasing: bytes.dropLast())
-                    return known.position(of: path).map { !known.isDirectory($0) } ?? false
-                        || manifest?.files.row(of: path) != nil
-                }
-                if isFile { continue }
+            for path in names.all.map({ prefix + $0 }) where !isKnown(path) {
                 let there = try directories.withLeaf(of: path) { status($0, $1) }
-                guard case .success(let found?) = there else { continue }
-                if found.kind == .directory { open.append(path) } else { paths.append(path) }
+                guard case .success(let status?) = there else { continue }
+                if status.kind == .directory { found.directories.append(path) } else { found.paths.append(path) }
             }
         }
+
+        /// Whether it is a file that counts, or a directory that is looked at anyway.
+        private func isKnown(_ path: [UInt8]) -> Bool {
+            let isFile = (path + [0]).withUnsafeBufferPointer { bytes in
+                let path = UnsafeBufferPointer(rebasing: bytes.dropLast())
+                return known.position(of: path) != nil || manifest?.files.row(of: path) != nil
+            }
+            return isFile || known.hasFiles(below: path)
+        }
+
+        private func shown(_ path: [UInt8]) -> String { String(decoding: path, as: UTF8.self) }
     }
 
     /// A path for people.
@@ -111,10 +171,14 @@ private struct Names {
     private(set) var sum = 0
     private var bytes: [UInt8] = []
 
-    mutating func add(_ name: UnsafeRawBufferPointer) {
+    static func hash(_ name: UnsafeRawBufferPointer) -> Int {
         var hasher = Hasher()
         hasher.combine(bytes: name)
-        sum &+= hasher.finalize()
+        return hasher.finalize()
+    }
+
+    mutating func add(_ name: UnsafeRawBufferPointer) {
+        sum &+= Self.hash(name)
         bytes.append(contentsOf: name)
         bytes.append(0)
     }
@@ -123,9 +187,9 @@ private struct Names {
 }
 
 extension StatIndex {
-    /// The names that a directory has here, and those of them, as paths, that are directories.
-    fileprivate func names(in directory: [UInt8]) -> (names: Names, directories: [[UInt8]]) {
-        var (names, directories) = (Names(), [[UInt8]]())
+    /// The sum of the names that a directory has here; see ``Names``.
+    fileprivate func sum(ofNamesIn directory: [UInt8]) -> Int {
+        var sum = 0
         let prefix = directory.isEmpty ? [] : directory + [0x2F]
         // No path has a 0: what is below a directory comes before it.
         let end = directory.isEmpty ? count : (directory + [0]).withUnsafeBufferPointer(lowerBound)
@@ -135,16 +199,19 @@ extension StatIndex {
                 let rest = UnsafeBufferPointer(rebasing: path[prefix.count...])
                 let slash = rest.firstIndex(of: 0x2F)
                 let name = UnsafeBufferPointer(rebasing: rest[..<(slash ?? rest.count)])
-                names.add(UnsafeRawBufferPointer(name))
+                sum &+= Names.hash(UnsafeRawBufferPointer(name))
                 return slash != nil || isDirectory(position) ? prefix + name : nil
             }
-            guard let below else {
-                position += 1
-                continue
-            }
-            directories.append(below)
-            position = max(position + 1, (below + [0]).withUnsafeBufferPointer(lowerBound))
+            position += 1
+            if let below { position = max(position, (below + [0]).withUnsafeBufferPointer(lowerBound)) }
         }
-        return (names, directories)
+        return sum
+    }
+
+    /// Whether anything is known to be below a directory.
+    fileprivate func hasFiles(below directory: [UInt8]) -> Bool {
+        let prefix = directory + [0x2F]
+        let position = prefix.withUnsafeBufferPointer(lowerBound)
+        return position < count && withPath(position) { $0.starts(with: prefix) }
     }
 }

@@ -18,10 +18,12 @@ struct TreeMirror {
     let manifest: Manifest
     /// What the run is to bring.
     let rows: [Int]
+    /// Whether nothing is in the source but what is known.
+    let isExact: Bool
     let environment: EngineEnvironment
     let progress: ProgressCount
 
-    /// What the target is to have before the run, and is known to be right.
+    /// Something that the target is to have before the run, and that is known to be right.
     private struct Entry {
         enum Path { case row(Int), position(Int) }
         let path: Path
@@ -35,6 +37,16 @@ struct TreeMirror {
             record.installed = true
             (self.path, self.record, self.isHere) = (path, record, isHere)
         }
+    }
+
+    /// What becomes of a path. Positions are those of the source's index and of the target's.
+    private enum Step {
+        /// So many that both have.
+        case shared(known: Int, former: Int, count: Int)
+        /// One that is different, and where the target's index has it.
+        case one(Entry, former: Int?)
+        /// One that the target has and is not to have.
+        case gone(former: Int)
     }
 
     /// What the target is like now.
@@ -53,9 +65,9 @@ struct TreeMirror {
             return try environment.fold(
                 log, into: try .load(from: target), in: target, isStopped: environment.isStopped)
         }
-        let (entries, ahead) = survey(beside: former ?? .empty)
-        try requireRoom(for: entries)
-        let index = try building { () throws(FileError) in try place(entries, over: former ?? .empty) }
+        let (steps, ahead) = survey(beside: former ?? .empty)
+        try requireRoom(for: steps)
+        let index = try building { () throws(FileError) in try place(steps, over: former ?? .empty) }
         return Outcome(index: index, ahead: ahead)
     }
 
@@ -67,23 +79,26 @@ struct TreeMirror {
         }
     }
 
-    private func place(_ entries: [Entry], over former: StatIndex) throws(FileError) -> StatIndex {
+    private func place(_ steps: [Step], over former: StatIndex) throws(FileError) -> StatIndex {
         openDirectories(of: former)
         var work = Work(self)
-        var walk = IndexWalk(index: former)
-        let index = known.replacingRecords { append in
-            for (number, entry) in entries.enumerated() {
-                if number % 256 == 0, environment.stop.isStopped { return }
+        var draft = IndexDraft(like: known)
+        for (number, step) in steps.enumerated() {
+            if number % 256 == 0, environment.stop.isStopped { return .empty }
+            switch step {
+            case .shared(let position, let own, let count):
+                draft.append(installed: own..<(own + count), of: former, or: (known, position))
+            case .gone(let own): work.remove(own, of: former)
+            case .one(let entry, let own):
                 withPath(entry) { path in
-                    let position = walk.find(path) { work.remove($0, of: former) }
                     let record =
                         entry.isHere
-                        ? entry.record : work.place(entry.record, path, over: position.flatMap(former.record))
-                    if let record { append(record, path) }
+                        ? entry.record : work.place(entry.record, path, over: own.flatMap(former.record))
+                    if let record { draft.append(record, path) }
                 }
             }
-            for position in walk.rest { work.remove(position, of: former) }
         }
+        let index = draft.index()
         if environment.stop.isStopped { return .empty }
         work.removeEmptied()
         if let error = work.failure { throw error }
@@ -92,7 +107,7 @@ struct TreeMirror {
         copyChunkMap()
         guard let index else { return .empty }
         // Where it is new, a kill would have all of it looked at, and read, once more.
-        if work.placed > entries.count / 8 {
+        if work.placed > index.count / 8 {
             try index.write(to: target, durable: environment.isDurable)
             IndexLog.remove(target)
         }
@@ -108,17 +123,122 @@ struct TreeMirror {
 
     /// What the target is to have, in ``PathOrder``. Only what it does not have is looked at in the source: files of the manifest are
     /// read where nothing is known of them, others count as long as they are as a pull has left them.
-    private func survey(beside former: StatIndex) -> (entries: [Entry], ahead: [Int]) {
-        var entries: [Entry?] = []
-        entries.reserveCapacity(max(known.count, rows.count))
+    private func survey(beside former: StatIndex) -> (steps: [Step], ahead: [Int]) {
+        var difference = Difference(self, former)
+        var (there, here) = (0, 0)
+        var unknown = rowsUnknown(beside: former)[...]
+        while there < known.count || here < former.count || !unknown.isEmpty {
+            var most = Int.max
+            if let row = unknown.first {
+                let (bound, ownBound) = manifest.files.withPath(row) { (known.lowerBound($0), former.lowerBound($0)) }
+                guard bound > there || ownBound > here else {
+                    difference.add(row: row)
+                    unknown.removeFirst()
+                    continue
+                }
+                most = bound - there
+            }
+            let count = known.countShared(from: there, with: former, from: here, most: most)
+            if count > 0 {
+                difference.steps.append(.shared(known: there, former: here, count: count))
+                (there, here) = (there + count, here + count)
+                continue
+            }
+            let order = order(there, here, of: former)
+            difference.add(order <= 0 ? there : nil, order >= 0 ? here : nil)
+            if order <= 0 { there += 1 }
+            if order >= 0 { here += 1 }
+        }
+        return difference.resolved()
+    }
+
+    /// Negative, zero or positive as a path of the source's index comes before, equals or comes after one of the target's.
+    private func order(_ position: Int, _ own: Int, of former: StatIndex) -> Int {
+        guard position < known.count else { return 1 }
+        guard own < former.count else { return -1 }
+        return known.withPath(position) { path in former.withPath(own) { PathOrder.compare(path, $0) } }
+    }
+
+    /// Rows of which nothing is known, and which may be in the source all the same.
+    private func rowsUnknown(beside former: StatIndex) -> [Int] {
+        guard !isExact else { return [] }
         var (theirs, ours) = (IndexWalk(index: known), IndexWalk(index: former))
-        /// Rows to be looked at, and the positions in the index of what is known of them.
-        var open: [(entry: Int, row: Int, position: Int?)] = []
-        var ahead: [Int] = []
-        let directories = Directories(source)
-        func record(_ position: Int) -> IndexRecord? {
-            guard let record = known.record(position) else { return nil }
-            let isRight = known.withPath(position) { path in
+        return rows.filter { row in
+            manifest.files.withPath(row) { path in
+                let (position, own) = (theirs.find(path), ours.find(path))
+                return position == nil && own == nil
+            }
+        }
+    }
+
+    /// What is not the same in both trees, path by path.
+    private struct Difference {
+        private let mirror: TreeMirror
+        private let former: StatIndex
+        private let directories: Directories
+        /// `nil` where that is still open.
+        var steps: [Step?] = []
+        private var ahead: [Int] = []
+        /// Rows to be looked at, and the positions in both indexes of what is known of them.
+        private var open: [(step: Int, row: Int, position: Int?, own: Int?)] = []
+
+        init(_ mirror: TreeMirror, _ former: StatIndex) {
+            (self.mirror, self.former) = (mirror, former)
+            directories = Directories(mirror.source)
+        }
+
+        mutating func add(row: Int, _ position: Int? = nil, _ own: Int? = nil) {
+            open.append((steps.count, row, position, own))
+            steps.append(nil)
+        }
+
+        /// - Parameters:
+        ///   - position: In the source's index; `nil` where that has no such path.
+        ///   - own: In the target's.
+        mutating func add(_ position: Int?, _ own: Int?) {
+            let there = position.flatMap(mirror.known.trusted)
+            let here = own.flatMap(former.trusted)
+            if let row = row(position, own) {
+                guard let here else { return add(row: row, position, own) }
+                let files = mirror.manifest.files
+                let isShown = there.map(here.isSame) ?? false
+                let isWanted = here.digest == files.contentDigest(row) && here.kind == files.indexKind(row)
+                if isWanted, !isShown { ahead.append(row) }
+                guard isWanted || isShown else { return add(row: row, position, own) }
+                let entry = Entry(path: .row(row), record: there.map(here.later) ?? here, isHere: true)
+                return steps.append(.one(entry, former: own))
+            }
+            if let position {
+                if let here, let there, here.isSame(as: there) {
+                    let entry = Entry(path: .position(position), record: here.later(there), isHere: true)
+                    return steps.append(.one(entry, former: own))
+                }
+                if let record = record(position) {
+                    let entry = Entry(path: .position(position), record: record, isHere: false)
+                    return steps.append(.one(entry, former: own))
+                }
+            }
+            if let own { steps.append(.gone(former: own)) }
+        }
+
+        private func row(_ position: Int?, _ own: Int?) -> Int? {
+            if let position { return mirror.known.withPath(position) { row(of: $0) } }
+            return own.flatMap { own in former.withPath(own) { row(of: $0) } }
+        }
+
+        /// The row of a path, if the run is to bring it.
+        private func row(of path: UnsafeBufferPointer<UInt8>) -> Int? {
+            guard let row = mirror.manifest.files.row(of: path) else { return nil }
+            let rows = mirror.rows
+            if rows.count == mirror.manifest.files.count { return row }
+            let place = rows.indices.partitioningIndex { rows[$0] >= row }
+            return place < rows.count && rows[place] == row ? row : nil
+        }
+
+        /// What is known of a place in the source, if it is as a pull has left it.
+        private func record(_ position: Int) -> IndexRecord? {
+            guard let record = mirror.known.record(position) else { return nil }
+            let isRight = mirror.known.withPath(position) { path in
                 (try? directories.withLeaf(of: path) { directory, leaf in
                     guard case .success(let found?) = status(directory, leaf) else { return false }
                     return record.kind == .directory ? found.kind == .directory : record.matches(found)
@@ -126,50 +246,31 @@ struct TreeMirror {
             }
             return isRight ? record : nil
         }
-        func keep(_ position: Int) {
-            let there = known.trusted(position)
-            let here = known.withPath(position) { ours.find($0) }.flatMap(former.trusted)
-            if let here, let there, here.isSame(as: there) {
-                entries.append(Entry(path: .position(position), record: here.later(there), isHere: true))
-            } else if let record = record(position) {
-                entries.append(Entry(path: .position(position), record: record, isHere: false))
-            }
-        }
-        for row in rows {
-            manifest.files.withPath(row) { path in
-                let position = theirs.find(path, passing: keep)
-                let there = position.flatMap(known.trusted)
-                if let here = ours.find(path).flatMap(former.trusted) {
-                    let isShown = there.map(here.isSame) ?? false
-                    let isWanted =
-                        here.digest == manifest.files.contentDigest(row) && here.kind == manifest.files.indexKind(row)
-                    if isWanted, !isShown { ahead.append(row) }
-                    if isWanted || isShown {
-                        let record = there.map(here.later) ?? here
-                        return entries.append(Entry(path: .row(row), record: record, isHere: true))
-                    }
+
+        /// Looks at what is open.
+        mutating func resolved() -> (steps: [Step], ahead: [Int]) {
+            let found = InventoryScan(
+                manifest: mirror.manifest, rows: open.map(\.row), destination: mirror.source, index: mirror.known,
+                wear: .ignored, environment: mirror.environment, progress: mirror.progress
+            ).run()
+            for (step, row, position, own) in open {
+                if let record = found.records[row] ?? position.flatMap(record) {
+                    let entry = Entry(path: .row(row), record: record, isHere: false)
+                    steps[step] = .one(entry, former: own)
+                } else {
+                    steps[step] = own.map { .gone(former: $0) }
                 }
-                open.append((entries.count, row, position))
-                entries.append(nil)
             }
+            return (steps.compactMap(\.self), ahead)
         }
-        for position in theirs.rest { keep(position) }
-        let found = InventoryScan(
-            manifest: manifest, rows: open.map(\.row), destination: source, index: known, wear: .ignored,
-            environment: environment, progress: progress
-        ).run()
-        for (entry, row, position) in open {
-            let record = found.records[row] ?? position.flatMap(record)
-            entries[entry] = record.map { Entry(path: .row(row), record: $0, isHere: false) }
-        }
-        return (entries.compactMap(\.self), ahead)
     }
 
     /// A new tree needs a place for each name, and for all content where files cannot be shared.
-    private func requireRoom(for entries: [Entry]) throws(EngineError) {
+    private func requireRoom(for steps: [Step]) throws(EngineError) {
         guard sharing == .copy else { return }
-        let bytes = entries.reduce(UInt64(0)) { sum, entry in
-            entry.isHere || entry.record.kind == .directory ? sum : sum.saturatingAdd(entry.record.status.size)
+        let bytes = steps.reduce(UInt64(0)) { sum, step in
+            guard case .one(let entry, _) = step, !entry.isHere, entry.record.kind != .directory else { return sum }
+            return sum.saturatingAdd(entry.record.status.size)
         }
         let free = try usable(target.freeSpace())
         guard bytes > 0, free.bytes <= bytes else { return }

@@ -58,12 +58,13 @@ struct TreeSwitch {
     /// Files of strangers in what readers see.
     ///
     /// - Throws: ``EngineError`` with status 77 where they would be lost.
-    func strangers(_ manifest: Manifest?) throws(EngineError) -> Strangers? {
+    private func strangers(_ manifest: Manifest?) throws(EngineError) -> Strangers? {
         guard let shown else { return nil }
         let place = escaped(home.path)
         let found: Strangers
         do throws(FileError) {
-            found = try Strangers(in: shown, beside: known, manifest)
+            found = try Strangers(
+                in: shown, beside: known, manifest, seal: home.ledger.shownTree?.seal, threads: environment.workers)
         } catch { throw EngineError(.ioError, "\(place): \(error)", cause: error.cause) }
         if let mount = found.mounts.first {
             throw EngineError(
@@ -84,7 +85,7 @@ struct TreeSwitch {
 
     /// Makes the tree like the one that readers see.
     func begin(_ manifest: Manifest, rows: [Int], _ progress: ProgressCount) throws(EngineError) -> TreeMirror.Outcome {
-        _ = try strangers(manifest)
+        let strangers = try strangers(manifest)
         try refuseNamesInTheWay(of: manifest)
         let tree = try switching(home.destination(number, umask: umask))
         guard let shown else {
@@ -92,7 +93,7 @@ struct TreeSwitch {
         }
         return try TreeMirror(
             source: shown, known: known, target: tree, sharing: home.ledger.sharing, manifest: manifest, rows: rows,
-            environment: environment, progress: progress
+            isExact: strangers?.isExact ?? false, environment: environment, progress: progress
         ).run()
     }
 
@@ -132,12 +133,17 @@ struct TreeSwitch {
         let tree = try switching(home.destination(number, umask: umask))
         let index = try PullEngine.index(of: tree)
         try switching { () throws(FileError) in
+            // As they were before their names were read: what comes later is seen.
+            let seal = tree.seal(of: index.directories, before: index.stamp)
             // What a killed run has left without a record, or what was carried over before.
-            let left = try Strangers(in: tree, beside: index)
+            let left = try Strangers(in: tree, beside: index, threads: environment.workers)
             try left.remove(from: tree, keeping: index)
             if let shown { try strangers?.carry(from: shown, to: tree) }
             if environment.isDurable { try environment.synchronize(tree) }
-            try home.record(isUrgent: false) { $0[number]?.content = content }
+            try home.record(isUrgent: false) {
+                $0[number]?.content = content
+                $0[number]?.seal = left.isExact ? seal : nil
+            }
         }
     }
 

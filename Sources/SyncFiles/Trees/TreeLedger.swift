@@ -30,6 +30,9 @@ package struct TreeLedger: Sendable, Equatable {
         package var mark: Int64 = 0
         package var isBuilding = false
         package var content: Content?
+        /// What its directories were like when there was nothing in them but what its index has; `nil` while that is not known. See
+        /// ``Destination/seal(of:before:)``.
+        package var seal: SHA256Digest?
         /// Which of the switches showed it last, the first one being 1; 0 for none. Clocks go back, this does not.
         package var turn: UInt64 = 0
         /// When readers came to see it, and when they no longer did. **Milliseconds** since 1970.
@@ -278,6 +281,7 @@ extension TreeLedger {
                 line.field("run", optional: tree.content?.run)
                 line.field("files", tree.content?.files ?? 0)
                 line.field("bytes", tree.content?.bytes ?? 0)
+                line.field("seal", optional: tree.seal?.hex)
                 if tree.turn > 0 { line.field("turn", tree.turn) }
                 line.field("shown", optional: tree.shown)
                 line.field("left", optional: tree.left)
@@ -331,6 +335,7 @@ extension TreeLedger.Tree {
                 manifest: manifest, revision: value["revision"]?.unsigned ?? 0, run: value["run"]?.string,
                 files: value["files"]?.unsigned ?? 0, bytes: value["bytes"]?.unsigned ?? 0)
         }
+        seal = value["seal"]?.string.flatMap { SHA256Digest(hex: $0.utf8) }
         turn = min(value["turn"]?.unsigned ?? 0, .max / 2)
         (shown, left) = (value["shown"]?.integer, value["left"]?.integer)
         isAnnounced = value["announced"]?.bool == true

@@ -105,6 +105,43 @@ struct EitherLayoutTests {
         #expect(hook.calls.map(\.arguments) == [["/check"], ["/hook"]])
     }
 
+    @Test(
+        "A stranger's file is found wherever it is, though the time of its directory is set back; without it no directory is read",
+        arguments: Layout.allCases)
+    func stranger(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        for number in 1...3 { try trees.expect(number, trees.pull(number)) }
+        var last = 3
+        // None is made where a directory was changed at the very time at which the index was written.
+        while try trees.ledger().shownTree?.seal == nil, last < 40 {
+            last += 1
+            try trees.expect(last, trees.pull(last))
+        }
+        let seal = try #require(try trees.ledger().shownTree?.seal)
+        let shown = try #require(try trees.home.shown())
+        let directories = StatIndex.read(from: shown).directories
+        #expect(shown.seal(of: directories) == seal)
+        let place = trees.place + "/common/d3"
+        let before = try #require(status(following: place))
+        try Data("mine".utf8).write(to: URL(fileURLWithPath: place + "/mine"))
+        #expect(setModified(place, in: AT_FDCWD, before.modified) == nil)
+        #expect(shown.seal(of: directories) != seal)
+        let refused = try trees.pull(last + 1)
+        #expect(refused.status == .refused && refused.error?.message.contains("common/d3/mine") == true)
+        #expect(refused.requests.isEmpty)
+        // Carried over, it is in the new tree, too, which is not sealed then.
+        let carried = try trees.again { $0.atomic?.keepForeign = true }
+        #expect(carried.status == .done)
+        #expect(FileManager.default.fileExists(atPath: place + "/mine"))
+        let again = try #require(try trees.home.shown())
+        let now = try trees.ledger().shownTree?.seal
+        #expect(now == nil || again.seal(of: StatIndex.read(from: again).directories) != now)
+        #expect(try trees.pull(last + 2).status == .refused)
+        try FileManager.default.removeItem(atPath: place + "/mine")
+        try trees.expect(last + 2, trees.again())
+        try trees.expect(last + 3, trees.pull(last + 3))
+    }
+
     @Test("A file that a verifier refuses keeps the new tree from being shown", arguments: Layout.allCases)
     func refused(layout: Layout) throws {
         let trees = try TreeScene(layout)
