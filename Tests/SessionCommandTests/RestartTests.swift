@@ -45,7 +45,7 @@ struct RestartTests {
             """
             echo $$ > ../hook-process
             echo $SYNCAGENT_RUN_ID $SYNCAGENT_ATTEMPT >> ../calls
-            [ $SYNCAGENT_ATTEMPT != 1 ] || exec sleep 60
+            [ $SYNCAGENT_ATTEMPT != 1 ] || exec sleep 600
             """)
         let first = try startAgent(set)
         func enqueue(_ name: String, _ arguments: String...) throws {
@@ -92,7 +92,7 @@ struct RestartTests {
             """
             echo $$ > ../hook-process
             echo $SYNCAGENT_RUN_ID $SYNCAGENT_ATTEMPT >> ../calls
-            [ -e ../may-end ] || exec sleep 60
+            [ -e ../may-end ] || exec sleep 600
             """)
         func calls() throws -> [[Substring]] {
             try set.text("calls").split(separator: "\n").map { $0.split(separator: " ") }
