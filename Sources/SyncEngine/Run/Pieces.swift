@@ -89,7 +89,10 @@ extension PullRun {
             for number in 0..<count {
                 guard let piece = piece(number, of: count) else { continue }
                 for position in 0..<piece.count {
-                    guard let record = piece.record(position), piece.trusts(record) else { continue }
+                    guard var record = piece.record(position) else { continue }
+                    // What may have changed in the moment in which the shard ended is the pull's own all the same; with another
+                    // kind than its file has, it is hashed again.
+                    if !piece.trusts(record) { record.kind = record.kind == .file ? .executable : .file }
                     piece.withPath(position) { path in
                         _ = walk.find(path, passing: copy)
                         append(record, path)
