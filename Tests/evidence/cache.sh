@@ -1,5 +1,6 @@
 #!/bin/bash
-# One copy a site: machines behind one cache, far from the origin, beside a pull alone and nginx's own cache.
+# One copy a site: machines behind one cache, far from the origin, beside a pull alone, and caches that are made for anything: nginx,
+# Varnish and squid.
 #
 #   cache.sh [CLIENTS [MIB [RTT_MS [RATE_MBIT]]]]        default 20 100 40 500; needs root for the link
 #
@@ -10,9 +11,14 @@
 #   cold       all machines pull through `serve --cache` at once
 #   warm       the same again
 #   nginx      all machines pull through nginx with proxy_cache and slice 1m, cold
+#   varnish    the same through Varnish, which fetches whole packs
+#   squid      the same through squid
+#   small      a set of one file of 10 KB is pulled through the cache, 200 times one after another
+#   1,000      machines, simulated with what the rounds before have cost (cache_model.py)
 #
-# Bounds: the origin sends at most 1.05 copies, and the slowest machine takes at most 1.3 times as long as one alone. The second
-# needs processors for all machines: with fewer than a core for each four the figure is told and not held.
+# Bounds: the origin sends at most 1.05 copies, and the slowest machine takes at most 1.3 times as long as one alone; 99 of 100 pulls
+# of the small set take at most 100 ms. The second needs processors for all machines: with fewer than a core for each four the
+# figure is told and not held, beside what so many machines need of the processors alone.
 . "$(dirname "$0")/common.sh"
 . "$EVIDENCE/serve-nginx.sh"
 . "$EVIDENCE/link.sh"
@@ -22,7 +28,7 @@ clients=${1:-20} mib=${2:-100} rtt=${3:-40} rate=${4:-500}
 link_possible || exit 0
 find_binary
 make_work
-need nginx=nginx-light curl=curl
+need nginx=nginx-light curl=curl varnishd=varnish squid=squid /usr/bin/time=time
 
 say "a set of $mib MiB"
 python3 - "$WORK/assets" "$mib" <<'PY'
@@ -45,9 +51,27 @@ nginx_start origin "$WORK/site" "$SERVER_NS" "$SERVER_ADDRESS"
 origin=$URL
 at() { ip netns exec "$CLIENT_NS" "$@"; }
 
-# pulls NAME URL COUNT: so many machines at once; sets SLOWEST and BYTES (what the origin has sent).
+# busy PID…: processor seconds of processes and of their children.
+busy() {
+  python3 - "$@" <<'PY'
+import glob, os, sys
+stats = {}
+for path in glob.glob("/proc/[0-9]*/stat"):
+    try: text = open(path).read()
+    except OSError: continue
+    fields = text[text.rindex(")") + 2:].split()
+    stats[int(path.split("/")[2])] = (int(fields[1]), sum(int(f) for f in fields[11:15]))
+wanted = {int(p) for p in sys.argv[1:]}
+while more := {p for p, (parent, _) in stats.items() if parent in wanted} - wanted: wanted |= more
+print(f"{sum(stats[p][1] for p in wanted if p in stats) / os.sysconf('SC_CLK_TCK'):.2f}")
+PY
+}
+
+# pulls NAME URL COUNT [PID]: so many machines at once; sets SLOWEST, BYTES (what the origin has sent), OWN and SERVER (processor seconds
+# of a machine, and of the process that serves them).
 pulls() {
-  local name=$1 url=$2 count=$3 i from pids=() requests pack_bytes manifest_bytes other_bytes
+  local name=$1 url=$2 count=$3 server=${4:-} i from pids=() requests pack_bytes manifest_bytes other_bytes before=0
+  [ -z "$server" ] || before=$(busy "$server")
   fresh_place "into-$name" $(((mib * count) / 700 + 2))
   from=$(mark)
   for ((i = 0; i < count; i++)); do
@@ -56,7 +80,7 @@ pulls() {
       export XDG_STATE_HOME=$WORK/machines/$name/$i XDG_RUNTIME_DIR=$WORK/machines/$name/$i.run
       mkdir -p -m 700 "$XDG_STATE_HOME" "$XDG_RUNTIME_DIR"
       start=$EPOCHREALTIME
-      at "$SYNCAGENT" pull "$url/manifest.json" --into "$WORK/into-$name/$i" --quiet >"$WORK/$name.$i.out" 2>&1 || exit 1
+      at /usr/bin/time -q -o "$WORK/$name.$i.cpu" -f '%U %S' "$SYNCAGENT" pull "$url/manifest.json" --into "$WORK/into-$name/$i" --quiet >"$WORK/$name.$i.out" 2>&1 || exit 1
       awk "BEGIN{printf \"%.3f\n\", $EPOCHREALTIME - $start}" >"$WORK/$name.$i.time"
     ) &
     pids+=($!)
@@ -64,6 +88,9 @@ pulls() {
   for i in "${pids[@]}"; do wait "$i" || broken "$name: a pull failed: $(tail -1 "$WORK/$name".*.out | head -c 400)"; done
   SLOWEST=$(sort -n "$WORK/$name".*.time | tail -1)
   MEDIAN=$(median $(cat "$WORK/$name".*.time))
+  OWN=$(cat "$WORK/$name".*.cpu | awk '{ all += $1 + $2 } END { printf "%.2f", all / NR }')
+  SERVER=-
+  [ -z "$server" ] || SERVER=$(awk "BEGIN{printf \"%.2f\", $(busy "$server") - $before}")
   eval "$(since "$from")"
   BYTES=$((pack_bytes + manifest_bytes + other_bytes))
   REQUESTS=$requests
@@ -73,20 +100,22 @@ pulls() {
 
 # told NAME: a row of the table.
 told() {
-  printf '| %s | %s s | %s s | %s | %s |\n' "$1" "$MEDIAN" "$SLOWEST" \
-    "$(awk "BEGIN{printf \"%.3f\", $BYTES / $copy}")" "$REQUESTS" | tee -a "$WORK/table" >&2
+  printf '| %s | %s s | %s s | %s | %s | %s s | %s s |\n' "$1" "$MEDIAN" "$SLOWEST" \
+    "$(awk "BEGIN{printf \"%.3f\", $BYTES / $copy}")" "$REQUESTS" "$OWN" "$SERVER" | tee -a "$WORK/table" >&2
 }
 
 pulls alone "$origin" 1
 told "one machine alone"
 alone=$SLOWEST
+floor=$(awk "BEGIN{printf \"%.2f\", $OWN * $clients / $(nproc)}")
+say "$clients machines need $OWN s of a processor each: on $(nproc) of them at least $floor s"
 
 port=$(free_port)
 ip netns exec "$CLIENT_NS" "$SYNCAGENT" serve --cache "$origin/" --store "$WORK/store" --port "$port" >"$WORK/cache.out" 2>"$WORK/cache.err" &
 cache=$!
 on_exit end "$cache"
 for _ in {1..100}; do [ -s "$WORK/cache.out" ] && break; sleep 0.05; done
-pulls cold "http://127.0.0.1:$port" "$clients"
+pulls cold "http://127.0.0.1:$port" "$clients" "$cache"
 told "$clients machines, \`serve --cache\`, cold"
 hold "copies sent by the origin" "$(awk "BEGIN{print $BYTES / $copy}")" "<=" 1.05
 slow=$(awk "BEGIN{print $SLOWEST / $alone}")
@@ -94,10 +123,35 @@ if [ "$(nproc)" -ge $((clients / 4)) ]; then hold "the slowest against one alone
   say "note: the slowest takes $slow times as long as one alone; $(nproc) processors do the work of $clients machines"
 fi
 say "the cache: $(ps -o rss= -p "$cache" | awk '{printf "%.0f", $1 / 1024}') MiB of memory, $(ps -o time= -p "$cache") of processor time"
-pulls warm "http://127.0.0.1:$port" "$clients"
+pulls warm "http://127.0.0.1:$port" "$clients" "$cache"
 told "the same again"
+warm=$SERVER
 at curl -s "http://127.0.0.1:$port/metrics" | grep -v '^#' >&2
+
+# A set that is small, from nothing, as machines look for a release.
+mkdir "$WORK/small"
+head -c 10240 /dev/urandom >"$WORK/small/one.bin"
+"$SYNCAGENT" publish "$WORK/small" --to "$WORK/site-small" --project com.example.small --quiet
+nginx_start small "$WORK/site-small" "$SERVER_NS" "$SERVER_ADDRESS"
+sport=$(free_port)
+ip netns exec "$CLIENT_NS" "$SYNCAGENT" serve --cache "$URL/" --store "$WORK/store-small" --port "$sport" >"$WORK/small.out" 2>"$WORK/small.err" &
+small=$!
+on_exit end "$small"
+for _ in {1..100}; do [ -s "$WORK/small.out" ] && break; sleep 0.05; done
+URL=$origin LOG=$WORK/nginx-origin/access.log
+for i in {0..200}; do
+  start=$EPOCHREALTIME
+  at "$SYNCAGENT" pull "http://127.0.0.1:$sport/manifest.json" --into "$WORK/small-$i" --session "small-$i" --quiet >/dev/null 2>&1 ||
+    broken "a pull of the small set failed"
+  # The first one has brought it.
+  [ "$i" = 0 ] || awk "BEGIN{print ($EPOCHREALTIME - $start) * 1000}" >>"$WORK/small.times"
+done
+p99=$(sort -n "$WORK/small.times" | sed -n 198p)
+say "a set of 10 KB: median $(median $(cat "$WORK/small.times")) ms"
+hold "99 of 100 pulls of a set of 10 KB, in ms" "$p99" "<=" 100
+end "$small"
 end "$cache"
+python3 "$EVIDENCE/cache_model.py" --copy-mib "$mib" --cache-seconds "$(awk "BEGIN{print $warm / $clients}")" --rate "$rate" --clients 1000 >&2
 
 d=$WORK/nginx-cache nport=$(free_port)
 mkdir -p "$d/store"
@@ -127,12 +181,67 @@ http {
 }
 CONF
 ip netns exec "$CLIENT_NS" nginx -p "$d" -c "$d/nginx.conf" -e "$d/error.log" 2>"$d/stderr" &
-on_exit end $!
+peer=$!
+on_exit end "$peer"
 for _ in {1..100}; do at curl -s -o /dev/null "http://127.0.0.1:$nport/manifest.json" && break; sleep 0.05; done
-pulls nginx "http://127.0.0.1:$nport" "$clients"
+pulls nginx "http://127.0.0.1:$nport" "$clients" "$peer"
 told "$clients machines, nginx \`proxy_cache\` with \`slice 1m\`, cold"
+end "$peer"
+
+# answers URL: waits until somebody does.
+answers() {
+  for _ in {1..200}; do at curl -sf -o /dev/null "$1" && return; sleep 0.05; done
+  die "nobody answers at $1"
+}
+
+d=$WORK/varnish vport=$(free_port)
+mkdir -p "$d"
+cat >"$d/set.vcl" <<CONF
+vcl 4.1;
+backend origin { .host = "$SERVER_ADDRESS"; .port = "${origin##*:}"; }
+sub vcl_recv { if (req.url ~ "\.(json|zst)\$") { return (pass); } return (hash); }
+sub vcl_backend_response { set beresp.ttl = 1h; set beresp.do_stream = true; }
+CONF
+ip netns exec "$CLIENT_NS" varnishd -F -j none -n "$d/work" -a "127.0.0.1:$vport" -f "$d/set.vcl" -s malloc,2g >"$d/out" 2>&1 &
+peer=$!
+on_exit end "$peer"
+answers "http://127.0.0.1:$vport/manifest.json"
+pulls varnish "http://127.0.0.1:$vport" "$clients" "$peer"
+told "$clients machines, Varnish, cold"
+end "$peer"
+
+d=$WORK/squid qport=$(free_port)
+mkdir -p "$d"
+chmod 777 "$d"
+cat >"$d/squid.conf" <<CONF
+http_port 127.0.0.1:$qport accel defaultsite=$SERVER_ADDRESS no-vhost
+cache_peer $SERVER_ADDRESS parent ${origin##*:} 0 no-query originserver name=origin
+cache_mem 1024 MB
+maximum_object_size_in_memory 512 MB
+maximum_object_size 512 MB
+range_offset_limit none
+quick_abort_min -1 KB
+collapsed_forwarding on
+refresh_pattern . 60 20% 4320
+acl documents urlpath_regex \.(json|zst)\$
+cache deny documents
+http_access allow all
+access_log none
+cache_log $d/cache.log
+pid_filename $d/squid.pid
+coredump_dir $d
+shutdown_lifetime 1 seconds
+CONF
+ip netns exec "$CLIENT_NS" squid -N -f "$d/squid.conf" >"$d/out" 2>&1 &
+peer=$!
+on_exit end "$peer"
+answers "http://127.0.0.1:$qport/manifest.json"
+pulls squid "http://127.0.0.1:$qport" "$clients" "$peer"
+told "$clients machines, squid, cold"
+end "$peer"
 
 say ""
-printf '| what | median | slowest | copies sent by the origin | requests to it |\n| --- | --- | --- | --- | --- |\n'
+printf '| what | median | slowest | copies sent by the origin | requests to it | processor, a machine | processor, the cache |\n'
+printf '| --- | --- | --- | --- | --- | --- | --- |\n'
 cat "$WORK/table"
 verdict
