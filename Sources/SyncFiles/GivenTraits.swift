@@ -28,7 +28,7 @@ extension FileTraits {
         if let modified, found.modified != modified, let code = setModified(file, modified) {
             throw FileError(step: "set the time of", path: shown, code: code)
         }
-        guard let now = status(file) else { throw .last("look at", shown) }
+        guard let now = status(file) else { throw .last("look at", ofOpen: shown) }
         return now
     }
 

@@ -132,7 +132,7 @@ package final class IndexLog {
     private static func readFrames(_ destination: Destination) throws(FileError) -> (entries: [Entry], end: UInt64) {
         guard destination.state >= 0 else { return ([], 0) }
         let bytes = try loading(name, of: destination) { file, shown throws(FileError) in
-            guard let size = status(file)?.size else { throw .last("look at", shown) }
+            guard let size = status(file)?.size else { throw .last("look at", ofOpen: shown) }
             guard size <= UInt64(StatIndex.limit) else { throw tooLong(shown, size) }
             return try readFile(file, limit: StatIndex.limit, shown: shown)
         }

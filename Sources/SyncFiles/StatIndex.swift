@@ -425,9 +425,9 @@ extension StatIndex {
 
     /// Allocates memory for a whole index only if its head fits its length; `nil` where it does not.
     private static func readBytes(_ file: Int32, _ shown: String) throws(FileError) -> [UInt8]? {
-        guard let size = status(file)?.size else { throw .last("look at", shown) }
+        guard let size = status(file)?.size else { throw .last("look at", ofOpen: shown) }
         guard let count = Int(exactly: size), count <= limit else { throw IndexLog.tooLong(shown, size) }
-        guard let head = head(of: file) else { throw .last("read", shown) }
+        guard let head = head(of: file) else { throw .last("read", ofOpen: shown) }
         guard layout(head, fileLength: count) != nil else { return nil }
         let bytes = try readFile(file, limit: limit, shown: shown)
         return bytes.count == count ? bytes : nil

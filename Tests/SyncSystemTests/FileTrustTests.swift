@@ -28,6 +28,15 @@ struct FileTrustTests {
         #expect(try readFile(path, trust: .state, limit: 5) == Array("hello".utf8))
     }
 
+    @Test("A file that is open is never taken for one that is not there [F066]", arguments: [ENOENT, ENOTDIR])
+    func openFileIsThere(_ code: Int32) {
+        errno = code
+        #expect(FileError.last("look at", "index").isMissing)
+        errno = code
+        let error = FileError.last("look at", ofOpen: "index")
+        #expect(!error.isMissing && error.code == .ioError && error.path == "index")
+    }
+
     @Test("Another kind of file is refused at once: nobody waits for a FIFO's writer (F099)")
     func otherKinds() throws {
         let fifo = root.path + "/fifo"

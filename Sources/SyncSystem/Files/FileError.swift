@@ -29,6 +29,12 @@ package struct FileError: Error, Equatable, Sendable {
         FileError(step: step, path: path, code: .last)
     }
 
+    /// The same of a call on an open file, which is there: if the system says that it is not, its disk has lost it.
+    package static func last(_ step: String, ofOpen path: String) -> FileError {
+        let error = last(step, path)
+        return error.isMissing ? FileError(step: step, path: path, code: .ioError) : error
+    }
+
     /// Makes sure that a call did not fail.
     package static func check(_ code: Errno?, _ step: String, _ path: @autoclosure () -> String) throws(FileError) {
         if let code { throw FileError(step: step, path: path(), code: code) }

@@ -98,7 +98,7 @@ package func openFile(
         throw FileError(step: "open", path: shown, code: code)
     }
     var status = stat()
-    guard fstat(file.raw, &status) == 0 else { throw .last("look at", shown) }
+    guard fstat(file.raw, &status) == 0 else { throw .last("look at", ofOpen: shown) }
     try check(shown, status, trust)
     return file
 }
@@ -178,14 +178,14 @@ package func readFile(
 ///
 /// - Throws: ``FileError``; with ``Errno/fileTooLarge`` when it is longer.
 package func readFile(_ file: Int32, limit: Int, shown: String) throws(FileError) -> [UInt8] {
-    guard let size = status(file)?.size else { throw .last("look at", shown) }
+    guard let size = status(file)?.size else { throw .last("look at", ofOpen: shown) }
     guard let count = Int(exactly: size), count <= limit else { throw tooLarge(shown, size, UInt64(limit)) }
     var read = 0
     let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, used in
         read = readFully(file, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
         used = max(0, read)
     }
-    guard read >= 0 else { throw .last("read", shown) }
+    guard read >= 0 else { throw .last("read", ofOpen: shown) }
     guard read == count else { throw refusal(shown, "it shrank while it was being read") }
     return bytes
 }

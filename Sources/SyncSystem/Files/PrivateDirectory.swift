@@ -49,7 +49,7 @@ package func openPrivateDirectory(_ name: String, in parent: Int32, create: Bool
 /// - Throws: ``FileError`` that says what to do.
 package func checkPrivate(_ directory: Int32, shown: String) throws(FileError) {
     var status = stat()
-    guard fstat(directory, &status) == 0 else { throw .last("look at", shown) }
+    guard fstat(directory, &status) == 0 else { throw .last("look at", ofOpen: shown) }
     if let objection = FileTrust.state.objection(to: status, shown: escaped(shown)) { throw refusal(shown, objection) }
 }
 
