@@ -203,6 +203,39 @@ struct ShardTests {
         #expect(try set.text("calls") == "called\n")
     }
 
+    @Test("A shard killed on its first night still knows what the whole knows, and what it has put in place")
+    func killedAtFirst() async throws {
+        let set = try ServedSet(Self.files(300))
+        for number in 0..<2 { #expect(try set.tool.run(shard(number, 2, set)).status == 0) }
+        #expect(try join(2, set).status == 0)
+        for number in stride(from: 0, to: 300, by: 2) {
+            let bytes = Data((0..<4_000).map { _ in UInt8.random(in: 0...255) })
+            try set.scratch.write(bytes, to: "assets/d\(number / 50)/f\(number)")
+        }
+        try set.publish()
+        let process = shard(0, 3, set, "--limit-rate", "60K")
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        let log = set.scratch.path + "/tower/.syncagent/shards/0-of-3/index.log"
+        func noted() -> Int { (try? FileManager.default.attributesOfItem(atPath: log)[.size] as? Int) ?? 0 }
+        while process.isRunning, noted() == 0 { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(process.isRunning)
+        kill(process.processIdentifier, SIGKILL)
+        process.waitUntilExit()
+        for number in 0..<3 { #expect(try set.tool.run(shard(number, 3, set)).status == 0) }
+        #expect(try join(3, set).status == 0)
+        // Of a file that has not changed since the first night, too, it is known who has put it there.
+        for number in [1, 51] {
+            try FileManager.default.removeItem(atPath: set.scratch.path + "/assets/d\(number / 50)/f\(number)")
+        }
+        try set.publish()
+        for number in 0..<3 { #expect(try set.tool.run(shard(number, 3, set)).status == 0) }
+        let joined = try join(3, set, "--prune")
+        #expect(joined.status == 0, "\(joined.error)")
+        #expect(try differences(set) == "")
+    }
+
     @Test("The entry point for indexed jobs takes its shard from the environment, and its join waits for the others")
     func indexedJob() throws {
         let set = try ServedSet(Self.files(300))

@@ -49,15 +49,18 @@ extension Shard {
 }
 
 extension PullRun {
-    /// What is known of the destination. A shard that has not been here before goes by what the whole knows, and the join by what
-    /// the shards have left.
+    /// What is known of the destination. A shard that has not been complete before goes by what the whole knows, too, and the join by
+    /// what the shards have left.
     mutating func knownIndex() throws(EngineError) -> StatIndex {
         // It has been read to find out which tree to build.
         if let trees, trees.shown != nil { return trees.known }
         let own = try PullEngine.index(of: destination)
         if let whole = destination.whole {
-            // What it says of a completion is about the whole.
-            return own.count == 0 ? try PullEngine.index(of: whole) : own
+            // Until the shard has been complete once, it may have noted a few files and been killed.
+            guard own.completion == nil else { return own }
+            // What the whole says of a completion is about the whole.
+            let known = try PullEngine.index(of: whole)
+            return own.count == 0 ? known : known.taking(1) { _ in own } ?? own
         }
         guard let count = recipe.join else { return own }
         // Joined before.
@@ -79,29 +82,7 @@ extension PullRun {
         }
         let missing = (0..<count).filter { piece($0, of: count) == nil }
         guard missing.isEmpty else { throw Self.missing(missing, of: count) }
-        let merged = index.replacingRecords { append in
-            var walk = IndexWalk(index: index)
-            func copy(_ position: Int) {
-                guard let record = index.record(position) else { return }
-                index.withPath(position) { append(record, $0) }
-            }
-            // One behind the other, in path order, and one in memory at a time.
-            for number in 0..<count {
-                guard let piece = piece(number, of: count) else { continue }
-                for position in 0..<piece.count {
-                    guard var record = piece.record(position) else { continue }
-                    // What may have changed in the moment in which the shard ended is the pull's own all the same; with another
-                    // kind than its file has, it is hashed again.
-                    if !piece.trusts(record) { record.kind = record.kind == .file ? .executable : .file }
-                    piece.withPath(position) { path in
-                        _ = walk.find(path, passing: copy)
-                        append(record, path)
-                    }
-                }
-            }
-            for position in walk.rest { copy(position) }
-        }
-        return merged ?? index
+        return index.taking(count) { piece($0, of: count) } ?? index
     }
 
     /// What a shard has left, if it is complete for this manifest.
@@ -126,6 +107,31 @@ extension PullRun {
 }
 
 extension StatIndex {
+    /// This index with the records of others in place of its own of the same paths; `nil` if they are too many.
+    ///
+    /// What may have changed in the moment in which one of them was written is the pull's own all the same; with another kind than its
+    /// file has, it is hashed again.
+    ///
+    /// - Parameter other: One of `count`, in path order one behind the other; in memory one at a time.
+    func taking(_ count: Int, _ other: (Int) -> StatIndex?) -> StatIndex? {
+        func copy(_ position: Int, of index: StatIndex, _ append: (IndexRecord, UnsafeBufferPointer<UInt8>) -> Void) {
+            guard var record = index.record(position) else { return }
+            if !index.trusts(record) { record.kind = record.kind == .file ? .executable : .file }
+            index.withPath(position) { append(record, $0) }
+        }
+        return replacingRecords { append in
+            var walk = IndexWalk(index: self)
+            for number in 0..<count {
+                guard let index = other(number) else { continue }
+                for position in 0..<index.count where index.record(position) != nil {
+                    index.withPath(position) { path in _ = walk.find(path) { copy($0, of: self, append) } }
+                    copy(position, of: index, append)
+                }
+            }
+            for position in walk.rest { copy(position, of: self, append) }
+        }
+    }
+
     /// What is known of the paths from the first of some rows to the last.
     func forPiece(of manifest: Manifest, _ rows: [Int]) -> StatIndex {
         guard let first = rows.first, let last = rows.last else { return replacingRecords { _ in } ?? .empty }
