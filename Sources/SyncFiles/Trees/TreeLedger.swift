@@ -235,12 +235,21 @@ package struct TreeLedger: Sendable, Equatable {
     /// - Parameter wish: A revision, or the first 8 or more digits of a manifest's SHA-256; `nil` for the one seen last.
     /// - Returns: `nil` where no such tree is kept.
     package func target(_ wish: String?) -> Tree? {
-        let candidates = former.filter { $0.manifest != nil }
-        guard let wish else { return candidates.first { !($0.manifest.map(isHeld) ?? false) } ?? candidates.first }
-        return candidates.first { tree in
-            if tree.revision > 0, String(tree.revision) == wish { return true }
-            return wish.utf8.count >= 8 && tree.manifest?.hex.hasPrefix(wish.lowercased()) == true
+        var first: Tree?
+        for tree in former {
+            guard let content = tree.content else { continue }
+            if first == nil { first = tree }
+            if wish.map({ content.isMeant(by: $0) }) ?? !isHeld(content.manifest) { return tree }
         }
+        return wish == nil ? first : nil
+    }
+}
+
+extension TreeLedger.Content {
+    /// Whether a wish names it; see ``TreeLedger/target(_:)``.
+    fileprivate func isMeant(by wish: String) -> Bool {
+        if revision > 0, String(revision) == wish { return true }
+        return wish.utf8.count >= 8 && manifest.hex.hasPrefix(wish.lowercased())
     }
 }
 
