@@ -92,10 +92,12 @@ final class AgentBench: Sendable {
     static let largePath = "/tower/files/large"
 
     /// Only the large file stops in the middle of each answer, until it is published again.
-    func stallLarge() {
+    ///
+    /// - Parameter position: **Bytes** that each answer brings before it stops.
+    func stallLarge(at position: Int = stallPoint(largePath)) {
         let path = AgentBench.largePath
         let object = objects[path] ?? ServedObject([])
-        server.respond(to: path) { _ in .object(object).stalling(at: Self.stallPoint(path)) }
+        server.respond(to: path) { _ in .object(object).stalling(at: position) }
     }
 
     /// **Bytes** that come of an object before it stalls.
