@@ -126,7 +126,7 @@ let package = Package(
                 "SyncModel", "SyncSystem", "SyncPlugins", "SyncCurl", "CCurl", "SyncContent", "SyncManifest", "SyncSources",
                 "SyncTransfer",
             ]),
-        tests("SyncLFSTests", ["SyncLFS", "SyncPlugins", "SyncModel"]),
+        tests("SyncLFSTests", ["SyncLFS", "SyncPlugins", "SyncModel", "SyncSystem", "SyncTestKit"]),
         library("SyncPublisher", ["SyncModel", "SyncSystem", "SyncManifest", "SyncContent", "SyncFiles", "SyncTrust"]),
         tests(
             "SyncPublisherTests",

@@ -153,7 +153,7 @@ package struct GitStore: Sendable {
     }
 
     /// The right to change the copy, for as long as this is there.
-    private final class Held {
+    final class Held: Sendable {
         private let lock: FileLock
 
         init(_ lock: consuming FileLock) { self.lock = lock }
@@ -161,10 +161,16 @@ package struct GitStore: Sendable {
         /// - Parameter wait: Most **milliseconds** to wait for whoever has it.
         /// - Returns: `nil` when another has it.
         static func take(_ path: String, _ flags: OpenFlags, wait: Int) throws(FileError) -> Held? {
-            let file = try openFile(path, flags, trust: .state)
-            if wait > 0 { _ = touch(file.raw) }
-            guard let lock = try FileLock.take(file, path: path, wait: wait) else { return nil }
-            return Held(lock)
+            while true {
+                let file = try openFile(path, flags, trust: .state)
+                let opened = status(file.raw)
+                if wait > 0 { _ = touch(file.raw) }
+                guard let lock = try FileLock.take(file, path: path, wait: wait) else { return nil }
+                let present = status(following: path)
+                if let opened, present?.inode == opened.inode, present?.device == opened.device { return Held(lock) }
+                // Whoever had it has removed the file with the copy: a lock on what no path leads to keeps nobody out.
+                guard wait > 0 else { return nil }
+            }
         }
     }
 
@@ -211,20 +217,12 @@ package struct GitStore: Sendable {
     /// Removes such directories of processes that were killed, those of yesterday, and copies that nobody has used for a month.
     private func removeLeftovers() {
         guard let open = openDirectory(parent) else { return }
-        let day = 86_400_000
-        func isOlder(_ name: String, _ days: Int) -> Bool {
+        let day: Int64 = 86_400_000
+        for name in (try? directoryEntries(open.raw)) ?? [] where name.hasPrefix(Self.taken) {
             let found = status(following: "\(parent)/\(name)")
-            return found.map { $0.modified / 1_000_000 < now() - Int64(days * day) } ?? false
+            if let found, found.modified / 1_000_000 < now() - day { removeTree(name, in: open.raw) }
         }
-        for name in (try? directoryEntries(open.raw)) ?? [] {
-            if name.hasPrefix(Self.taken), isOlder(name, 1) { removeTree(name, in: open.raw) }
-            guard name.hasSuffix(".git.lock"), isOlder(name, 30),
-                let held = try? Held.take("\(parent)/\(name)", .readWrite, wait: 0)
-            else { continue }
-            removeTree(String(name.dropLast(".lock".utf8.count)), in: open.raw)
-            removeFile(name, in: open.raw)
-            withExtendedLifetime(held) {}
-        }
+        _ = Self.removeCopies(in: parent, open.raw, unusedSince: now() - 30 * day, keeping: [], isDryRun: false)
     }
 
     /// Removes copies that were not made for any of some sources, and that nobody has worked on in the last hour.
@@ -241,18 +239,25 @@ package struct GitStore: Sendable {
         guard let open = openDirectory(parent) else { return (0, 0) }
         let needed = Set(
             locations.compactMap { location in (try? LFSAddress(location)).flatMap { try? name(of: $0.repository) } })
+        return removeCopies(in: parent, open.raw, unusedSince: now - 3_600_000, keeping: needed, isDryRun: isDryRun)
+    }
+
+    /// Removes copies that nobody has worked on since a time, in **milliseconds** since 1970, nor works on now, with their locks.
+    private static func removeCopies(
+        in parent: String, _ open: Int32, unusedSince time: Int64, keeping needed: Set<String>, isDryRun: Bool
+    ) -> (copies: Int, bytes: UInt64) {
         var (copies, bytes) = (0, UInt64(0))
-        for lock in (try? directoryEntries(open.raw)) ?? [] where lock.hasSuffix(".git.lock") {
+        for lock in (try? directoryEntries(open)) ?? [] where lock.hasSuffix(".git.lock") {
             let name = String(lock.dropLast(".lock".utf8.count))
             guard !needed.contains(name), let found = status(following: "\(parent)/\(lock)"),
-                found.modified / 1_000_000 < now - 3_600_000,
+                found.modified / 1_000_000 < time,
                 let held = try? Held.take("\(parent)/\(lock)", .readWrite, wait: 0)
             else { continue }
             copies += 1
             bytes &+= size(of: "\(parent)/\(name)")
             if !isDryRun {
-                removeTree(name, in: open.raw)
-                removeFile(lock, in: open.raw)
+                removeTree(name, in: open)
+                removeFile(lock, in: open)
             }
             withExtendedLifetime(held) {}
         }

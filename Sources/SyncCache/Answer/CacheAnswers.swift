@@ -56,7 +56,7 @@ final class CacheAnswers: Sendable {
             return HTTPResponse(status: error == .malformed ? 400 : 404)
         }
         if DocumentCache.isDocument(path.names) { return await document(request, path) }
-        guard let (object, map) = await book.object(at: path.names) else { return await pass(request, path) }
+        guard let (object, map) = await book.object(at: path) else { return await pass(request, path) }
         return await self.object(request, path, object, map)
     }
 
@@ -108,7 +108,7 @@ extension CacheAnswers {
     private func document(_ request: HTTPRequest, _ path: RequestPath) async -> HTTPResponse {
         switch await documents.current(path.names) {
         case .current(let document, let file): return Self.answer(request, path, document, file)
-        case .stale(let document, let file, _):
+        case .stale(let document, let file):
             desk.counts.stale.add(1)
             var response = Self.answer(request, path, document, file)
             response.headers[.age] = String(max(0, desk.now() - document.checked))
@@ -201,7 +201,7 @@ extension CacheAnswers {
         if !object.isPack, size > Self.longestByRange, !isWhole, !objects.isHeld(object.digest, at: range.lowerBound) {
             return await passObject(reading, response)
         }
-        let first = await objects.next(reading, at: range.lowerBound, hasUnproven: false, ReadCursor())
+        let first = await objects.next(reading, at: range.lowerBound, unproven: nil, ReadCursor())
         switch first {
         case .refused: return HTTPResponse(status: 502)
         case .failed(let error): return Self.response(to: error)
@@ -216,23 +216,28 @@ extension CacheAnswers {
     /// Sends what is there, and what comes, to the end of an answer.
     private func send(_ reading: ObjectCache.Reading, _ first: ObjectCache.Piece, to stream: BodyStream) async {
         let cursor = ReadCursor()
-        var (piece, position, hasUnproven) = (first, reading.range.lowerBound, false)
+        var (piece, position) = (first, reading.range.lowerBound)
+        var unproven: Flight?
         while true {
             switch piece {
-            case .bytes(let bytes, let isProven, _):
+            case .bytes(let bytes, let flight, _):
                 guard await stream.write(bytes) else { return }
                 position += UInt64(bytes.count)
-                if !isProven { hasUnproven = true }
+                // Where it cannot be kept, the rest comes from it when it is proved, too.
+                if let flight { (unproven, cursor.flight) = (flight, flight) }
             case .refused, .failed, .stopped: return stream.breakOff()
             case .pass:
+                let passing = Passing(reading, from: position)
+                // A whole object that is not proved to its end must not look whole.
+                if position > 0, reading.range == 0..<reading.size, passing.check == nil { return stream.breakOff() }
                 desk.counts.passed.add(1)
                 let download = Download.start(
                     desk.origin.request(reading.names, range: position..<reading.range.upperBound, size: reading.size),
                     on: desk.origin.transport)
-                return await Self.send(download, Passing(reading, from: position), to: stream)
+                return await Self.send(download, passing, to: stream)
             }
             guard position < reading.range.upperBound else { return stream.end() }
-            piece = await objects.next(reading, at: position, hasUnproven: hasUnproven, cursor)
+            piece = await objects.next(reading, at: position, unproven: unproven, cursor)
         }
     }
 }
@@ -318,7 +323,7 @@ extension CacheAnswers {
         guard let size = head.objectSize else { return nil }
         let version = FileVersion(
             size: size, modified: head.validator.lastModified.flatMap { HTTPDate($0) } ?? Self.noDate,
-            entityTag: head.validator.etag ?? "")
+            entityTag: head.validator.etag.flatMap { $0.hasPrefix("\"") ? $0 : nil } ?? "")
         let answer = Answer(to: request.headers, isHead: request.isHead, file: version)
         var response = Self.response(head, path, status: answer.status)
         response.headers[.contentRange] = answer.contentRange

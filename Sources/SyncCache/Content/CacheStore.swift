@@ -214,13 +214,18 @@ extension CacheStore {
         return entries[..<low].lastIndex { $0.slice.end > offset }
     }
 
-    /// Opens a slice for reading; a file that is not as its name says is dropped.
+    /// What says nothing of a file that cannot be opened: this process, or the machine, is out of descriptors or memory.
+    private static let shortages: [Errno] = [.tooManyOpenFiles, .tooManyOpenFilesInSystem, .noMemory]
+
+    /// Opens a slice for reading; a file that is gone, or not as its name says, is dropped.
     ///
     /// - Returns: With the proof, where the very file was proved before.
     func open(_ slice: Slice) -> (file: SharedDescriptor, proof: Proof?)? {
-        guard let file = Descriptor(opening: path(of: slice), in: objects.raw, .unwaitingNoFollow),
-            let found = status(file.raw), found.kind == .file, found.size == slice.length
-        else {
+        guard let file = Descriptor(opening: path(of: slice), in: objects.raw, .unwaitingNoFollow) else {
+            if !Self.shortages.contains(Errno.last) { drop(slice) }
+            return nil
+        }
+        guard let found = status(file.raw), found.kind == .file, found.size == slice.length else {
             drop(slice)
             return nil
         }
@@ -370,11 +375,16 @@ extension CacheStore {
 // MARK: Documents, and what is being written
 
 extension CacheStore {
-    /// Opens a kept document.
+    /// Opens a kept document; one that is gone is dropped.
     func openDocument(_ name: String) -> SharedDescriptor? {
-        guard let file = Descriptor(opening: name, in: documents.raw, .unwaitingNoFollow),
-            status(file.raw)?.kind == .file
-        else { return nil }
+        guard let file = Descriptor(opening: name, in: documents.raw, .unwaitingNoFollow) else {
+            if !Self.shortages.contains(Errno.last) { dropDocument(name) }
+            return nil
+        }
+        guard status(file.raw)?.kind == .file else {
+            dropDocument(name)
+            return nil
+        }
         state.withLock { state in
             let use = state.use()
             state.documents[name]?.used = use

@@ -1,6 +1,7 @@
 import SyncContent
 import SyncManifest
 import SyncModel
+import SyncServer
 import SyncSystem
 
 /// What the manifests that have passed by say of packs and files: without a manifest nobody knows where a pack's blobs are.
@@ -14,7 +15,9 @@ final class FactBook: Sendable {
         var packs: [SHA256Digest: PackMap] = [:]
         /// Manifests that have come and are not read yet, the latest first.
         var unread: [String] = []
-        /// The paths that were fetched here since nobody had asked for them, and when.
+        /// Those of which something could not be had; they are tried again.
+        var missed: [String] = []
+        /// When the directory's own manifest was fetched here last, in **seconds** since 1970.
         var looked: Int64?
         var isReading = false
         var waiters: [CheckedContinuation<Void, Never>] = []
@@ -35,29 +38,21 @@ final class FactBook: Sendable {
     }
 
     /// What a path names by its digest; `nil` for anything else.
-    func object(at names: [[UInt8]]) async -> (object: NamedObject, map: PackMap?)? {
+    func object(at path: RequestPath) async -> (object: NamedObject, map: PackMap?)? {
         await readNew()
-        if let found = known(names) { return found }
+        if let found = known(path) { return found }
         await look()
-        if let found = known(names) { return found }
-        guard let digest = Self.packName(names) else { return nil }
+        if let found = known(path) { return found }
+        guard let digest = path.pack else { return nil }
         return (NamedObject(digest: digest, size: nil, isPack: true), nil)
     }
 
-    /// The digest in `packs/SHA256.pack`.
-    static func packName(_ names: [[UInt8]]) -> SHA256Digest? {
-        guard names.count >= 2, let name = names.last, name.suffix(5).elementsEqual(".pack".utf8),
-            names[names.count - 2].elementsEqual("packs".utf8)
-        else { return nil }
-        return SHA256Digest(hex: name.dropLast(5))
-    }
-
-    private func known(_ names: [[UInt8]]) -> (object: NamedObject, map: PackMap?)? {
-        let path = Array(names.joined(separator: [0x2F]))
+    private func known(_ path: RequestPath) -> (object: NamedObject, map: PackMap?)? {
+        let name = Array(path.names.joined(separator: [0x2F]))
         return state.withLock { state in
             var object: NamedObject?
-            if let digest = Self.packName(names) { object = NamedObject(digest: digest, size: nil, isPack: true) }
-            for (_, facts) in state.facts.reversed() where object == nil { object = facts.objects[path] }
+            if let digest = path.pack { object = NamedObject(digest: digest, size: nil, isPack: true) }
+            for (_, facts) in state.facts.reversed() where object == nil { object = facts.objects[name] }
             guard var object else { return nil }
             guard object.isPack else { return (object, nil) }
             guard let map = state.packs[object.digest] else { return nil }
@@ -97,9 +92,12 @@ final class FactBook: Sendable {
             for name in ["manifest.json.zst", "manifest.json"] {
                 if case .current = await self.documents.current([Array(name.utf8)]) { break }
             }
-            for path in self.documents.takeFresh() where path.hasSuffix(".json") || path.hasSuffix(".json.zst") {
-                await self.read(path)
+            let missed = self.state.withLock { state in
+                defer { state.missed = [] }
+                return state.missed
             }
+            let arrived = self.documents.takeFresh().filter { $0.hasSuffix(".json") || $0.hasSuffix(".json.zst") }
+            for path in arrived + missed.filter({ !arrived.contains($0) }) { await self.read(path) }
         }
     }
 
@@ -138,8 +136,14 @@ final class FactBook: Sendable {
             return true
         }
         if isKnown { return }
-        // Not every document is a manifest.
-        guard let facts = try? await facts(of: text, digest, at: path) else { return }
+        let facts: SetFacts
+        do { facts = try await self.facts(of: text, digest, at: path) } catch is Unavailable {
+            state.withLock { state in if !state.missed.contains(path) { state.missed.append(path) } }
+            return
+        } catch {
+            // Not every document is a manifest.
+            return
+        }
         state.withLock { state in
             state.facts.removeAll { $0.path == path }
             state.facts.append((path, facts))
@@ -196,7 +200,7 @@ final class FactBook: Sendable {
         let cursor = ReadCursor()
         while UInt64(stored.count) < blob.storedLength {
             let piece = await objects.next(
-                reading, at: blob.offset + UInt64(stored.count), hasUnproven: !stored.isEmpty, cursor)
+                reading, at: blob.offset + UInt64(stored.count), unproven: nil, cursor)
             guard case .bytes(let bytes, _, _) = piece else { throw Unavailable() }
             stored += bytes
         }

@@ -11,7 +11,6 @@ final class DocumentCache: Sendable {
         var path: String
         var etag: String?
         var modified: String?
-        var contentType: String?
         /// **Bytes** without the block.
         var size: UInt64
         var sha256: SHA256Digest
@@ -34,7 +33,7 @@ final class DocumentCache: Sendable {
     enum Outcome: Sendable {
         case current(Document, SharedDescriptor)
         /// What is held; the origin could not be asked.
-        case stale(Document, SharedDescriptor, why: String)
+        case stale(Document, SharedDescriptor)
         case failed(TransferError)
         /// It is named by a digest, and what came is something else.
         case refused
@@ -79,7 +78,7 @@ final class DocumentCache: Sendable {
         return ["manifest.json", "manifest.json.zst"].contains { last.elementsEqual($0.utf8) }
     }
 
-    /// The text of a document that is held, and its path's directory.
+    /// The text of a document that is held.
     func text(at path: String) -> [UInt8]? {
         guard let (document, file) = held(path) else { return nil }
         return readBytes(file.raw, Document.start, Int(document.size))
@@ -91,7 +90,8 @@ final class DocumentCache: Sendable {
 
     /// Reads what a file of the store says; one that is damaged goes.
     @discardableResult private func read(_ name: String) -> Document? {
-        guard let file = desk.store.openDocument(name), let found = status(file.raw), found.size >= Document.start,
+        guard let file = desk.store.openDocument(name) else { return nil }
+        guard let found = status(file.raw), found.size >= Document.start,
             let block = readBytes(file.raw, 0, Int(Document.start)), let document = Document(block: block),
             Self.fileName(document.path) == name, found.size == Document.start.saturatingAdd(document.size),
             Self.sha256(of: file, document.size) == document.sha256
@@ -122,16 +122,11 @@ final class DocumentCache: Sendable {
     /// What is held at a path, proved; a file that was changed is looked at anew.
     private func held(_ path: String) -> (Document, SharedDescriptor)? {
         guard let known = state.withLock({ $0.documents[path] }), let name = Self.fileName(path) else { return nil }
-        if let file = desk.store.openDocument(name), let found = status(file.raw) {
-            if found == known.status { return (known.document, file) }
-            if var document = read(name) {
-                document.checked = known.document.checked
-                return (document, file)
-            }
-        }
-        state.withLock { $0.documents[path] = nil }
-        desk.store.dropDocument(name)
-        return nil
+        guard let file = desk.store.openDocument(name), let found = status(file.raw) else { return nil }
+        if found == known.status { return (known.document, file) }
+        guard var document = read(name) else { return nil }
+        document.checked = known.document.checked
+        return (document, file)
     }
 
     private func forget(_ path: String) {
@@ -176,7 +171,7 @@ extension DocumentCache {
         let known = held(path)
         let now = desk.now()
         if let known, state.withLock({ $0.goneUntil }) > now {
-            return .stale(known.0, known.1, why: "the origin is out of reach")
+            return .stale(known.0, known.1)
         }
         var request = desk.origin.request(names, reload: reload)
         if let known { request.knownValidator = Validator(etag: known.0.etag, lastModified: known.0.modified) }
@@ -211,13 +206,13 @@ extension DocumentCache {
             }
             // It says no: what is held is not shown to whoever may not see it.
             if status < 500, status != 408, status != 429 { return .failed(error) }
-        } else {
+        } else if error.code == .unreachable || error.code == .timedOut {
             let now = desk.now()
             state.withLock { $0.goneUntil = now + 5 }
         }
         guard let known else { return .failed(error) }
         desk.say("Served as it was, since the origin cannot be asked: \(escaped(path)). \(error)")
-        return .stale(known.0, known.1, why: error.detail)
+        return .stale(known.0, known.1)
     }
 
     private func take(
@@ -245,8 +240,8 @@ extension DocumentCache {
         }
         guard let digest = try? hasher.finish() else { return .pass }
         let document = Document(
-            path: path, etag: head.validator.etag, modified: head.validator.lastModified, contentType: head.contentType,
-            size: size, sha256: digest, checked: desk.now())
+            path: path, etag: head.validator.etag, modified: head.validator.lastModified, size: size, sha256: digest,
+            checked: desk.now())
         state.withLock { $0.goneUntil = 0 }
         if let named, !isManifest(named, file, size) {
             desk.counts.refused.add(1)
@@ -291,7 +286,6 @@ extension DocumentCache.Document {
             line.field("path", path)
             line.field("etag", optional: etag)
             line.field("modified", optional: modified)
-            line.field("type", optional: contentType)
             line.field("size", size)
             line.field("sha256", sha256.hex)
             line.field("checked", checked)
@@ -308,7 +302,6 @@ extension DocumentCache.Document {
         else { return nil }
         self.init(
             path: path, etag: json["etag"]?.string, modified: json["modified"]?.string,
-            contentType: json["type"]?.string,
             size: size, sha256: digest, checked: Int64(clamping: checked))
     }
 }

@@ -36,7 +36,6 @@ final class Flight: TransferSink {
         var filled: UInt64
         /// Everything before is proved.
         var proven: UInt64
-        var sums: [UInt64] = []
         var isWrong = false
         var isUnwritten = false
         var end: End?
@@ -117,6 +116,9 @@ final class Flight: TransferSink {
         guard isFull, verifier.withLock({ $0.end(at: slice.end) }) else { return .wrong }
         return nil
     }
+
+    /// Whether all of it has come and was right.
+    var isProved: Bool { state.withLock { if case .proved? = $0.end { true } else { false } } }
 
     /// Where the bytes begin that are not proved.
     var firstUnproven: UInt64 { state.withLock(\.proven) }

@@ -13,13 +13,16 @@ final class ObjectCache: Sendable {
         let map: PackMap?
         let range: Range<UInt64>
 
+        fileprivate var place: Place { Place(object: object.digest, names: names) }
+
         /// From here on bytes of it are sent only when they are proved: an answer comes to its end only if it is right.
         var hold: UInt64 { range.upperBound - min(CacheStore.piece, range.upperBound - range.lowerBound) }
     }
 
     /// What is next for an answer.
     enum Piece: Sendable {
-        case bytes([UInt8], isProven: Bool, wasHeld: Bool)
+        /// Those that are not proved yet come with the flight that will prove them.
+        case bytes([UInt8], unproven: Flight?, wasHeld: Bool)
         /// Two times in a row what came was not what its name says.
         case refused
         case failed(TransferError)
@@ -28,16 +31,30 @@ final class ObjectCache: Sendable {
         case stopped
     }
 
+    /// An object, and the path that it is fetched from: what one path gives says nothing of another, and clients choose them.
+    fileprivate struct Place: Hashable {
+        let object: SHA256Digest
+        let names: [[UInt8]]
+    }
+
     private struct State {
-        var flights: [SHA256Digest: [Flight]] = [:]
+        var flights: [Place: [Flight]] = [:]
         var flightCount = 0
         /// **Bytes** of slices in memory.
         var memory: UInt64 = 0
         /// Where bytes of an object were wrong, how often in a row, and until when they are not fetched again.
-        var wrong: [SHA256Digest: [Wrong]] = [:]
+        var wrong: [Place: [Wrong]] = [:]
         /// Objects whose server gives them as a whole only.
-        var rangeless: Set<SHA256Digest> = []
-        var sizes: [SHA256Digest: UInt64] = [:]
+        var rangeless: Set<Place> = []
+        /// Lengths that no manifest tells, and until when they are believed.
+        var sizes: [Place: (size: UInt64, until: Int64)] = [:]
+        /// Kept slices that are being proved.
+        var proving: [CacheStore.Slice: Shared<CacheStore.Proof?>] = [:]
+
+        mutating func note(_ size: UInt64, of place: Place, until: Int64) {
+            if sizes.count >= 10_000 { sizes = [:] }
+            sizes[place] = (size, until)
+        }
     }
 
     private struct Wrong {
@@ -71,9 +88,11 @@ final class ObjectCache: Sendable {
 
     init(_ desk: CacheDesk) { self.desk = desk }
 
-    /// The length of an object that no manifest names: the origin's word for it, asked once.
+    /// The length of an object that no manifest names: the origin's word for it, asked again after a while until all of the object
+    /// has been proved.
     func size(of object: SHA256Digest, _ names: [[UInt8]]) async -> Result<UInt64, TransferError> {
-        if let size = state.withLock({ $0.sizes[object] }) { return .success(size) }
+        let (place, now) = (Place(object: object, names: names), desk.now())
+        if let known = state.withLock({ $0.sizes[place] }), now < known.until { return .success(known.size) }
         let download = Download.start(desk.origin.request(names, range: 0..<1), on: desk.origin.transport)
         let head = await download.head()
         download.cancel()
@@ -82,15 +101,12 @@ final class ObjectCache: Sendable {
                 let words = "the server does not say how long it is"
                 return .failure(TransferError(code: .badAnswer, url: desk.origin.url(names), detail: words))
             }
-            state.withLock { state in
-                if state.sizes.count >= 10_000 { state.sizes = [:] }
-                state.sizes[object] = size
-            }
+            state.withLock { $0.note(size, of: place, until: now + 30) }
             return .success(size)
         }
     }
 
-    /// Whether bytes of it are held and proved, or can be proved.
+    /// Whether a file of the store has a byte of it, proved or not yet.
     func isHeld(_ object: SHA256Digest, at offset: UInt64) -> Bool { desk.store.has(object, at: offset) }
 }
 
@@ -99,21 +115,25 @@ final class ObjectCache: Sendable {
 extension ObjectCache {
     /// The next bytes of an answer, at an offset of the object.
     ///
-    /// - Parameter hasUnproven: Whether bytes were sent that are not proved yet: what turns out to be wrong ends the answer.
-    func next(_ reading: Reading, at offset: UInt64, hasUnproven: Bool, _ cursor: ReadCursor) async -> Piece {
+    /// - Parameter unproven: The flight that bytes before were of when they were not proved yet. Until they are, the answer goes on with
+    ///   that one, and comes to its end only with it: the right bytes from elsewhere would not make those right that were sent.
+    func next(_ reading: Reading, at offset: UInt64, unproven: Flight?, _ cursor: ReadCursor) async -> Piece {
         while true {
             if Task.isCancelled { return .stopped }
-            if let bytes = await held(reading, at: offset, cursor) {
+            let bound = unproven.flatMap { $0.isProved ? nil : $0 }
+            if bound == nil, let bytes = await held(reading, at: offset, cursor) {
                 cursor.flight = nil
                 // Not for each piece: that looks at everything that lies ahead.
                 if cursor.fetched.map({ offset - $0 >= Self.step }) ?? true {
                     cursor.fetched = offset
                     fetchAhead(reading, from: offset)
                 }
-                return .bytes(bytes, isProven: true, wasHeld: true)
+                return .bytes(bytes, unproven: nil, wasHeld: true)
             }
             let flight: Flight
-            if let last = cursor.flight, last.slice.start <= offset, offset < last.slice.end {
+            if let bound {
+                flight = bound
+            } else if let last = cursor.flight, last.slice.start <= offset, offset < last.slice.end {
                 flight = last
             } else {
                 switch way(reading, at: offset) {
@@ -126,15 +146,20 @@ extension ObjectCache {
             fetchAhead(reading, from: flight.slice.end)
             let most = min(CacheStore.piece * 2, reading.range.upperBound - offset)
             switch await flight.bytes(at: offset, atMost: most, holding: reading.hold) {
-            case .bytes(let bytes, let isProven): return .bytes(bytes, isProven: isProven, wasHeld: false)
+            case .bytes(let bytes, let isProven):
+                return .bytes(bytes, unproven: isProven ? nil : flight, wasHeld: false)
             case .stopped: return .stopped
             case .ended(.proved): cursor.flight = nil
             case .ended(.wrong):
                 cursor.flight = nil
                 // What was sent of it may have been wrong.
-                if hasUnproven, flight.givesUnproven { return .refused }
+                if bound != nil { return .refused }
             case .ended(.failed(let error)): return .failed(error)
-            case .ended(.unwritten): return .pass
+            case .ended(.unwritten):
+                if bound != nil { return .refused }
+                guard flight.isProved, flight.slice.length <= Self.longestInMemory else { return .pass }
+                // Its memory was given back meanwhile: another one brings it.
+                cursor.flight = nil
             }
         }
     }
@@ -144,11 +169,15 @@ extension ObjectCache {
         while true {
             guard let slice = desk.store.slice(of: reading.object.digest, at: offset) else { return nil }
             if cursor.slice != slice {
-                guard let (file, known) = desk.store.open(slice) else { continue }
+                guard let (file, known) = desk.store.open(slice) else {
+                    // It is still there where this process has no descriptor left for it.
+                    if desk.store.slice(of: slice.object, at: offset) == slice { return nil }
+                    continue
+                }
                 var proof = known
                 if proof == nil {
                     guard let check = check(of: slice, reading) else { return nil }
-                    proof = await prove(file, slice, check)
+                    proof = await proveOnce(file, slice, check)
                     if Task.isCancelled { return nil }
                 }
                 guard let proof else {
@@ -186,7 +215,30 @@ extension ObjectCache {
         return reading.map?.check(of: slice.start..<slice.end)
     }
 
-    /// Reads a kept slice and proves it: once in the life of this process, and after each change of the file.
+    /// Proves a kept slice: once in the life of this process, however many ask for it, and after each change of the file.
+    private func proveOnce(_ file: SharedDescriptor, _ slice: CacheStore.Slice, _ check: SliceCheck) async
+        -> CacheStore.Proof?
+    {
+        let (shared, isNew) = state.withLock { state -> (Shared<CacheStore.Proof?>, Bool) in
+            if let running = state.proving[slice] { return (running, false) }
+            let shared = Shared<CacheStore.Proof?>()
+            state.proving[slice] = shared
+            return (shared, true)
+        }
+        if isNew {
+            desk.start {
+                let proof = await self.prove(file, slice, check)
+                self.state.withLock { $0.proving[slice] = nil }
+                shared.finish(proof)
+            }
+        }
+        let proof: CacheStore.Proof? = await shared.value() ?? nil
+        if isNew || Task.isCancelled || proof.map({ $0.status == status(file.raw) }) == true { return proof }
+        // What the other one had opened may have been another file.
+        return await prove(file, slice, check)
+    }
+
+    /// Reads a kept slice and proves it.
     private func prove(_ file: SharedDescriptor, _ slice: CacheStore.Slice, _ check: SliceCheck) async
         -> CacheStore.Proof?
     {
@@ -251,14 +303,14 @@ extension ObjectCache {
         let object = reading.object.digest
         let now = desk.now()
         return state.withLock { state -> Way in
-            let flights = state.flights[object] ?? []
+            let flights = state.flights[reading.place] ?? []
             func flight(at offset: UInt64) -> Flight? {
                 flights.first { $0.slice.start <= offset && offset < $0.slice.end }
             }
             if let flight = flight(at: offset) { return .flight(flight) }
             var range = 0..<reading.size
             var check = SliceCheck.whole(object)
-            if let map = reading.map, !state.rangeless.contains(object),
+            if let map = reading.map, !state.rangeless.contains(reading.place),
                 let found = map.slice(
                     at: offset, until: reading.range.upperBound,
                     isThere: { flight(at: $0) != nil || self.desk.store.has(object, at: $0) })
@@ -266,7 +318,7 @@ extension ObjectCache {
                 (range, check) = found
             }
             var isAgain = false
-            for wrong in state.wrong[object] ?? [] where range.contains(wrong.offset) {
+            for wrong in state.wrong[reading.place] ?? [] where range.contains(wrong.offset) {
                 if wrong.times < 2 || wrong.until <= now {
                     isAgain = true
                 } else {
@@ -294,20 +346,20 @@ extension ObjectCache {
                 return .pass
             }
         }
-        let object = slice.object
+        let place = reading.place
         let flight: Flight
         do {
             flight = try Flight(slice, check, file: file) { [weak self] in
                 self?.state.withLock { state in
                     if state.rangeless.count >= 10_000 { state.rangeless = [] }
-                    state.rangeless.insert(object)
+                    state.rangeless.insert(place)
                 }
             }
         } catch {
             if hasRoom { desk.store.giveBack(slice.length) }
             return .pass
         }
-        state.flights[object, default: []].append(flight)
+        state.flights[place, default: []].append(flight)
         state.flightCount += 1
         if isInMemory { state.memory += slice.length }
         let request = desk.origin.request(
@@ -326,7 +378,7 @@ extension ObjectCache {
         _ flight: Flight, _ result: Result<TransferReport, TransferError>, _ reading: Reading, hasRoom: Bool,
         isInMemory: Bool
     ) {
-        let slice = flight.slice
+        let (slice, place) = (flight.slice, reading.place)
         let outcome = flight.outcome(result)
         var isKept = false
         if outcome == nil, hasRoom {
@@ -343,14 +395,14 @@ extension ObjectCache {
         if lingers {
             desk.start {
                 try? await Task.sleep(for: .seconds(15))
-                self.forget(flight, isInMemory: true)
+                self.forget(flight, of: place, isInMemory: true)
                 flight.letGo()
             }
         } else {
-            forget(flight, isInMemory: isInMemory)
+            forget(flight, of: place, isInMemory: isInMemory)
         }
         state.withLock { state in
-            var known = state.wrong[slice.object] ?? []
+            var known = state.wrong[place] ?? []
             if case .wrong = outcome {
                 let offset = flight.firstUnproven
                 let times = (known.first { $0.offset == offset && $0.until > now }?.times ?? 0) + 1
@@ -358,9 +410,12 @@ extension ObjectCache {
                 known.append(Wrong(offset: offset, times: times, until: now + 30))
             } else if outcome == nil {
                 known.removeAll { (slice.start..<slice.end).contains($0.offset) }
+                // With all of an object its length is proved.
+                if flight.givesUnproven { state.note(slice.end, of: place, until: .max) }
             }
+            if outcome != nil { state.sizes[place] = nil }
             if state.wrong.count >= 1_000 { state.wrong = [:] }
-            state.wrong[slice.object] = known.isEmpty ? nil : known.suffix(1_000)
+            state.wrong[place] = known.isEmpty ? nil : known.suffix(1_000)
         }
         if case .wrong = outcome {
             desk.counts.refused.add(1)
@@ -370,13 +425,12 @@ extension ObjectCache {
         flight.finish(outcome ?? .proved)
     }
 
-    private func forget(_ flight: Flight, isInMemory: Bool) {
-        let slice = flight.slice
+    private func forget(_ flight: Flight, of place: Place, isInMemory: Bool) {
         state.withLock { state in
-            state.flights[slice.object]?.removeAll { $0 === flight }
-            if state.flights[slice.object]?.isEmpty == true { state.flights[slice.object] = nil }
+            state.flights[place]?.removeAll { $0 === flight }
+            if state.flights[place]?.isEmpty == true { state.flights[place] = nil }
             state.flightCount -= 1
-            if isInMemory { state.memory -= min(state.memory, slice.length) }
+            if isInMemory { state.memory -= min(state.memory, flight.slice.length) }
         }
     }
 

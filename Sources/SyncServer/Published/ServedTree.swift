@@ -1,4 +1,4 @@
-import SyncModel
+package import SyncModel
 import SyncSystem
 
 /// Why a path names nothing that is served.
@@ -128,13 +128,15 @@ extension RequestPath {
         return name.hasSuffix(".zst") ? "application/zstd" : "application/octet-stream"
     }
 
-    /// Whether the path ends in `packs/<sha256>.pack`.
-    var isPack: Bool {
+    /// The digest that names a pack, where the path ends in `packs/<sha256>.pack`.
+    package var pack: SHA256Digest? {
         let suffix = Array(".pack".utf8)
-        guard names.count >= 2, let name = names.last, name.suffix(suffix.count).elementsEqual(suffix) else {
-            return false
-        }
-        return names[names.count - 2].elementsEqual("packs".utf8)
-            && SHA256Digest(hex: name.dropLast(suffix.count)) != nil
+        guard names.count >= 2, let name = names.last, name.suffix(suffix.count).elementsEqual(suffix),
+            names[names.count - 2].elementsEqual("packs".utf8)
+        else { return nil }
+        return SHA256Digest(hex: name.dropLast(suffix.count))
     }
+
+    /// Whether the path ends in `packs/<sha256>.pack`.
+    var isPack: Bool { pack != nil }
 }

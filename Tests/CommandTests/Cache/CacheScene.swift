@@ -52,8 +52,12 @@ struct CacheScene {
         try RunningServer(scratch, cacheOf: originURL, store: store, arguments: arguments)
     }
 
-    /// Body **bytes** that the origin has sent of packs.
-    var sentOfPacks: Int { packs.reduce(0) { $0 + origin.log.bytesSent(to: "/set/" + $1) } }
+    /// Body **bytes** that the origin has sent of packs, once every answer has ended: it writes down what it has sent afterwards.
+    var sentOfPacks: Int {
+        let deadline = ContinuousClock.now + .seconds(20)
+        while ContinuousClock.now < deadline, origin.log.entries.contains(where: { $0.ended == nil }) { usleep(5_000) }
+        return packs.reduce(0) { $0 + origin.log.bytesSent(to: "/set/" + $1) }
+    }
 
     /// One of the numbers at `/metrics`.
     func number(_ name: String, of cache: RunningServer) throws -> Int {

@@ -294,6 +294,124 @@ struct CacheTests {
         #expect(try scene.kept("other").files.isEmpty)
     }
 
+    @Test("A slow client that has got a wrong byte is cut off, also where the right bytes are held by then")
+    func wrongForTheSlow() throws {
+        let scene = try CacheScene(files: Array(repeating: 2_000_000, count: 12))
+        let (pack, size) = (scene.pack, scene.bytes(scene.pack).count)
+        let good = FaultAnswer.object(try #require(scene.files[pack]))
+        for name in ["manifest.json", "manifest.json.zst"] { scene.origin.script("/set/" + name, .status(404)) }
+        let bad = 100_000
+        let isFirst = OneTime()
+        scene.origin.respond(to: "/set/" + pack) { request in
+            let range = request.range(ofSize: size) ?? 0..<size
+            return range.contains(bad) && isFirst.take() ? good.flippingByte(at: bad) : good
+        }
+        let cache = try scene.cache()
+        let slow = try cache.client.open("GET", "/" + pack)
+        defer { close(slow) }
+        var taken: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 64 << 10)
+        while taken.count < bad * 2 {
+            let count = read(slow, &buffer, buffer.count)
+            try #require(count > 0)
+            taken += buffer[..<count]
+        }
+        let deadline = ContinuousClock.now + .seconds(40)
+        var isRight = false
+        while !isRight, ContinuousClock.now < deadline {
+            // It is cut off where it has shared the wrong ones.
+            guard let answer = try? cache.client.send("GET", "/" + pack) else { continue }
+            isRight = answer.status == 200 && scene.isRight(answer, pack)
+        }
+        #expect(isRight)
+        #expect(try scene.keeps(size))
+        while true {
+            let count = read(slow, &buffer, buffer.count)
+            guard count > 0 else { break }
+            taken += buffer[..<count]
+        }
+        let cut = try HTTPClient.parse(taken)
+        #expect(cut.status == 200 && cut.body.count < size, "\(cut.body.count) of \(size)")
+    }
+
+    @Test("What one path gives says nothing of the same pack at another")
+    func otherPath() throws {
+        let scene = try CacheScene()
+        let (pack, size) = (scene.pack, scene.bytes(scene.pack).count)
+        scene.origin.serve(ServedObject(patternedBytes(size: size, seed: 999)), at: "/set/nowhere/" + pack)
+        let cache = try scene.cache()
+        for _ in 0..<2 { #expect(try cache.client.send("GET", "/nowhere/" + pack).status == 502) }
+        let answer = try cache.client.send("GET", "/" + pack)
+        #expect(answer.status == 200 && scene.isRight(answer, pack))
+    }
+
+    @Test("A length that was wrong is asked for again")
+    func wrongLength() throws {
+        let scene = try CacheScene()
+        let pack = scene.pack
+        let good = FaultAnswer.object(try #require(scene.files[pack]))
+        for name in ["manifest.json", "manifest.json.zst"] { scene.origin.script("/set/" + name, .status(404)) }
+        let page = FaultAnswer.object(ServedObject([UInt8](repeating: 0x20, count: 512)))
+        scene.origin.respond(to: "/set/" + pack) { $0.ordinalAtPath == 1 ? page : good }
+        let cache = try scene.cache()
+        #expect(try cache.client.send("GET", "/" + pack).status == 502)
+        let answer = try cache.client.send("GET", "/" + pack)
+        #expect(answer.status == 200 && scene.isRight(answer, pack))
+    }
+
+    @Test("What is kept is proved once, however many ask for it at the same time")
+    func provedOnce() async throws {
+        let scene = try CacheScene(files: Array(repeating: 2_000_000, count: 12))
+        let (pack, size) = (scene.pack, scene.bytes(scene.pack).count)
+        for name in ["manifest.json", "manifest.json.zst"] { scene.origin.script("/set/" + name, .status(404)) }
+        let first = try scene.cache()
+        #expect(try first.client.send("GET", "/" + pack).body.count == size)
+        #expect(try scene.keeps(size))
+        #expect(try first.stop().status == 0)
+        let cache = try scene.cache()
+        let (client, before) = (cache.client, try Self.bytesRead(by: cache))
+        let right = try await withThrowingTaskGroup(of: Bool.self) { group in
+            for _ in 0..<8 { group.addTask { try client.send("GET", "/" + pack).body.count == size } }
+            return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+        }
+        #expect(right == 8)
+        // Each reads it once, and one proof does.
+        #expect(try Self.bytesRead(by: cache) - before < 12 * size)
+    }
+
+    /// **Bytes** that a cache has read from files so far. proc_pid_io(5)
+    private static func bytesRead(by cache: RunningServer) throws -> Int {
+        let file = try FileHandle(
+            forReadingFrom: URL(fileURLWithPath: "/proc/\(cache.process.processIdentifier)/io"))
+        let text = String(decoding: try file.readToEnd() ?? Data(), as: UTF8.self)
+        let line = text.split(separator: "\n").first { $0.hasPrefix("rchar:") }
+        return try #require(line?.split(separator: " ").last.flatMap { Int($0) })
+    }
+
+    @Test("A document that cannot be had says nothing of the others")
+    func oneDocument() throws {
+        let scene = try CacheScene()
+        let cache = try scene.cache()
+        let names = ["manifest.json", "manifest.json.zst"]
+        for name in names { #expect(try cache.client.send("GET", "/" + name).status == 200) }
+        scene.origin.script("/set/manifest.json", .redirect(to: "/set/manifest.json"))
+        let warnings = try names.map { try cache.client.send("GET", "/" + $0).headers["warning"] }
+        #expect(warnings[0]?.hasPrefix("111") == true && warnings[1] == nil)
+    }
+
+    @Test("A weak tag does not make a part good for what a client has")
+    func weakTag() throws {
+        let scene = try CacheScene()
+        let note = FaultAnswer.object(ServedObject(text: "note"))
+        scene.origin.script("/set/note.txt", note.withWeakETag())
+        let cache = try scene.cache()
+        let part = try cache.client.send("GET", "/note.txt", ["Range": "bytes=1-2"])
+        let tag = try #require(part.headers["etag"])
+        #expect(part.status == 206 && tag.hasPrefix("W/"))
+        let whole = try cache.client.send("GET", "/note.txt", ["Range": "bytes=1-2", "If-Range": tag])
+        #expect(whole.status == 200 && whole.body == Array("note".utf8))
+    }
+
     @Test("What does not go together is refused")
     func usage() throws {
         let scratch = try Scratch()
@@ -317,7 +435,7 @@ struct CacheTests {
 }
 
 /// Once only.
-private final class OneTime: @unchecked Sendable {  // Safe: the lock.
+final class OneTime: @unchecked Sendable {  // Safe: the lock.
     private let lock = NSLock()
     private var isTaken = false
 
