@@ -32,6 +32,8 @@ final class StoreCalls: Sendable {
         var limit: Int
         /// Whether it does no harm a second time.
         var mayRepeat = true
+        /// Whether it goes to public addresses alone, as far as that can be told.
+        var mustBePublic = false
     }
 
     /// What was answered.
@@ -95,8 +97,10 @@ final class StoreCalls: Sendable {
         try call.easy.set(CURLOPT_LOW_SPEED_LIMIT, 1)
         try call.easy.set(CURLOPT_LOW_SPEED_TIME, Int(patience.components.seconds))
         try call.easy.set(CURLOPT_UPLOAD_BUFFERSIZE, 256 << 10)
-        try call.easy.apply(configuration.proxy(for: origin))
+        let proxy = configuration.proxy(for: origin)
+        try call.easy.apply(proxy)
         try call.easy.apply(configuration.tls, showsCertificate: isOwn)
+        if request.mustBePublic, proxy == nil { call.mayAsk = { AddressScope(literal: $0) == .global } }
         if let (range, object) = request.part {
             try call.send(range.upperBound - range.lowerBound, method: request.method) {
                 [rate, isStopped] offset, target in

@@ -169,7 +169,7 @@ struct PublishCommand: AsyncParsableCommand {
     @Flag(
         inversion: .prefixedNo,
         help:
-            "Split the manifest into parts, so that an update reads only those that changed.  (default: above 50,000 files, in a store above 500)"
+            "Split the manifest into parts, so that an update reads only those that changed.  (default: above 50,000 files; above 500 in a bucket or registry)"
     )
     var manifestParts: Bool?
 

@@ -20,6 +20,8 @@ final class RegistryClient: Sendable {
     private struct State: Sendable {
         /// Where the registry is, once it has answered.
         var endpoint: String?
+        /// Whether its last answer came from a public address: then it leads to no others.
+        var isPublic = false
         /// `nil` for nobody's.
         var authorization: Credential.Kind?
         /// Raised with each new authorization.
@@ -103,6 +105,7 @@ final class RegistryClient: Sendable {
             let isOwn = Self.isSame(url, state.withLock(\.endpoint) ?? first)
             var asked = request
             asked.url = url
+            asked.mustBePublic = !isOwn && state.withLock(\.isPublic)
             var login: (user: String, password: String)?
             switch isOwn ? known.0 : nil {
             case .bearer(let token)?: asked.headers.append("Authorization: Bearer \(token)")
@@ -111,6 +114,7 @@ final class RegistryClient: Sendable {
             }
             switch try calls.send(asked, shown: shown, login: login, isOwn: isOwn) {
             case .success(let answer):
+                if isOwn { state.withLock { $0.isPublic = answer.isPublic } }
                 switch answer.status {
                 case 401 where isOwn && authorizations < Self.mostAuthorizations:
                     guard let challenge = answer.headers.challenge,

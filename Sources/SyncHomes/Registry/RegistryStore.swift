@@ -68,6 +68,7 @@ package final class RegistryStore: ObjectStore {
 
     private var address: RegistryAddress { client.address }
     package var shown: String { address.text }
+    package var namesAtOnce: Bool { false }
 
     // MARK: Looking
 
@@ -468,6 +469,10 @@ package final class RegistryStore: ObjectStore {
     }
 
     private func name(_ kept: Kept, _ state: inout State) throws(PublishError) {
+        // Whoever was faster has put the tag: then nothing of theirs is touched.
+        guard try client.digest(ofTag: address.reference) == state.named?.artifact else {
+            throw taken(address.reference)
+        }
         // One that another client has pushed, or that was published before releases had tags, keeps a tag when this one takes its.
         if let former = state.named, former.release.revision != kept.release.revision {
             let tag = address.releaseTag(former.release.revision)

@@ -151,13 +151,14 @@ extension RegistryClient {
             }
             var refused: Answer?
             switch outcome {
-            case .success(let answer) where (200..<300).contains(answer.status): return
+            // 202 is that of an upload that goes on.
+            case .success(let answer) where (200..<300).contains(answer.status) && answer.status != 202: return
             case .success(let answer) where answer.status == 413 && length > Self.leastChunk:
                 shorten(to: max(Self.leastChunk, min(length / 2, Self.usualChunk)))
                 continue
             case .success(let answer):
                 // The upload is unknown by now, or the server was not well.
-                guard [404, 408, 416, 425, 429].contains(answer.status) || answer.status >= 500 else {
+                guard [202, 404, 408, 416, 425, 429].contains(answer.status) || answer.status >= 500 else {
                     throw refusal(answer, "a blob of \(ByteCount(object.size))")
                 }
                 (trouble, refused) = ("status \(answer.status)", answer)
@@ -209,8 +210,11 @@ extension RegistryClient {
                     method: "PATCH", url: place,
                     headers: ["Content-Type: application/octet-stream", "Content-Range: \(offset)-\(end - 1)"],
                     part: (offset..<end, object), limit: RegistryAnswer.limit, mayRepeat: false))
-            guard answer.status == 202, let next = answer.headers.location.flatMap({ own($0, from: answer.url) }) else {
-                return answer
+            guard answer.status == 202 else { return answer }
+            guard let next = answer.headers.location.flatMap({ own($0, from: answer.url) }) else {
+                throw PublishError(
+                    .dataInvalid, "\(shown): the registry does not say where the next chunk goes",
+                    "ask its operator; the published set is unchanged")
             }
             (place, offset) = (next, end)
         }

@@ -83,6 +83,12 @@ struct BasePlace {
         return parts.isEmpty ? nil : parts.reduce(0) { $0 + $1.files }
     }
 
+    /// The manifest's revision; its parts are not read.
+    func revision(remedy: String) throws(PublishError) -> UInt64 {
+        if let served { return served.manifest.revision }
+        return try reading(remedy) { try root(remedy: remedy).revision }
+    }
+
     /// Reads the manifest's own text.
     private func root(remedy: String) throws -> ManifestAssembly {
         let limit = ManifestLimits.standard.manifestBytes
@@ -95,6 +101,7 @@ struct BasePlace {
             }
         } catch {
             if error.isMissing { throw PublishError.notFound("there is no base manifest \(shown(path))", remedy) }
+            if inOutput != nil { try output.home?.rethrow() }
             guard let remark = error.remark else {
                 throw PublishError.reading(path, "open the base manifest", code: error.code)
             }
@@ -143,6 +150,7 @@ struct BasePlace {
         -> [UInt8]
     {
         guard let stored = stored(blob, pack) else {
+            if let failure = ranges?.failure { throw failure }
             throw .invalid(
                 "\(shown(path)): \(what) is in the pack \(pack.sha256.hex), which is not here",
                 "bring the packs of the base into the output directory, or publish with --no-base")

@@ -66,6 +66,8 @@ struct BaseSet {
             let name = pack.sha256.hex + ".pack"
             if let size = place.output.size(.packs, name) {
                 if size == pack.size {
+                    // Perhaps no release there names it any more, and a prune is about to remove it.
+                    if place.isElsewhere { place.output.home?.note(found: pack.sha256) }
                     packs[index].urls = [options.packURLPrefix + name]
                 } else {
                     usable[index] = false

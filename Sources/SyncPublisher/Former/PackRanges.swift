@@ -27,6 +27,7 @@ package final class PackRanges: Sendable {
         /// By pack, in the order of their ranges.
         var held: [SHA256Digest: [(range: Range<UInt64>, bytes: [UInt8])]] = [:]
         var warning: String?
+        var failure: PublishError?
     }
 
     /// Where the packs are, for people.
@@ -38,6 +39,9 @@ package final class PackRanges: Sendable {
 
     /// Why something was not fetched, for people; `nil` if everything was.
     var warning: String? { state.withLock(\.warning) }
+
+    /// Why the place of the packs cannot be asked for any of them; `nil` if it can.
+    var failure: PublishError? { state.withLock(\.failure) }
 
     /// A range that is here by now; `nil` for another.
     func held(_ pack: SHA256Digest, _ range: Range<UInt64>) -> [UInt8]? {
@@ -59,6 +63,7 @@ package final class PackRanges: Sendable {
             return bytes
         } catch {
             // The next one would wait as long, for nothing.
+            note(error)
             warn("no more of its packs is read: \(error)")
             return nil
         }
@@ -72,10 +77,13 @@ package final class PackRanges: Sendable {
             if state.needed > Self.mostNeeded { (state.held, state.needed) = ([:], 0) }
         }
         let missing = pieces.filter { !isHeld($0) && $0.range.upperBound <= $0.pack.size }
-        for piece in Self.merged(missing) {
-            guard let bytes = try? fetch(piece.pack, piece.range),
-                UInt64(bytes.count) == piece.range.upperBound - piece.range.lowerBound
-            else { continue }
+        for piece in Self.merged(missing) where failure == nil {
+            let bytes: [UInt8]
+            do { bytes = try fetch(piece.pack, piece.range) } catch {
+                note(error)
+                continue
+            }
+            guard UInt64(bytes.count) == piece.range.upperBound - piece.range.lowerBound else { continue }
             state.withLock { $0.needed = $0.needed.saturatingAdd(UInt64(bytes.count)) }
             hold(bytes, piece)
         }
@@ -134,7 +142,7 @@ package final class PackRanges: Sendable {
     /// Counts a request, if the limits leave room for it.
     private func mayFetch(_ piece: Piece) -> Bool {
         let length = piece.range.upperBound - piece.range.lowerBound
-        guard piece.range.upperBound <= piece.pack.size, warning == nil else { return false }
+        guard piece.range.upperBound <= piece.pack.size, warning == nil, failure == nil else { return false }
         let fits = state.withLock { state in
             guard state.requests < Self.mostRequests, length <= Self.mostBytes - state.bytes else { return false }
             (state.requests, state.bytes) = (state.requests + 1, state.bytes + length)
@@ -144,6 +152,12 @@ package final class PackRanges: Sendable {
             warn("a publish reads at most \(ByteCount(Self.mostBytes)) of its packs, in \(Self.mostRequests) requests")
         }
         return fits
+    }
+
+    /// That one pack is not there, or is damaged, says nothing of the others.
+    private func note(_ error: any Error) {
+        guard let error = error as? PublishError, ![.noInput, .dataInvalid].contains(error.exitStatus) else { return }
+        state.withLock { $0.failure = $0.failure ?? error }
     }
 
     private func warn(_ reason: String) {

@@ -41,6 +41,9 @@ final class Home {
     /// For people.
     var shown: String { store.shown }
 
+    /// Whether what is put can be seen at once, and not only after ``commit()``.
+    var namesAtOnce: Bool { store.namesAtOnce }
+
     /// What people may want to know before anything is put.
     func prepare() throws(PublishError) -> [String] { try store.prepare() }
 
@@ -86,6 +89,8 @@ final class Home {
         }
         let path = Self.path(folder, name)
         if let bytes = held[path] { return bytes }
+        // One that lets nobody in, or is away, is not asked for each file.
+        try checkReach()
         if folder == .top, name == "manifest.json", let text = try textOfFrame(limit: limit) { return text }
         let read = try noting { () throws(PublishError) in try store.read(path, limit: limit) }
         // What is decided now is decided on this.
@@ -155,7 +160,13 @@ final class Home {
         }
     }
 
-    private func rethrow() throws(PublishError) { if let failure { throw failure } }
+    /// Ends with the store's first failure, if it was not that of one file: nothing is known of the others then, either.
+    func checkReach() throws(PublishError) {
+        if let failure, failure.exitStatus != .dataInvalid, failure.exitStatus != .noInput { throw failure }
+    }
+
+    /// Ends with the store's first failure, whatever it was.
+    func rethrow() throws(PublishError) { if let failure { throw failure } }
 
     // MARK: Putting
 

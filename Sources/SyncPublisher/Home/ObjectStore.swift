@@ -9,6 +9,9 @@ package protocol ObjectStore: Sendable {
     /// For people, without secrets: `s3://bucket/prefix`. No final slash.
     var shown: String { get }
 
+    /// Whether what is put can be seen at once; otherwise nothing of a release is, before ``commit()``.
+    var namesAtOnce: Bool { get }
+
     /// What people may want to know before anything is put, such as that two publishers would not notice each other. Called
     /// once, and not where nothing is to be written.
     func prepare() throws(PublishError) -> [String]
@@ -49,6 +52,8 @@ package protocol ObjectStore: Sendable {
 }
 
 extension ObjectStore {
+    package var namesAtOnce: Bool { true }
+
     package func prepare() throws(PublishError) -> [String] { [] }
 
     package func commit() throws(PublishError) {}

@@ -175,6 +175,7 @@ final class OutputDirectory {
             if !isReplaced, home.object(folder, name) != nil { return }
             let bytes: [UInt8]
             do throws(FileError) { bytes = try contents(from, source, limit: limit) } catch {
+                try home.rethrow()
                 throw .writing(display(folder, name), "write", code: error.code)
             }
             return try home.put(bytes, folder, name, replacing: isReplaced)
@@ -205,7 +206,10 @@ final class OutputDirectory {
 
     /// Puts a small file into a folder, if it is not there.
     func put(_ bytes: [UInt8], _ name: String, in folder: Folder) throws(PublishError) {
-        guard read(folder, name, limit: bytes.count) != bytes else { return }
+        // One of another length is not read: the limit would be a failure.
+        guard size(folder, name) != UInt64(bytes.count) || read(folder, name, limit: bytes.count) != bytes else {
+            return
+        }
         if let home { return try home.put(bytes, folder, name) }
         let directory = try made(folder)
         do throws(FileError) { try replace(name, with: bytes, in: directory) } catch {

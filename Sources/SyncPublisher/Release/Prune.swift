@@ -98,7 +98,10 @@ package struct Prune: Sendable {
         guard !isDryRun else { return sweep.report }
         try sweep.remove(&marks, now: now)
         sweep.forget(in: &marks)
-        try marks.write(to: target)
+        // Everything is removed by now; somebody else's newer note stays.
+        do throws(PublishError) { try marks.write(to: target) } catch {
+            guard error.exitStatus == .busy else { throw error }
+        }
         return sweep.report
     }
 
@@ -175,12 +178,23 @@ private struct Sweep {
                 if keptPacks.contains(pack.digest) { report.kept.add(pack.size) } else { report.waiting.add(pack.size) }
                 continue
             }
+            let noted = marks.packs[pack.digest]
             // One that was named again meanwhile counts from the last time.
             if let since = leaving[pack.digest] {
                 marks.packs[pack.digest] = max(since, marks.packs[pack.digest] ?? since)
             }
-            // One that nothing has named yet may be that of a publish beside this.
-            let least = target.isLocked || leaving[pack.digest] != nil ? 0 : Prune.usualGrace
+            // One that nothing has named yet may be that of a publish beside this, as may one that was noted a moment ago, unless
+            // a prune has noted that it goes.
+            let isRecent = noted.map { $0 > prune.now - ReleaseMarks.longestRemoval } ?? false
+            let isTaken = isRecent && !marks.going.contains(pack.digest)
+            let least: Int64 =
+                if target.isLocked {
+                    0
+                } else if leaving[pack.digest] == nil {
+                    Prune.usualGrace
+                } else {
+                    isTaken ? ReleaseMarks.longestRemoval : 0
+                }
             if prune.isOver(since: marks.since(pack: pack.digest, now: prune.now), atLeast: least) {
                 gone.append(pack)
             } else {

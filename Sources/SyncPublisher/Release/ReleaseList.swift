@@ -55,6 +55,8 @@ package struct ReleaseList {
                     bytes = bytes.saturatingAdd(table.size(row))
                 }
             } catch {
+                try output.home?.checkReach()
+                if let failure = output.home?.ranges.failure { throw failure }
                 warnings.append("\(error.summary); \(error.remedy)")
                 continue
             }

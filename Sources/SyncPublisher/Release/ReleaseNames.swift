@@ -52,6 +52,7 @@ struct ReleaseNames {
             ? target.text(ofFrame: name, in: folder)
             : target.read(folder, name, limit: ManifestLimits.standard.manifestBytes)
         guard let text else {
+            try target.home?.checkReach()
             faults.append(
                 .invalid(
                     "\(shown(target.display(folder, name))) cannot be read, or is damaged",
@@ -69,6 +70,7 @@ struct ReleaseNames {
         let channels = [nil] + names.compactMap(FreshStatement.channel(ofFile:))
         for channel in channels where names.contains(FreshStatement.name(channel)) {
             guard let fresh = target.word(channel)?.fresh else {
+                try target.home?.checkReach()
                 let name = target.display(.trust, FreshStatement.name(channel))
                 faults.append(
                     .invalid(

@@ -133,7 +133,10 @@ struct Releases {
     }
 
     private func digest(_ folder: OutputDirectory.Folder, _ name: String) throws(PublishError) -> SHA256Digest? {
-        guard let text = text(folder, name) else { return nil }
+        guard let text = text(folder, name) else {
+            try target.home?.checkReach()
+            return nil
+        }
         return try calling { try sha256(text) }
     }
 
@@ -148,7 +151,10 @@ struct Releases {
     private mutating func read(_ folder: OutputDirectory.Folder, _ name: String, _ object: StoredObject)
         throws(PublishError) -> SHA256Digest?
     {
-        guard let text = text(folder, name) else { return nil }
+        guard let text = text(folder, name) else {
+            try target.home?.checkReach()
+            return nil
+        }
         let digest = try calling { try sha256(text) }
         // The file's name says what it should be: nothing else is looked at.
         if folder == .manifests, Self.digest(ofFile: name) != digest { return nil }

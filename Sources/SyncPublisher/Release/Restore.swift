@@ -212,6 +212,9 @@ package struct Restore {
                 project: project, revision: revision, digest: digest, size: size, frame: (.top, "manifest.json.zst"),
                 channel: nil)
             return fresh.until
-        } catch { throw error.unsigned("revision \(revision) is published", "run the same command again") }
+        } catch {
+            guard output.home?.namesAtOnce != false else { throw error }
+            throw error.unsigned("revision \(revision) is published", "run the same command again")
+        }
     }
 }

@@ -50,6 +50,11 @@ struct PublishRun {
                 "revision \(revision) is not above the base's, \(base.manifest.revision)",
                 "leave --revision out, or choose a larger one")
         }
+        if let revision = options.revision, case let published = try publishedRevision(), revision <= published {
+            throw .usage(
+                "revision \(revision) is not above \(published), which \(shown(output.path)) has",
+                "leave --revision out, or choose a larger one")
+        }
         if let signing = options.signing {
             try checkBase(signing)
             if let revision = options.revision, let last = signing.known?.lastRevision, revision <= last {
@@ -365,7 +370,7 @@ extension PublishRun {
     mutating func writeManifest(_ files: ManifestFiles, mayBeUnchanged: Bool) throws(PublishError) {
         if !choices.isLoose { try output.keepRelease() }
         if options.keepsReleases { try Channels(output).begin() }
-        if let base = base?.manifest, mayBeUnchanged, options.revision == nil,
+        if let base = base?.manifest, mayBeUnchanged, options.revision == nil, try mayReplacePublished(base),
             try files.digest(revision: base.revision, created: base.created) == base.digest
         {
             report.unchanged = true
@@ -384,11 +389,36 @@ extension PublishRun {
     func nextRevision() throws(PublishError) -> UInt64 {
         if let revision = options.revision { return revision }
         let signed = options.signing?.known?.lastRevision ?? 0
-        let (next, overflow) = max(base?.manifest.revision ?? 0, signed).addingReportingOverflow(1)
+        let former = max(base?.manifest.revision ?? 0, signed, try publishedRevision())
+        let (next, overflow) = former.addingReportingOverflow(1)
         guard !overflow, next <= PublishOptions.lastRevision else {
             throw .invalid("the base has the highest possible revision", "publish under another project name")
         }
         return next
+    }
+
+    /// What a store names now where the base is another one, so that no number is used for two releases there; 0 for nothing.
+    private func publishedRevision() throws(PublishError) -> UInt64 {
+        guard output.home != nil, options.base != .inOutput, output.size(.top, "manifest.json") != nil else { return 0 }
+        let published: UInt64
+        do throws(PublishError) {
+            published = try BasePlace(.top, "manifest.json", of: output).revision(remedy: "run it again")
+        } catch {
+            // Whoever takes nothing over replaces one that is damaged.
+            guard error.exitStatus == .dataInvalid else { throw error }
+            return 0
+        }
+        guard let signing = options.signing else { return published }
+        // Whoever can write there cannot use up the numbers of who signs.
+        let last = max(signing.known?.lastRevision ?? 0, base?.manifest.revision ?? 0)
+        return published - min(published, last) > PublishOptions.mostRevisionsAtOnce ? 0 : published
+    }
+
+    /// Whether the base as it is takes the place of nothing that is newer, or is another release of its number.
+    private func mayReplacePublished(_ base: Manifest) throws(PublishError) -> Bool {
+        let published = try publishedRevision()
+        guard base.revision == published else { return base.revision > published }
+        return try output.digest(.top, "manifest.json") == base.digest
     }
 
     private mutating func write(_ files: ManifestFiles, revision: UInt64, created: String?) throws(PublishError) {
@@ -518,7 +548,10 @@ extension PublishOptions {
                 project: report.project, revision: report.revision, digest: digest, size: report.manifestBytes,
                 frame: channel == nil ? (.top, "manifest.json.zst") : (.channels, "\(report.revision).json.zst"),
                 channel: channel)
-        } catch { throw error.unsigned("revision \(report.revision) is published", "publish again with --sign") }
+        } catch {
+            guard output.home?.namesAtOnce != false else { throw error }
+            throw error.unsigned("revision \(report.revision) is published", "publish again with --sign")
+        }
     }
 
     /// Says what ``publish(isCancelled:progress:)`` would do, and writes nothing at all: the source is read, and of the output

@@ -168,6 +168,8 @@ struct SignedOutput {
         // Late: from now on, statements of revoked keys are invalid, until the last statement is in place.
         for root in signing.roots { try output.put(root.statement.bytes, "\(root.content.number).root", in: .trust) }
         try output.put(signed.bytes, FreshStatement.name(channel), in: .trust)
+        // Nothing is remembered as said before it can be seen.
+        try output.home?.commit()
         signing.memory?.keep(signed, fresh, under: signing.roots, now: signing.now)
         return fresh
     }

@@ -23,7 +23,7 @@ struct DirectoryListing {
     /// Reads a directory and closes it.
     init(_ directory: consuming Descriptor, path: String) throws(PublishError) {
         let raw = directory.raw
-        let code = try forEachName(in: directory) { name, length throws(PublishError) in
+        let code = try forEachName(in: directory) { name, length, _ throws(PublishError) in
             try add(name, length, in: raw, path: path)
         }
         if let code { throw .reading(path, "list the directory", code: code) }

@@ -258,6 +258,8 @@ struct BucketHomeTests {
         // A prune learns of a publish that has used what it was about to remove.
         try write(Array("other".utf8), "README.md")
         #expect(try publish("--no-base", "--revision", "4").status == 0)
+        // What was found there above was taken; that is over.
+        bucket[note] = Self.note(going: [], since: 0)
         bucket.change { state in
             state.beforePut = { [bucket] name in
                 if name == note { bucket[note] = Array("{\"format\":\"syncagent-unnamed/1\"}".utf8) }
@@ -267,6 +269,92 @@ struct BucketHomeTests {
         let prune = try run("releases", "prune", Self.place, "--keep", "1", "--grace", "0")
         #expect(prune.status == 75, "\(prune.error)")
         #expect(packs() == before)
+    }
+
+    private static let noteName = "maps/tiles/manifests/unnamed.json"
+
+    /// Two nights after a first release, each with a pack of its own.
+    private func publishNights() throws {
+        #expect(try publish().status == 0)
+        for night in 1...2 {
+            try write(patternedBytes(size: 200_000, seed: UInt64(night)), "night.bin")
+            let outcome = try publish()
+            #expect(outcome.status == 0, "\(outcome.error)")
+        }
+    }
+
+    @Test("A pack that a publish has taken a moment ago stays, although a prune without grace removes its last release")
+    func taken() throws {
+        try publishNights()
+        let before = packs()
+        let now = Int64(Date().timeIntervalSince1970 * 1_000)
+        let times = before.compactMap { $0.split(separator: "/").last?.dropLast(5) }.map { "\"\($0)\":\(now)" }
+        let text = "{\"format\":\"syncagent-unnamed/1\",\"packs\":{" + times.joined(separator: ",") + "}}\n"
+        bucket[Self.noteName] = Array(text.utf8)
+        let manifests = bucket.names.count { $0.contains("/manifests/") }
+        let prune = try run("releases", "prune", Self.place, "--keep", "1", "--grace", "0")
+        #expect(prune.status == 0, "\(prune.error)")
+        #expect(bucket.names.count { $0.contains("/manifests/") } < manifests && packs() == before)
+    }
+
+    @Test("A note that somebody else writes while a prune removes stays as it is, and the prune has done its work")
+    func newerNote() throws {
+        try publishNights()
+        // Nothing has named it yet, so there is something to note in the end.
+        bucket["maps/tiles/packs/\(String(repeating: "1", count: 64)).pack"] = [1]
+        let before = packs()
+        let newer = Array("{\"format\":\"syncagent-unnamed/1\"}".utf8)
+        bucket.change { state in
+            state.beforePut = { [bucket] name in
+                let isLate = !bucket.names.isSuperset(of: before)
+                if name == Self.noteName, isLate { bucket[Self.noteName] = newer }
+            }
+        }
+        let prune = try run("releases", "prune", Self.place, "--keep", "1", "--grace", "0")
+        #expect(prune.status == 0, "\(prune.error)")
+        #expect(packs().count < before.count && bucket[Self.noteName] == newer)
+    }
+
+    @Test("Packs of a base elsewhere that are in the bucket are not counted on while a prune removes them")
+    func elsewhere() throws {
+        #expect(try publish().status == 0)
+        try scratch.write(Data(try #require(bucket["maps/tiles/manifest.json"])), to: "base/manifest.json")
+        try write([1], "new")
+        bucket[Self.noteName] = Self.note(going: packs(), since: Int64(Date().timeIntervalSince1970 * 1_000))
+        let early = try publish("--base", "base/manifest.json")
+        #expect(early.status == 75 && early.error.contains("prune"), "\(early.error)")
+        bucket[Self.noteName] = Self.note(going: [], since: 0)
+        let later = try publish("--base", "base/manifest.json")
+        #expect(later.status == 0, "\(later.error)")
+        try checkWhole()
+    }
+
+    @Test("Keys that may list a bucket and read nothing there end with 77 at once, and nothing is called damaged")
+    func listingOnly() throws {
+        try publishNights()
+        bucket.change {
+            $0.instead = {
+                $0.method == "GET" && $0.query == nil
+                    ? .status(403, text: "<Error><Code>AccessDenied</Code></Error>") : nil
+            }
+        }
+        let start = bucket.server.log.entries.count
+        let list = try run("releases", "list", Self.place)
+        #expect(list.status == 77 && !list.error.contains("damaged"), "\(list.error)")
+        #expect(reads(since: start).count == 1)
+    }
+
+    @Test("New keys take the place of others there, whose root is longer")
+    func otherKeys() throws {
+        for keys in ["old", "new"] {
+            #expect(try run("keys", "new", keys, "--project", "com.example.maps").status == 0)
+        }
+        #expect(try publish("--sign", "old").status == 0)
+        let root = "maps/tiles/trust/1.root"
+        bucket[root] = try #require(bucket[root]) + [UInt8](repeating: 0x0A, count: 64)
+        let outcome = try publish("--sign", "new", "--allow-other-keys", "--no-base")
+        #expect(outcome.status == 0, "\(outcome.error)")
+        #expect(try bytes("new/1.root") == bucket[root])
     }
 
     /// The objects that were read since the log was this long, with what of them.

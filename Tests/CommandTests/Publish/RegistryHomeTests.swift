@@ -28,6 +28,11 @@ struct RegistryHomeTests {
         return try run(plain + ["--pack-size", "512K"] + more, environment: environment)
     }
 
+    /// Signed, where that is wanted.
+    private func publish(isSigned: Bool) throws -> Tool.Outcome {
+        try isSigned ? publish("--sign", "keys") : publish()
+    }
+
     private func bytes(_ path: String) throws -> [UInt8] {
         Array(try Data(contentsOf: scratch.url.appendingPathComponent(path)))
     }
@@ -256,14 +261,10 @@ struct RegistryHomeTests {
             $0.loses = { $0.method == "PUT" && $0.path.contains("/uploads/") }
         }
         try write(patternedBytes(size: 900_000, seed: 9), "tiles/north.bin")
-        let start = count
         let outcome = try publish()
         #expect(outcome.status == 0, "\(outcome.error)")
-        // Two packs and the manifest: each was there once its answer was lost.
-        let sent = registry.registry.log.entries.dropFirst(start).filter {
-            $0.request.method == "PUT" && $0.request.path.contains("/uploads/")
-        }
-        #expect(Set(sent.map { $0.request.query?.suffix(64) }).count >= 2)
+        // Each blob was there once its answer was lost.
+        #expect(registry.puts.count > 2 && registry.puts.values.allSatisfy { $0 == 1 }, "\(registry.puts)")
         registry.change { ($0.instead, $0.loses) = (nil, nil) }
         try pulled(into: "out")
     }
@@ -292,23 +293,91 @@ struct RegistryHomeTests {
         try pulled(into: "out")
     }
 
-    @Test("After a publish that ended before its tag was put the next one goes on at once")
-    func leftovers() throws {
+    @Test("After a publish that ended before its tag was put the next one goes on at once", arguments: [false, true])
+    func leftovers(isSigned: Bool) throws {
+        if isSigned { #expect(try run(["keys", "new", "keys", "--project", "com.example.maps"]).status == 0) }
+        #expect(try publish(isSigned: isSigned).status == 0)
+        try write([1], "new")
+        registry.change {
+            $0.instead = { $0.method == "PUT" && $0.path.hasSuffix("/manifests/v1") ? .status(403) : nil }
+        }
+        let refused = try publish(isSigned: isSigned)
+        #expect(refused.status == 77 && refused.error.contains("the tag v1"), "\(refused.error)")
+        #expect(!refused.error.contains("is published"), "\(refused.error)")
+        #expect(registry.tags.contains("v1.r2") && registry.manifest("v1") == registry.manifest("v1.r1"))
+        registry.change { $0.instead = nil }
+        let start = count
+        let again = try publish(isSigned: isSigned)
+        #expect(again.status == 0, "\(again.error)")
+        // Its packs are there; its manifest and statements are of another time.
+        #expect(asked("POST", "/uploads/", since: start) <= (isSigned ? 3 : 1))
+        try pulled(into: "out", isSigned ? ["--trust", "keys/1.root"] : [])
+    }
+
+    @Test("Where an ended publish has left the tag of its release, the slower of two leaves that of the faster alone")
+    func leftoverRaces() throws {
         #expect(try publish().status == 0)
         try write([1], "new")
         registry.change {
             $0.instead = { $0.method == "PUT" && $0.path.hasSuffix("/manifests/v1") ? .status(403) : nil }
         }
-        let refused = try publish()
-        #expect(refused.status == 77 && refused.error.contains("the tag v1"), "\(refused.error)")
-        #expect(registry.tags.contains("v1.r2") && registry.manifest("v1") == registry.manifest("v1.r1"))
+        #expect(try publish().status == 77)
         registry.change { $0.instead = nil }
-        let start = count
-        let again = try publish()
-        #expect(again.status == 0, "\(again.error)")
-        // Its packs are there.
-        #expect(asked("POST", "/uploads/", since: start) <= 1)
-        try pulled(into: "out")
+        let other = try run([
+            "publish", "set", "--to", registry.location(":other"), "--project", "com.example.maps", "--pack-size",
+            "512K",
+        ])
+        #expect(other.status == 0, "\(other.error)")
+        registry.change { [registry] state in
+            // Once the slower one has looked.
+            state.instead = { request in
+                if request.method == "POST" { for tag in ["v1.r2", "v1"] { registry.tag("other", as: tag) } }
+                return nil
+            }
+        }
+        try write([2], "new")
+        let slower = try publish()
+        #expect(slower.status == 75, "\(slower.error)")
+        for tag in ["v1.r2", "v1"] { #expect(registry.manifest(tag) == registry.manifest("other"), "\(tag)") }
+    }
+
+    @Test("Where the base is another tag, or none, no number of the tag is given twice, and what has one keeps it")
+    func numbers() throws {
+        #expect(try publish().status == 0)
+        func beta(_ more: String...) throws -> Tool.Outcome {
+            try run(
+                ["publish", "set", "--to", registry.location(":beta"), "--base", registry.location(":v1")] + more)
+        }
+        for day in 1...2 {
+            try write([UInt8(day)], "new")
+            let outcome = try beta()
+            #expect(outcome.status == 0, "\(outcome.error)")
+        }
+        #expect(Set(registry.tags).isSuperset(of: ["beta.r2", "beta.r3"]), "\(registry.tags)")
+        #expect(registry.manifest("beta") == registry.manifest("beta.r3"))
+        let first = try run(["pull", registry.location(":beta.r2"), "--into", "first"])
+        #expect(first.status == 0, "\(first.error)")
+        #expect(try bytes("first/new") == [1])
+
+        // The base as it is would be an older release than the tag's.
+        try FileManager.default.removeItem(atPath: scratch.path + "/set/new")
+        let back = try beta()
+        #expect(back.status == 0 && registry.tags.contains("beta.r4"), "\(back.error)")
+        let taken = try beta("--revision", "4")
+        #expect(taken.status == 64 && taken.error.contains("not above 4"), "\(taken.error)")
+        let alone = try publish("--no-base")
+        #expect(alone.status == 0 && registry.tags.contains("v1.r2"), "\(alone.error)")
+    }
+
+    @Test("A registry that takes a chunk and does not say where the next one goes has taken no blob: the publish ends")
+    func lostPlace() throws {
+        registry.change {
+            $0.mostBytes = 200_000
+            $0.instead = { $0.method == "PATCH" ? .status(202) : nil }
+        }
+        let outcome = try publish()
+        #expect(outcome.status == 65 && outcome.error.contains("where the next chunk goes"), "\(outcome.error)")
+        #expect(!registry.tags.contains("v1"))
     }
 
     @Test(
@@ -416,14 +485,23 @@ struct RegistryHomeTests {
         let outcome = try run(["pull", registry.location(":v1"), "--into", "out"])
         #expect(outcome.status == 65 && outcome.error.contains("other bytes"), "\(outcome.error)")
         #expect(!FileManager.default.fileExists(atPath: scratch.path + "/out/README.md"))
-        let hostile: [(String, String, String)] = [
+        registry.registry.script(path, .object(ServedObject(try #require(registry.blob(String(frame.1))))))
+        let hostile: [(String, String, String?)] = [
             ("\"com.syncagent.revision\":\"1\"", "\"com.syncagent.revision\":\"01\"", "does not say which"),
-            ("packs/", "packs/../packs/", "has no"), ("manifest.json.zst", "manifest.json", "has no manifest.json.zst"),
+            ("manifest.json.zst", "manifest.json", "has no manifest.json.zst"),
+            // A title that is no path of a set names nothing: packs come by their digests.
+            ("packs/", "packs/../packs/", nil),
         ]
-        for (former, latter, _) in hostile {
+        for (number, (former, latter, words)) in hostile.enumerated() {
+            #expect(text.contains(former))
             registry.put(text.replacing(former, with: latter), as: "bad")
-            let outcome = try run(["pull", registry.location(":bad"), "--into", "bad"])
-            #expect(outcome.status != 0 || former == "packs/", "\(latter): \(outcome.error)")
+            let outcome = try run(["pull", registry.location(":bad"), "--into", "bad\(number)"])
+            if let words {
+                #expect(outcome.status == 65 && outcome.error.contains(words), "\(latter): \(outcome.error)")
+            } else {
+                #expect(outcome.status == 0, "\(latter): \(outcome.error)")
+                #expect(try bytes("bad\(number)/README.md") == Array("hello".utf8))
+            }
         }
     }
 }

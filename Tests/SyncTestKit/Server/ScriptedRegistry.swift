@@ -41,6 +41,8 @@ public final class ScriptedRegistry: Sendable {
         public var instead: (@Sendable (ServedRequest) -> FaultAnswer?)?
         /// Whether the answer to a request is lost once it was done.
         public var loses: (@Sendable (ServedRequest) -> Bool)?
+        /// How often each blob was uploaded, by its digest.
+        fileprivate var puts: [String: Int] = [:]
         /// How many tokens were given.
         public fileprivate(set) var given = 0
         /// What the newest of them is good for, by repository.
@@ -108,6 +110,9 @@ public final class ScriptedRegistry: Sendable {
 
     /// Changes how it answers.
     public func change(_ body: (inout State) -> Void) { state.withLock { body(&$0) } }
+
+    /// How often each blob was uploaded, by its digest.
+    public var puts: [String: Int] { state.withLock(\.puts) }
 
     /// Tokens that were given.
     public var given: Int { state.withLock(\.given) }
@@ -280,6 +285,7 @@ public final class ScriptedRegistry: Sendable {
             let digest = (request.query ?? "").replacing("%3A", with: ":")
             guard digest.contains("digest=sha256:\(object.sha256)") else { return .status(400) }
             state[repository].blobs[object.sha256] = object
+            state.puts[object.sha256, default: 0] += 1
             return FaultAnswer.status(201).setting("Docker-Content-Digest", "sha256:\(object.sha256)")
         case ("PUT", "manifests", 2):
             let object = ServedObject(
