@@ -127,22 +127,9 @@ package final class BackupDirectory: Sendable {
             return .last
         }
         let code =
-            copyBytes(source.raw, to: copy.raw) ?? setMode(copy.raw, FileMode(found.permissions & 0o777))
+            copyBytes(of: source.raw, to: copy.raw) ?? setMode(copy.raw, FileMode(found.permissions & 0o777))
             ?? setModified(copy.raw, found.modified) ?? synchronize(copy.raw)
         if code != nil { removeFile(target, in: above) }
         return code
-    }
-
-    private func copyBytes(_ source: Int32, to target: Int32) -> Errno? {
-        withUnsafeTemporaryAllocation(byteCount: 1 << 17, alignment: 16) { buffer in
-            var offset: UInt64 = 0
-            while true {
-                let count = readFully(source, into: buffer, at: offset)
-                if count <= 0 { return count < 0 ? .last : nil }
-                let piece = UnsafeRawBufferPointer(rebasing: buffer[..<count])
-                if let code = writeAll(piece, to: target, at: offset) { return code }
-                offset += UInt64(count)
-            }
-        }
     }
 }

@@ -16,6 +16,8 @@ package final class Destination: Sendable {
     package let statePath: String
     /// Where it is locked: in ``state``, but for trees, which are locked together.
     private let lockPlace: (directory: SharedDescriptor?, path: String)
+    /// What all trees of a destination have together; ``state`` where it is none.
+    var common: Int32 { lockPlace.directory?.raw ?? -1 }
     /// Whether files are those of other trees, too: none may be changed where it is.
     package let sharesFiles: Bool
     private let found = Mutex<[MountedPlace]>([])

@@ -112,7 +112,7 @@ private struct RawRecord {
 
     /// As ``StatIndex/trusts(_:at:)`` has it.
     func isTrusted(at stamp: Int64) -> Bool {
-        isDirectory || changed < stamp && (modified < stamp || StatIndex.isAhead(modified, of: stamp))
+        isDirectory || StatIndex.trusts(changed: changed, modified, at: stamp)
     }
 
     /// Whether both have the same content and kind.

@@ -10,7 +10,8 @@ import SyncSystem
 package struct LearnedDigests: Sendable {
     private var known: [String: (digest: SHA256Digest, size: UInt64)] = [:]
 
-    private static let name = "learned"
+    /// The file's name in ``Destination/common``: trees take turns, and what one of them has learnt holds for the next.
+    static let name = "learned"
     /// The longest file that is read, in **bytes**.
     private static let limit = 64 << 20
 
@@ -18,8 +19,8 @@ package struct LearnedDigests: Sendable {
     package init() {}
 
     package init(_ destination: Destination) {
-        guard destination.state >= 0,
-            let bytes = try? readFile(Self.name, in: destination.state, trust: .state, limit: Self.limit)
+        guard destination.common >= 0,
+            let bytes = try? readFile(Self.name, in: destination.common, trust: .state, limit: Self.limit)
         else { return }
         let whole = bytes.prefix((bytes.lastIndex(of: 0x0A) ?? -1) + 1)
         for line in whole.split(separator: 0x0A) {
@@ -49,8 +50,8 @@ package struct LearnedDigests: Sendable {
     /// Appends lines that ``line(_:size:for:listedSize:url:)`` gave, of one thread at a time. What cannot be written is learnt
     /// again.
     package static func append(_ lines: String, in destination: Destination) {
-        guard !lines.isEmpty, destination.state >= 0 else { return }
-        guard let opened = try? openFile(name, in: destination.state, [.readWrite, .create], trust: .ownState),
+        guard !lines.isEmpty, destination.common >= 0 else { return }
+        guard let opened = try? openFile(name, in: destination.common, [.readWrite, .create], trust: .ownState),
             let found = status(opened.raw), found.size < UInt64(limit)
         else { return }
         var text = Array(lines.utf8)

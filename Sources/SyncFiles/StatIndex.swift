@@ -330,9 +330,12 @@ package struct StatIndex: Sendable {
 
     /// The same of a record that was written at a time of the file system's clock.
     package static func trusts(_ record: IndexRecord, at stamp: Int64) -> Bool {
-        record.kind == .directory
-            || record.status.changed < stamp
-                && (record.status.modified < stamp || isAhead(record.status.modified, of: stamp))
+        record.kind == .directory || trusts(changed: record.status.changed, record.status.modified, at: stamp)
+    }
+
+    /// The same of the times of a file or link.
+    static func trusts(changed: Int64, _ modified: Int64, at stamp: Int64) -> Bool {
+        changed < stamp && (modified < stamp || isAhead(modified, of: stamp))
     }
 
     /// Whether a time is so far ahead of another, in **nanoseconds**, that a coarse clock cannot explain it.

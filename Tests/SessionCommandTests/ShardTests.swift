@@ -154,6 +154,26 @@ struct ShardTests {
         #expect(try differences(set) == "")
     }
 
+    @Test("A file that was the last of its shard, and is no longer listed, is pruned though nobody has joined before")
+    func lastOfShard() throws {
+        let names = (0..<10).map { "m\($0)" }
+        let files = names.map { ($0, Data("content of \($0)".utf8)) }
+        let set = try ServedSet(Dictionary(uniqueKeysWithValues: files))
+        try publish(set, 2)
+        #expect(try set.tool.run(shard(0, 2, set)).status == 0)
+        let tower = try FileManager.default.contentsOfDirectory(atPath: set.scratch.path + "/tower")
+        let last = try #require(names.last(where: tower.contains))
+        #expect(try set.tool.run(shard(1, 2, set)).status == 0)
+        // Another one comes in its shard, so that the next one begins where it did.
+        try FileManager.default.removeItem(atPath: set.scratch.path + "/assets/\(last)")
+        try set.scratch.write(Data("content of mm".utf8), to: "assets/m00")
+        try publish(set, 2)
+        for number in 0..<2 { #expect(try set.tool.run(shard(number, 2, set)).status == 0) }
+        let joined = try join(2, set, "--prune")
+        #expect(joined.status == 0, "\(joined.error)")
+        #expect(try differences(set) == "")
+    }
+
     @Test("One shard twice, a shard and a pull of the whole: one of them ends with 75; two shards work side by side")
     func busy() async throws {
         let set = try ServedSet(Self.files(300))
@@ -162,11 +182,11 @@ struct ShardTests {
         slow.standardError = FileHandle.nullDevice
         try slow.run()
         defer { slow.terminate() }
-        let lock = set.scratch.path + "/tower/.syncagent/shards/0-of-2/staging"
-        while slow.isRunning, !FileManager.default.fileExists(atPath: lock) {
+        // Whoever stages something has the lock.
+        let staging = set.scratch.path + "/tower/.syncagent/shards/0-of-2/staging"
+        while slow.isRunning, (FileManager.default.subpaths(atPath: staging) ?? []).isEmpty {
             try await Task.sleep(for: .milliseconds(20))
         }
-        try await Task.sleep(for: .milliseconds(300))
         #expect(try set.tool.run(shard(0, 2, set)).status == 75)
         #expect(try set.pull().status == 75)
         #expect(try join(2, set).status == 75)

@@ -18,7 +18,9 @@ struct Learning {
     /// Where files are put; `nil` where only their digests are wanted.
     let destination: Destination?
     let progress: ProgressCount?
-    /// What is known of the files in the destination.
+    /// Where files are looked for before they are fetched; `nil` for the destination.
+    var place: Destination?
+    /// What is known of the files there.
     var index = StatIndex.empty
 
     /// What came of it.
@@ -127,16 +129,16 @@ struct Learning {
 
     /// Files that are what the listing says: at their places, or, where only the size is open, anywhere that the index knows.
     private func lookHere(_ rows: [Int], _ files: FileTable) -> [Int: LearnedContent] {
-        guard let destination, !rows.isEmpty else { return [:] }
+        guard let place = place ?? destination, !rows.isEmpty else { return [:] }
         var here = sizesInIndex(rows, files)
         let candidates = rows.filter { files.checks[$0]?.digest != nil && here[$0] == nil }
         let (checks, index) = (files.checks, index)
         let isStopped = environment.isStopped
         let done = concurrently(
             over: candidates.count, threads: environment.workers, name: "learn", isStopped: isStopped,
-            by: { _ in Directories(destination) }
-        ) { directories, place -> LearnedContent? in
-            let row = candidates[place]
+            by: { _ in Directories(place) }
+        ) { directories, number -> LearnedContent? in
+            let row = candidates[number]
             guard let check = checks[row], let file = files.withPath(row, { directories.openFile($0) }),
                 let found = status(file.raw), found.kind == .file, !check.isSizeKnown || found.size == files.size(row)
             else { return nil }
@@ -147,7 +149,7 @@ struct Learning {
             }
             return Self.digest(of: file.raw, size: found.size, check, isStopped).map { ($0, found.size) }
         }
-        for (place, content) in done { here[candidates[place]] = content }
+        for (number, content) in done { here[candidates[number]] = content }
         return here
     }
 

@@ -22,17 +22,8 @@ final class LearningStore: Sendable {
         for _ in 1..<max(1, copies) {
             let copy = staging.newFile(lane: 0, digest: digest)
             guard let made = staging.create(copy, executable: false) else { return false }
-            if cloneFile(file, to: made.raw) == nil { continue }
-            var offset: UInt64 = 0
-            let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 18, alignment: 64)
-            defer { buffer.deallocate() }
-            while offset < size {
-                let count = Int(min(UInt64(buffer.count), size - offset))
-                let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
-                guard readFully(file, into: piece, at: offset) == count,
-                    writeAll(UnsafeRawBufferPointer(piece), to: made.raw, at: offset) == nil
-                else { return false }
-                offset += UInt64(count)
+            guard cloneFile(file, to: made.raw) == nil || copyBytes(of: file, size, to: made.raw) == nil else {
+                return false
             }
         }
         let file = staging.newFile(lane: 0, digest: digest)

@@ -106,8 +106,15 @@ extension ManifestSource {
         // A file has no validator: its content says whether it is the same.
         let key = report == nil ? "\(key)\n\(kind.rawValue) \(at)" : key
         let former = derived?.entry(for: key)
-        if report == nil, let former, former.isDerived { return cached(former, at: place, key: key) }
         let origin = SourceOrigin(kind: kind.rawValue, url: place.location, at: at.hex)
+        // The same text is the same set, also where a server has no validators: what was learnt of it holds.
+        if var same = former, same.source?.kind == origin.kind, same.source?.at == origin.at {
+            if let validator = report?.response.validator, validator != same.validator {
+                same.validator = validator
+                if let cache, let body = cache.body(of: same) { cache.remember(same, body: body, for: key) }
+            }
+            return cached(same, at: place, key: key)
+        }
         var listing: SourceListing
         do throws(ListingError) {
             switch kind {

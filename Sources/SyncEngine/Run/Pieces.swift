@@ -49,6 +49,17 @@ extension Shard {
 }
 
 extension PullRun {
+    /// Pieces have one manifest between them: what each of them would find out by itself makes it another one.
+    func requireKnownDigests() throws(EngineError) {
+        guard recipe.piece != nil || recipe.join != nil, found.derivation != nil else { return }
+        let checks = try found.decode().files.checks
+        guard checks.values.contains(where: { $0.digest?.algorithm != .sha256 }) else { return }
+        throw EngineError(
+            .usage,
+            "\(found.shown) does not say the SHA-256 of every file, so it cannot be pulled in pieces; write a manifest with "
+                + "'syncagent import', and pull that")
+    }
+
     /// What is known of the destination. A shard that has not been complete before goes by what the whole knows, too, and the join by
     /// what the shards have left.
     mutating func knownIndex() throws(EngineError) -> StatIndex {
@@ -106,17 +117,26 @@ extension PullRun {
     }
 }
 
+extension IndexRecord {
+    /// The same of a file that may have changed in the moment in which its index was written, and that is the pull's own all the same:
+    /// with another kind than it has, it is hashed again in any index; a link, which costs nothing, is made again.
+    var doubted: IndexRecord {
+        var doubted = self
+        if kind == .link { doubted.digest = .zero } else { doubted.kind = kind == .file ? .executable : .file }
+        return doubted
+    }
+}
+
 extension StatIndex {
+    /// A record for another index, whose time says nothing of it.
+    func handedOn(_ position: Int) -> IndexRecord? { record(position).map { trusts($0) ? $0 : $0.doubted } }
+
     /// This index with the records of others in place of its own of the same paths; `nil` if they are too many.
-    ///
-    /// What may have changed in the moment in which one of them was written is the pull's own all the same; with another kind than its
-    /// file has, it is hashed again.
     ///
     /// - Parameter other: One of `count`, in path order one behind the other; in memory one at a time.
     func taking(_ count: Int, _ other: (Int) -> StatIndex?) -> StatIndex? {
         func copy(_ position: Int, of index: StatIndex, _ append: (IndexRecord, UnsafeBufferPointer<UInt8>) -> Void) {
-            guard var record = index.record(position) else { return }
-            if !index.trusts(record) { record.kind = record.kind == .file ? .executable : .file }
+            guard let record = index.handedOn(position) else { return }
             index.withPath(position) { append(record, $0) }
         }
         return replacingRecords { append in
@@ -132,14 +152,22 @@ extension StatIndex {
         }
     }
 
-    /// What is known of the paths from the first of some rows to the last.
+    /// What is known of the paths from the first of some rows to the last, and of those between it and the next row: what stood there
+    /// is this piece's to forget.
     func forPiece(of manifest: Manifest, _ rows: [Int]) -> StatIndex {
         guard let first = rows.first, let last = rows.last else { return replacingRecords { _ in } ?? .empty }
-        let start = manifest.files.withPath(first) { lowerBound($0) }
-        let end = manifest.files.withPath(last) { path in
-            let place = lowerBound(path)
-            return place < count && withPath(place) { $0.elementsEqual(path) } ? place + 1 : place
-        }
+        let files = manifest.files
+        // Of many parts only the piece's own were read: what comes before and behind is not known.
+        let isWhole = !manifest.isNarrowed
+        let start = isWhole && first == 0 ? 0 : files.withPath(first) { lowerBound($0) }
+        let next = last + 1
+        let end =
+            if !isWhole {
+                files.withPath(last) { path in
+                    let place = lowerBound(path)
+                    return place < count && withPath(place) { $0.elementsEqual(path) } ? place + 1 : place
+                }
+            } else if next < files.count { files.withPath(next) { lowerBound($0) } } else { count }
         return replacingRecords { append in
             for position in start..<max(start, end) {
                 guard let record = record(position) else { continue }

@@ -62,6 +62,7 @@ struct PullRun {
 
     /// Runs it until it ends or is stopped; the caller holds the session and the destination.
     mutating func run() throws(EngineError) -> PullReport {
+        try requireKnownDigests()
         let index = try knownIndex()
         try Self.requireOwner(index, of: destination.path, project: found.project)
         let completion = unchangedSinceCompletion(index)
@@ -223,7 +224,7 @@ struct PullRun {
         environment.live.look(at: waiting)
         _ = environment.live.begin(waiting)
         var learning = Learning(environment: environment, found: found, destination: destination, progress: progress)
-        learning.index = index
+        (learning.place, learning.index) = (trees?.shown, index)
         let outcome = try learning.run(manifest, rows: rows)
         fetched = outcome.fetched
         if outcome.manifest.digest != manifest.digest {
@@ -474,11 +475,12 @@ struct PullRun {
         guard !isUnshown else { return }
         try trees.finish(content, manifest: manifest)
         try trees.check(content, session: session)
-        if waitForSwitch() {
-            isUnshown = environment.stop.isStopped
-            guard !isUnshown else { return }
-            try trees.finish(content, manifest: manifest)
-        }
+        try trees.requireUntouched(files, progress)
+        let hasWaited = waitForSwitch()
+        isUnshown = environment.stop.isStopped
+        guard !isUnshown else { return }
+        // What a check has left in the tree is a stranger's, too.
+        if hasWaited || !trees.wishes.check.isEmpty { try trees.finish(content, manifest: manifest) }
         try exchange(trees, manifest)
     }
 

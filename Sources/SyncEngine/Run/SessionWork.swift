@@ -92,17 +92,22 @@ extension PullEngine {
     /// - Throws: ``EngineError``; with status 74 when some could not be removed, which a second call can remove; with 73
     ///   when installed files are to go and there is no destination of ours.
     package func clear(_ path: String, files: Bool, keepsStaging: Bool = false) throws(EngineError) -> Int {
-        guard let destination = try Self.openIfPresent(path), destination.state >= 0 else {
+        guard let found = try Self.openIfPresent(path), found.state >= 0 else {
             guard files else { return 0 }
             throw EngineError(
                 .cannotCreate, "\(escaped(path)) has none of its files; mount the right one, or leave --files out")
         }
-        let lock = try Self.lock(destination)
+        let lock = try Self.lock(found)
+        // After a switch that was cut short the ledger does not say which tree readers see.
+        let home = try usable(TreeHome.find(path))
+        if let home { try switching(home.settle(now: environment.now())) }
+        // What is kept of it may have been moved by that.
+        let destination = try usable(home?.shown()) ?? found
         if !keepsStaging {
             destination.findMounts(on: try Self.index(of: destination))
             try usable(Staging(destination, lanes: 1)).clear()
         }
-        if let home = try usable(TreeHome.find(path)) {
+        if let home {
             // What was begun beside it goes with what is staged, former revisions go with the files.
             let begun = keepsStaging ? [] : home.ledger.trees.filter(\.isBuilding)
             try usable(home.remove((files ? begun + home.ledger.former : begun).map(\.number)))

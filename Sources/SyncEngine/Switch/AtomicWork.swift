@@ -222,16 +222,10 @@ extension TreeSwitch {
     /// - Throws: ``EngineError`` with status 74 when something is not what the manifest names.
     func requireIntact(_ tree: TreeLedger.Tree, _ files: RunFiles, _ progress: ProgressCount) throws(EngineError) {
         let place = try switching(home.destination(tree.number, umask: umask))
-        let index = try PullEngine.index(of: place)
-        let shared = index.sharing(with: known)
-        let found = InventoryScan(
-            manifest: files.manifest, rows: files.rows, destination: place, index: shared, wear: .ignored,
-            environment: environment, progress: progress
-        ).run()
-        if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while a former revision was checked") }
-        let missing = files.rows.filter { !found.records.has($0) }
+        let shared = try PullEngine.index(of: place).sharing(with: known)
+        let (missing, records) = try read(files, in: place, beside: shared, progress)
         guard let first = missing.first else {
-            let now = shared.updated(found.records, files.manifest.files)
+            let now = shared.updated(records, files.manifest.files)
             return try switching(now.write(to: place, durable: environment.isDurable))
         }
         throw EngineError(
@@ -240,6 +234,35 @@ extension TreeSwitch {
                 + "\(escaped(files.manifest.files.path(first))), \(missing.count == 1 ? "is" : "are") no longer what "
                 + "\(missing.count == 1 ? "it was" : "they were"); nothing was changed", cause: .wrongBytes)
     }
+
+    /// Makes sure that the check has left the files as they were verified. Others that it has left go later.
+    ///
+    /// - Throws: ``EngineError`` with status 5 where it has not.
+    func requireUntouched(_ files: RunFiles, _ progress: ProgressCount) throws(EngineError) {
+        guard let program = wishes.check.first else { return }
+        let place = try switching(home.destination(number, umask: umask))
+        let (changed, _) = try read(files, in: place, beside: PullEngine.index(of: place), progress)
+        guard let first = changed.first else { return }
+        throw EngineError(
+            .hookFailed,
+            "\(escaped(home.path)): the check \(escaped(program)) has changed \(Figures.count(changed.count, "file")) of the new "
+                + "tree, such as \(escaped(files.manifest.files.path(first))); readers see what they saw before",
+            cause: .hookFailed)
+    }
+
+    /// Looks at the files of a tree; what its index does not answer for is read.
+    ///
+    /// - Returns: The rows whose files are not what the manifest names, and what is known of the others.
+    private func read(
+        _ files: RunFiles, in place: Destination, beside index: StatIndex, _ progress: ProgressCount
+    ) throws(EngineError) -> (changed: [Int], records: RecordColumn) {
+        let found = InventoryScan(
+            manifest: files.manifest, rows: files.rows, destination: place, index: index, wear: .ignored,
+            environment: environment, progress: progress
+        ).run()
+        if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while a tree was checked") }
+        return (files.rows.filter { !found.records.has($0) }, found.records)
+    }
 }
 
 extension StatIndex {
@@ -247,9 +270,11 @@ extension StatIndex {
     fileprivate func updated(_ records: RecordColumn, _ files: FileTable) -> StatIndex {
         let merged = replacingRecords(isComplete: true) { append in
             for position in 0..<count {
-                guard var record = record(position) else { continue }
+                guard var record = handedOn(position) else { continue }
                 withPath(position) { path in
-                    if let now = files.row(of: path).flatMap({ records[$0] }) { record.status = now.status }
+                    if let now = files.row(of: path).flatMap({ records[$0] }) {
+                        (record.status, record.digest, record.kind) = (now.status, now.digest, now.kind)
+                    }
                     append(record, path)
                 }
             }
@@ -260,11 +285,16 @@ extension StatIndex {
     /// The same records, with the status that another tree's index has of the very same files where it is the later one.
     fileprivate func sharing(with other: StatIndex) -> StatIndex {
         var walk = IndexWalk(index: other)
-        let merged = replacingRecords(isComplete: true) { append in
+        // What is doubted is not complete before it has been read.
+        let isCertain = (0..<count).allSatisfy { trusted($0) != nil }
+        let merged = replacingRecords(isComplete: isCertain) { append in
             for position in 0..<count {
                 guard let record = record(position) else { continue }
                 withPath(position) { path in
-                    append(walk.find(path).flatMap(other.trusted).map(record.later) ?? record, path)
+                    let later = walk.find(path).flatMap(other.trusted).map(record.later) ?? record
+                    // A later status is one that the other index answers for.
+                    let isDoubtful = later.status == record.status && !trusts(record)
+                    append(isDoubtful ? record.doubted : later, path)
                 }
             }
         }

@@ -10,7 +10,7 @@ struct Strangers {
     /// Places where another file system is mounted, which no switch can take along.
     private(set) var mounts: [[UInt8]] = []
 
-    /// Whether each directory has exactly the names that are known of it.
+    /// Whether each directory has exactly the names that are known of it, files and directories apart.
     private(set) var isExact = true
 
     /// Looks through all directories; opens no file.
@@ -95,38 +95,44 @@ struct Strangers {
             guard status(raw)?.device == status(destination.root)?.device else {
                 return found.mounts.append(directory)
             }
-            guard let copy = openDirectory(".", in: raw) else { throw .last("read", shown(directory)) }
+            guard let copy = openDirectory(".", in: raw) else { throw .last("read", Strangers.shown(directory)) }
             var names = Names()
-            let code = forEachName(in: copy) { name, length in
+            let code = forEachName(in: copy) { name, length, isDirectory in
                 let bytes = UnsafeRawBufferPointer(start: name, count: length)
                 if directory.isEmpty, bytes.elementsEqual(Destination.stateName.utf8) { return }
-                names.add(bytes)
+                names.add(bytes, isDirectory: isDirectory ?? Self.isDirectory(name, in: raw))
             }
-            if let code { throw FileError(step: "read", path: shown(directory), code: code) }
+            if let code { throw FileError(step: "read", path: Strangers.shown(directory), code: code) }
             guard names.sum != known.sum(ofNamesIn: directory) else { return }
             found.isExact = false
             let prefix = directory.isEmpty ? [] : directory + [0x2F]
-            for path in names.all.map({ prefix + $0 }) where !isKnown(path) {
+            for path in names.all.map({ prefix + $0 }) {
                 let there = try directories.withLeaf(of: path) { status($0, $1) }
                 guard case .success(let status?) = there else { continue }
-                if status.kind == .directory { found.directories.append(path) } else { found.paths.append(path) }
+                let isDirectory = status.kind == .directory
+                guard !isKnown(path, isDirectory: isDirectory) else { continue }
+                if isDirectory { found.directories.append(path) } else { found.paths.append(path) }
             }
         }
 
-        /// Whether it is a file that counts, or a directory that is looked at anyway.
-        private func isKnown(_ path: [UInt8]) -> Bool {
-            let isFile = (path + [0]).withUnsafeBufferPointer { bytes in
+        private static func isDirectory(_ name: UnsafePointer<CChar>, in directory: Int32) -> Bool {
+            guard case .success(let found?) = status(directory, name) else { return false }
+            return found.kind == .directory
+        }
+
+        /// Whether it is a file that counts, or a directory that is looked at anyway. A directory in the place of a file is neither.
+        private func isKnown(_ path: [UInt8], isDirectory: Bool) -> Bool {
+            let isNamed = (path + [0]).withUnsafeBufferPointer { bytes in
                 let path = UnsafeBufferPointer(rebasing: bytes.dropLast())
+                if isDirectory { return known.position(of: path).map(known.isDirectory) ?? false }
                 return known.position(of: path) != nil || manifest?.files.row(of: path) != nil
             }
-            return isFile || known.hasFiles(below: path)
+            return isNamed || known.hasFiles(below: path)
         }
-
-        private func shown(_ path: [UInt8]) -> String { String(decoding: path, as: UTF8.self) }
     }
 
     /// A path for people.
-    private func shown(_ path: [UInt8]) -> String { String(decoding: path, as: UTF8.self) }
+    private static func shown(_ path: [UInt8]) -> String { String(decoding: path, as: UTF8.self) }
 
     /// Gives another tree what is strange in this one: the very same files.
     ///
@@ -138,7 +144,7 @@ struct Strangers {
                 _ = try to.withLeaf(of: path, create: true) { new, name throws(FileError) in
                     let code = addName(name, in: new, to: leaf, in: directory)
                     guard let code, code != .fileExists, code != .noSuchFileOrDirectory else { return }
-                    throw FileError(step: "carry over", path: shown(path), code: code)
+                    throw FileError(step: "carry over", path: Strangers.shown(path), code: code)
                 }
             }
         }
@@ -152,7 +158,7 @@ struct Strangers {
         for path in paths {
             _ = try directories.withLeaf(of: path) { directory, leaf throws(FileError) in
                 if let code = removeFile(leaf, in: directory), code != .noSuchFileOrDirectory {
-                    throw FileError(step: "remove", path: shown(path), code: code)
+                    throw FileError(step: "remove", path: Strangers.shown(path), code: code)
                 }
             }
             var rest = path[..<(path.lastIndex(of: 0x2F) ?? 0)]
@@ -166,19 +172,21 @@ struct Strangers {
     }
 }
 
-/// The names in a directory, in no order. Two with the same sum have the same names: it is of hashes with a key of this process.
+/// The names in a directory, in no order. Two with the same sum have the same names, and the same of them are directories': it is of
+/// hashes with a key of this process.
 private struct Names {
     private(set) var sum = 0
     private var bytes: [UInt8] = []
 
-    static func hash(_ name: UnsafeRawBufferPointer) -> Int {
+    static func hash(_ name: UnsafeRawBufferPointer, isDirectory: Bool) -> Int {
         var hasher = Hasher()
         hasher.combine(bytes: name)
+        hasher.combine(isDirectory)
         return hasher.finalize()
     }
 
-    mutating func add(_ name: UnsafeRawBufferPointer) {
-        sum &+= Self.hash(name)
+    mutating func add(_ name: UnsafeRawBufferPointer, isDirectory: Bool) {
+        sum &+= Self.hash(name, isDirectory: isDirectory)
         bytes.append(contentsOf: name)
         bytes.append(0)
     }
@@ -199,8 +207,9 @@ extension StatIndex {
                 let rest = UnsafeBufferPointer(rebasing: path[prefix.count...])
                 let slash = rest.firstIndex(of: 0x2F)
                 let name = UnsafeBufferPointer(rebasing: rest[..<(slash ?? rest.count)])
-                sum &+= Names.hash(UnsafeRawBufferPointer(name))
-                return slash != nil || isDirectory(position) ? prefix + name : nil
+                let isBranch = slash != nil || isDirectory(position)
+                sum &+= Names.hash(UnsafeRawBufferPointer(name), isDirectory: isBranch)
+                return isBranch ? prefix + name : nil
             }
             position += 1
             if let below { position = max(position, (below + [0]).withUnsafeBufferPointer(lowerBound)) }

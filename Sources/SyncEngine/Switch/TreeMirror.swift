@@ -30,12 +30,14 @@ struct TreeMirror {
         let record: IndexRecord
         /// Whether the target has it.
         let isHere: Bool
+        /// Whether the record may not stand for its file.
+        let isDoubtful: Bool
 
         /// In a tree that pulls have made everything is theirs, to be removed when a manifest no longer names it.
-        init(path: Path, record: IndexRecord, isHere: Bool) {
+        init(path: Path, record: IndexRecord, isHere: Bool, isDoubtful: Bool = false) {
             var record = record
             record.installed = true
-            (self.path, self.record, self.isHere) = (path, record, isHere)
+            (self.path, self.record, self.isHere, self.isDoubtful) = (path, record, isHere, isDoubtful)
         }
     }
 
@@ -93,8 +95,8 @@ struct TreeMirror {
                 withPath(entry) { path in
                     let record =
                         entry.isHere
-                        ? entry.record : work.place(entry.record, path, over: own.flatMap(former.record))
-                    if let record { draft.append(record, path) }
+                        ? entry.record : work.place(entry.record, path, over: own.flatMap(former.trusted))
+                    if let record { draft.append(entry.isDoubtful ? record.doubted : record, path) }
                 }
             }
         }
@@ -213,8 +215,7 @@ struct TreeMirror {
                     let entry = Entry(path: .position(position), record: here.later(there), isHere: true)
                     return steps.append(.one(entry, former: own))
                 }
-                if let record = record(position) {
-                    let entry = Entry(path: .position(position), record: record, isHere: false)
+                if let entry = entry(.position(position), position) {
                     return steps.append(.one(entry, former: own))
                 }
             }
@@ -235,8 +236,9 @@ struct TreeMirror {
             return place < rows.count && rows[place] == row ? row : nil
         }
 
-        /// What is known of a place in the source, if it is as a pull has left it.
-        private func record(_ position: Int) -> IndexRecord? {
+        /// What is known of a place in the source, if it is as a pull has left it. Where that is not certain it is taken over all the
+        /// same, and hashed there.
+        private func entry(_ path: Entry.Path, _ position: Int) -> Entry? {
             guard let record = mirror.known.record(position) else { return nil }
             let isRight = mirror.known.withPath(position) { path in
                 (try? directories.withLeaf(of: path) { directory, leaf in
@@ -244,7 +246,8 @@ struct TreeMirror {
                     return record.kind == .directory ? found.kind == .directory : record.matches(found)
                 }) == true
             }
-            return isRight ? record : nil
+            guard isRight else { return nil }
+            return Entry(path: path, record: record, isHere: false, isDoubtful: !mirror.known.trusts(record))
         }
 
         /// Looks at what is open.
@@ -254,8 +257,8 @@ struct TreeMirror {
                 wear: .ignored, environment: mirror.environment, progress: mirror.progress
             ).run()
             for (step, row, position, own) in open {
-                if let record = found.records[row] ?? position.flatMap(record) {
-                    let entry = Entry(path: .row(row), record: record, isHere: false)
+                let right = found.records[row].map { Entry(path: .row(row), record: $0, isHere: false) }
+                if let entry = right ?? position.flatMap({ entry(.row(row), $0) }) {
                     steps[step] = .one(entry, former: own)
                 } else {
                     steps[step] = own.map { .gone(former: $0) }
@@ -300,7 +303,9 @@ struct TreeMirror {
         guard let file = openToRead(source.state, ChunkMap.name), let size = status(file.raw)?.size,
             let copy = try? createFile(ChunkMap.name + ".new", in: target.state, .readWrite)
         else { return }
-        guard cloneFile(file.raw, to: copy.raw) == nil || copyBytes(of: file.raw, size, to: copy.raw) else { return }
+        guard cloneFile(file.raw, to: copy.raw) == nil || copyBytes(of: file.raw, size, to: copy.raw) == nil else {
+            return
+        }
         _ = renameEntry(ChunkMap.name + ".new", in: target.state, to: ChunkMap.name, in: target.state)
     }
 
@@ -448,8 +453,11 @@ struct TreeMirror {
             guard let reading = openToRead(source, name), status(reading.raw) == wanted else { return nil }
             guard let writing = makeFile(leaf, in: directory, mode: 0o600) else { throw failed("create", .last) }
             hasWritten = true
-            let code = cloneFile(reading.raw, to: writing.raw)
-            if code != nil, !copyBytes(of: reading.raw, wanted.size, to: writing.raw) { throw failed("copy", .last) }
+            if cloneFile(reading.raw, to: writing.raw) != nil,
+                let code = copyBytes(of: reading.raw, wanted.size, to: writing.raw)
+            {
+                throw failed("copy", code)
+            }
             let mode = FileMode(wanted.permissions & 0o777 & (mirror.sharing == .link ? ~0o222 : 0o777))
             if let code = setMode(writing.raw, mode) ?? setModified(writing.raw, wanted.modified) {
                 throw failed("create", code)
@@ -461,20 +469,6 @@ struct TreeMirror {
             }
             return made(record, found)
         }
-    }
-}
-
-/// Copies the bytes of a file.
-private func copyBytes(of source: Int32, _ size: UInt64, to target: Int32) -> Bool {
-    withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 64) { buffer in
-        var offset: UInt64 = 0
-        while offset < size {
-            let count = readFully(source, into: buffer, at: offset)
-            guard count > 0, writeAll(UnsafeRawBufferPointer(rebasing: buffer[..<count]), to: target, at: offset) == nil
-            else { return false }
-            offset += UInt64(count)
-        }
-        return true
     }
 }
 

@@ -153,7 +153,7 @@ struct TopLinks: Sendable {
     private func names(in directory: SharedDescriptor, _ shown: String) throws(FileError) -> [Name] {
         guard let copy = openDirectory(".", in: directory.raw) else { throw .last("read", shown) }
         var names: [Name] = []
-        let code = forEachName(in: copy) { name, length in
+        let code = forEachName(in: copy) { name, length, _ in
             names.append(Name(UnsafeBufferPointer(start: name, count: length)) + [0])
         }
         if let code { throw FileError(step: "read", path: shown, code: code) }

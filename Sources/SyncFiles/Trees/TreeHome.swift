@@ -209,7 +209,13 @@ package final class TreeHome: Sendable {
     private func begin(with first: TreeLedger, _ place: Place) throws(FileError) {
         try record { $0 = first }
         try FileError.check(synchronizeDirectory(place.above), "sync", SyncSystem.parent(of: homePath))
-        try gather()
+        do throws(FileError) { try gather() } catch {
+            // Where nothing has been moved, the destination is as it was: another layout may be tried, or none.
+            if links == nil, let number = ledger.current, !exists("\(number)", in: states.raw) {
+                removeFile(Self.ledgerName, in: home.raw)
+            }
+            throw error
+        }
     }
 
     /// The same in the destination itself.
@@ -221,6 +227,7 @@ package final class TreeHome: Sendable {
         var made = TreeLedger(layout: .links, sharing: try sharing(in: home.raw, place))
         let opened = try open(place, home, made)
         if let links = opened.links, try links.hasFiles() || exists("index", in: home.raw) {
+            try requireMovable("staging", in: home, place)
             let shown = "\(place.homePath)/\(treesName)/1"
             try makeMissingDirectory("1", in: opened.trees.raw, mode: umask.less(0o777), shown: shown)
             guard case .success(let tree?) = status(opened.trees.raw, "1") else { throw .last("look at", shown) }
@@ -238,6 +245,19 @@ package final class TreeHome: Sendable {
         return opened
     }
 
+    /// Makes sure, before anything is on record, that a directory which is to be moved can be.
+    private static func requireMovable(_ name: String, in home: SharedDescriptor, _ place: Place) throws(FileError) {
+        let probe = "\(name).probe"
+        removeTree(probe, in: home.raw)
+        let code =
+            renameEntry(name, in: home.raw, toFree: probe, in: home.raw)
+            ?? renameEntry(probe, in: home.raw, toFree: name, in: home.raw)
+        guard let code else { return }
+        throw FileError(
+            step: "move", path: "\(place.homePath)/\(name)", code: code,
+            remark: code == .improperLink ? "it belongs to a layer of an image; begin with an empty directory" : nil)
+    }
+
     private static func lock(_ former: Destination, _ place: Place) throws(FileError) -> FileLock {
         if let lock = try former.lock() { return lock }
         throw FileError(
@@ -253,6 +273,7 @@ package final class TreeHome: Sendable {
             try links.gather(into: number)
         } else {
             try moveState(of: number)
+            try shareLearned(of: number)
         }
         try record { $0.isGathering = false }
     }
@@ -261,7 +282,10 @@ package final class TreeHome: Sendable {
     private func takeOverState(of number: UInt64) throws(FileError) {
         let statePath = "\(homePath)/\(Self.statesName)/\(number)"
         let state = try openPrivateDirectory("\(number)", in: states.raw, create: true, shown: statePath)
-        let ours = [Self.ledgerName, "\(Self.ledgerName).new", "lock", Self.treesName, Self.statesName, TopLinks.now]
+        let ours = [
+            Self.ledgerName, "\(Self.ledgerName).new", "lock", Self.treesName, Self.statesName, TopLinks.now,
+            LearnedDigests.name,
+        ]
         for name in try entries(home.raw, homePath) where !ours.contains(name) {
             try FileError.check(renameEntry(name, in: home.raw, to: name, in: state.raw), "move", "\(homePath)/\(name)")
         }
@@ -287,6 +311,17 @@ package final class TreeHome: Sendable {
             if let code { throw FileError(step: "move", path: shown, code: code) }
         }
         try FileError.check(synchronizeDirectory(states.raw) ?? synchronizeDirectory(root.raw), "sync", path)
+    }
+
+    /// What was learnt of a source is there for all trees.
+    private func shareLearned(of number: UInt64) throws(FileError) {
+        let name = LearnedDigests.name
+        guard let state = openDirectory("\(number)", in: states.raw, .noFollow), exists(name, in: state.raw) else {
+            return
+        }
+        try FileError.check(
+            renameEntry(name, in: state.raw, to: name, in: home.raw), "move",
+            "\(homePath)/\(Self.statesName)/\(number)/\(name)")
     }
 
     /// Makes sure that directories can change places here.
@@ -553,7 +588,9 @@ package final class TreeHome: Sendable {
 
     /// Removes trees that readers do not see, and what is kept of them. What cannot be removed now is when the trees are next used.
     package func remove(_ numbers: [UInt64], umask: Umask = CurrentProcess.umask) throws(FileError) {
-        let gone = Set(numbers).subtracting([ledger.current].compactMap(\.self))
+        // Of a switch that is under way readers may see either side.
+        let seen = [ledger.current, ledger.step?.from, ledger.step?.to].compactMap(\.self)
+        let gone = Set(numbers).subtracting(seen)
         guard !gone.isEmpty else { return }
         try record { for number in gone { $0[number] = nil } }
         let shown = ledger.sharing == .link ? try shown(umask: umask) : nil
@@ -570,9 +607,7 @@ package final class TreeHome: Sendable {
     /// Shows a tree: on record, exchanged, on record again. After a kill in between, ``settle()`` finds out which of both readers
     /// see.
     ///
-    /// - Parameters:
-    ///   - isDurable: Whether to sync(2) what is written.
-    ///   - now: **Milliseconds** since 1970.
+    /// - Parameter now: **Milliseconds** since 1970.
     /// - Returns: How long the exchange took, in **nanoseconds**.
     package func show(_ number: UInt64, isRollback: Bool = false, now: Int64) throws(FileError) -> Int64 {
         let former = ledger.current

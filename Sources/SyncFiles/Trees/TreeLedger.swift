@@ -88,7 +88,7 @@ package struct TreeLedger: Sendable, Equatable {
     package private(set) var trees: [Tree] = []
     package private(set) var step: Step?
     package private(set) var held: [Held] = []
-    /// Whether what was at the destination's place is on its way into the first tree. Only in layout `links`.
+    /// Whether what was at the destination's place is on its way into the first tree.
     package internal(set) var isGathering = false
     private var next: UInt64 = 1
 

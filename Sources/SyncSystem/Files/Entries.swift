@@ -141,16 +141,18 @@ package func directoryEntries(_ path: String) throws(Errno) -> [String]? {
 package func directoryEntries(_ directory: Int32) throws(Errno) -> [String] {
     guard let copy = openDirectory(".", in: directory) else { throw .last }
     var names: [String] = []
-    if let code = forEachName(in: copy, { name, _ in names.append(String(cString: name)) }) { throw code }
+    if let code = forEachName(in: copy, { name, _, _ in names.append(String(cString: name)) }) { throw code }
     return names
 }
 
-/// Calls `body` with every name in a directory and its length in **bytes**, without `.` and `..`, in no order; then closes
-/// the directory. readdir(3)
+/// Calls `body` with every name in a directory, its length in **bytes** and whether a directory has it, without `.` and `..`, in no
+/// order; then closes the directory. readdir(3)
 ///
+/// - Parameter body: Not every file system says what has a name: `nil` then.
 /// - Returns: Why not all of it could be read.
 package func forEachName<Failure: Error>(
-    in directory: consuming Descriptor, _ body: (UnsafePointer<CChar>, Int) throws(Failure) -> Void
+    in directory: consuming Descriptor,
+    _ body: (_ name: UnsafePointer<CChar>, _ length: Int, _ isDirectory: Bool?) throws(Failure) -> Void
 ) throws(Failure) -> Errno? {
     let raw = directory.release()
     guard let stream = fdopendir(raw), let offset = MemoryLayout<dirent>.offset(of: \.d_name) else {
@@ -165,7 +167,8 @@ package func forEachName<Failure: Error>(
         let name = UnsafeRawPointer(entry).advanced(by: offset).assumingMemoryBound(to: CChar.self)
         let length = strlen(name)
         if name[0] == 0x2E, length == 1 || length == 2 && name[1] == 0x2E { continue }
-        try body(name, length)
+        let kind = Int(entry.pointee.d_type)
+        try body(name, length, kind == Int(DT_UNKNOWN) ? nil : kind == Int(DT_DIR))
     }
 }
 

@@ -80,6 +80,26 @@ package func willReadThrough(_ descriptor: Int32) { sa_will_read_through(descrip
 /// Shares the blocks of a whole file, where the file system can. ioctl_ficlone(2)
 package func cloneFile(_ source: Int32, to target: Int32) -> Errno? { failure(sa_clone_file(target, source)) }
 
+/// Copies bytes of a file, from its beginning.
+///
+/// - Parameter size: How many **bytes**; `nil` for all of them.
+/// - Returns: Why not all of it is copied; ``Errno/ioError`` where the file is shorter.
+package func copyBytes(of source: Int32, _ size: UInt64? = nil, to target: Int32) -> Errno? {
+    withUnsafeTemporaryAllocation(byteCount: 1 << 17, alignment: 64) { buffer in
+        var offset: UInt64 = 0
+        while size.map({ offset < $0 }) ?? true {
+            let length = size.map { Int(min(UInt64(buffer.count), $0 - offset)) } ?? buffer.count
+            let count = readFully(source, into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<length]), at: offset)
+            if count < 0 { return .last }
+            if count == 0 { return size == nil ? nil : .ioError }
+            let code = writeAll(UnsafeRawBufferPointer(rebasing: buffer[..<count]), to: target, at: offset)
+            if let code { return code }
+            offset += UInt64(count)
+        }
+        return nil
+    }
+}
+
 /// Shares some blocks of a file, where the file system can; all in **bytes**, multiples of its blocks. ioctl_ficlonerange(2)
 package func cloneRange(_ source: Int32, at offset: UInt64, count: UInt64, to target: Int32, at start: UInt64) -> Errno?
 { failure(sa_clone_range(target, start, source, offset, count)) }

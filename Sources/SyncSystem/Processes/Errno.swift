@@ -46,7 +46,6 @@ package struct Errno: Error, RawRepresentable, Hashable, Sendable {
     package static let tooManySymbolicLinkLevels = Errno(ELOOP)
     package static let notSupported = Errno(EOPNOTSUPP)
     package static let noBufferSpace = Errno(ENOBUFS)
-    package static let connectionAbort = Errno(ECONNABORTED)
     package static let staleNFSFileHandle = Errno(ESTALE)
     package static let diskQuotaExceeded = Errno(EDQUOT)
 }

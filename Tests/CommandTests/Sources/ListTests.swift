@@ -130,6 +130,46 @@ struct ListTests {
         #expect(try set.text("maps/dir/ä#%") == Array("two".utf8))
     }
 
+    @Test(
+        "What is learnt of a list without SHA-256 holds for every tree of a set that is shown at once",
+        arguments: ["exchange", "links"])
+    func learntOfTrees(layout: String) throws {
+        let set = try ListedFiles(["a": Array("one".utf8), "b": Array("two".utf8)])
+        let lines = "f97c5d29941bfb1b2fdab0874906ab82  a\nb8a9f715dbb64fd5c56e7783c6820a61  b\n"
+        let url = set.server.url("/maps/MD5SUMS")
+        func pull(_ text: String, expecting status: Int32 = 0) throws -> Tool.Outcome {
+            // No validator: only its bytes say whether a list is the same.
+            set.server.respond(to: "/maps/MD5SUMS") { _ in
+                FaultAnswer.object(ServedObject(text: text)).withoutValidators()
+            }
+            let outcome = try set.run("pull", url, "--atomic=\(layout)", "--keep-for", "0", "--json")
+            #expect(outcome.status == status, "\(outcome.error)")
+            return outcome
+        }
+        _ = try pull(lines)
+        let same = try pull(lines)
+        #expect(!same.output.contains("tree.switched"), "\(same.output)")
+        set.serve(Array("three".utf8), at: "c")
+        for count in 1...2 {
+            _ = try pull(lines + "35d6d33467aae9a2e3dccb4b6b027878  c\n" + String(repeating: "#\n", count: count))
+        }
+        #expect(try set.text("maps/c") == Array("three".utf8) && set.text("maps/a") == Array("one".utf8))
+        for path in ["a", "b", "c"] {
+            #expect(set.server.log.requests(to: "/maps/" + path).count == 1, "\(set.server.log.description)")
+        }
+    }
+
+    @Test(
+        "A list that does not say every SHA-256 is not pulled in pieces, and says what to do",
+        arguments: ["--shard", "--join"])
+    func piecesOfUnknown(option: String) throws {
+        let set = try ListedFiles(["a": Array("one".utf8)])
+        set.server.serve(ServedObject(text: "f97c5d29941bfb1b2fdab0874906ab82  a\n"), at: "/maps/MD5SUMS")
+        let outcome = try set.run(
+            "pull", set.server.url("/maps/MD5SUMS"), "--into", "maps", option, option == "--shard" ? "0/2" : "2")
+        #expect(outcome.status == 64 && outcome.error.contains("syncagent import"), "\(outcome.error)")
+    }
+
     @Test("A size that no server says is learnt with the bytes, once")
     func unknownSize() throws {
         let object = ServedObject(text: "without a length")

@@ -67,6 +67,22 @@ struct PruneFailureTests {
         #expect(AssetTree.read(scene.destination).paths == ["a/stuck"])
         #expect(try scene.engine().clear(scene.destination, files: true) == 1)
     }
+
+    @Test("A destination whose directories cannot be moved stays one that is pulled file by file")
+    func cannotMove() throws {
+        let state = scene.destination + "/.syncagent"
+        let mount = try #require(BindMount(state))
+        let staging = try #require(BindMount(state + "/staging"))
+        let refused = try scene.pull { $0.atomic = AtomicSwitch() }
+        staging.end()
+        mount.end()
+        #expect(refused.status == .cannotCreate)
+        #expect(access(state + "/ledger", F_OK) != 0)
+        #expect(access(scene.root.path(".syncagent-dest"), F_OK) != 0)
+        try scene.publish(tree, revision: 2)
+        #expect(try scene.pull().status == .done)
+        #expect(scene.problems(tree) == [])
+    }
 }
 
 /// A file or directory that is mounted on itself.

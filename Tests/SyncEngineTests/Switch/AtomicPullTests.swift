@@ -143,6 +143,20 @@ struct AtomicPullTests: ChangesAsAWhole {
         try expect(5, pull(5))
     }
 
+    @Test("A directory with files where a pull has put a file is as strange as they are")
+    func strangeDirectory() throws {
+        try expect(1, pull(1))
+        let place = scene.root.path("dest/common/d1/12")
+        try FileManager.default.removeItem(atPath: place)
+        try scene.root.write("mine", to: "dest/common/d1/12/notes.txt")
+        let refused = try pull(2)
+        #expect(refused.status == .refused)
+        #expect(refused.error?.message.contains("common/d1/12/notes.txt") == true)
+        #expect(scene.root.read("dest/common/d1/12/notes.txt") == Array("mine".utf8))
+        try FileManager.default.removeItem(atPath: place)
+        try expect(2, again())
+    }
+
     @Test("A check that fails leaves readers where they are, with exit 5, and its success shows the tree")
     func check() throws {
         try expect(1, pull(1))

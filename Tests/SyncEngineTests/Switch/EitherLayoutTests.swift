@@ -1,4 +1,5 @@
 import Foundation
+import SyncContent
 import SyncModel
 import SyncPlugins
 import SyncStore
@@ -142,6 +143,94 @@ struct EitherLayoutTests {
         try trees.expect(last + 3, trees.pull(last + 3))
     }
 
+    @Test(
+        "What is cleared after a switch that a kill has cut short is not what readers see", arguments: Layout.allCases)
+    func clearedAfterKill(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        try trees.expect(1, trees.pull(1))
+        try trees.publish(2)
+        let checked = try trees.again(hooks: RecordingHook(.exited(3))) { $0.atomic?.check = ["/check"] }
+        #expect(checked.status == .hookFailed)
+        let home = try trees.home
+        let number = try #require(home.ledger.building?.number)
+        let path = home.treePath(number)
+        let tree = try #require(status(following: path))
+        try home.record {
+            $0[number]?.inode = tree.inode
+            $0[number]?.mark = tree.modified
+            $0.begin(number, isRollback: false, now: 5)
+        }
+        // Readers see it, and that is not on record.
+        if layout == .links {
+            #expect(unlink(trees.place) == 0 && symlink("rev/\(number)", trees.place) == 0)
+        } else {
+            #expect(exchangeEntries(path, in: AT_FDCWD, with: trees.place, in: AT_FDCWD) == nil)
+        }
+        try home.remove([number])
+        #expect(Revisions.tree(2).problems(in: trees.place) == [])
+        #expect(try trees.scene.engine().clear(trees.scene.destination, files: false) == 0)
+        try trees.expect(2)
+        #expect(try trees.ledger().step == nil)
+        try trees.expect(3, trees.pull(3, hooks: RecordingHook()))
+    }
+
+    @Test(
+        "What may have changed in the moment in which the index was written is read, and brought again",
+        arguments: Layout.allCases)
+    func changedMeanwhile(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        try trees.expect(1, trees.pull(1))
+        let shown = try #require(try trees.home.shown())
+        let path = trees.place + "/common/d0/1"
+        try FileManager.default.removeItem(atPath: path)
+        // As long as before.
+        try Data(count: 501).write(to: URL(fileURLWithPath: path))
+        let now = try #require(status(following: path))
+        // Its status is the one on record, and the index is no later than that.
+        let index = StatIndex.read(from: shown)
+        let made = index.replacingRecords { append in
+            for position in 0..<index.count {
+                guard var record = index.record(position) else { continue }
+                if index.text(position) == "common/d0/1" { record.status = IndexRecord.Status(now) }
+                index.withPath(position) { append(record, $0) }
+            }
+        }
+        var bytes = try #require(made).bytes
+        bytes.replaceSubrange(8..<16, with: repeatElement(0, count: 8))
+        let sum = try sha256(Array(bytes.dropLast(32)))
+        bytes.withUnsafeMutableBytes { all in
+            if let end = all.baseAddress?.advanced(by: all.count - 32) { sum.store(to: end) }
+        }
+        try Data(bytes).write(to: URL(fileURLWithPath: shown.statePath + "/index"))
+        #expect(StatIndex.read(from: shown).count == index.count)
+        try trees.expect(2, trees.pull(2))
+    }
+
+    @Test(
+        "What a check leaves in the tree is not shown, and the next pull is not kept from its work by it",
+        arguments: Layout.allCases)
+    func litter(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        try trees.expect(1, trees.pull(1))
+        try trees.publish(2)
+        let check = WritingCheck(["each/__cache__/x", "test.log"])
+        try trees.expect(2, trees.again(hooks: check) { $0.atomic?.check = ["/check"] })
+        #expect(!FileManager.default.fileExists(atPath: trees.place + "/test.log"))
+        try trees.expect(3, trees.pull(3, hooks: RecordingHook()))
+    }
+
+    @Test(
+        "A tree in which the check has changed a file of the set is not shown, with exit 5", arguments: Layout.allCases)
+    func changedByCheck(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        try trees.expect(1, trees.pull(1))
+        try trees.publish(2)
+        let outcome = try trees.again(hooks: WritingCheck(["each/now"])) { $0.atomic?.check = ["/check"] }
+        #expect(outcome.status == .hookFailed && outcome.error?.message.contains("each/now") == true)
+        try trees.expect(1)
+        try trees.expect(2, trees.again(hooks: RecordingHook()))
+    }
+
     @Test("A file that a verifier refuses keeps the new tree from being shown", arguments: Layout.allCases)
     func refused(layout: Layout) throws {
         let trees = try TreeScene(layout)
@@ -183,6 +272,25 @@ struct EitherLayoutTests {
             try trees.expect(night, outcome, tree(night))
             if night > 1 { #expect(outcome.received < UInt64(set.manifest.count) + 2_000, "night \(night)") }
         }
+    }
+}
+
+/// A check that is content, and writes files into the tree.
+private struct WritingCheck: GroupHook {
+    let paths: [String]
+
+    init(_ paths: [String]) { self.paths = paths }
+
+    func run(_ invocation: HookInvocation) -> HookOutcome {
+        for path in paths where invocation.arguments == ["/check"] {
+            let file = URL(fileURLWithPath: "\(invocation.directory)/\(path)")
+            try? FileManager.default.createDirectory(
+                at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
+            // Nobody may write to a file that another tree has, too.
+            try? FileManager.default.removeItem(at: file)
+            try? Data("of the check".utf8).write(to: file)
+        }
+        return HookOutcome(end: .exited(0), output: "", milliseconds: 1)
     }
 }
 

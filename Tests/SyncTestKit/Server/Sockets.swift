@@ -67,7 +67,7 @@ struct Socket: Sendable {
                 sa_set_close_on_exec(made)
                 return Socket(descriptor: made)
             }
-            guard [.interrupted, .connectionAbort].contains(Errno.last) else { return nil }
+            guard [.interrupted, Errno(rawValue: ECONNABORTED)].contains(Errno.last) else { return nil }
         }
     }
 
