@@ -170,7 +170,11 @@ private struct BucketKeys: CredentialProvider {
 
     func credential(for request: CredentialRequest) throws(PluginError) -> Credential? {
         guard let origin = (try? CurlURL(request.origin))?.origin, places.region(of: origin) != nil else { return nil }
-        if request.refused != nil, !places.learn(at: origin) { credentials.forget() }
+        let former = places.region(of: origin)
+        // Either the bucket is elsewhere, which is learnt once, or the keys were refused.
+        if request.refused != nil, !places.learn(at: origin) || places.region(of: origin) == former {
+            credentials.forget()
+        }
         guard let region = places.region(of: origin) else { return nil }
         do throws(S3Fault) {
             guard let keys = try credentials.keys(now: SystemTime.clock.unixTime()) else { return nil }
