@@ -4,11 +4,11 @@
 # usage: faults.sh [--seconds N] [--whole] [--seed N] [calls|powercut|limits|reader]...
 #
 #   --seconds N   how long each of the four may take (default 20); what fits in is chosen by chance
-#   --whole       everything; hours
+#   --whole       all that differs; half a day on two cores
 #   --seed N      the choice of an earlier run
 #
-#   calls      faults/trials.py: in a small story of each verb one system call fails, once: each call, each error that the manual
-#              names for it, each time that it is made
+#   calls      faults/trials.py: in a small story of each verb one system call fails, once: each error that the manual names for a
+#              call, once at each place of the program that makes it (--whole), or a sample of them
 #   powercut   faults/powercut.py: a disk that forgets what was not synced, cut at every sync and anywhere else
 #   limits     faults/limits.py: no space, no inodes, no descriptors; disks that fail on cue, lack links, syncfs or long names;
 #              clocks that jump

@@ -27,6 +27,8 @@ if [ -z "${TMPDIR:-}" ] && [ "$(stat -f -c %T /dev/shm 2>/dev/null)" = tmpfs ] &
     # Other users look into it, too.
     chmod 755 "$TMPDIR"
     trap 'rm -rf "$TMPDIR"' EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
 fi
 
 skipped() { printf 'SKIPPED: %s\n' "$1"; }
@@ -93,8 +95,8 @@ run() {
     registry) ! have python3 || where_possible Tests/registry.sh ;;
     # Sets that others publish, beside the programs that they are made for; a small part of it, by hand all: Tests/evidence/elsewhere.sh.
     elsewhere)
-        ! have python3 nginx ||
-            SYNCAGENT=$SYNCAGENT SYNCAGENT_CACHE_DIR=$PWD/.build/elsewhere where_possible Tests/evidence/elsewhere.sh --short
+        ! have python3 nginx curl /usr/bin/time ||
+            SYNCAGENT=$SYNCAGENT SYNCAGENT_CACHE_DIR=$PWD/.build/elsewhere where_possible Tests/evidence/elsewhere.sh --short --seed 1
         ;;
     # Sets in the bucket of moto, seen by boto3 and rclone; hundreds of kills and races by hand: Tests/s3.sh 200 100.
     s3) ! have python3 || where_possible Tests/s3.sh ;;

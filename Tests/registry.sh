@@ -19,6 +19,8 @@ SYNCAGENT=${SYNCAGENT:-$root/.build/debug/syncagent}
 work=$(mktemp -d)
 server=""
 trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 fail() { printf 'FAILED: %s\n' "$1"; exit 1; }
 skip() { printf 'SKIPPED: artifacts in a registry: %s\n' "$1"; exit 77; }
 
@@ -50,7 +52,7 @@ END
 start() {
     "$REGISTRY" serve registry.yml >>asked 2>&1 &
     server=$!
-    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    for _ in $(seq 150); do
         python3 -c "import socket; socket.create_connection(('127.0.0.1', $port), 1)" 2>/dev/null && return
         sleep 0.2
     done
@@ -121,7 +123,12 @@ echo "A new tag brings what changed."
 
 "$SYNCAGENT" pull "oci://$name:v1" --into killed --limit-rate 4M --session killed >said 2>&1 &
 puller=$!
-sleep 3
+# The small files have a third of that at most: the large one is on its way.
+for _ in $(seq 600); do
+    here=$(du -sk killed 2>/dev/null | cut -f 1)
+    [ "${here:-0}" -le 10000 ] || break
+    sleep 0.1
+done
 kill -KILL "$puller" 2>/dev/null || fail "it was done before it could be killed"
 wait "$puller" 2>/dev/null || true
 : >asked
@@ -166,8 +173,13 @@ for pack in as-oras/packs/*.pack; do
 done
 "$SYNCAGENT" serve as-oras --port 0 >served 2>&1 &
 other=$!
-for _ in 1 2 3 4 5 6 7 8 9 10; do grep -q 'http://' served && break; sleep 0.3; done
+for _ in $(seq 200); do
+    ! grep -q 'http://' served || break
+    kill -0 "$other" 2>/dev/null || break
+    sleep 0.3
+done
 url=$(grep -o 'http://[^ ]*' served | head -n 1)
+[ -n "$url" ] || { cat served; fail "serve does not start"; }
 pull "${url%/}/manifest.json" --into from-oras --session from-oras || { cat said served; kill $other; fail "pull of what oras pulled"; }
 kill "$other" && wait "$other" 2>/dev/null || true
 same set from-oras

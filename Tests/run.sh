@@ -121,9 +121,19 @@ title "Checks, tests and trials, $jobs at a time (Tests/job.sh)"
     for target in Tests/*Tests; do basename "$target"; done
     printf '%s\n' format examples schema documentation packaging coverage
 } | awk '!seen[$0]++' | BUILT=1 START="$start" FAILURES="$failures" xargs -n 1 -P "$jobs" Tests/job.sh
+ended=$?
+# 123: some have failed, and each has left its name. Anything else is one that ended without a word, and others did not begin.
+lost=""
+case $ended in
+0) ;;
+123) [ -s "$failures" ] || lost=yes ;;
+*) lost=yes ;;
+esac
 
 # They count, and measure how soon things are said: by themselves.
-for job in counts live; do BUILT=1 START="$start" FAILURES="$failures" Tests/job.sh "$job"; done
+for job in counts live; do
+    BUILT=1 START="$start" FAILURES="$failures" Tests/job.sh "$job" || grep -qx "$job" "$failures" || lost=yes
+done
 
 # What a log of a job says of a failure: whoever reads the output reads its end.
 reasons() {
@@ -149,6 +159,10 @@ if [ -s "$failures" ] && [ "$(wc -l < "$failures")" -le 3 ]; then
         reasons "$job, beside others" ".build/jobs/$job.first"
         grep -qx "$job" "$failures" || printf 'UNSTABLE: %s failed beside others and passed alone.\n' "$job"
     done < "$failures.first" >&2
+fi
+if [ -n "$lost" ]; then
+    printf '\nFAILED: a job ended without a word (xargs: %s), so that not all of them have run\n' "$ended" >&2
+    exit 1
 fi
 if [ -s "$failures" ]; then
     while read -r job; do reasons "$job" ".build/jobs/$job.log"; done < "$failures" >&2

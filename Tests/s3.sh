@@ -18,6 +18,8 @@ SYNCAGENT=${SYNCAGENT:-$root/.build/debug/syncagent}
 work=$(mktemp -d)
 server="" proxy="" looker=""
 trap 'for one in $server $proxy $looker; do kill "$one" 2>/dev/null || true; done; rm -rf "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 fail() { printf 'FAILED: %s\n' "$1"; exit 1; }
 skip() { printf 'SKIPPED: sets in a bucket: %s\n' "$1"; exit 77; }
 
@@ -36,7 +38,8 @@ fi
 cd "$work"
 free() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 wait_for() {
-    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
+    for _ in $(seq 240); do
+        kill -0 "$2" 2>/dev/null || { cat asked; fail "the server has ended"; }
         python3 -c "import socket; socket.create_connection(('127.0.0.1', $1), 1)" 2>/dev/null && return
         sleep 0.5
     done
@@ -48,7 +51,7 @@ export AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=secret AWS_REGION=us-east-1 A
 unset XDG_CONFIG_HOME AWS_PROFILE AWS_SESSION_TOKEN AWS_CA_BUNDLE 2>/dev/null || true
 "$PYTHON" -m moto.server -H 127.0.0.1 -p "$port" >asked 2>&1 &
 server=$!
-wait_for "$port"
+wait_for "$port" "$server"
 # One boto3 for all that is asked.
 mkfifo questions answers
 "$PYTHON" -B "$root/Tests/s3/bucket.py" answer <questions >answers &
@@ -121,15 +124,21 @@ same set stable
 echo "Signed, restored and refreshed in the bucket."
 
 publish() { "$SYNCAGENT" publish set --to s3://assets/killed --project com.example.maps --pack-size 64K "$@" >said 2>&1; }
-# Ends a command after a part of a second; it says nothing where that had ended before.
+# Ends a command at some moment of the time that a publish takes; it says nothing where that had ended before.
 killed() {
+    moment=$(python3 -c "import random; print(random.random() * $took / 1e9)")
     "$@" >said 2>&1 &
     victim=$!
-    sleep "0.$(python3 -c "import random; print(random.randrange(1000, 5000))")"
+    sleep "$moment"
     kill -KILL "$victim" 2>/dev/null && hit=$((hit + 1))
     wait "$victim" 2>/dev/null || true
 }
 publish || { cat said; fail "publish"; }
+change timed
+rm -rf state
+took=$(date +%s%N)
+publish || { cat said; fail "publish"; }
+took=$(($(date +%s%N) - took))
 : >asked
 hit=0
 round=0
@@ -151,6 +160,7 @@ while [ "$round" -lt "$kills" ]; do
 done
 pull s3://assets/killed --into killed --session killed || { cat said; fail "pull after the kills"; }
 same set killed
+[ "$hit" -gt $((kills / 4)) ] || fail "only $hit of $kills kills came before the end"
 echo "$hit kills in $kills rounds: whatever a manifest names is there, and nothing was sent twice."
 
 round=0
@@ -183,7 +193,7 @@ echo "$races races of two publishers, $ended of them ended with 75 for one: the 
 near=$(free)
 python3 "$root/Tests/s3/proxy.py" "$near" "$port" --slow 30 --lost 5 &
 proxy=$!
-wait_for "$near"
+wait_for "$near" "$proxy"
 told() { python3 -c "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:$near/-/count').read().decode())"; }
 round=0
 : >asked

@@ -33,6 +33,7 @@ try() {
   link_up "$rtt" "$rate" "$loss"
   ip netns exec "$SERVER_NS" "$SYNCAGENT" serve "$WORK/site" --bind "$SERVER_ADDRESS" --port 8080 >"$WORK/serve.log" 2>&1 &
   server=$!
+  on_exit end "$server"
   until ip netns exec "$SERVER_NS" grep -q ":1F90 .* 0A " /proc/net/tcp; do
     kill -0 "$server" 2>/dev/null || { cat "$WORK/serve.log" >&2; die "the server has ended"; }
     sleep 0.05

@@ -25,7 +25,7 @@
 case ${1:-} in -h | --help) usage ;; esac
 clients=${1:-20} mib=${2:-100} rtt=${3:-40} rate=${4:-500}
 
-link_possible || exit 0
+link_possible || exit 77
 find_binary
 make_work
 need nginx=nginx-light curl=curl varnishd=varnish squid=squid /usr/bin/time=time

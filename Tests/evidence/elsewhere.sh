@@ -295,7 +295,7 @@ part_kills() {
   # What is on its way to a program that is killed has been sent: a few kill a smaller set less often. A program that other work
   # keeps from running has more of it on its way.
   local files=20 mib=57 rate=1m most=1.02 total sent from
-  [ -z "$short" ] || { mib=20 kills=4 most=1.1; }
+  [ -z "$short" ] || { mib=20 kills=4 most=1.3; }
   make "$WORK/kills" $files "$mib" 5
   mkdir -p "$WORK/kill-hub" "$WORK/cdn"
   commit "$WORK/kill-hub" c3 "$WORK/kills"

@@ -128,6 +128,7 @@ for ((round = 0; round < count; round++)); do
   XDG_STATE_HOME=$WORK/other-$round "$SYNCAGENT" publish set --to before --project com.example.shards \
     --shard "$again/$shards" >> log 2>&1 || broken "round $round: shard $again elsewhere ended with $?"
   packs site > packs.twice
+  ! grep -q WRONG packs.once packs.twice || broken "round $round: a pack is not what its name says"
   cmp -s packs.once packs.twice || broken "round $round: shard $again has made other packs when it was published once more"
   [ -z "$(packs before | grep -Fxv -f packs.twice)" ] || broken "round $round: a machine that knows nothing has made other packs of shard $again"
   rm -rf "other-$round"
@@ -138,5 +139,6 @@ for ((round = 0; round < count; round++)); do
   [ "$(cat calls)" = "ok $changed" ] || broken "round $round: the hook was called with $(tr '\n' , < calls), and $changed files changed"
   say "round $round: $shards shards, $changed files changed"
 done
+[ -s killed ] || broken "nothing was killed"
 say "$(sort killed | uniq -c | tr -s ' \n' ' ')"
 verdict

@@ -7,7 +7,7 @@
 #   --files N   of the set (default 3000)
 #
 # munged, mariadbd, slurmdbd, slurmctld and slurmd are those of Debian, started here, with state and sockets in a directory of their
-# own. One task of the publish and one of the pull get SIGKILL while they work. Held: the directory is what the source is (diff -r),
+# own. One task of the pull gets SIGKILL while it works. Held: the directory is what the source is (diff -r),
 # the hook was called once, sacct knows each task as completed, and those that were killed as requeued before.
 #
 # It needs root, and three to five minutes: Slurm waits two minutes before it starts a task again.
@@ -23,7 +23,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-[ "$(id -u)" = 0 ] || { say "SKIPPED: Slurm's daemons need root"; exit 0; }
+[ "$(id -u)" = 0 ] || { say "SKIPPED: Slurm's daemons need root"; exit 77; }
 need munged=munge mariadbd=mariadb-server slurmdbd=slurmdbd slurmctld=slurmctld slurmd=slurmd sacct=slurm-client
 find_binary
 make_work

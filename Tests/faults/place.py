@@ -201,10 +201,12 @@ def children(process):
 
 
 class Base:
-    """What is made once for all trials: the sets, published and signed."""
+    """What is made once for all trials: the sets, published and signed. What nothing is done to may be run by another build
+    of the program, the `judge`: one that starts sooner."""
 
-    def __init__(self, program, root):
+    def __init__(self, program, root, judge=None):
         self.program, self.root = os.path.abspath(program), root
+        self.judge = os.path.abspath(judge) if judge else self.program
         os.makedirs(root)
         make_sets(root)
         place = Place(self, f"{root}/making")
@@ -254,7 +256,8 @@ class Place:
 
     def start(self, *arguments, wrap=(), out=None, said=None, **more):
         wrap = () if self.disk else wrap
-        return subprocess.Popen([*wrap, self.base.program, *arguments], cwd=self.root, stdin=subprocess.DEVNULL, stdout=out,
+        program = self.base.program if wrap else self.base.judge
+        return subprocess.Popen([*wrap, program, *arguments], cwd=self.root, stdin=subprocess.DEVNULL, stdout=out,
                                 stderr=said, env=self.environment(**more), start_new_session=True, preexec_fn=self.limit if wrap else None)
 
     def note(self, what):

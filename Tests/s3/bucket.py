@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import sys
+import time
 
 import boto3
 
@@ -27,6 +28,16 @@ def body(bucket, key):
 
 def check(bucket, prefix):
     """Every pack is what its name says, and everything that a manifest names is there."""
+    for _ in range(10):
+        try:
+            return look(bucket, prefix)
+        except s3.exceptions.NoSuchKey:
+            # A prune that was killed had asked for more than was done when it ended: the bucket goes on with that for a moment.
+            time.sleep(0.2)
+    look(bucket, prefix)
+
+
+def look(bucket, prefix):
     there = objects(bucket, prefix)
     for name in there:
         if name.startswith("packs/"):

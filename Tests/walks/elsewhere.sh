@@ -15,7 +15,7 @@ skipped() { printf '%s\n' "  SKIPPED: $1"; }
 port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 # started FILE: waits until a server has said its URL there.
 started() {
-    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
+    for _ in $(seq 300); do
         [ ! -s "$1" ] || return 0
         sleep 0.2
     done
@@ -183,7 +183,7 @@ step "nothing new is a request, and without its server a set stays as it is"
 expect 0 syncagent pull "$web/maps/SHA256SUMS" --into srv/maps --session again
 expect 0 syncagent pull "$web/maps/SHA256SUMS" --into srv/maps --session again --json
 said '"requests":1,'
-for one in $servers; do kill "$one" 2>/dev/null || true; done
+for one in $servers; do kill "$one" 2>/dev/null || true; wait "$one" 2>/dev/null || true; done
 servers=""
 expect 69 syncagent pull "$web/maps/SHA256SUMS" --into srv/maps --session again --patience 1s
 same maps srv/maps

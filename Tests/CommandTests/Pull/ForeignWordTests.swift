@@ -103,7 +103,7 @@ struct ForeignWordTests {
         let objects = (0..<24).map { ServedObject(patternedBytes(size: 10, seed: UInt64($0))) }
         let files = objects.indices.map { (path: "g/\($0)", url: server.url("/\($0)"), object: objects[$0]) }
         for (number, object) in objects.enumerated() {
-            // All are held until every one of them has been asked for.
+            // All are asked for before the first has come.
             server.script("/\(number)", .object(object).delayed(by: .milliseconds(200)))
         }
         try tool.scratch.write(
