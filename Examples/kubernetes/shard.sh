@@ -1,5 +1,5 @@
 #!/bin/sh
-# The entry point of the containers in publish.yaml, pull.yaml and nightly.yaml.
+# The entry point of the containers in publish.yaml and pull.yaml. It needs a shell, date(1) and sleep(1) in the image.
 #
 #   shard.sh publish|pull          the shard that Kubernetes has given this pod: JOB_COMPLETION_INDEX of SHARDS
 #   shard.sh join publish|pull     what completes them; tries again while it ends with 75, for JOIN_WAIT seconds at most

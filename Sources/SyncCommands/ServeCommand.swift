@@ -35,7 +35,8 @@ struct ServeCommand: AsyncParsableCommand {
 
     @Option(
         name: .customLong("max"),
-        help: "The most a cache keeps; what was used longest ago goes.  (default: 100G)".taking("size"),
+        help: "The most a cache keeps; what has not been used for longest is removed first.  (default: 100G)".taking(
+            "size"),
         transform: positiveByteCount)
     var most: ByteCount?
 

@@ -1,4 +1,4 @@
-/// What the process tells its caller. DESIGN contract; numbers above 63 follow sysexits(3).
+/// What the process tells its caller; numbers above 63 follow sysexits(3).
 public enum ExitStatus: Int32, Sendable, CaseIterable {
     /// Everything asked for is done.
     case done = 0
@@ -6,7 +6,7 @@ public enum ExitStatus: Int32, Sendable, CaseIterable {
     case internalError = 1
     /// Some files are missing, differ, or failed.
     case incomplete = 2
-    /// Every file is in place; a hook failed.
+    /// Every file is in place; a hook failed, or a check of the new tree.
     case hookFailed = 5
     /// The command line is wrong.
     case usage = 64

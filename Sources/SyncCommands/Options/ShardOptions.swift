@@ -10,7 +10,8 @@ struct ShardOptions: ParsableArguments {
             .taking("i/n"))
     var shard: Shard?
 
-    @Option(help: "Complete what this many shards have done; 75 names those that are not done.".taking("n"))
+    @Option(
+        help: "Complete what this many shards have done; if some are missing, name them and exit with 75.".taking("n"))
     var join: Int?
 
     var work: ShardWork? { shard.map { .shard($0) } ?? join.map { .join($0) } }
