@@ -94,7 +94,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="sa.", dir=memory) as directory:
         chance = random.Random(7)
         known = {}
-        place = places.Place(type("Base", (), {"program": os.path.abspath(options.program)}), f"{directory}/p")
+        program = os.path.abspath(options.program)
+        place = places.Place(type("Base", (), {"program": program, "judge": program}), f"{directory}/p")
         for revision in ("old", "new"):
             files = {f"d{n % 4}/f{n:02}": chance.randbytes(chance.choice((700, 9000, 60_000, 200_000))) for n in range(20)}
             places.write_names(f"{directory}/{revision}", files)
