@@ -29,7 +29,7 @@ echo hello >www/maps/read.me
 head -c 300000 /dev/urandom >www/maps/north/tile.bin
 head -c 5000 /dev/urandom >www/maps/south/tile.bin
 cp -r www/maps maps
-(cd www/maps && find . -type f ! -name SHA256SUMS | sed 's,^\./,,' | sort | xargs sha256sum >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS)
+(cd www/maps && find . -type f ! -name 'SHA256SUMS*' | sed 's,^\./,,' | sort | xargs sha256sum >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS)
 cp www/maps/SHA256SUMS SHA256SUMS
 python3 -u -m http.server --bind 127.0.0.1 --directory www "$(port)" >web 2>web.log &
 servers="$servers $!"
