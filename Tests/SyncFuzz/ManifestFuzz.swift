@@ -13,7 +13,7 @@ import SyncModel
         if texts.count < 2 { check(try ManifestAssembly(texts[0], digest: .zero, limits: limits).finish()) }
         var assembly = try ManifestAssembly(texts[0], digest: .zero, limits: limits)
         for (text, part) in zip(texts.dropFirst(), assembly.parts) {
-            _ = assembly.pack(of: part)
+            for own in part.chain { _ = assembly.pack(of: own) }
             try assembly.add(text)
         }
         check(try assembly.finish())

@@ -4,8 +4,8 @@ import Testing
 @Suite(.timeLimit(.minutes(10)))
 struct PartCutterTests {
     /// The entries that begin a part, the first one not counted.
-    private func borders(_ paths: [String], weight: Int = 100, _ cutter: PartCutter = PartCutter()) -> [String] {
-        var cutter = cutter
+    private func borders(_ paths: [String], weight: Int = 100) -> [String] {
+        var cutter = PartCutter()
         return paths.filter { path in
             Array(path.utf8).withUnsafeBufferPointer { cutter.isBorder(before: $0, weight: weight) }
         }
@@ -34,30 +34,6 @@ struct PartCutterTests {
             #expect((PartCutter.minimum...PartCutter.maximum).contains(end - start))
             start = end
         }
-    }
-
-    @Test(
-        "Cut finely, parts have about the square root of the entries, and as many entries more or fewer move no other borders",
-        arguments: [(600, 32), (4_000, 64), (12_000, 128), (100_000, 256), (400_000, 512), (1_000_000, 1_024)])
-    func fine(_ entries: Int, _ usual: Int) throws {
-        let paths = Self.paths
-        let found = borders(paths, PartCutter(finelyFor: entries))
-        let mean = paths.count / max(1, found.count)
-        #expect((usual / 2...usual * 2).contains(mean), "\(mean) entries")
-        var cutter = PartCutter(finelyFor: entries)
-        var (since, sizes) = (0, [Int]())
-        for path in paths {
-            if Array(path.utf8).withUnsafeBufferPointer({ cutter.isBorder(before: $0, weight: 100) }) {
-                sizes.append(since)
-                since = 0
-            }
-            since += 1
-        }
-        #expect(sizes.allSatisfy { (usual / 4...usual * 4).contains($0) }, "\(sizes)")
-        var more = paths
-        more.insert(paths[777] + "a", at: 778)
-        let after = borders(more, PartCutter(finelyFor: entries + entries / 20))
-        #expect(Set(found).symmetricDifference(after).count <= 2)
     }
 
     @Test("An entry that comes or goes moves at most the borders beside it", arguments: [0, 777, 6_000, 11_999])

@@ -72,33 +72,45 @@ struct PartTests {
         #expect([0, 1, 3].map { manifest.files.deltas($0).first?.pack } == [1, 0, 0])
         #expect(manifest.files.rows(of: manifest.groups[0]).rows == [1, 2])
         #expect(manifest.parts.map(\.files) == [2, 2])
-        #expect(manifest.parts[1].blob.range == 100..<200)
+        #expect(manifest.parts[1].text.blob.range == 100..<200)
         #expect(manifest.digest == .zero)
     }
 
-    @Test(
-        "A delta of a part is taken when it can be used, and passed over when not",
-        arguments: [
-            ("[1,50,100,\"\(twos)\"]", true), ("[0,900,100,\"\(twos)\"]", true), ("[0,901,100,\"\(twos)\"]", false),
-            ("[2,50,10,\"\(twos)\"]", false), ("[1,50,0,\"\(twos)\"]", false), ("[1,50,101,\"\(twos)\"]", false),
-            ("[1,9223372036854775807,9,\"\(twos)\"]", false), ("[4294967296,50,10,\"\(twos)\"]", false),
-            ("[1,50,10,\"\(ManifestFixture.digest)\"]", false), ("[1,50,10]", false),
-            ("[1,50,10,\"\(twos)\",1]", false), ("[1,50,10,\"ab\"]", false), ("{\"a\":null}", false),
-            ("\"later\"", false),
-        ])
-    func deltas(_ value: String, _ isUseful: Bool) throws {
-        let root = Self.root([1]).replacing("\"files\":1}", with: "\"files\":1,\"x-delta\":\(value)}")
-        let manifest = try Self.load(root, [Self.part([ManifestFixture.entry("a")])])
-        #expect((manifest.parts[0].delta != nil) == isUseful)
-        #expect(manifest.parts[0].files == 1)
+    private static func from(_ value: String) -> String {
+        root([1]).replacing("\"files\":1}", with: "\"files\":1,\"from\":\(value)}")
     }
 
-    @Test("What is not JSON in a part's delta, or says it twice, is refused")
-    func brokenDelta() {
-        for value in ["[1,", "[1,2,3,nul]", "1,\"x-delta\":1"] {
-            let root = Self.root([1]).replacing("\"files\":1}", with: "\"files\":1,\"x-delta\":\(value)}")
-            #expect(throws: ManifestError.self) { try Self.load(root, [Self.part([ManifestFixture.entry("a")])]) }
+    @Test("The texts that a part is made from are found in their packs, the oldest first")
+    func formerTexts() throws {
+        let manifest = try Self.load(
+            Self.from("[[0,50,100,100,\"none\",\"\(Self.ones)\"],[1,900,20,300,\"zstd\",\"\(Self.twos)\"]]"),
+            [Self.part([ManifestFixture.entry("a")])])
+        let part = manifest.parts[0]
+        #expect(part.chain.map { "\($0.digest)" } == [Self.ones, Self.twos, "\(ManifestFixture.digest)"])
+        #expect(part.chain.map(\.blob.range) == [50..<150, 900..<920, 0..<100])
+        #expect(part.files == 1)
+    }
+
+    @Test(
+        "A part that cannot be made from what it names is refused, with the place",
+        arguments: [
+            ("[]", "$.parts[0].from"), ("1", "$.parts[0].from"),
+            ("[[0,901,100,100,\"none\",\"\(twos)\"]]", "$.parts[0].from[0]"),
+            ("[[2,0,9,9,\"none\",\"\(twos)\"]]", "$.parts[0].from[0]"), ("[[0,0,9]]", "$.parts[0].from[0]"),
+            ("[[0,0,9,9,\"none\",\"\(twos)\"],[0,9,9,9,\"none\",\"\(twos)\"]]", "$.parts[0].from[0]"),
+            ("[[0,0,9,9,\"zstd-dictionary\",\"\(twos)\"]]", "$.parts[0].from[0][4]"),
+            ("[[0,0,300,8388400,\"zstd\",\"\(twos)\"]]", "$.parts[0].from[0]"),
+            (
+                "[\(Array(repeating: "[0,0,9,9,\"zstd\",\"\(twos)\"]", count: 9).joined(separator: ","))]",
+                "$.parts[0].from[8]"
+            ),
+            ("[[0,0,9,9,\"none\",\"\(twos)\"]],\"from\":[]", "$.parts[0].from"),
+        ])
+    func wrongFormerTexts(_ value: String, _ place: String) {
+        let error = #expect(throws: ManifestError.self) {
+            try Self.load(Self.from(value), [Self.part([ManifestFixture.entry("a")])])
         }
+        #expect(error?.path == place, "\(error.map { "\($0)" } ?? "")")
     }
 
     @Test("A manifest of no parts is one of no files")

@@ -17,11 +17,11 @@ struct PublishedSampleTests {
         let text = [UInt8](try Data(contentsOf: folder.appending(path: "manifest.json")))
         var assembly = try ManifestAssembly(text, digest: .zero)
         for part in assembly.parts {
-            let url = try #require(assembly.pack(of: part).urls.first)
+            let (blob, url) = (part.text.blob, try #require(assembly.pack(of: part.text).urls.first))
             let pack = [UInt8](try Data(contentsOf: folder.appending(path: url)))
-            let stored = Array(pack[Int(part.blob.offset)..<Int(part.blob.range.upperBound)])
-            let raw = try decompressed(stored, Int(part.blob.rawLength))
-            #expect(try digest(raw) == part.digest)
+            let stored = Array(pack[Int(blob.offset)..<Int(blob.range.upperBound)])
+            let raw = try decompressed(stored, Int(blob.rawLength))
+            #expect(try digest(raw) == part.text.digest)
             try raw.withUnsafeBytes { try assembly.add($0) }
         }
         let manifest = try assembly.finish()

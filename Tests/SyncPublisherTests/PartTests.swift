@@ -25,7 +25,9 @@ struct PartTests {
         return set
     }
 
-    private func partPacks(_ set: PublishedSet) throws -> Set<UInt32> { Set(try set.manifest().parts.map(\.blob.pack)) }
+    private func partPacks(_ set: PublishedSet) throws -> Set<UInt32> {
+        Set(try set.manifest().parts.flatMap(\.chain).map(\.blob.pack))
+    }
 
     @Test("Parts name every file, each once, in packs of their own")
     func whole() throws {
@@ -82,61 +84,88 @@ struct PartTests {
         let report = try set.publish()
         let after = try set.manifest()
         #expect((1...2).contains(report.partsWritten))
-        let old = Set(before.parts.map(\.digest))
-        let kept = after.parts.filter { old.contains($0.digest) }
+        let old = Set(before.parts.map(\.text.digest))
+        let kept = after.parts.filter { old.contains($0.text.digest) }
         #expect(kept.count == after.parts.count - report.partsWritten)
         for part in kept {
-            let place = try #require(before.parts.first { $0.digest == part.digest })
-            #expect(place.blob.range == part.blob.range)
-            #expect(before.packs[Int(place.blob.pack)] == after.packs[Int(part.blob.pack)])
+            let place = try #require(before.parts.first { $0.text.digest == part.text.digest })
+            #expect(place.text.blob.range == part.text.blob.range)
+            #expect(before.packs[Int(place.text.blob.pack)] == after.packs[Int(part.text.blob.pack)])
         }
         #expect(try set.unpacked().nodes == tree.nodes)
     }
 
-    @Test("A part that changed is there once more, as a delta for whoever has the former one")
-    func deltas() throws {
+    /// Gives other targets to one link in a hundred.
+    private static func change(_ tree: inout AssetTree, _ target: String) {
+        for number in stride(from: 5, to: 4_000, by: 100) where tree.nodes["d\(number / 100)/\(number)"] != nil {
+            tree.nodes["d\(number / 100)/\(number)"] = .link(target)
+        }
+    }
+
+    @Test("A part that changed is stored as its difference to the former one, which stays where it is")
+    func differences() throws {
         let set = try Self.published(Self.tree())
         let before = try set.manifest()
         var tree = Self.tree()
-        for number in stride(from: 5, to: 4_000, by: 100) { tree.nodes["d\(number / 100)/\(number)"] = .link("other") }
+        Self.change(&tree, "other")
         try set.replace(tree)
         let report = try set.publish()
         #expect(report.partsWritten == report.parts)
         let after = try set.manifest()
-        var stored: UInt64 = 0
         for part in after.parts {
-            let delta = try #require(part.delta)
-            let former = try #require(before.parts.first { $0.digest == delta.base })
-            stored += delta.storedLength
-            let prefix = try decoded(try bytes(former.blob.pack, former.blob.range, before, set), limit: 1 << 23)
-            let range = delta.offset..<(delta.offset + delta.storedLength)
-            let frame = try bytes(delta.pack, range, after, set)
-            var text = [UInt8](repeating: 0, count: Int(part.blob.rawLength))
-            var decompressor = try ZstdDecompressor()
-            try frame.withUnsafeBytes { frame in
-                try prefix.withUnsafeBytes { prefix in
-                    try text.withUnsafeMutableBytes { try decompressor.decode(frame, behind: prefix, into: $0) }
-                }
-            }
-            #expect(try digest(text) == part.digest)
+            let former = try #require(before.parts.first { $0.text.digest == part.from.first?.digest })
+            #expect(part.from.count == 1 && part.from[0].blob.range == former.text.blob.range)
+            #expect(before.packs[Int(former.text.blob.pack)] == after.packs[Int(part.from[0].blob.pack)])
         }
-        #expect(stored < after.parts.reduce(0) { $0 + $1.blob.storedLength } / 4)
+        #expect(report.partBytes < before.parts.reduce(0) { $0 + $1.text.blob.storedLength } / 4)
+        #expect(try set.unpacked().nodes == tree.nodes)
 
         let again = try set.publish()
         #expect(again.unchanged && again.partsWritten == 0)
-        try set.publish {
-            $0.output = set.root.path("plain")
-            $0.base = .none
+        for (output, isWithBase) in [("plain", false), ("no-deltas", true)] {
+            try set.publish {
+                $0.output = set.root.path(output)
+                if isWithBase { $0.deltas = false } else { $0.base = .none }
+                if isWithBase { $0.base = .manifest(set.root.path("out/manifest.json")) }
+            }
         }
-        let plain = try set.manifest("plain").parts
-        #expect(plain.count == after.parts.count && plain.allSatisfy { $0.delta == nil })
+        #expect(try set.manifest("plain").parts.allSatisfy { $0.from.isEmpty })
+        #expect(
+            try set.manifest("no-deltas").parts.map(\.from.count) == after.parts.map(\.from.count), "they are the same")
+        Self.change(&tree, "third")
+        try set.replace(tree)
+        try set.publish { $0.deltas = false }
+        #expect(try set.manifest().parts.allSatisfy { $0.from.isEmpty })
     }
 
-    private func bytes(_ pack: UInt32, _ range: Range<UInt64>, _ manifest: Manifest, _ set: PublishedSet) throws
-        -> [UInt8]
-    {
-        let bytes = try #require(set.root.read("out/\(manifest.packs[Int(pack)].urls[0])"))
-        return Array(bytes[Int(range.lowerBound)..<Int(range.upperBound)])
+    @Test("A chain of differences ends: after eight, or when they have half as many bytes, a part is stored whole")
+    func chainEnds() throws {
+        let set = try Self.published(Self.tree(1_200))
+        var tree = Self.tree(1_200)
+        var lengths: [Int] = []
+        for night in 0..<12 {
+            Self.change(&tree, "night \(night)")
+            try set.replace(tree)
+            try set.publish()
+            let manifest = try set.manifest()
+            lengths.append(manifest.parts.map(\.from.count).max() ?? 0)
+            for part in manifest.parts where !part.from.isEmpty {
+                let whole = part.chain[0].blob.storedLength
+                #expect(part.chain.dropFirst().reduce(0) { $0 + $1.blob.storedLength } <= whole / 2)
+            }
+            #expect(manifest.packs.allSatisfy { set.root.read("out/\($0.urls[0])") != nil })
+            #expect(try set.unpacked().nodes == tree.nodes)
+        }
+        #expect(
+            lengths.max() == Manifest.Part.mostFormer && lengths.last ?? .max < Manifest.Part.mostFormer, "\(lengths)")
+        // Half of the entries: as long as the part itself.
+        for number in stride(from: 0, to: 1_200, by: 2) {
+            tree.nodes["d\(number / 100)/\(number)"] = .link("n\(number &* 7_919)")
+        }
+        try set.replace(tree)
+        try set.publish()
+        #expect(try set.manifest().parts.allSatisfy { $0.from.isEmpty })
+        #expect(try set.unpacked().nodes == tree.nodes)
     }
 
     @Test("Parts stay the same when packs elsewhere go and come")
@@ -146,27 +175,26 @@ struct PartTests {
         tree.addFile("a", size: 300_000, seed: 9)
         try set.replace(tree)
         try set.publish()
-        let parts = try set.manifest().parts.map(\.digest)
+        let parts = try set.manifest().parts.map(\.text.digest)
         // The pack of "a", which stood before others, is gone.
         try set.replace(Self.tree())
         let report = try set.publish()
         #expect(report.packsDropped > 0)
-        #expect(try set.manifest().parts.map(\.digest).dropFirst() == parts.dropFirst())
+        #expect(try set.manifest().parts.map(\.text.digest).dropFirst() == parts.dropFirst())
         #expect(try set.unpacked().nodes == Self.tree().nodes)
     }
 
-    @Test("Dead and small packs of parts are told of, and repacking joins them")
+    @Test("Small packs of parts are told of, and repacking joins them")
     func repacks() throws {
-        let set = try Self.published(Self.tree())
-        var tree = Self.tree()
+        let set = try Self.published(Self.tree(1_200))
+        var tree = Self.tree(1_200)
         var last = PublishReport()
         for round in 0..<5 {
-            tree.addText("d\(10 * round)/new", "new in round \(round)")
+            tree.addText("d\(2 * round)/new", "new in round \(round)")
             try set.replace(tree)
             last = try set.publish()
         }
         #expect(last.repackPays)
-        #expect(last.deadBytes > 0)
         #expect(try partPacks(set).count > 2)
         let report = try set.publish { $0.repack = true }
         #expect(!report.repackPays)
@@ -202,7 +230,7 @@ struct PartTests {
     func brokenBase(isThere: Bool) throws {
         let set = try Self.published(Self.tree())
         let manifest = try set.manifest()
-        let pack = manifest.packs[Int(manifest.parts[0].blob.pack)]
+        let pack = manifest.packs[Int(manifest.parts[0].text.blob.pack)]
         if isThere {
             try set.root.write([UInt8](repeating: 1, count: Int(pack.size)), to: "out/\(pack.urls[0])")
         } else {

@@ -69,11 +69,19 @@ struct PublishedSet {
         let own = try digest(bytes)
         var assembly = try ManifestAssembly(bytes, digest: own)
         for part in assembly.parts {
-            let pack = root.read("\(output)/\(assembly.pack(of: part).urls[0])") ?? []
-            guard part.blob.range.upperBound <= UInt64(pack.count) else { throw Wrong("a part's pack") }
-            let stored = Array(pack[Int(part.blob.offset)..<Int(part.blob.range.upperBound)])
-            let raw = part.blob.codec == .zstd ? try decoded(stored, limit: Int(part.blob.rawLength)) : stored
-            guard try digest(raw) == part.digest else { throw Wrong("a part") }
+            var raw: [UInt8] = []
+            for (number, own) in part.chain.enumerated() {
+                let (blob, length) = (own.blob, Int(own.blob.rawLength))
+                let pack = root.read("\(output)/\(assembly.pack(of: own).urls[0])") ?? []
+                guard blob.range.upperBound <= UInt64(pack.count) else { throw Wrong("a part's pack") }
+                let stored = Array(pack[Int(blob.offset)..<Int(blob.range.upperBound)])
+                if number > 0 {
+                    raw = try BlobDecoder.decode(stored, behind: raw, length: length)
+                } else {
+                    raw = blob.codec == .zstd ? try decoded(stored, limit: length) : stored
+                }
+                guard try digest(raw) == own.digest else { throw Wrong("a part") }
+            }
             try raw.withUnsafeBytes { try assembly.add($0) }
         }
         return try assembly.finish()

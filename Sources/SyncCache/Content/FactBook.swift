@@ -165,17 +165,22 @@ final class FactBook: Sendable {
         }
         var assembly = try ManifestAssembly(text, digest: digest)
         var drawn = FactDrawing(digest: digest)
-        for part in assembly.parts { drawn.add(part.blob, part.digest) }
+        // What is made from another text cannot be checked alone: such ranges are checked with their packs, which are small.
+        for part in assembly.parts { drawn.add(part.chain[0].blob, part.chain[0].digest) }
         var dictionary: DecodingDictionary?
         if let shared = assembly.dictionary {
             drawn.add(shared.blob, shared.digest)
             let bytes = try await content(
-                shared.blob, shared.digest, assembly.pack(of: shared), drawn, directory, most: UInt64(8 << 20))
+                shared, assembly.pack(of: shared), drawn, directory, most: Manifest.longestDictionary)
             dictionary = try bytes.withUnsafeBytes { try DecodingDictionary($0) }
         }
         for part in assembly.parts {
-            let text = try await content(
-                part.blob, part.digest, assembly.pack(of: part), drawn, directory, most: Self.longestText)
+            var text: [UInt8] = []
+            for (number, own) in part.chain.enumerated() {
+                text = try await content(
+                    own, assembly.pack(of: own), drawn, directory, most: Self.longestText,
+                    behind: number == 0 ? nil : text)
+            }
             try text.withUnsafeBytes { try assembly.add($0) }
         }
         let manifest = try assembly.finish()
@@ -184,11 +189,14 @@ final class FactBook: Sendable {
 
     private struct Unavailable: Error {}
 
-    /// The raw bytes of a part or of the dictionary, by way of the cache itself.
+    /// The raw bytes of a text or of the dictionary, by way of the cache itself.
+    ///
+    /// - Parameter prefix: The text that it is made from.
     private func content(
-        _ blob: Blob, _ digest: SHA256Digest, _ pack: Manifest.Pack, _ drawn: FactDrawing, _ directory: [[UInt8]],
-        most: UInt64
+        _ own: Manifest.OwnBlob, _ pack: Manifest.Pack, _ drawn: FactDrawing, _ directory: [[UInt8]], most: UInt64,
+        behind prefix: [UInt8]? = nil
     ) async throws -> [UInt8] {
+        let blob = own.blob
         guard blob.storedLength <= most, blob.rawLength <= most,
             let names = pack.urls.lazy.compactMap({ self.desk.origin.names(of: $0, from: directory) }).first
         else { throw Unavailable() }
@@ -204,10 +212,14 @@ final class FactBook: Sendable {
             guard case .bytes(let bytes, _, _) = piece else { throw Unavailable() }
             stored += bytes
         }
-        let raw = try stored.withUnsafeBytes {
-            try BlobDecoder.decode($0, as: blob.codec, limit: Int(clamping: blob.rawLength))
-        }
-        guard try sha256(raw) == digest else { throw Unavailable() }
+        let length = Int(clamping: blob.rawLength)
+        let raw =
+            if let prefix {
+                try BlobDecoder.decode(stored, behind: prefix, length: length)
+            } else {
+                try stored.withUnsafeBytes { try BlobDecoder.decode($0, as: blob.codec, limit: length) }
+            }
+        guard try sha256(raw) == own.digest else { throw Unavailable() }
         return raw
     }
 }

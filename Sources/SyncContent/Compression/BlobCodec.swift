@@ -38,6 +38,24 @@ extension BlobDecoder {
         -> [UInt8]
     { try codec.isCompressed ? decodeZstd(stored, limit: limit) : Array(stored) }
 
+    /// Decodes one whole frame held in memory that was made behind `prefix` and has `length` raw **bytes**.
+    package static func decode(_ stored: [UInt8], behind prefix: [UInt8], length: Int) throws(CompressionError)
+        -> [UInt8]
+    {
+        var decoder = try BlobDecoder()
+        var raw = [UInt8](repeating: 0, count: length)
+        try stored.withUnsafeBufferPointer { stored throws(CompressionError) in
+            try prefix.withUnsafeBufferPointer { prefix throws(CompressionError) in
+                try raw.withUnsafeMutableBufferPointer { raw throws(CompressionError) in
+                    try decoder.decode(
+                        UnsafeRawBufferPointer(stored), behind: UnsafeRawBufferPointer(prefix),
+                        into: UnsafeMutableRawBufferPointer(raw))
+                }
+            }
+        }
+        return raw
+    }
+
     /// Starts a compressed blob that arrives in pieces, see ``decodeNext(_:into:)``.
     package mutating func begin(_ codec: Codec, with dictionary: DecodingDictionary?) throws(CompressionError) {
         try begin(with: codec.needsDictionary ? dictionary : nil)

@@ -22,82 +22,70 @@ struct ManifestParts: Sendable {
     ///
     /// - Throws: ``EngineError``: 65 for a part that is wrong, with its number; 69 for one that cannot be had.
     func add(to assembly: inout ManifestAssembly, root: SHA256Digest) throws(EngineError) {
-        let all = assembly.parts.map(\.digest)
+        let all = assembly.parts.map(\.text.digest)
         if let shard = source.shard, let range = shard.parts(of: assembly.parts) {
             do throws(ManifestError) { try assembly.narrow(to: range) } catch {
                 throw EngineError(.internalError, "\(error)")
             }
         }
         let parts = assembly.parts
-        var wanted = parts.indices.map { request($0, parts[$0], assembly) }
-        let dictionary = assembly.dictionary.map {
-            (digest: $0.digest, wanted: request(0, $0.blob, assembly.pack(of: $0)))
+        func wanted(_ index: Int, _ own: Manifest.OwnBlob) -> PartFetch.Wanted {
+            request(index, own, assembly.pack(of: own))
         }
-        if !(wanted + [dictionary?.wanted].compactMap { $0 }).allSatisfy(isLocal) {
-            source.parts.note(all + [dictionary?.digest].compactMap { $0 }, of: root)
+        let dictionary = assembly.dictionary.map { wanted(0, $0) }
+        let areLocal = parts.allSatisfy { $0.chain.allSatisfy { isLocal(wanted(0, $0)) } }
+        if !areLocal || dictionary.map(isLocal) == false {
+            source.parts.note(all + [dictionary?.own.digest].compactMap { $0 }, of: root)
         }
-        if let (digest, wanted) = dictionary, !isLocal(wanted), source.cache != nil, !source.parts.has(digest) {
+        if let dictionary, !isLocal(dictionary), source.cache != nil, !source.parts.has(dictionary.own.digest) {
             source.ahead.withLock { [source] known in
-                guard known?.digest != digest else { return }
-                let fetch = PartFetch([wanted], source)
+                guard known?.digest != dictionary.own.digest else { return }
+                let fetch = PartFetch([dictionary], source)
                 fetch.begin()
-                known = (digest, fetch)
+                known = (dictionary.own.digest, fetch)
             }
         }
         guard !parts.isEmpty else { return }
-        let isCached = wanted.map { !isLocal($0) && source.parts.has(parts[$0.index].digest) }
-        for index in parts.indices where !isCached[index] && !isLocal(wanted[index]) {
-            guard let delta = parts[index].delta, source.parts.has(delta.base) else { continue }
-            wanted[index] = request(index, delta, assembly)
+        // Of each part's chain, how many texts are not needed, since the last of them is kept.
+        let known = parts.map { part in
+            areLocal ? 0 : (part.chain.lastIndex { source.parts.has($0.digest) } ?? -1) + 1
         }
-        let fetch = PartFetch(wanted.filter { !isCached[$0.index] }, source)
+        var count = 0
+        let steps = zip(parts, known).map { part, known in
+            part.chain.dropFirst(known).map { own in
+                defer { count += 1 }
+                return wanted(count, own)
+            }
+        }
+        let fetch = PartFetch(Array(steps.joined()), source)
         defer { fetch.cancel() }
         var reader = try PartDecoder.make()
         var received: [Int: PartFetch.Received] = [:]
-        for part in wanted {
-            let text: [UInt8]
-            let (index, digest) = (part.index, parts[part.index].digest)
-            if isCached[index], let known = source.parts.part(digest),
-                let raw = reader.text(known, parts[index].blob, digest)
-            {
-                text = raw
-            } else {
-                if !isCached[index], received[index] == nil {
-                    received.merge(try bring(index, fetch, "part \(index)")) { $1 }
-                }
-                let came = received.removeValue(forKey: index)
-                if part.isDelta, let came, let raw = reader.text(came.bytes, parts[index], source.parts) {
-                    text = raw
-                } else {
-                    let whole = request(index, parts[index], assembly)
-                    text = try self.text(whole, digest, part.isDelta ? nil : came, "part \(index)", &reader)
-                }
-                source.counts.withLock { $0.partsFetched += 1 }
+        for (index, part) in parts.enumerated() {
+            var (steps, text) = (steps[index], [UInt8]?.none)
+            if known[index] > 0 {
+                let own = part.chain[known[index] - 1]
+                text = source.parts.part(own.digest).flatMap { reader.text($0, own, behind: nil) }
+                // What is kept is damaged: everything is fetched, one by one.
+                if text == nil { steps = part.chain.map { wanted(-1, $0) } }
             }
+            for (number, step) in steps.enumerated() {
+                if received[step.index] == nil { received.merge(try bring(step.index, fetch, "part \(index)")) { $1 } }
+                let came = received.removeValue(forKey: step.index)
+                let isLast = number == steps.count - 1
+                text = try self.text(step, behind: text, came, "part \(index)", isKept: isLast, &reader)
+            }
+            if !steps.isEmpty { source.counts.withLock { $0.partsFetched += 1 } }
             source.counts.withLock { $0.parts += 1 }
             if source.stop.isStopped { throw EngineError(.interrupted, "stopped while reading the manifest") }
-            try add(text, to: &assembly)
+            try add(text ?? [], to: &assembly)
         }
     }
 
-    private func request(_ index: Int, _ part: Manifest.Part, _ assembly: ManifestAssembly) -> PartFetch.Wanted {
-        request(index, part.blob, assembly.pack(of: part))
-    }
-
-    private func request(_ index: Int, _ blob: Blob, _ pack: Manifest.Pack) -> PartFetch.Wanted {
+    private func request(_ index: Int, _ own: Manifest.OwnBlob, _ pack: Manifest.Pack) -> PartFetch.Wanted {
         PartFetch.Wanted(
-            index: index, blob: blob, urls: ofOneKind(resolve(pack.urls, against: bases)), packSize: pack.size,
+            index: index, own: own, urls: ofOneKind(resolve(pack.urls, against: bases)), packSize: pack.size,
             referrer: referrer)
-    }
-
-    private func request(_ index: Int, _ delta: Manifest.PartDelta, _ assembly: ManifestAssembly) -> PartFetch.Wanted {
-        let pack = assembly.pack(of: delta)
-        let blob = Blob(
-            pack: delta.pack, codec: .zstd, offset: delta.offset, storedLength: delta.storedLength,
-            rawLength: delta.storedLength)
-        var wanted = request(index, blob, pack)
-        wanted.isDelta = true
-        return wanted
     }
 
     /// Packs beside a local manifest are read in place.
@@ -111,12 +99,12 @@ struct ManifestParts: Sendable {
     }
 
     /// The dictionary of a manifest, from the cache or the network.
-    func dictionary(_ named: Manifest.SharedDictionary, of manifest: Manifest) throws(EngineError) -> [UInt8] {
+    func dictionary(_ named: Manifest.OwnBlob, of manifest: Manifest) throws(EngineError) -> [UInt8] {
         var reader = try PartDecoder.make()
-        if let known = source.parts.part(named.digest), let bytes = reader.text(known, named.blob, named.digest) {
+        if let known = source.parts.part(named.digest), let bytes = reader.text(known, named, behind: nil) {
             return bytes
         }
-        let wanted = request(0, named.blob, manifest.packs[Int(named.blob.pack)])
+        let wanted = request(0, named, manifest.packs[Int(named.blob.pack)])
         let ahead = source.ahead.withLock { known -> PartFetch? in
             guard known?.digest == named.digest else { return nil }
             defer { known = nil }
@@ -125,13 +113,17 @@ struct ManifestParts: Sendable {
         let fetch = ahead ?? PartFetch([wanted], source)
         defer { fetch.cancel() }
         let came = try bring(0, fetch, "the dictionary")[0]
-        return try text(wanted, named.digest, came, "the dictionary", &reader)
+        return try text(wanted, behind: nil, came, "the dictionary", isKept: true, &reader)
     }
 
-    /// Fetches the text of a part that is not in the cache, or is damaged there.
+    /// Takes a text from what came, or fetches it again.
+    ///
+    /// - Parameters:
+    ///   - prefix: The text that it is made from.
+    ///   - first: What came; `nil` for nothing.
     private func text(
-        _ wanted: PartFetch.Wanted, _ digest: SHA256Digest, _ first: PartFetch.Received?, _ what: String,
-        _ reader: inout PartDecoder
+        _ wanted: PartFetch.Wanted, behind prefix: [UInt8]?, _ first: PartFetch.Received?, _ what: String,
+        isKept: Bool, _ reader: inout PartDecoder
     ) throws(EngineError) -> [UInt8] {
         var received = first
         var wrong: PartFetch.Received?
@@ -140,8 +132,10 @@ struct ManifestParts: Sendable {
             if let came = received {
                 // The same from the same place would only come again.
                 guard came.bytes != wrong?.bytes || came.url != wrong?.url else { break }
-                if came.bytes != wrong?.bytes, let text = reader.text(came.bytes, wanted.blob, digest) {
-                    if !isLocal(wanted) { source.parts.keep(came.bytes, digest) }
+                if came.bytes != wrong?.bytes, let text = reader.text(came.bytes, wanted.own, behind: prefix) {
+                    if isKept, !isLocal(wanted) {
+                        source.parts.keep(prefix == nil ? came.bytes : reader.stored(text), wanted.own.digest)
+                    }
                     return text
                 }
                 // Reading a local file again gives the same bytes.
@@ -186,52 +180,34 @@ private struct PartDecoder: ~Copyable {
         } catch { throw EngineError(.internalError, "\(error)") }
     }
 
-    /// Applies a delta to the cached text that it is based on, and caches the result; `nil` if the result is wrong or
-    /// the base damaged.
-    mutating func text(_ frame: [UInt8], _ part: Manifest.Part, _ cache: PartCache) -> [UInt8]? {
-        guard let delta = part.delta, let known = cache.part(delta.base),
-            let length = Int(exactly: part.blob.rawLength), length <= Manifest.PartDelta.longestTexts
-        else { return nil }
-        do {
-            var former = known
-            if known.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) {
-                former = try known.withUnsafeBytes { try decodeZstd($0, limit: Manifest.PartDelta.longestTexts) }
-            }
-            guard try former.withUnsafeBytes({ try hasher.digest(of: $0) }) == delta.base else { return nil }
-            let text = try Array<UInt8>(unsafeUninitializedCapacity: length) { buffer, used in
-                let target = UnsafeMutableRawBufferPointer(buffer)
-                try frame.withUnsafeBytes { frame in
-                    try former.withUnsafeBytes { try decompressor.decode(frame, behind: $0, into: target) }
-                }
-                used = length
-            }
-            guard try text.withUnsafeBytes({ try hasher.digest(of: $0) }) == part.digest else { return nil }
-            var stored = [UInt8](repeating: 0, count: length)
-            let count = try text.withUnsafeBytes { text in
-                try stored.withUnsafeMutableBytes { try compressor.encode(text, into: $0) }
-            }
-            cache.keep(count.map { Array(stored[..<$0]) } ?? text, part.digest)
-            return text
-        } catch { return nil }
-    }
-
     /// The decoded text; `nil` if it is wrong.
-    mutating func text(_ stored: [UInt8], _ blob: Blob, _ digest: SHA256Digest) -> [UInt8]? {
-        guard let length = Int(exactly: blob.rawLength) else { return nil }
+    ///
+    /// - Parameter prefix: The text that the frame was made from; `nil` for one that is stored whole, or kept.
+    mutating func text(_ stored: [UInt8], _ own: Manifest.OwnBlob, behind prefix: [UInt8]?) -> [UInt8]? {
+        guard let length = Int(exactly: own.blob.rawLength) else { return nil }
         do {
             var text = stored
-            // A part cached for another root may be compressed where this root says "none", or the other way round.
+            // What is kept may be compressed where this root says "none", or the other way round.
             if stored.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) {
                 // The length comes from the manifest, so memory is only touched as it is written.
                 text = try Array(unsafeUninitializedCapacity: length) { buffer, used in
                     let target = UnsafeMutableRawBufferPointer(buffer)
-                    try stored.withUnsafeBytes { try decompressor.decode($0, into: target) }
+                    try stored.withUnsafeBytes { frame in
+                        guard let prefix else { return try decompressor.decode(frame, into: target) }
+                        try prefix.withUnsafeBytes { try decompressor.decode(frame, behind: $0, into: target) }
+                    }
                     used = length
                 }
             }
             guard text.count == length else { return nil }
-            return try text.withUnsafeBytes { try hasher.digest(of: $0) } == digest ? text : nil
+            return try text.withUnsafeBytes { try hasher.digest(of: $0) } == own.digest ? text : nil
         } catch { return nil }
+    }
+
+    /// A text in the form in which it is kept.
+    mutating func stored(_ text: [UInt8]) -> [UInt8] {
+        // What cannot be compressed is kept as it is.
+        (try? compressor.encode(text, most: text.count)) ?? text
     }
 }
 

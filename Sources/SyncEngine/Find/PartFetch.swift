@@ -6,19 +6,19 @@ import SyncSystem
 
 /// Fetches parts of a manifest as ranges of packs, neighbours together, a few requests ahead of the reader.
 final class PartFetch: Sendable {
-    /// A part that is wanted.
+    /// A text of a part that is wanted, or the dictionary.
     struct Wanted: Sendable {
-        /// Its index among the manifest's parts.
+        /// Its number among all that are wanted, in the order in which they are read.
         var index: Int
-        var blob: Blob
+        var own: Manifest.OwnBlob
         /// Absolute, best first, of one kind.
         var urls: [String]
         /// **Bytes** of its pack.
         var packSize: UInt64
         /// Where ``urls`` come from.
         var referrer: TransferRequest.Referrer?
-        /// Whether the bytes are the part's delta.
-        var isDelta = false
+
+        var blob: Blob { own.blob }
     }
 
     /// A part as received, and from where; `nil` if from several places.

@@ -43,7 +43,7 @@ package struct ManifestAssembly {
     /// The numbers of the packs that parts name by their digests.
     private var packNumbers: [SHA256Digest: UInt32] = [:]
     /// What blobs of the codec ``Codec/zstdDictionary`` are decoded with.
-    package internal(set) var dictionary: Manifest.SharedDictionary?
+    package internal(set) var dictionary: Manifest.OwnBlob?
     /// Where a blob that needs a dictionary was read first.
     var needsDictionary: (place: JSONPosition, codec: Codec)?
     /// **Bytes** of memory of what is not in ``files``, about.
@@ -77,11 +77,8 @@ package struct ManifestAssembly {
     /// Whether files are fetched one by one, from where they are, and no pack is named.
     package var isLoose: Bool { packs.isEmpty && files.indices.contains { !files.urls($0).isEmpty } }
 
-    package func pack(of part: Manifest.Part) -> Manifest.Pack { packs[Int(part.blob.pack)] }
-
-    package func pack(of dictionary: Manifest.SharedDictionary) -> Manifest.Pack { packs[Int(dictionary.blob.pack)] }
-
-    package func pack(of delta: Manifest.PartDelta) -> Manifest.Pack { packs[Int(delta.pack)] }
+    /// The pack with a part's text, one that it is made from, or the dictionary.
+    package func pack(of own: Manifest.OwnBlob) -> Manifest.Pack { packs[Int(own.blob.pack)] }
 
     /// Reads the text of the next part, uncompressed; the caller has checked its SHA-256. The JSON path of an error begins
     /// with the part, its line and column count in the part's text.

@@ -188,20 +188,19 @@ extension ManifestAssembly {
 extension ManifestAssembly {
     /// `[pack index, offset, stored length, raw length, codec, raw sha256]`
     mutating func readDictionary() throws(ManifestError) {
-        let (blob, digest) = try readOwnBlob("the dictionary", refusal: "the dictionary needs itself")
-        guard max(blob.rawLength, blob.storedLength) <= Manifest.SharedDictionary.longest else {
+        let own = try readOwnBlob("the dictionary", refusal: "the dictionary needs itself")
+        let blob = own.blob
+        guard max(blob.rawLength, blob.storedLength) <= Manifest.longestDictionary else {
             place.part = 3
             throw ManifestError(
                 "the dictionary has \(max(blob.rawLength, blob.storedLength)) bytes, above the limit of "
-                    + "\(Manifest.SharedDictionary.longest)", "make a shorter one")
+                    + "\(Manifest.longestDictionary)", "make a shorter one")
         }
-        dictionary = Manifest.SharedDictionary(blob: blob, digest: digest)
+        dictionary = own
     }
 
     /// Reads a blob that is no file's: it names its SHA-256, and is decoded without the dictionary.
-    mutating func readOwnBlob(_ what: String, refusal: String) throws(ManifestError) -> (
-        blob: Blob, digest: SHA256Digest
-    ) {
+    mutating func readOwnBlob(_ what: String, refusal: String) throws(ManifestError) -> Manifest.OwnBlob {
         var blob = try readBlob()
         guard blob.digestIndex != nil, let digest = files.blobDigests.popLast() else {
             throw ManifestError("\(what) has no SHA-256", "add it as the 6th member")
@@ -211,10 +210,12 @@ extension ManifestAssembly {
             throw ManifestError(refusal, "store it with “none” or “zstd”")
         }
         blob.digestIndex = nil
-        return (blob, digest)
+        return Manifest.OwnBlob(blob: blob, digest: digest)
     }
 
     /// It lies in its pack.
+    ///
+    /// - Parameter what: What it is, for people.
     func checkOwnBlob(_ what: String, _ blob: Blob) throws(ManifestError) {
         let number = Int(blob.pack)
         guard number < packs.count else {

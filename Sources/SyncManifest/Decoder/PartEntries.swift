@@ -30,23 +30,20 @@ extension ManifestAssembly {
         }
     }
 
-    /// `{"blob": [pack index, offset, stored length, raw length, codec, raw sha256], "files": n}`
+    /// `{"blob": [pack index, offset, stored length, raw length, codec, raw sha256], "files": n, "from": [blobs]}`
     private mutating func readReference() throws(ManifestError) -> Manifest.Part {
-        var part: Manifest.Part?
+        var text: Manifest.OwnBlob?
         var files: Int?
-        var delta: Manifest.PartDelta?
+        var from: [Manifest.OwnBlob]?
         var foreign: Set<[UInt8]> = []
         try reader.beginObject()
         while let key = try reader.nextKey() {
-            if equals(key, "x-delta"), delta == nil {
-                delta = try readOrSkip(Array(key), &foreign) { (decoder: inout Self) throws(ManifestError) in
-                    try decoder.readPartDelta()
-                }
-            } else if equals(key, "blob") {
-                try enter("blob", isFirst: part == nil)
-                let refusal = "a part is made without the dictionary"
-                let (blob, digest) = try readOwnBlob("the part", refusal: refusal)
-                part = Manifest.Part(blob: blob, digest: digest, files: 0)
+            if equals(key, "blob") {
+                try enter("blob", isFirst: text == nil)
+                text = try readText("the part")
+            } else if equals(key, "from") {
+                try enter("from", isFirst: from == nil)
+                from = try readFormerTexts()
             } else if equals(key, "files") {
                 try enter("files", isFirst: files == nil)
                 files = try readCount()
@@ -55,32 +52,54 @@ extension ManifestAssembly {
             }
         }
         place.leaveMember()
-        guard var part else { throw missing("blob") }
+        guard let text else { throw missing("blob") }
         guard let files else { throw missing("files") }
-        part.files = files
-        part.delta = delta
-        return part
+        return Manifest.Part(text: text, files: files, from: from ?? [])
     }
 
-    /// `[pack index, offset, stored length, sha256 of the former text]`
-    private mutating func readPartDelta() throws(ManifestError) -> Manifest.PartDelta {
+    private mutating func readText(_ what: String) throws(ManifestError) -> Manifest.OwnBlob {
+        try readOwnBlob(what, refusal: "a part is made without the dictionary")
+    }
+
+    private mutating func readFormerTexts() throws(ManifestError) -> [Manifest.OwnBlob] {
+        var texts: [Manifest.OwnBlob] = []
         try reader.beginArray()
-        let (pack, offset, stored) = (try nextNumber(), try nextNumber(), try nextNumber())
-        guard try reader.nextElement() else { throw ManifestError("too few members", "") }
-        let base = try readDigest()
-        guard try !reader.nextElement(), let pack = UInt32(exactly: pack) else {
-            throw ManifestError("not a delta", "")
+        while try reader.nextElement() {
+            place.enter("from")
+            place.element = texts.count
+            guard texts.count < Manifest.Part.mostFormer else {
+                throw ManifestError(
+                    "the part is made from more than \(Manifest.Part.mostFormer) former texts", "store it whole")
+            }
+            otherBytes += 64
+            texts.append(try readText("the former text"))
         }
-        return Manifest.PartDelta(pack: pack, offset: offset, storedLength: stored, base: base)
+        guard !texts.isEmpty else {
+            throw ManifestError("“from” is empty", "leave it out for a part that is stored whole")
+        }
+        try checkMemory()
+        return texts
     }
 
-    /// Whether a part's delta can be used: it lies in its pack, and is shorter than the part.
-    private func isUseful(_ delta: Manifest.PartDelta, _ part: Manifest.Part) -> Bool {
-        guard Int(delta.pack) < packs.count, delta.base != part.digest, delta.storedLength > 0,
-            delta.storedLength <= part.blob.storedLength
-        else { return false }
-        let size = packs[Int(delta.pack)].size
-        return delta.offset <= size && delta.storedLength <= size - delta.offset
+    /// Each text of a part lies in its pack, and each but the first is a frame with the one before it as prefix.
+    private mutating func checkChain(_ part: Manifest.Part) throws(ManifestError) {
+        for (index, (former, text)) in zip(part.from, part.chain.dropFirst()).enumerated() {
+            place.enter("from")
+            place.element = index
+            try checkOwnBlob("the former text", former.blob)
+            guard text.blob.codec == .zstd else {
+                throw ManifestError(
+                    "a text made from a former one is stored with “\(text.blob.codec.name)”", "store it with “zstd”")
+            }
+            let both = former.blob.rawLength.saturatingAdd(text.blob.rawLength)
+            guard both <= Manifest.Part.longestTexts else {
+                throw ManifestError(
+                    "a text and the one that it is made from have \(both) bytes, above the limit of "
+                        + "\(Manifest.Part.longestTexts)", "store the part whole")
+            }
+        }
+        place.enter("blob")
+        try checkOwnBlob("the part", part.text.blob)
     }
 
     private mutating func readCount() throws(ManifestError) -> Int {
@@ -103,22 +122,21 @@ extension ManifestAssembly {
                     "more than \(limits.entries) entries in all parts", "split the set, or raise the limit")
             }
             // Both forms of a text are held in memory, and nothing else says how long the stored one may be.
-            let (sum, overflow) = bytes.addingReportingOverflow(max(part.blob.rawLength, part.blob.storedLength))
-            guard !overflow, sum <= UInt64(limits.manifestBytes) else {
+            let blob = part.text.blob
+            bytes = bytes.saturatingAdd(max(blob.rawLength, blob.storedLength))
+            guard bytes <= UInt64(limits.manifestBytes) else {
                 throw ManifestError(
                     "the texts together have more than \(limits.manifestBytes) bytes",
                     "split the set, or raise the limit")
             }
-            bytes = sum
             place.enter("blob")
-            let longest = max(part.blob.rawLength, part.blob.storedLength)
+            let longest = max(blob.rawLength, blob.storedLength)
             guard longest <= UInt64(limits.partBytes) else {
                 throw ManifestError(
                     "the part has \(longest) bytes, above the limit of \(limits.partBytes)",
                     "publish the set again, or raise the limit with --max-manifest")
             }
-            try checkOwnBlob("the part", part.blob)
-            if let delta = part.delta, !isUseful(delta, part) { parts[index].delta = nil }
+            try checkChain(part)
         }
         place = JSONPosition()
         // The root's word for it, which is not believed beyond a million: room grows with what comes.

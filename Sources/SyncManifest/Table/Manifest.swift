@@ -39,8 +39,8 @@ package struct Manifest: Sendable {
     /// The texts that hold the entries, in path order; empty when the manifest is one text.
     package let parts: [Part]
 
-    /// What blobs of the codec ``Codec/zstdDictionary`` are decoded with.
-    package let dictionary: SharedDictionary?
+    /// Bytes that many blobs have in common: those of the codec ``Codec/zstdDictionary`` are decoded with it.
+    package let dictionary: OwnBlob?
 
     /// Whether some of its parts were left out: it has a run of the entries, in path order.
     package internal(set) var isNarrowed = false
@@ -60,9 +60,9 @@ package struct Manifest: Sendable {
         return shared
     }
 
-    /// Bytes that many blobs have in common, for zstd. It is a blob in a pack itself.
-    package struct SharedDictionary: Sendable, Equatable {
-        /// Where it is; its own digest is beside it.
+    /// A blob that is no file's: the dictionary, or the text of a part.
+    package struct OwnBlob: Sendable, Equatable {
+        /// Where it is.
         package var blob: Blob
         /// SHA-256 of its raw bytes.
         package var digest: SHA256Digest
@@ -70,45 +70,32 @@ package struct Manifest: Sendable {
         package init(blob: Blob, digest: SHA256Digest) {
             (self.blob, self.digest) = (blob, digest)
         }
-
-        /// The most raw **bytes** it may have: whoever reads a set keeps all of them in memory.
-        package static let longest: UInt64 = 8 << 20
     }
+
+    /// The most raw **bytes** a dictionary may have: whoever reads a set keeps all of them in memory.
+    package static let longestDictionary: UInt64 = 8 << 20
 
     /// Some entries of a manifest that is in parts: a JSON text of its own, in a pack.
     package struct Part: Sendable, Equatable {
-        /// Where the text is; its own digest is beside it.
-        package var blob: Blob
-        /// SHA-256 of the text.
-        package var digest: SHA256Digest
+        /// The text.
+        package var text: OwnBlob
         /// How many entries it has, at least 1.
         package var files: Int
-        /// The text in another form, for whoever has the one that it replaces.
-        package var delta: PartDelta?
+        /// The former texts that it is made from: the first is stored whole, each further one, and at last ``text``, is a zstd
+        /// frame made with the text before it as prefix. Empty where ``text`` is whole; `from` in `Manifests/FORMAT.md`.
+        package var from: [OwnBlob]
 
-        package init(blob: Blob, digest: SHA256Digest, files: Int, delta: PartDelta? = nil) {
-            (self.blob, self.digest, self.files, self.delta) = (blob, digest, files, delta)
-        }
-    }
-
-    /// A part's text as one zstd frame made with the text of a former part as prefix. An addition that readers may
-    /// ignore; `x-delta` in `Manifests/FORMAT.md`.
-    package struct PartDelta: Sendable, Equatable {
-        /// Index into ``Manifest/packs``.
-        package var pack: UInt32
-        /// First byte in the pack.
-        package var offset: UInt64
-        /// **Bytes** in the pack.
-        package var storedLength: UInt64
-        /// SHA-256 of the former text.
-        package var base: SHA256Digest
-
-        package init(pack: UInt32, offset: UInt64, storedLength: UInt64, base: SHA256Digest) {
-            (self.pack, self.offset, self.storedLength, self.base) = (pack, offset, storedLength, base)
+        package init(text: OwnBlob, files: Int, from: [OwnBlob] = []) {
+            (self.text, self.files, self.from) = (text, files, from)
         }
 
-        /// Most **bytes** of the former text and the new one together: the window of the frame.
-        package static let longestTexts = 8 << 20
+        /// Every text on the way to this part's, which is the last.
+        package var chain: [OwnBlob] { from + [text] }
+
+        /// Most former texts of one part.
+        package static let mostFormer = 8
+        /// Most **bytes** of a text and the one before it together: the window of the frame.
+        package static let longestTexts: UInt64 = 8 << 20
     }
 
     /// One large object that holds blobs.

@@ -18,7 +18,7 @@ package struct ManifestWriter: Sendable {
     /// Starts a manifest. A revision of 0 is left out, and so is what is `nil`.
     package init(
         project: String, revision: UInt64, created: String?, chunking: ChunkParameters? = nil, isInParts: Bool = false,
-        dictionary: Manifest.SharedDictionary? = nil, userData: String? = nil, source: SourceOrigin? = nil
+        dictionary: Manifest.OwnBlob? = nil, userData: String? = nil, source: SourceOrigin? = nil
     ) {
         self.isInParts = isInParts
         put("{\"format\":\"syncagent-manifest/1\",\"project\":", project)
@@ -189,18 +189,13 @@ package struct ManifestWriter: Sendable {
         enter(.parts)
         next()
         put("{\"blob\":")
-        put(part.blob, own: part.digest)
+        put(part.text.blob, own: part.text.digest)
         put(",\"files\":", UInt64(part.files))
-        if let delta = part.delta {
-            put(",\"x-delta\":[")
-            for number in [UInt64(delta.pack), delta.offset, delta.storedLength] {
-                put(number)
-                put(",")
-            }
-            put(delta.base)
-            put("]")
+        for (index, former) in part.from.enumerated() {
+            put(index == 0 ? ",\"from\":[" : ",")
+            put(former.blob, own: former.digest)
         }
-        put("}")
+        put(part.from.isEmpty ? "}" : "]}")
     }
 
     /// Adds the groups and ends the manifest, or the part, with a newline.

@@ -11,31 +11,18 @@ package struct PartCutter: Sendable {
     /// Most **bytes** of a part's text, about, unless one entry alone is longer.
     package static let weight = 4 << 20
 
-    /// How many times finer parts are cut than that.
-    private let fineness: Int
     private var entries = 0
     private var weight = 0
 
-    package init() { fineness = 1 }
-
-    /// Cuts parts of a set for a place where every byte that is sent counts. What changes anywhere costs a part for each change, and
-    /// the root costs as much for each part as a few entries do: together they are fewest with parts of about the square root of
-    /// the entries. It is so for a range of counts, so that borders stay when a set grows.
-    package init(finelyFor entries: Int) {
-        var (fineness, most) = (Self.mostFineness, 2_000)
-        while fineness > 1, entries >= most { (fineness, most) = (fineness / 2, most * 4) }
-        self.fineness = fineness
-    }
-
-    private static let mostFineness = 32
+    package init() {}
 
     /// Whether the next entry begins a new part; the first one does not.
     ///
     /// - Parameter own: About how many **bytes** of text it is; must depend on nothing but its path and its content.
     package mutating func isBorder(before path: UnsafeBufferPointer<UInt8>, weight own: Int) -> Bool {
         let isBorder =
-            entries >= Self.maximum / fineness || entries > 0 && weight + own > Self.weight
-            || entries >= Self.minimum / fineness && Self.hash(path) < UInt64.max / UInt64(Self.distance / fineness)
+            entries >= Self.maximum || entries > 0 && weight + own > Self.weight
+            || entries >= Self.minimum && Self.hash(path) < UInt64.max / UInt64(Self.distance)
         if isBorder { (entries, weight) = (0, 0) }
         entries += 1
         weight += own

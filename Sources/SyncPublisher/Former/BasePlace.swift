@@ -67,10 +67,10 @@ struct BasePlace {
         return try reading(remedy) {
             var assembly = try root(remedy: remedy)
             try narrow(&assembly, to: wanted)
-            let far = assembly.parts.filter { !output.hasHere(pack: assembly.pack(of: $0).sha256) }
+            let far = assembly.parts.flatMap(\.chain).filter { !output.hasHere(pack: assembly.pack(of: $0).sha256) }
             ranges?.holdNeeded(far.map { (assembly.pack(of: $0), $0.blob.range) })
-            for (index, part) in assembly.parts.enumerated() {
-                let text = try read("part \(index)", part.blob, part.digest, assembly.pack(of: part))
+            for index in assembly.parts.indices {
+                let text = try text(ofPart: index, assembly.parts, assembly.packs)
                 try text.withUnsafeBytes { try assembly.add($0) }
             }
             return try assembly.finish()
@@ -128,8 +128,7 @@ struct BasePlace {
         case .around(let paths):
             let whole = assembly
             func precedes(_ index: Int, _ path: [UInt8]) throws -> Bool {
-                let part = whole.parts[index]
-                let text = try read("part \(index)", part.blob, part.digest, whole.pack(of: part))
+                let text = try text(ofPart: index, whole.parts, whole.packs)
                 let first = try text.withUnsafeBytes { try whole.firstPath(ofPart: index, $0) }
                 return first.withUnsafeBufferPointer { first in
                     path.withUnsafeBufferPointer { PathOrder.compare(first, $0) <= 0 }
@@ -143,22 +142,38 @@ struct BasePlace {
         }
     }
 
-    /// The raw bytes of one part, or of the dictionary, their SHA-256 checked.
+    /// The text of a part, its SHA-256 checked, and that of each text that it is made from.
+    func text(ofPart index: Int, _ parts: [Manifest.Part], _ packs: [Manifest.Pack]) throws(PublishError) -> [UInt8] {
+        var text: [UInt8]?
+        for own in parts[index].chain {
+            text = try read("part \(index)", own, packs[Int(own.blob.pack)], behind: text)
+        }
+        return text ?? []
+    }
+
+    /// The raw bytes of a text, or of the dictionary, their SHA-256 checked.
     ///
-    /// - Parameter what: What is read, for people.
-    func read(_ what: String, _ blob: Blob, _ digest: SHA256Digest, _ pack: Manifest.Pack) throws(PublishError)
-        -> [UInt8]
+    /// - Parameters:
+    ///   - what: What is read, for people.
+    ///   - prefix: The text that it is made from.
+    func read(_ what: String, _ own: Manifest.OwnBlob, _ pack: Manifest.Pack, behind prefix: [UInt8]? = nil)
+        throws(PublishError) -> [UInt8]
     {
+        let (blob, digest) = (own.blob, own.digest)
         guard let stored = stored(blob, pack) else {
             if let failure = ranges?.failure { throw failure }
             throw .invalid(
                 "\(shown(path)): \(what) is in the pack \(pack.sha256.hex), which is not here",
                 "bring the packs of the base into the output directory, or publish with --no-base")
         }
-        let decoded = stored.withUnsafeBytes { bytes -> [UInt8]? in
-            // What cannot be decoded counts as no bytes at all, whose digest does not match.
-            try? BlobDecoder.decode(bytes, as: blob.codec, limit: Int(clamping: blob.rawLength))
-        }
+        let length = Int(clamping: blob.rawLength)
+        // What cannot be decoded counts as no bytes at all, whose digest does not match.
+        let decoded =
+            if let prefix {
+                try? BlobDecoder.decode(stored, behind: prefix, length: length)
+            } else {
+                stored.withUnsafeBytes { try? BlobDecoder.decode($0, as: blob.codec, limit: length) }
+            }
         let raw = decoded ?? []
         let found = try calling { try sha256(raw) }
         guard UInt64(raw.count) == blob.rawLength, found == digest else {

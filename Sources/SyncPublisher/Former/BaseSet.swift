@@ -179,7 +179,7 @@ struct BaseSet {
     private mutating func readDictionary() {
         guard let named = manifest.dictionary else { return }
         let pack = manifest.packs[Int(named.blob.pack)]
-        dictionary = try? place.read("the dictionary", named.blob, named.digest, pack)
+        dictionary = try? place.read("the dictionary", named, pack)
         if dictionary == nil { warnOfDictionary() }
     }
 

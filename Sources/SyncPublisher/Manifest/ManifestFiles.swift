@@ -19,7 +19,7 @@ struct ManifestFiles {
     /// The parts that replace the entries; `nil` if the entries are in the manifest itself.
     let parts: [Manifest.Part]?
     /// The dictionary that blobs are decoded with.
-    let dictionary: Manifest.SharedDictionary?
+    let dictionary: Manifest.OwnBlob?
 
     /// zstd's level for the manifest: it is written once and read often.
     static let level: Int32 = 10

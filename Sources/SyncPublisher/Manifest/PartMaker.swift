@@ -4,41 +4,39 @@ import SyncModel
 
 /// The parts of a manifest, and where each is stored.
 struct MadeParts {
-    /// The pack of a new part is an index into ``packs``, that of another into the base's.
+    /// The pack of a new part's text is an index into ``packs``; those of others, and of what a part is made from, into the base's.
     var all: [(part: Manifest.Part, isNew: Bool)] = []
     /// Packs that hold new parts, and the **bytes** of each; 0 where the same pack existed already.
     var packs: [Manifest.Pack] = []
     var written: [UInt64] = []
 
-    /// **Bytes** of parts that stay where they are, by the base's pack.
-    var kept: [Int: UInt64] {
-        var bytes: [Int: UInt64] = [:]
-        for one in all where !one.isNew {
-            bytes[Int(one.part.blob.pack), default: 0] += one.part.blob.storedLength
-            guard let delta = one.part.delta else { continue }
-            bytes[Int(delta.pack), default: 0] += delta.storedLength
-        }
-        return bytes
+    /// **Bytes** of texts that stay where they are, by the base's pack.
+    var kept: [Int: UInt64] { Self.bytes(all.flatMap { $0.isNew ? $0.part.from : $0.part.chain }) }
+
+    /// **Bytes** of texts, each counted once, by pack.
+    static func bytes(_ texts: [Manifest.OwnBlob]) -> [Int: UInt64] {
+        var ranges: [Int: Set<Range<UInt64>>] = [:]
+        for text in texts { ranges[Int(text.blob.pack), default: []].insert(text.blob.range) }
+        return ranges.mapValues { $0.reduce(0) { $0.saturatingAdd($1.length) } }
     }
 }
 
 /// Cuts the entries into parts and writes those that the base does not have, into packs of their own.
 ///
+/// A part that changed is stored as its difference to the base's, as long as readers who have neither need little more for it.
 /// One part's text is in memory at a time. It is generated twice: to see whether the base has it, and to be written.
 struct PartMaker: ~Copyable {
     private let entries: ManifestEntries
     /// The catalogue's packs, by number.
     private let packs: [SHA256Digest]
     private let base: BaseSet?
-    /// Whether changed parts are additionally written as deltas.
+    /// Whether changed parts are written as differences.
     private let deltas: Bool
-    /// Whether parts are cut finely, since they are sent somewhere.
-    private let isFine: Bool
     private var hasher: SHA256Hasher
     private var compressor: ZstdCompressor
 
-    /// A part whose digest is known, and the base's part with the same text.
-    private typealias Draft = (rows: Range<Int>, digest: SHA256Digest, known: Int?)
+    /// A part whose digest is known, the base's part with the same text, or the one that it can be made from.
+    private typealias Draft = (rows: Range<Int>, digest: SHA256Digest, known: Int?, former: Int?)
 
     init(
         _ entries: ManifestEntries, packs: [SHA256Digest], _ base: BaseSet?, deltas: Bool, isAway: Bool
@@ -46,7 +44,7 @@ struct PartMaker: ~Copyable {
         let hasher = try calling { try SHA256Hasher() }
         compressor = try calling { try ZstdCompressor(level: isAway ? ManifestFiles.levelAway : ManifestFiles.level) }
         self.hasher = hasher
-        (self.entries, self.packs, self.base, self.deltas, isFine) = (entries, packs, base, deltas, isAway)
+        (self.entries, self.packs, self.base, self.deltas) = (entries, packs, base, deltas)
     }
 
     /// Makes all parts. `moves` gets the **bytes** that are needed of each of the base's packs, and says which are written anew.
@@ -54,23 +52,19 @@ struct PartMaker: ~Copyable {
     {
         var drafts = try drafts()
         let moved = moves(live(drafts))
+        func stays(_ index: Int) -> Bool {
+            base?.manifest.parts[index].chain.allSatisfy { !moved.contains(Int($0.blob.pack)) } ?? false
+        }
         for index in drafts.indices {
-            guard let known = drafts[index].known, let part = base?.manifest.parts[known] else { continue }
-            if moved.contains(Int(part.blob.pack)) { drafts[index].known = nil }
+            drafts[index].known = drafts[index].known.flatMap { stays($0) ? $0 : nil }
+            drafts[index].former = drafts[index].former.flatMap { stays($0) ? $0 : nil }
         }
         var made = MadeParts()
         for draft in drafts {
-            if let known = draft.known, var part = base?.manifest.parts[known] {
-                if let delta = part.delta, base?.usable[Int(delta.pack)] != true { part.delta = nil }
+            if let known = draft.known, let part = base?.manifest.parts[known] {
                 made.all.append((part, false))
             } else {
                 made.all.append((try write(draft, writer), true))
-            }
-        }
-        // After all parts, so that readers that need only deltas, or none, need few requests.
-        if let base, deltas {
-            for index in made.all.indices where made.all[index].isNew {
-                made.all[index].part.delta = try delta(of: drafts[index], made.all[index].part, base, writer)
             }
         }
         try writer.finish()
@@ -78,59 +72,57 @@ struct PartMaker: ~Copyable {
         return made
     }
 
-    /// Writes a part as a delta for readers that have the base's part; `nil` if that saves little.
-    private mutating func delta(of draft: Draft, _ part: Manifest.Part, _ base: BaseSet, _ writer: PackWriter)
-        throws(PublishError) -> Manifest.PartDelta?
-    {
-        let row = entries.tree.withPath(draft.rows.lowerBound) { base.manifest.files.firstRow(notBefore: $0) }
-        var (index, end) = (-1, 0)
-        repeat {
-            index += 1
-            guard index < base.manifest.parts.count else { return nil }
-            end += base.manifest.parts[index].files
-        } while end <= row
-        let former = base.manifest.parts[index]
-        guard former.digest != draft.digest,
-            former.blob.rawLength + part.blob.rawLength <= Manifest.PartDelta.longestTexts,
-            // A pack that cannot be read gives no text, and so no delta.
-            let prefix = try? base.place.read(
-                "part \(index)", former.blob, former.digest, base.manifest.packs[Int(former.blob.pack)])
+    /// The frame of a part behind the base's text; `nil` if it saves little, or readers who have neither would need much more.
+    private mutating func difference(_ text: [UInt8], to former: Int) throws(PublishError) -> [UInt8]? {
+        guard let base else { return nil }
+        let chain = base.manifest.parts[former].chain
+        let spent = chain.dropFirst().reduce(UInt64(0)) { $0.saturatingAdd($1.blob.storedLength) }
+        let room = min(chain[0].blob.storedLength, UInt64(text.count)) / 2
+        guard chain.count <= Manifest.Part.mostFormer, spent < room, let most = Int(exactly: room - spent),
+            UInt64(text.count).saturatingAdd(chain[chain.count - 1].blob.rawLength) <= Manifest.Part.longestTexts,
+            // A pack that cannot be read gives no text, and so no difference.
+            let prefix = try? base.place.text(ofPart: former, base.manifest.parts, base.manifest.packs),
+            let frame = try calling({ try compressor.encode(text, behind: prefix, most: most) }),
+            UInt64(text.count) / Codec.zstd.highestRatio <= UInt64(frame.count)
         else { return nil }
-        let most = Int(part.blob.storedLength) * 3 / 4
-        let text = try text(of: draft.rows)
-        let frame = try calling { try compressor.encode(text, behind: prefix, most: most) }
-        guard let stored = frame else { return nil }
-        let place = try writer.append(stored)
-        return Manifest.PartDelta(
-            pack: place.pack, offset: place.offset, storedLength: UInt64(stored.count), base: former.digest)
+        return frame
     }
 
+    /// **Bytes** that the kept, and the probably kept, texts have in each of the base's packs.
     private func live(_ drafts: [Draft]) -> [Int: UInt64] {
-        var bytes: [Int: UInt64] = [:]
-        for known in drafts.compactMap(\.known) {
-            guard let blob = base?.manifest.parts[known].blob else { continue }
-            bytes[Int(blob.pack), default: 0] += blob.storedLength
-        }
-        return bytes
+        guard let parts = base?.manifest.parts else { return [:] }
+        return MadeParts.bytes(drafts.compactMap { $0.known ?? $0.former }.flatMap { parts[$0].chain })
     }
 
-    /// Where each part starts and ends, its digest, and whether the base has it in a usable pack.
+    /// Where each part starts and ends, its digest, and what the base has of it in usable packs.
     private mutating func drafts() throws(PublishError) -> [Draft] {
         var known: [SHA256Digest: Int] = [:]
-        for (index, part) in (base?.manifest.parts ?? []).enumerated() where base?.usable[Int(part.blob.pack)] == true {
-            known[part.digest] = index
+        let parts = base?.manifest.parts ?? []
+        func isUsable(_ index: Int) -> Bool {
+            parts[index].chain.allSatisfy { base?.usable[Int($0.blob.pack)] == true }
         }
+        for index in parts.indices where isUsable(index) { known[parts[index].text.digest] = index }
         var drafts: [Draft] = []
+        // The first entry of the part that the base has at the same path, and the first one behind it.
+        var (at, end) = (0, parts.first?.files ?? 0)
         for rows in borders() {
             let text = try text(of: rows)
             let digest = try calling { try text.withUnsafeBytes { try hasher.digest(of: $0) } }
-            drafts.append((rows, digest, known[digest]))
+            let row = base.map { base in
+                entries.tree.withPath(rows.lowerBound) { base.manifest.files.firstRow(notBefore: $0) }
+            }
+            while let row, row >= end, at < parts.count {
+                at += 1
+                end += at < parts.count ? parts[at].files : 0
+            }
+            let former = deltas && known[digest] == nil && at < parts.count && isUsable(at) ? at : nil
+            drafts.append((rows, digest, known[digest], former))
         }
         return drafts
     }
 
     private func borders() -> [Range<Int>] {
-        var cutter = isFine ? PartCutter(finelyFor: entries.tree.count) : PartCutter()
+        var cutter = PartCutter()
         var parts: [Range<Int>] = []
         var start = 0
         for index in entries.tree.entries.indices {
@@ -160,9 +152,18 @@ struct PartMaker: ~Copyable {
 
     private mutating func write(_ draft: Draft, _ writer: PackWriter) throws(PublishError) -> Manifest.Part {
         let text = try text(of: draft.rows)
+        if let former = draft.former, let frame = try difference(text, to: former) {
+            let place = try writer.append(frame)
+            let blob = Blob(
+                pack: place.pack, codec: .zstd, offset: place.offset, storedLength: UInt64(frame.count),
+                rawLength: UInt64(text.count))
+            return Manifest.Part(
+                text: Manifest.OwnBlob(blob: blob, digest: draft.digest), files: draft.rows.count,
+                from: base?.manifest.parts[former].chain ?? [])
+        }
         let frame = try calling { try compressor.encode(text, most: text.count) }
         let blob = try writer.append(frame, of: text)
-        return Manifest.Part(blob: blob, digest: draft.digest, files: draft.rows.count)
+        return Manifest.Part(text: Manifest.OwnBlob(blob: blob, digest: draft.digest), files: draft.rows.count)
     }
 }
 
@@ -188,7 +189,7 @@ extension PublishRun {
         report.parts = made.all.count
         report.partsWritten = made.all.count { $0.isNew }
         report.partBytes = made.all.reduce(0) { sum, one in
-            sum + (one.isNew ? one.part.blob.storedLength + (one.part.delta?.storedLength ?? 0) : 0)
+            sum + (one.isNew ? one.part.text.blob.storedLength : 0)
         }
         return made
     }

@@ -27,7 +27,7 @@ struct PublishRun {
     /// The dictionary for new blobs.
     private var dictionary: EncodingDictionary?
     /// A new dictionary's place; its pack counts as in the catalogue.
-    private(set) var madeDictionary: Manifest.SharedDictionary?
+    private(set) var madeDictionary: Manifest.OwnBlob?
 
     init(_ options: PublishOptions, _ output: OutputDirectory, _ placement: OutputPlacement) throws(PublishError) {
         (self.options, self.output, self.placement) = (options, output, placement)
@@ -290,7 +290,7 @@ struct PublishRun {
         // A pack of its own, where it stays whatever happens to the blobs.
         let blob = try writer.append(made.frame, of: made.bytes)
         try writer.cut()
-        madeDictionary = Manifest.SharedDictionary(blob: blob, digest: try calling { try sha256(made.bytes) })
+        madeDictionary = Manifest.OwnBlob(blob: blob, digest: try calling { try sha256(made.bytes) })
         report.dictionaryBytes = blob.storedLength
     }
 
@@ -349,13 +349,10 @@ extension PublishRun {
             groups: choices.groups, userData: base?.manifest.userData,
             parts: parts?.all.map { made in
                 var part = made.part
-                func number(_ pack: UInt32) -> UInt32? { made.isNew ? firstOfParts + pack : indices[Int(pack)] }
-                part.blob.pack = number(part.blob.pack) ?? .max
-                if let pack = part.delta.flatMap({ number($0.pack) }) {
-                    part.delta?.pack = pack
-                } else {
-                    part.delta = nil
-                }
+                func ofBase(_ pack: UInt32) -> UInt32 { indices[Int(pack)] ?? .max }
+                let pack = part.text.blob.pack
+                part.text.blob.pack = made.isNew ? firstOfParts + pack : ofBase(pack)
+                for index in part.from.indices { part.from[index].blob.pack = ofBase(part.from[index].blob.pack) }
                 return part
             }, dictionary: dictionary)
     }

@@ -270,12 +270,14 @@ extension PublishRun {
             return Int(pack) < packs.count ? numbers[packs[Int(pack)].sha256] ?? .max : .max
         }
         var parts: [Manifest.Part] = []
-        var dictionary: Manifest.SharedDictionary?
+        var dictionary: Manifest.OwnBlob?
         var chunking: ChunkParameters?
         for record in records {
             for var part in record.manifest.parts {
-                part.blob.pack = number(part.blob.pack, record)
-                if let pack = part.delta?.pack { part.delta?.pack = number(pack, record) }
+                part.text.blob.pack = number(part.text.blob.pack, record)
+                for index in part.from.indices {
+                    part.from[index].blob.pack = number(part.from[index].blob.pack, record)
+                }
                 parts.append(part)
             }
             if var own = record.manifest.dictionary {

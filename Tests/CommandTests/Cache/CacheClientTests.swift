@@ -105,24 +105,36 @@ struct CacheClientTests {
             }
             try scene.scratch.write(Data(lines.joined().utf8), to: "assets/things/\(number).json")
         }
-        let outcome = try scene.tool.run([
-            "publish", "assets", "--to", "site", "--manifest-parts", "--dictionary", "always",
-        ])
-        guard outcome.status == 0 else { throw Tool.Failure("publish: \(outcome.error)") }
-        for path in try scene.scratch.contents(of: "site") where path.contains(".") {
-            let url = scene.scratch.url.appendingPathComponent("site/\(path)")
-            scene.origin.serve(ServedObject([UInt8](try Data(contentsOf: url))), at: "/set/" + path)
+        func publish() throws {
+            let outcome = try scene.tool.run([
+                "publish", "assets", "--to", "site", "--manifest-parts", "--dictionary", "always",
+            ])
+            guard outcome.status == 0 else { throw Tool.Failure("publish: \(outcome.error)") }
+            for path in try scene.scratch.contents(of: "site") where path.contains(".") {
+                let url = scene.scratch.url.appendingPathComponent("site/\(path)")
+                scene.origin.serve(ServedObject([UInt8](try Data(contentsOf: url))), at: "/set/" + path)
+            }
         }
-        let cache = try scene.cache()
-        for number in 0..<2 {
+        func pull(_ number: Int, by cache: RunningServer) throws {
             let pull = try scene.tool.run([
                 "pull", cache.firstLine, "--into", "into\(number)", "--session", "s\(number)",
             ])
             #expect(pull.status == 0, "\(pull.error)")
         }
+        try publish()
+        let cache = try scene.cache()
+        for number in 0..<2 { try pull(number, by: cache) }
+        // What changes comes as the difference of a part to the one before, for one that has it and for one that does not.
+        try scene.scratch.write(Data("{ \"place\": \"elsewhere\" }\n".utf8), to: "assets/things/7.json")
+        try publish()
+        for number in [0, 2] { try pull(number, by: cache) }
+        for number in [0, 2] {
+            let path = scene.scratch.path + "/into\(number)/things/7.json"
+            #expect(FileManager.default.contents(atPath: path) == Data("{ \"place\": \"elsewhere\" }\n".utf8))
+        }
         let text = try String(
             contentsOf: scene.scratch.url.appendingPathComponent("site/manifest.json"), encoding: .utf8)
-        #expect(text.contains("\"parts\"") && text.contains("\"dictionary\""))
+        #expect(text.contains("\"from\"") && text.contains("\"dictionary\""), "\(text)")
         let kept = try scene.kept().files.map(\.lastPathComponent)
         #expect(kept.count >= scene.packs.count, "\(kept)")
         #expect(try scene.number("passed_total", of: cache) == 0)

@@ -49,23 +49,76 @@ struct ManifestPartTests {
         #expect(Set(scene.cachedParts).intersection(before).count == 7)
     }
 
-    @Test("A delta that gives something else is passed over: the part itself is fetched")
-    func wrongDelta() throws {
+    /// Publishes a set of which the third part is made from two former texts, and gives where the three are.
+    private func publishMade(_ tree: AssetTree) throws -> ArraySlice<Range<UInt64>> {
+        var text = ""
+        try scene.publishInParts(tree, of: 7) { text = $0[3] }
+        let former = [text + "  ", text + " "]
+        return try scene.publishInParts(tree, of: 7, from: [3: former])[3...5]
+    }
+
+    @Test("A part that is made from former texts is read with those, by one request; the next time it is there")
+    func made() throws {
+        let tree = AssetTree.manySmall(50)
+        let places = try publishMade(tree)
+        let outcome = try scene.pull()
+        #expect(outcome.status == .done, "\(outcome.error?.message ?? "")")
+        #expect(partRequests(outcome).map(\.range) == [nil])
+        #expect(scene.problems(tree) == [])
+        #expect(scene.cachedParts.count == 8)
+        #expect(places[4].count < 64 && places[5].count < 64)
+        let again = try scene.pull { $0.destination = scene.root.path("other") }
+        #expect(partRequests(again).isEmpty && again.status == .done)
+    }
+
+    @Test("Who has the last of the former texts, or an earlier one, fetches what comes after it", arguments: [0, 1])
+    func madeFromKept(_ position: Int) throws {
+        let tree = AssetTree.manySmall(50)
+        try scene.publishInParts(tree, of: 7) { $0[3] += position == 0 ? "  " : " " }
+        #expect(try scene.pull().status == .done)
+        let places = Array(try publishMade(tree))
+        let outcome = try scene.pull()
+        #expect(outcome.status == .done, "\(outcome.error?.message ?? "")")
+        #expect(outcome.requests.map(\.range) == [places[position + 1].lowerBound..<places[2].upperBound])
+        #expect(outcome.report?.manifest.partsFetched == 1)
+        #expect(scene.cachedParts.count == 8)
+    }
+
+    @Test("Where a kept former text is damaged, all texts are fetched, one by one")
+    func madeFromDamaged() throws {
+        let tree = AssetTree.manySmall(50)
+        var text = ""
+        try scene.publishInParts(tree, of: 7) {
+            $0[3] += " "
+            text = $0[3]
+        }
+        #expect(try scene.pull().status == .done)
+        let former = "\(try Scene.digest(Array(text.utf8)))"
+        try scene.root.write(Array("{}".utf8), to: "state/manifests/\(former).part")
+        let places = Array(try publishMade(tree))
+        let outcome = try scene.pull()
+        #expect(outcome.status == .done, "\(outcome.error?.message ?? "")")
+        #expect(outcome.requests.map(\.range) == places)
+        #expect(scene.problems(tree) == [])
+    }
+
+    @Test("A part that is not made from what it names is refused with 65; nothing is made")
+    func wronglyMade() throws {
         let tree = AssetTree.manySmall(50)
         var text = ""
         try scene.publishInParts(tree, of: 7) { text = $0[3] }
-        let former = "\(try Scene.digest(Array(text.utf8)))"
-        #expect(try scene.pull().status == .done)
-        let places = try scene.publishInParts(tree, of: 7) {
-            $0[3] += " "
-        } amend: {
-            $0[3]["x-delta"] = [($0[3]["blob"] as? [Any])?[0] ?? 0, 5, 20, former] as [Any]
-        }
+        try scene.publishInParts(
+            tree, of: 7, from: [3: [text + " "]],
+            amend: {
+                // The frame's digest is that of another text.
+                guard var blob = $0[3]["blob"] as? [Any] else { return }
+                blob[5] = String(repeating: "0", count: 64)
+                $0[3]["blob"] = blob
+            })
         let outcome = try scene.pull()
-        #expect(outcome.status == .done)
-        #expect(outcome.requests.map(\.range) == [5..<25, places[3]])
-        #expect(outcome.report?.manifest.partsFetched == 1)
-        #expect(scene.problems(tree) == [])
+        #expect(outcome.status == .dataInvalid)
+        #expect(outcome.error?.message.contains("part 3 of the manifest") == true, "\(outcome.error?.message ?? "")")
+        #expect(!FileManager.default.fileExists(atPath: scene.destination))
     }
 
     @Test(

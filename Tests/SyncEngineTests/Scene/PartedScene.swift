@@ -16,7 +16,8 @@ extension Scene {
     ///   - amend: Changes the root's list of parts.
     /// - Returns: The place of each part in the pack.
     @discardableResult func publishInParts(
-        _ tree: AssetTree, of entries: Int, damage: (inout [String]) -> Void = { _ in },
+        _ tree: AssetTree, of entries: Int, from former: [Int: [String]] = [:],
+        damage: (inout [String]) -> Void = { _ in },
         amend: (inout [[String: Any]]) -> Void = { _ in }
     ) throws -> [Range<UInt64>] {
         let set = try publish(tree)
@@ -38,14 +39,24 @@ extension Scene {
         var parts: [[String: Any]] = []
         var places: [Range<UInt64>] = []
         for (index, text) in texts.enumerated() {
-            let raw = Array(text.utf8)
-            let digest = try Self.digest(raw)
-            parts.append([
-                "blob": [packs.count, bytes.count, raw.count, raw.count, "none", "\(digest)"] as [Any],
-                "files": min(entries, files.count - index * entries),
-            ])
-            places.append(UInt64(bytes.count)..<UInt64(bytes.count + raw.count))
-            bytes += raw
+            var chain: [[Any]] = []
+            var prefix: [UInt8]?
+            for text in (former[index] ?? []) + [text] {
+                let raw = Array(text.utf8)
+                var compressor = try ZstdCompressor(level: 3)
+                let stored =
+                    try prefix.map { try #require(try compressor.encode(raw, behind: $0, most: 1 << 20)) } ?? raw
+                let codec = prefix == nil ? "none" : "zstd"
+                chain.append([packs.count, bytes.count, stored.count, raw.count, codec, "\(try Self.digest(raw))"])
+                places.append(UInt64(bytes.count)..<UInt64(bytes.count + stored.count))
+                bytes += stored
+                prefix = raw
+            }
+            var part: [String: Any] = [
+                "blob": chain.removeLast(), "files": min(entries, files.count - index * entries),
+            ]
+            if !chain.isEmpty { part["from"] = chain }
+            parts.append(part)
         }
         amend(&parts)
         root["format"] = "syncagent-manifest/1"
