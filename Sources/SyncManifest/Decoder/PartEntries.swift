@@ -87,7 +87,7 @@ extension ManifestAssembly {
             place.enter("from")
             place.element = index
             try checkOwnBlob("the former text", former.blob)
-            guard text.blob.codec == .zstd else {
+            guard text.blob.codec.isCompressed else {
                 throw ManifestError(
                     "a text made from a former one is stored with “\(text.blob.codec.name)”", "store it with “zstd”")
             }

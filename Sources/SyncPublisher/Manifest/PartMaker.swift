@@ -83,7 +83,7 @@ struct PartMaker: ~Copyable {
             // A pack that cannot be read gives no text, and so no difference.
             let prefix = try? base.place.text(ofPart: former, base.manifest.parts, base.manifest.packs),
             let frame = try calling({ try compressor.encode(text, behind: prefix, most: most) }),
-            UInt64(text.count) / Codec.zstd.highestRatio <= UInt64(frame.count)
+            UInt64(text.count) / compressor.codec.highestRatio <= UInt64(frame.count)
         else { return nil }
         return frame
     }
@@ -155,7 +155,7 @@ struct PartMaker: ~Copyable {
         if let former = draft.former, let frame = try difference(text, to: former) {
             let place = try writer.append(frame)
             let blob = Blob(
-                pack: place.pack, codec: .zstd, offset: place.offset, storedLength: UInt64(frame.count),
+                pack: place.pack, codec: compressor.codec, offset: place.offset, storedLength: UInt64(frame.count),
                 rawLength: UInt64(text.count))
             return Manifest.Part(
                 text: Manifest.OwnBlob(blob: blob, digest: draft.digest), files: draft.rows.count,
