@@ -112,6 +112,22 @@ struct BackgroundTests {
         #expect(try background.tool.run(["wait"]).status == 0)
     }
 
+    @Test("An agent that nobody can reach for a while is not said to be gone: stop waits for it [G6]")
+    func unreachableForAWhile() async throws {
+        let background = try BackgroundSet()
+        #expect(try background.pull("--paused").status == 0)
+        let (socket, elsewhere) = (background.socket, background.socket + ".elsewhere")
+        try FileManager.default.moveItem(atPath: socket, toPath: elsewhere)
+        let back = Task.detached {
+            try await Task.sleep(for: .milliseconds(800))
+            try FileManager.default.moveItem(atPath: elsewhere, toPath: socket)
+        }
+        let stop = try background.tool.run(["agent", "stop"])
+        try await back.value
+        #expect(stop.status == 0 && stop.error.contains("The agent has stopped."), "\(stop.error)")
+        #expect(try background.tool.run(["agent", "stop"]).error.contains("No agent is running."))
+    }
+
     @Test("The same request again is the same run, and says so [S106]")
     func twice() throws {
         let background = try BackgroundSet()

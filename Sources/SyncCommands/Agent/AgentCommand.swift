@@ -47,12 +47,24 @@ struct AgentStopCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let state = try StateAccess(output: output)
-        do { try await state.client.stop(release ? .release : .pause) } catch let error as ControlError {
-            guard error.code == .unreachable else { throw error }
-            return output.message("No agent is running.")
+        let end = ContinuousClock.now + .seconds(30)
+        // An agent that cannot take a connection is an agent all the same.
+        var wasLocked = false
+        while true {
+            do {
+                try await state.client.stop(release ? .release : .pause)
+                break
+            } catch let error as ControlError {
+                guard error.code == .unreachable else { throw error }
+                guard state.place.isLocked else {
+                    return output.message(wasLocked ? "The agent has stopped." : "No agent is running.")
+                }
+                wasLocked = true
+                guard ContinuousClock.now < end else { throw error }
+                try await Task.sleep(for: .milliseconds(50))
+            }
         }
         // It is stopping; it has ended when its lock is free.
-        let end = ContinuousClock.now + .seconds(30)
         while state.place.isLocked {
             guard ContinuousClock.now < end else {
                 throw CommandFailure(.busy, "The agent is still stopping after 30 s.")

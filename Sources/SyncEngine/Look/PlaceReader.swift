@@ -74,13 +74,20 @@ struct PlaceReader: ~Copyable {
     /// The record of what an interrupted run logged, if that is still there; else `nil`. What was logged with its status is not
     /// read as long as it has that.
     mutating func verify(_ entry: IndexLog.Entry) -> IndexRecord? {
-        guard !entry.path.isEmpty, !entry.path.contains(0) else { return nil }
-        // What cannot be reached is not ours.
-        return (try? directories.withLeaf(of: entry.path) { verify(entry, $0, $1) }) ?? nil
+        // What cannot be reached, or read, is not ours.
+        (try? read(entry)) ?? nil
     }
 
-    private mutating func verify(_ entry: IndexLog.Entry, _ directory: Int32, _ leaf: UnsafePointer<CChar>)
-        -> IndexRecord?
+    /// The same, told apart from what cannot be read.
+    mutating func read(_ entry: IndexLog.Entry) throws(FileError) -> IndexRecord? {
+        guard !entry.path.isEmpty, !entry.path.contains(0) else { return nil }
+        return try directories.withLeaf(of: entry.path) { directory, leaf throws(FileError) in
+            try read(entry, directory, leaf)
+        } ?? nil
+    }
+
+    private mutating func read(_ entry: IndexLog.Entry, _ directory: Int32, _ leaf: UnsafePointer<CChar>)
+        throws(FileError) -> IndexRecord?
     {
         if let known = entry.status, case .success(let found?) = status(directory, leaf) {
             let record = IndexRecord(known, digest: entry.digest, kind: entry.kind, installed: true)
@@ -96,9 +103,24 @@ struct PlaceReader: ~Copyable {
             guard case .success(let found?) = status(directory, leaf), found.kind == .directory else { return nil }
             return IndexRecord(directory: found, keeping: .none, installed: true)
         }
-        guard let file = openToRead(directory, leaf), let before = status(file.raw), before.kind == .file,
-            digest(of: file.raw, size: before.size) == entry.digest, status(file.raw) == before
-        else { return nil }
+        func unread(_ code: Errno?) -> FileError {
+            FileError(step: "read", path: String(decoding: entry.path, as: UTF8.self), code: code)
+        }
+        guard let file = openToRead(directory, leaf) else {
+            let code = Errno.last
+            // Somebody has taken it away since, has put something else there, or lets nobody read it.
+            guard case .success(let found?) = status(directory, leaf), found.kind == .file,
+                found.permissions & 0o400 != 0
+            else { return nil }
+            throw unread(code)
+        }
+        guard let before = status(file.raw) else { throw unread(.last) }
+        guard before.kind == .file else { return nil }
+        guard let digest = digest(of: file.raw, size: before.size) else {
+            guard status(file.raw) == before, !isStopped() else { return nil }
+            throw unread(.ioError)
+        }
+        guard digest == entry.digest, status(file.raw) == before else { return nil }
         // Its content makes it ours. Where modes cannot be set, it has another bit than it was given.
         let kind: IndexRecord.Kind = before.isExecutable ? .executable : .file
         return IndexRecord(status: before, digest: entry.digest, kind: kind, installed: true)

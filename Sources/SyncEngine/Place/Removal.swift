@@ -41,11 +41,11 @@ struct Removal: Sendable {
             return index.withPath(position) { path in
                 do throws(FileError) {
                     guard try isReachable(path, directories) else { return .missing }
-                    return try directories.withLeaf(of: path) { directory, leaf in
+                    return try directories.withLeaf(of: path) { directory, leaf throws(FileError) -> Finding in
                         switch status(directory, leaf) {
                         case .success(nil): .missing
                         case .failure: .unreachable
-                        case .success(let found?): isOurs(found, record, path) ? .ours : .theirs
+                        case .success(let found?): try isOurs(found, record, path) ? .ours : .theirs
                         }
                     } ?? .missing
                 } catch { return .unreachable }
@@ -55,13 +55,17 @@ struct Removal: Sendable {
 
     /// Whether a file is still what we installed. Its status may have changed though its content has not: somebody has
     /// touched it, or the file system numbers and dates its files anew with each mount, as vfat does. Then it is read.
-    private func isOurs(_ found: FileStatus, _ record: IndexRecord, _ path: UnsafeBufferPointer<UInt8>) -> Bool {
+    ///
+    /// - Throws: Where it would have to be read, and cannot be: whose it is, nobody knows.
+    private func isOurs(_ found: FileStatus, _ record: IndexRecord, _ path: UnsafeBufferPointer<UInt8>)
+        throws(FileError) -> Bool
+    {
         if record.matches(found) { return true }
         guard (found.kind == .link) == (record.kind == .link), found.kind == .link || found.kind == .file,
             found.size == record.status.size, var reader = try? PlaceReader(destination, isStopped: { false })
         else { return false }
         let entry = IndexLog.Entry(path: Array(path), digest: record.digest, kind: record.kind)
-        return reader.verify(entry) != nil
+        return try reader.read(entry) != nil
     }
 
     /// Links files that are unchanged since we installed them into the backup, as ``remove(_:)`` will. A sync then makes these names
@@ -75,7 +79,7 @@ struct Removal: Sendable {
             index.withPath(position) { path in
                 guard (try? isReachable(path, directories)) == true else { return }
                 _ = try? directories.withLeaf(of: path) { directory, leaf throws(FileError) in
-                    guard case .success(let found?) = status(directory, leaf), isOurs(found, record, path) else {
+                    guard case .success(let found?) = status(directory, leaf), try isOurs(found, record, path) else {
                         return
                     }
                     try backup.keep(leaf, in: directory, path: path, kept, moves: false)
@@ -139,7 +143,7 @@ struct Removal: Sendable {
             case .success(nil): return .missing
             case .failure(let code): throw error("look at", path, code)
             case .success(let found?):
-                guard isOurs(found, record, path) else { return .theirs }
+                guard try isOurs(found, record, path) else { return .theirs }
                 if let kept { try backup?.keep(leaf, in: directory, path: path, kept) }
                 guard let code = SyncSystem.removeFile(leaf, in: directory) else { return .ours }
                 guard code == .noSuchFileOrDirectory else { throw error("remove", path, code) }

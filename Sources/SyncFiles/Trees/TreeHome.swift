@@ -166,7 +166,9 @@ package final class TreeHome: Sendable {
         }
         if layout != .links {
             do throws(FileError) { return try makeExchange(place, umask, now: now) } catch {
-                guard layout == nil, let code = error.code, needsLinks.contains(code) else { throw error }
+                // What has begun one way goes on that way.
+                let hasBegun = exists("\(place.homeName)/\(ledgerName)", in: place.above)
+                guard layout == nil, !hasBegun, let code = error.code, needsLinks.contains(code) else { throw error }
             }
         }
         return try makeLinks(place, umask, now: now)
@@ -484,7 +486,14 @@ package final class TreeHome: Sendable {
         var found: Set<UInt64> = []
         let elsewhere = links == nil ? ledger.current : nil
         for name in try entries(trees.raw, shown) {
-            guard case .success(let there?) = status(trees.raw, name), there.kind == .directory else {
+            let there: FileStatus
+            switch status(trees.raw, name) {
+            case .success(let found?): there = found
+            // A tree that cannot be looked at is not forgotten.
+            case .success(nil): throw FileError(step: "look at", path: "\(shown)/\(name)", code: .noSuchFileOrDirectory)
+            case .failure(let code): throw FileError(step: "look at", path: "\(shown)/\(name)", code: code)
+            }
+            guard there.kind == .directory else {
                 removeFile(name, in: trees.raw)
                 continue
             }
