@@ -42,7 +42,7 @@ struct Removal: Sendable {
                 do throws(FileError) {
                     guard try isReachable(path, directories) else { return .missing }
                     return try directories.withLeaf(of: path) { directory, leaf throws(FileError) -> Finding in
-                        switch status(directory, leaf) {
+                        switch Self.found(directory, leaf) {
                         case .success(nil): .missing
                         case .failure: .unreachable
                         case .success(let found?): try isOurs(found, record, path) ? .ours : .theirs
@@ -126,12 +126,22 @@ struct Removal: Sendable {
         return result
     }
 
-    /// Whether the directory of a path is there, and neither a link nor a file by now.
+    /// What is at a place. Nothing only where a second look finds nothing, either: what is gone is forgotten for good.
+    private static func found(_ directory: Int32, _ leaf: UnsafePointer<CChar>) -> Result<FileStatus?, Errno> {
+        let found = status(directory, leaf)
+        guard case .success(nil) = found else { return found }
+        return status(directory, leaf)
+    }
+
+    /// Whether the directory of a path is there, and neither a link nor a file by now; not so only at a second look, as well.
     private func isReachable(_ path: UnsafeBufferPointer<UInt8>, _ directories: Directories) throws(FileError) -> Bool {
-        do throws(FileError) { return try directories.descriptor(path.parentPath, create: false) != nil } catch {
-            if error.isMissing || error.code == .tooManySymbolicLinkLevels { return false }
-            throw error
+        func look(_ directories: Directories) throws(FileError) -> Bool {
+            do throws(FileError) { return try directories.descriptor(path.parentPath, create: false) != nil } catch {
+                if error.isMissing || error.code == .tooManySymbolicLinkLevels { return false }
+                throw error
+            }
         }
+        return try look(directories) || look(Directories(destination, capacity: 1))
     }
 
     /// - Returns: What was there; `ours` is gone now.
@@ -139,7 +149,7 @@ struct Removal: Sendable {
         _ path: UnsafeBufferPointer<UInt8>, _ record: IndexRecord, _ directories: Directories, _ kept: Directories?
     ) throws(FileError) -> Finding {
         try directories.withLeaf(of: path) { directory, leaf throws(FileError) -> Finding in
-            switch status(directory, leaf) {
+            switch Self.found(directory, leaf) {
             case .success(nil): return .missing
             case .failure(let code): throw error("look at", path, code)
             case .success(let found?):

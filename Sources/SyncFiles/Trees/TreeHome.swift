@@ -469,7 +469,10 @@ package final class TreeHome: Sendable {
     private static func look(_ name: String, in parent: SharedDescriptor, _ path: String) throws(FileError)
         -> FileStatus?
     {
-        switch status(parent.raw, name) {
+        var found = status(parent.raw, name)
+        // A tree is not given up at the first look.
+        if case .success(nil) = found { found = status(parent.raw, name) }
+        switch found {
         case .failure(let code): throw FileError(step: "look at", path: path, code: code)
         case .success(let found):
             guard found?.kind ?? .directory == .directory else {
