@@ -113,6 +113,22 @@ struct PartTests {
         #expect(error?.path == place, "\(error.map { "\($0)" } ?? "")")
     }
 
+    @Test("Former texts are bounded, each of them and all together")
+    func manyFormerTexts() throws {
+        let large = Self.from("[[0,0,9000000,100,\"zstd\",\"\(Self.twos)\"]]").replacing(
+            "\"size\":1000", with: "\"size\":10000000")
+        let part = Self.part([ManifestFixture.entry("a")])
+        #expect(
+            #expect(throws: ManifestError.self) { try Self.load(large, [part]) }?.reason.contains("9000000") == true)
+        var limits = ManifestLimits.standard
+        limits.manifestBytes = 4_000
+        let fits = Self.from("[[0,0,100,32000,\"zstd\",\"\(Self.twos)\"]]")
+        #expect(try Self.load(fits, [part], limits: limits).parts.count == 1)
+        let tooMuch = fits.replacing("32000", with: "32008")
+        let error = #expect(throws: ManifestError.self) { try Self.load(tooMuch, [part], limits: limits) }
+        #expect(error?.path == "$.parts[0].from")
+    }
+
     @Test("A manifest of no parts is one of no files")
     func none() throws {
         #expect(try Self.load(Self.root([]), []).files.count == 0)

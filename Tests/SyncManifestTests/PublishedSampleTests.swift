@@ -11,21 +11,28 @@ struct PublishedSampleTests {
 
     @Test(
         "The published samples are whole: every blob of their packs gives the bytes their manifests name",
-        arguments: ["published", "parts", "dictionary"])
+        arguments: ["published", "parts", "differences", "dictionary"])
     func whole(_ name: String) throws {
         let folder = Self.folder.appending(path: name)
         let text = [UInt8](try Data(contentsOf: folder.appending(path: "manifest.json")))
         var assembly = try ManifestAssembly(text, digest: .zero)
         for part in assembly.parts {
-            let (blob, url) = (part.text.blob, try #require(assembly.pack(of: part.text).urls.first))
-            let pack = [UInt8](try Data(contentsOf: folder.appending(path: url)))
-            let stored = Array(pack[Int(blob.offset)..<Int(blob.range.upperBound)])
-            let raw = try decompressed(stored, Int(blob.rawLength))
-            #expect(try digest(raw) == part.text.digest)
+            var raw: [UInt8] = []
+            for (number, own) in part.chain.enumerated() {
+                let (blob, url) = (own.blob, try #require(assembly.pack(of: own).urls.first))
+                let pack = [UInt8](try Data(contentsOf: folder.appending(path: url)))
+                let stored = Array(pack[Int(blob.offset)..<Int(blob.range.upperBound)])
+                let length = Int(blob.rawLength)
+                raw =
+                    try number == 0
+                    ? decompressed(stored, length) : BlobDecoder.decode(stored, behind: raw, length: length)
+                #expect(try digest(raw) == own.digest)
+            }
             try raw.withUnsafeBytes { try assembly.add($0) }
         }
         let manifest = try assembly.finish()
-        #expect(manifest.parts.isEmpty == (name != "parts"))
+        #expect(manifest.parts.isEmpty == !["parts", "differences"].contains(name))
+        #expect(manifest.parts.allSatisfy(\.from.isEmpty) == (name != "differences"))
         let packs = try manifest.packs.map { pack in
             let url = try #require(pack.urls.first)
             let bytes = [UInt8](try Data(contentsOf: folder.appending(path: url)))

@@ -184,22 +184,72 @@ struct PartTests {
         #expect(try set.unpacked().nodes == Self.tree().nodes)
     }
 
-    @Test("Small packs of parts are told of, and repacking joins them")
+    @Test("Repacking joins all texts of parts in one pack")
     func repacks() throws {
         let set = try Self.published(Self.tree(1_200))
         var tree = Self.tree(1_200)
-        var last = PublishReport()
         for round in 0..<5 {
             tree.addText("d\(2 * round)/new", "new in round \(round)")
             try set.replace(tree)
-            last = try set.publish()
+            try set.publish()
         }
-        #expect(last.repackPays)
         #expect(try partPacks(set).count > 2)
         let report = try set.publish { $0.repack = true }
         #expect(!report.repackPays)
         #expect(try partPacks(set).count == 1)
+        #expect(try set.manifest().parts.allSatisfy { $0.from.isEmpty })
         #expect(try set.unpacked().nodes == tree.nodes)
+        #expect(try set.publish { $0.repack = true }.unchanged)
+    }
+
+    @Test("Whatever changes night after night, who has nothing reads texts from at most seventeen packs")
+    func fewPacks() throws {
+        let set = try Self.published(Self.tree())
+        var tree = Self.tree()
+        var most = 0
+        for night in 0..<24 {
+            let number = (night * 797) % 4_000 / 100 * 100 + 5
+            let path = "d\(number / 100)/\(number)"
+            tree.nodes[path] = .link("night \(night)")
+            try FileManager.default.removeItem(atPath: set.root.path("in/\(path)"))
+            try set.root.link("in/\(path)", to: "night \(night)")
+            try set.publish()
+            most = max(most, try partPacks(set).count)
+        }
+        #expect((10...17).contains(most), "\(most)")
+        #expect(try set.unpacked().nodes == tree.nodes)
+    }
+
+    @Test("A part that is again what it was is the same text in the same place")
+    func returns() throws {
+        let set = try Self.published(Self.tree())
+        let before = try set.manifest().parts
+        var tree = Self.tree()
+        tree.nodes["d3/305"] = .link("elsewhere")
+        try set.replace(tree)
+        try set.publish()
+        try set.replace(Self.tree())
+        let report = try set.publish()
+        #expect(report.partsWritten == 0 && !report.unchanged)
+        let after = try set.manifest()
+        #expect(
+            after.parts.map(\.text.digest) == before.map(\.text.digest) && after.parts.allSatisfy { $0.from.isEmpty })
+        #expect(after.packs.count == 2)
+        #expect(try set.unpacked().nodes == Self.tree().nodes)
+    }
+
+    @Test("A part that has lost most of its entries is stored whole, and so is one that most has come to")
+    func differentSizes() throws {
+        let set = try Self.published(Self.tree(1_200))
+        var tree = Self.tree(1_200)
+        for number in 100..<1_200 { tree.nodes["d\(number / 100)/\(number)"] = nil }
+        try set.replace(tree)
+        try set.publish { $0.permits = .fewerFiles }
+        #expect(try set.manifest().parts.allSatisfy { $0.from.isEmpty })
+        #expect(try set.unpacked().nodes == tree.nodes)
+        try set.replace(Self.tree(4_000))
+        try set.publish()
+        #expect(try set.unpacked().nodes == Self.tree(4_000).nodes)
     }
 
     @Test("A set changes its form in both directions, and its files are not packed again")

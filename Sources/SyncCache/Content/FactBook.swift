@@ -170,16 +170,20 @@ final class FactBook: Sendable {
         var dictionary: DecodingDictionary?
         if let shared = assembly.dictionary {
             drawn.add(shared.blob, shared.digest)
+            let pack = assembly.pack(of: shared)
             let bytes = try await content(
-                shared, assembly.pack(of: shared), drawn, directory, most: Manifest.longestDictionary)
+                shared, pack, drawn.map(of: shared.blob.pack, pack), directory, most: Manifest.longestDictionary)
             dictionary = try bytes.withUnsafeBytes { try DecodingDictionary($0) }
         }
+        var maps: [UInt32: PackMap] = [:]
         for part in assembly.parts {
             var text: [UInt8] = []
             for (number, own) in part.chain.enumerated() {
+                let pack = assembly.pack(of: own)
+                let map = maps[own.blob.pack] ?? drawn.map(of: own.blob.pack, pack)
+                maps[own.blob.pack] = map
                 text = try await content(
-                    own, assembly.pack(of: own), drawn, directory, most: Self.longestText,
-                    behind: number == 0 ? nil : text)
+                    own, pack, map, directory, most: Self.longestText, behind: number == 0 ? nil : text)
             }
             try text.withUnsafeBytes { try assembly.add($0) }
         }
@@ -193,14 +197,13 @@ final class FactBook: Sendable {
     ///
     /// - Parameter prefix: The text that it is made from.
     private func content(
-        _ own: Manifest.OwnBlob, _ pack: Manifest.Pack, _ drawn: FactDrawing, _ directory: [[UInt8]], most: UInt64,
+        _ own: Manifest.OwnBlob, _ pack: Manifest.Pack, _ map: PackMap, _ directory: [[UInt8]], most: UInt64,
         behind prefix: [UInt8]? = nil
     ) async throws -> [UInt8] {
         let blob = own.blob
         guard blob.storedLength <= most, blob.rawLength <= most,
             let names = pack.urls.lazy.compactMap({ self.desk.origin.names(of: $0, from: directory) }).first
         else { throw Unavailable() }
-        let map = PackMap(size: pack.size, found: drawn.blobs[blob.pack] ?? [], dictionary: nil)
         let reading = ObjectCache.Reading(
             object: NamedObject(digest: pack.sha256, size: pack.size, isPack: true), names: names, size: pack.size,
             map: map, range: blob.range)
@@ -231,6 +234,11 @@ private struct FactDrawing {
     private(set) var blobs: [UInt32: [BlobCheck]] = [:]
 
     init(digest: SHA256Digest) { self.digest = digest }
+
+    /// What is known of a pack before the manifest has been read.
+    func map(of number: UInt32, _ pack: Manifest.Pack) -> PackMap {
+        PackMap(size: pack.size, found: blobs[number] ?? [], dictionary: nil)
+    }
 
     mutating func add(_ blob: Blob, _ digest: SHA256Digest) {
         blobs[blob.pack, default: []].append(

@@ -157,7 +157,9 @@ struct PublishCommand: AsyncParsableCommand {
             .taking("n"))
     var retain: Int?
 
-    @Flag(name: .customLong("no-deltas"), help: "Do not store changed blobs as deltas against the base.")
+    @Flag(
+        name: .customLong("no-deltas"),
+        help: "Do not store changed blobs, or parts of the manifest, as deltas against the base.")
     var withoutDeltas = false
 
     @Option(

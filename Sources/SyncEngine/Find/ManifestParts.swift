@@ -4,7 +4,8 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// Reads the parts of a manifest, in order, from the cache or from their packs. One text is in memory at a time.
+/// Reads the parts of a manifest, in order, from the cache or from their packs. One text is in memory at a
+/// time, or two where one is made from the other.
 struct ManifestParts: Sendable {
     let source: ManifestSource
     /// What relative URLs resolve against.
@@ -29,8 +30,12 @@ struct ManifestParts: Sendable {
             }
         }
         let parts = assembly.parts
+        var urls: [UInt32: [String]] = [:]
         func wanted(_ index: Int, _ own: Manifest.OwnBlob) -> PartFetch.Wanted {
-            request(index, own, assembly.pack(of: own))
+            let pack = assembly.pack(of: own)
+            let resolved = urls[own.blob.pack] ?? ofOneKind(resolve(pack.urls, against: bases))
+            urls[own.blob.pack] = resolved
+            return request(index, own, resolved, packSize: pack.size)
         }
         let dictionary = assembly.dictionary.map { wanted(0, $0) }
         let areLocal = parts.allSatisfy { $0.chain.allSatisfy { isLocal(wanted(0, $0)) } }
@@ -50,53 +55,64 @@ struct ManifestParts: Sendable {
         let known = parts.map { part in
             areLocal ? 0 : (part.chain.lastIndex { source.parts.has($0.digest) } ?? -1) + 1
         }
-        var count = 0
+        // Two parts may be made from one text: it is fetched once.
+        var numbers: [Manifest.OwnBlob: Int] = [:]
+        var texts: [PartFetch.Wanted] = []
         let steps = zip(parts, known).map { part, known in
             part.chain.dropFirst(known).map { own in
-                defer { count += 1 }
-                return wanted(count, own)
+                if let number = numbers[own] { return texts[number] }
+                numbers[own] = texts.count
+                texts.append(wanted(texts.count, own))
+                return texts[texts.count - 1]
             }
         }
-        let fetch = PartFetch(Array(steps.joined()), source)
-        defer { fetch.cancel() }
+        let arrival = Arrival(PartFetch(texts, source), uses: steps)
+        defer { arrival.fetch.cancel() }
         var reader = try PartDecoder.make()
-        var received: [Int: PartFetch.Received] = [:]
         for (index, part) in parts.enumerated() {
-            var (steps, text) = (steps[index], [UInt8]?.none)
+            let what = "part \(index)"
+            var text: [UInt8]?
             if known[index] > 0 {
                 let own = part.chain[known[index] - 1]
                 text = source.parts.part(own.digest).flatMap { reader.text($0, own, behind: nil) }
-                // What is kept is damaged: everything is fetched, one by one.
-                if text == nil { steps = part.chain.map { wanted(-1, $0) } }
             }
-            for (number, step) in steps.enumerated() {
-                if received[step.index] == nil { received.merge(try bring(step.index, fetch, "part \(index)")) { $1 } }
-                let came = received.removeValue(forKey: step.index)
-                let isLast = number == steps.count - 1
-                text = try self.text(step, behind: text, came, "part \(index)", isKept: isLast, &reader)
+            let isFetched = known[index] < part.chain.count || text == nil
+            if known[index] > 0, text == nil {
+                // What is kept is damaged: everything is fetched.
+                let steps = part.chain.enumerated().map { wanted($0, $1) }
+                let arrival = Arrival(PartFetch(steps, source), uses: [steps])
+                defer { arrival.fetch.cancel() }
+                text = try self.text(steps, behind: nil, arrival, what, &reader)
+            } else {
+                text = try self.text(steps[index], behind: text, arrival, what, &reader)
             }
-            if !steps.isEmpty { source.counts.withLock { $0.partsFetched += 1 } }
+            if isFetched { source.counts.withLock { $0.partsFetched += 1 } }
             source.counts.withLock { $0.parts += 1 }
             if source.stop.isStopped { throw EngineError(.interrupted, "stopped while reading the manifest") }
             try add(text ?? [], to: &assembly)
         }
     }
 
-    private func request(_ index: Int, _ own: Manifest.OwnBlob, _ pack: Manifest.Pack) -> PartFetch.Wanted {
-        PartFetch.Wanted(
-            index: index, own: own, urls: ofOneKind(resolve(pack.urls, against: bases)), packSize: pack.size,
-            referrer: referrer)
+    /// Makes a part's text, step by step, from the one before it.
+    private func text(
+        _ steps: [PartFetch.Wanted], behind former: [UInt8]?, _ arrival: Arrival, _ what: String,
+        _ reader: inout PartDecoder
+    ) throws(EngineError) -> [UInt8]? {
+        var text = former
+        for (number, step) in steps.enumerated() {
+            let came: PartFetch.Received?
+            do throws(TransferError) { came = try arrival.take(step.index) } catch { throw failure(what, error) }
+            text = try self.text(step, behind: text, came, what, isKept: number == steps.count - 1, &reader)
+        }
+        return text
     }
+
+    private func request(_ index: Int, _ own: Manifest.OwnBlob, _ urls: [String], packSize: UInt64)
+        -> PartFetch.Wanted
+    { PartFetch.Wanted(index: index, own: own, urls: urls, packSize: packSize, referrer: referrer) }
 
     /// Packs beside a local manifest are read in place.
     private func isLocal(_ part: PartFetch.Wanted) -> Bool { SyncEngine.isLocal(part.urls) }
-
-    /// - Parameter what: The part, for people.
-    private func bring(_ index: Int, _ fetch: PartFetch, _ what: String) throws(EngineError) -> [Int: PartFetch
-        .Received]
-    {
-        do throws(TransferError) { return try fetch.take(index).get() } catch { throw failure(what, error) }
-    }
 
     /// The dictionary of a manifest, from the cache or the network.
     func dictionary(_ named: Manifest.OwnBlob, of manifest: Manifest) throws(EngineError) -> [UInt8] {
@@ -104,7 +120,8 @@ struct ManifestParts: Sendable {
         if let known = source.parts.part(named.digest), let bytes = reader.text(known, named, behind: nil) {
             return bytes
         }
-        let wanted = request(0, named, manifest.packs[Int(named.blob.pack)])
+        let pack = manifest.packs[Int(named.blob.pack)]
+        let wanted = request(0, named, ofOneKind(resolve(pack.urls, against: bases)), packSize: pack.size)
         let ahead = source.ahead.withLock { known -> PartFetch? in
             guard known?.digest == named.digest else { return nil }
             defer { known = nil }
@@ -112,8 +129,9 @@ struct ManifestParts: Sendable {
         }
         let fetch = ahead ?? PartFetch([wanted], source)
         defer { fetch.cancel() }
-        let came = try bring(0, fetch, "the dictionary")[0]
-        return try text(wanted, behind: nil, came, "the dictionary", isKept: true, &reader)
+        let came: [Int: PartFetch.Received]
+        do throws(TransferError) { came = try fetch.take(0).get() } catch { throw failure("the dictionary", error) }
+        return try text(wanted, behind: nil, came[0], "the dictionary", isKept: true, &reader)
     }
 
     /// Takes a text from what came, or fetches it again.
@@ -166,6 +184,38 @@ struct ManifestParts: Sendable {
     }
 }
 
+/// Texts as they come, several with one request, until each has been used for the last time.
+private final class Arrival {
+    let fetch: PartFetch
+    private var uses: [Int: Int] = [:]
+    private var received: [Int: PartFetch.Received] = [:]
+    private var bytes = 0
+
+    /// Most **bytes** that wait for their use; what is more is fetched again when it is needed.
+    private static let most = 128 << 20
+
+    /// - Parameter uses: Every use of a text that is fetched.
+    init(_ fetch: PartFetch, uses: [[PartFetch.Wanted]]) {
+        self.fetch = fetch
+        for step in uses.joined() { self.uses[step.index, default: 0] += 1 }
+    }
+
+    /// Waits for a text; `nil` where it did not come with its request, or has been let go.
+    func take(_ index: Int) throws(TransferError) -> PartFetch.Received? {
+        if received[index] == nil {
+            for (index, came) in try fetch.take(index).get() {
+                received[index] = came
+                bytes += came.bytes.count
+            }
+        }
+        let came = received[index]
+        uses[index, default: 1] -= 1
+        if uses[index] == 0 { bytes -= received.removeValue(forKey: index)?.bytes.count ?? 0 }
+        if bytes > Self.most { (received, bytes) = ([:], 0) }
+        return came
+    }
+}
+
 /// Turns stored bytes into the text of a part, and checks it against the root.
 private struct PartDecoder: ~Copyable {
     private var decompressor: ZstdDecompressor
@@ -188,7 +238,7 @@ private struct PartDecoder: ~Copyable {
         do {
             var text = stored
             // What is kept may be compressed where this root says "none", or the other way round.
-            if stored.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) {
+            if prefix != nil || stored.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) {
                 // The length comes from the manifest, so memory is only touched as it is written.
                 text = try Array(unsafeUninitializedCapacity: length) { buffer, used in
                     let target = UnsafeMutableRawBufferPointer(buffer)

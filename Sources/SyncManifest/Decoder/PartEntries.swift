@@ -87,6 +87,13 @@ extension ManifestAssembly {
             place.enter("from")
             place.element = index
             try checkOwnBlob("the former text", former.blob)
+            // Nothing else says how long the stored form may be.
+            let stored = max(former.blob.storedLength, text.blob.storedLength)
+            guard stored <= Manifest.Part.longestTexts else {
+                throw ManifestError(
+                    "the text has \(stored) stored bytes, above the limit of \(Manifest.Part.longestTexts)",
+                    "store the part whole")
+            }
             guard text.blob.codec.isCompressed else {
                 throw ManifestError(
                     "a text made from a former one is stored with “\(text.blob.codec.name)”", "store it with “zstd”")
@@ -113,7 +120,7 @@ extension ManifestAssembly {
 
     /// What the root alone must be: its parts in its packs, and together within the limits.
     mutating func checkParts() throws(ManifestError) {
-        var (entries, bytes) = (0, UInt64(reader.bytes.count))
+        var (entries, bytes, formerBytes) = (0, UInt64(reader.bytes.count), UInt64(0))
         for (index, part) in parts.enumerated() {
             place.enter(section: "parts", entry: index)
             entries += part.files
@@ -137,6 +144,15 @@ extension ManifestAssembly {
                     "publish the set again, or raise the limit with --max-manifest")
             }
             try checkChain(part)
+            for text in part.from {
+                formerBytes = formerBytes.saturatingAdd(max(text.blob.rawLength, text.blob.storedLength))
+            }
+            guard formerBytes / UInt64(Manifest.Part.mostFormer) <= UInt64(limits.manifestBytes) else {
+                place.enter("from")
+                throw ManifestError(
+                    "the former texts together have more than \(Manifest.Part.mostFormer) times "
+                        + "\(limits.manifestBytes) bytes", "store parts whole, or split the set")
+            }
         }
         place = JSONPosition()
         // The root's word for it, which is not believed beyond a million: room grows with what comes.

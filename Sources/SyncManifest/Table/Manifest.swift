@@ -61,7 +61,7 @@ package struct Manifest: Sendable {
     }
 
     /// A blob that is no file's: the dictionary, or the text of a part.
-    package struct OwnBlob: Sendable, Equatable {
+    package struct OwnBlob: Sendable, Hashable {
         /// Where it is.
         package var blob: Blob
         /// SHA-256 of its raw bytes.
@@ -128,7 +128,7 @@ package struct Manifest: Sendable {
 }
 
 /// A run of stored bytes in a pack that gives raw bytes of one file.
-package struct Blob: Sendable, Equatable {
+package struct Blob: Sendable, Hashable {
     /// Index into ``Manifest/packs``.
     package var pack: UInt32
     package var codec: Codec

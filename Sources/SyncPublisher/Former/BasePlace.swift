@@ -142,6 +142,18 @@ struct BasePlace {
         }
     }
 
+    /// Fetches texts that are not here before they are read.
+    func hold(_ texts: [Manifest.OwnBlob], _ packs: [Manifest.Pack]) throws(PublishError) {
+        guard let ranges else { return }
+        let far = Set(texts).map { (pack: packs[Int($0.blob.pack)], range: $0.blob.range) }.filter {
+            !output.hasHere(pack: $0.pack.sha256) && ranges.held($0.pack.sha256, $0.range) == nil
+        }
+        let ordered = far.sorted {
+            ($0.pack.sha256.hex, $0.range.lowerBound) < ($1.pack.sha256.hex, $1.range.lowerBound)
+        }
+        try ranges.hold(ordered, isCancelled: { false })
+    }
+
     /// The text of a part, its SHA-256 checked, and that of each text that it is made from.
     func text(ofPart index: Int, _ parts: [Manifest.Part], _ packs: [Manifest.Pack]) throws(PublishError) -> [UInt8] {
         var text: [UInt8]?

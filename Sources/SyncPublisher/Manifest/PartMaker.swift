@@ -35,8 +35,13 @@ struct PartMaker: ~Copyable {
     private var hasher: SHA256Hasher
     private var compressor: ZstdCompressor
 
-    /// A part whose digest is known, the base's part with the same text, or the one that it can be made from.
-    private typealias Draft = (rows: Range<Int>, digest: SHA256Digest, known: Int?, former: Int?)
+    /// A part whose digest is known, where the base has the same text, and the base's part that it can be made from.
+    private typealias Draft = (rows: Range<Int>, digest: SHA256Digest, known: Manifest.Part?, former: Int?)
+
+    /// Most packs of the base whose texts stay where they are: who has nothing reads at least a range of each.
+    private static let mostPacks = 16
+    /// **Bytes** that the root has of a former text, about.
+    private static let bytesInRoot: UInt64 = 64
 
     init(
         _ entries: ManifestEntries, packs: [SHA256Digest], _ base: BaseSet?, deltas: Bool, isAway: Bool
@@ -47,21 +52,25 @@ struct PartMaker: ~Copyable {
         (self.entries, self.packs, self.base, self.deltas) = (entries, packs, base, deltas)
     }
 
-    /// Makes all parts. `moves` gets the **bytes** that are needed of each of the base's packs, and says which are written anew.
-    mutating func run(_ writer: PackWriter, moving moves: ([Int: UInt64]) -> Set<Int>) throws(PublishError) -> MadeParts
-    {
+    /// Makes all parts.
+    ///
+    /// - Parameters:
+    ///   - joins: Whether all texts are written anew, unless they are in one pack.
+    ///   - tidies: Whether a pack is given up of which more is unused than has to be written anew for it.
+    mutating func run(_ writer: PackWriter, joins: Bool, tidies: Bool) throws(PublishError) -> MadeParts {
         var drafts = try drafts()
-        let moved = moves(live(drafts))
-        func stays(_ index: Int) -> Bool {
-            base?.manifest.parts[index].chain.allSatisfy { !moved.contains(Int($0.blob.pack)) } ?? false
-        }
+        let moved = moved(drafts, joins: joins, tidies: tidies)
+        func stays(_ part: Manifest.Part) -> Bool { part.chain.allSatisfy { !moved.contains(Int($0.blob.pack)) } }
         for index in drafts.indices {
             drafts[index].known = drafts[index].known.flatMap { stays($0) ? $0 : nil }
-            drafts[index].former = drafts[index].former.flatMap { stays($0) ? $0 : nil }
+            if let base, let former = drafts[index].former, !stays(base.manifest.parts[former]) {
+                drafts[index].former = nil
+            }
         }
+        try holdTexts(of: drafts)
         var made = MadeParts()
         for draft in drafts {
-            if let known = draft.known, let part = base?.manifest.parts[known] {
+            if let part = draft.known {
                 made.all.append((part, false))
             } else {
                 made.all.append((try write(draft, writer), true))
@@ -76,9 +85,13 @@ struct PartMaker: ~Copyable {
     private mutating func difference(_ text: [UInt8], to former: Int) throws(PublishError) -> [UInt8]? {
         guard let base else { return nil }
         let chain = base.manifest.parts[former].chain
-        let spent = chain.dropFirst().reduce(UInt64(0)) { $0.saturatingAdd($1.blob.storedLength) }
+        let spent = chain.dropFirst().reduce(Self.bytesInRoot) {
+            $0.saturatingAdd($1.blob.storedLength).saturatingAdd(Self.bytesInRoot)
+        }
         let room = min(chain[0].blob.storedLength, UInt64(text.count)) / 2
         guard chain.count <= Manifest.Part.mostFormer, spent < room, let most = Int(exactly: room - spent),
+            // Of a part that has lost most of its entries, little is worth reading.
+            chain[0].blob.rawLength / 2 <= UInt64(text.count),
             UInt64(text.count).saturatingAdd(chain[chain.count - 1].blob.rawLength) <= Manifest.Part.longestTexts,
             // A pack that cannot be read gives no text, and so no difference.
             let prefix = try? base.place.text(ofPart: former, base.manifest.parts, base.manifest.packs),
@@ -88,20 +101,51 @@ struct PartMaker: ~Copyable {
         return frame
     }
 
-    /// **Bytes** that the kept, and the probably kept, texts have in each of the base's packs.
-    private func live(_ drafts: [Draft]) -> [Int: UInt64] {
-        guard let parts = base?.manifest.parts else { return [:] }
-        return MadeParts.bytes(drafts.compactMap { $0.known ?? $0.former }.flatMap { parts[$0].chain })
+    /// Packs of the base that the texts of no part shall need any more: parts that do are stored whole.
+    private func moved(_ drafts: [Draft], joins: Bool, tidies: Bool) -> Set<Int> {
+        guard let base else { return [] }
+        let parts = drafts.compactMap { $0.known ?? $0.former.map { base.manifest.parts[$0] } }
+        let live = MadeParts.bytes(parts.flatMap(\.chain))
+        if joins { return live.count > 1 ? Set(live.keys) : [] }
+        // What has to be written anew if a pack is given up.
+        var price: [Int: UInt64] = [:]
+        for part in parts {
+            for pack in Set(part.chain.map { Int($0.blob.pack) }) {
+                price[pack] = price[pack, default: 0].saturatingAdd(part.chain[0].blob.storedLength)
+            }
+        }
+        let cheapest = price.sorted { ($0.value, $0.key) < ($1.value, $1.key) }
+        var moved = Set(cheapest.prefix(max(0, cheapest.count - Self.mostPacks)).map(\.key))
+        if tidies {
+            for (pack, bytes) in price where base.packs[pack].size - min(base.packs[pack].size, live[pack] ?? 0) > bytes
+            {
+                moved.insert(pack)
+            }
+        }
+        return moved
+    }
+
+    /// Fetches what differences are made from, where that is somewhere else: neighbours with one request.
+    private func holdTexts(of drafts: [Draft]) throws(PublishError) {
+        guard let base else { return }
+        let texts = drafts.compactMap { $0.known == nil ? $0.former : nil }.flatMap { base.manifest.parts[$0].chain }
+        try base.place.hold(texts, base.manifest.packs)
     }
 
     /// Where each part starts and ends, its digest, and what the base has of it in usable packs.
     private mutating func drafts() throws(PublishError) -> [Draft] {
-        var known: [SHA256Digest: Int] = [:]
+        var known: [SHA256Digest: Manifest.Part] = [:]
         let parts = base?.manifest.parts ?? []
         func isUsable(_ index: Int) -> Bool {
             parts[index].chain.allSatisfy { base?.usable[Int($0.blob.pack)] == true }
         }
-        for index in parts.indices where isUsable(index) { known[parts[index].text.digest] = index }
+        for index in parts.indices where isUsable(index) {
+            // A text that comes back is there, too.
+            let chain = parts[index].chain
+            for (place, text) in chain.enumerated() {
+                known[text.digest] = Manifest.Part(text: text, files: 0, from: Array(chain[..<place]))
+            }
+        }
         var drafts: [Draft] = []
         // The first entry of the part that the base has at the same path, and the first one behind it.
         var (at, end) = (0, parts.first?.files ?? 0)
@@ -116,6 +160,7 @@ struct PartMaker: ~Copyable {
                 end += at < parts.count ? parts[at].files : 0
             }
             let former = deltas && known[digest] == nil && at < parts.count && isUsable(at) ? at : nil
+            known[digest]?.files = rows.count
             drafts.append((rows, digest, known[digest], former))
         }
         return drafts
@@ -180,12 +225,9 @@ extension PublishRun {
         let packs = (base?.packs ?? []).map(\.sha256) + writer.packs.map(\.sha256)
         var maker = try PartMaker(
             entries, packs: packs, base, deltas: options.deltas, isAway: output.home != nil)
-        let (options, base, hasNews) = (options, base, writer.bytes > 0)
-        let made = try maker.run(try PackWriter(output, packSize: options.packSize)) { live in
-            guard options.repack || options.retain != nil && hasNews else { return [] }
-            let usage = PackUsage(base, [], Ledger(count: 0), parts: live, packSize: options.packSize)
-            return options.repack ? usage.worthRepacking : usage.mostlyUnused(atMost: .max)
-        }
+        let made = try maker.run(
+            try PackWriter(output, packSize: options.packSize), joins: options.repack,
+            tidies: options.retain != nil && writer.bytes > 0)
         report.parts = made.all.count
         report.partsWritten = made.all.count { $0.isNew }
         report.partBytes = made.all.reduce(0) { sum, one in

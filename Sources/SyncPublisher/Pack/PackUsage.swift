@@ -58,7 +58,7 @@ struct PackUsage {
         for (index, bytes) in parts where index < live.count { live[index] += bytes }
         var kept: Set<Int> = []
         var worth: Set<Int> = []
-        var (small, smallWithParts): (Set<Int>, Set<Int>) = ([], [])
+        var small: Set<Int> = []
         var dead: UInt64 = 0
         var movable: [(pack: Int, live: UInt64, size: UInt64)] = []
         for (index, pack) in (base?.packs ?? []).enumerated() where live[index] > 0 {
@@ -66,14 +66,13 @@ struct PackUsage {
             let (sum, overflow) = dead.addingReportingOverflow(pack.size - min(pack.size, live[index]))
             // The base may name packs of any size.
             dead = overflow ? .max : sum
-            if fixed.contains(index) { continue }
+            // Parts have rules of their own.
+            if fixed.contains(index) || parts[index] != nil { continue }
             movable.append((index, live[index], pack.size))
             if Double(live[index]) < Double(pack.size) * Self.liveShare { worth.insert(index) }
-            guard pack.size < packSize / 4 else { continue }
-            if parts[index] == nil { small.insert(index) } else { smallWithParts.insert(index) }
+            if pack.size < packSize / 4 { small.insert(index) }
         }
         if small.count >= Self.smallPacks { worth.formUnion(small) }
-        if smallWithParts.count >= Self.smallPacks { worth.formUnion(smallWithParts) }
         keptPacks = kept
         droppedPacks = live.count - kept.count
         uniqueBytes = unique
