@@ -362,14 +362,16 @@ static inline int sa_unlock(int fd) {
 #endif
 }
 
-// Whether somebody else has the lock that sa_try_lock takes, without taking it: fcntl(2), F_OFD_GETLK.
+// Whether somebody else has the lock that sa_try_lock takes, without taking it; -1 with errno where that cannot be found out:
+// fcntl(2), F_OFD_GETLK.
 static inline int sa_is_locked(int fd) {
 #ifdef F_OFD_GETLK
     struct flock region;
     memset(&region, 0, sizeof region);
     region.l_type = F_WRLCK;
     region.l_whence = SEEK_SET;
-    return fcntl(fd, F_OFD_GETLK, &region) == 0 && region.l_type != F_UNLCK;
+    if (fcntl(fd, F_OFD_GETLK, &region) != 0) return -1;
+    return region.l_type != F_UNLCK;
 #else
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) return 1;
     flock(fd, LOCK_UN);

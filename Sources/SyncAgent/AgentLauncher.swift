@@ -43,7 +43,7 @@ public struct AgentLauncher: Sendable {
         let log: Descriptor
         do throws(FileError) {
             _ = try openStateDirectory(place.stateDirectory, create: true)
-            if place.isLocked { return nil }
+            if try place.isTaken() { return nil }
             log = try openFile(logFile, [.writeOnly, .create, .append], trust: .ownState)
         } catch { throw ControlError(.failed, "Cannot start the agent. \(error.ofState)", exitStatus: .cannotCreate) }
         if let size = status(log.raw)?.size, size > Self.logLimit { _ = setLength(log.raw, 0) }
@@ -163,10 +163,19 @@ public struct AgentPlace: Sendable, Equatable {
         socketPath = (runtimeDirectory.map { $0 + "/syncagent" } ?? stateDirectory) + "/agent.sock"
     }
 
-    /// Whether some process has the agent's lock; takes nothing.
+    /// Whether some process has the agent's lock; takes nothing. Where that cannot be found out, one may.
     package var isLocked: Bool {
-        // Without the file, or where it is not ours, none has.
-        guard let file = try? openFile("\(stateDirectory)/agent.lock", .readWrite, trust: .state) else { return false }
-        return FileLock.isTaken(file)
+        do throws(FileError) { return try isTaken() } catch { return true }
+    }
+
+    /// The same, but says why it cannot be found out.
+    fileprivate func isTaken() throws(FileError) -> Bool {
+        do throws(FileError) {
+            return FileLock.isTaken(try openFile("\(stateDirectory)/agent.lock", .readWrite, trust: .state))
+        } catch {
+            // Without the file none has.
+            guard error.isMissing else { throw error }
+            return false
+        }
     }
 }

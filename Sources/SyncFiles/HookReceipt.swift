@@ -17,10 +17,25 @@ package struct HookReceipt: Sendable, Equatable {
     private static func fileName(_ text: String) -> String { SyncSystem.fileName(of: text.utf8.prefix(80)) }
 
     /// Whether it exists.
-    package func exists(in destination: Destination) -> Bool {
-        guard let directory = try? Self.open(in: destination), case .success(let found?) = status(directory.raw, name)
-        else { return false }
-        return found.kind == .file
+    ///
+    /// - Throws: ``FileError`` where that cannot be told: the hook must not be called again then.
+    package func exists(in destination: Destination) throws(FileError) -> Bool {
+        guard destination.state >= 0 else { return false }
+        do throws(FileError) {
+            let directory = try Self.open(in: destination)
+            switch status(directory.raw, name) {
+            case .success(let found): return found?.kind == .file
+            case .failure(let code):
+                throw FileError(step: "look at", path: "\(Self.path(in: destination))/\(name)", code: code)
+            }
+        } catch {
+            // What stands in a directory that is not ours says nothing; under a name that is too long nothing can be left.
+            guard
+                error.isMissing || error.isRefusal || error.code == .tooManySymbolicLinkLevels
+                    || error.code == .fileNameTooLong
+            else { throw error }
+            return false
+        }
     }
 
     /// Opens the directory of receipts.

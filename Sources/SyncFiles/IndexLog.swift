@@ -128,6 +128,9 @@ package final class IndexLog {
                 + "Remove it: every file is then hashed once, and --prune no longer knows what earlier pulls installed")
     }
 
+    /// No digest of it can be made: for want of memory, there is no other reason.
+    static func unproven(_ shown: String) -> FileError { FileError(step: "read", path: shown, code: .noMemory) }
+
     /// Every whole frame, and where the last one ends.
     private static func readFrames(_ destination: Destination) throws(FileError) -> (entries: [Entry], end: UInt64) {
         guard destination.state >= 0 else { return ([], 0) }
@@ -145,7 +148,9 @@ package final class IndexLog {
             guard rest.count >= 16 + length else { break }
             let payload = rest[(start + 8)..<(start + 8 + length)]
             let sum = rest[(start + 8 + length)..<(start + 16 + length)]
-            guard sum.elementsEqual(checksum(payload)) else { break }
+            let proof = checksum(payload)
+            guard !proof.isEmpty else { throw unproven("\(destination.statePath)/\(name)") }
+            guard sum.elementsEqual(proof) else { break }
             guard decode(payload, into: &entries) else { break }
             rest = rest[(start + 16 + length)...]
         }

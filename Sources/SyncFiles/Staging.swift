@@ -230,9 +230,26 @@ package final class Staging: Sendable {
     }
 
     /// Removes everything.
-    package func clear() {
-        for (file, _) in leftovers() { remove(file) }
-        takeApart { _, _ in nil }
+    ///
+    /// - Throws: Why the first of what stays could not be removed; everything else goes all the same.
+    package func clear() throws(FileError) {
+        var failure: FileError?
+        func empty(_ directory: Int32, shown: String, of isMeant: (String) -> Bool) {
+            let names: [String]
+            do throws(Errno) { names = try directoryEntries(directory) } catch {
+                failure = failure ?? FileError(step: "read", path: shown, code: error)
+                return
+            }
+            for name in names where isMeant(name) {
+                guard let code = removeFile(name, in: directory), !removeTree(name, in: directory) else { continue }
+                // Of a directory, what is in it tells more than that it is one.
+                let reason = code == .isDirectory ? Errno.last : code
+                failure = failure ?? FileError(step: "remove", path: "\(shown)/\(name)", code: reason)
+            }
+        }
+        for (lane, opened) in lanes.enumerated() { empty(opened.raw, shown: "\(path)/\(lane)") { _ in true } }
+        empty(directory, shown: path) { Directory(parsing: $0) != nil }
+        if let failure { throw failure }
     }
 
     /// The staged file's path, for messages.

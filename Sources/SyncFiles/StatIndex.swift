@@ -399,10 +399,13 @@ extension StatIndex {
             try readBytes(file, shown)
         }
         guard let bytes else { return .empty }
-        let isIntact = bytes.withUnsafeBytes { all -> Bool in
-            let body = UnsafeRawBufferPointer(rebasing: all[..<(all.count - 32)])
-            let sum = SHA256Digest(bytes: UnsafeRawBufferPointer(rebasing: all[(all.count - 32)...]))
-            do { return try sha256(body) == sum } catch { return false }
+        let digest = bytes.withUnsafeBytes { all -> SHA256Digest? in
+            try? sha256(UnsafeRawBufferPointer(rebasing: all[..<(all.count - 32)]))
+        }
+        // It cannot be proven, which is no damage.
+        guard let digest else { throw IndexLog.unproven("\(destination.statePath)/index") }
+        let isIntact = bytes.withUnsafeBytes { all in
+            SHA256Digest(bytes: UnsafeRawBufferPointer(rebasing: all[(all.count - 32)...])) == digest
         }
         guard isIntact else { return .empty }
         return StatIndex(bytes) ?? .empty

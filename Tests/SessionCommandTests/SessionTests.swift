@@ -193,4 +193,18 @@ struct SessionTests {
         let again = try set.pull("--json").events().last
         #expect(again?["requests"] as? Int == 1)
     }
+
+    @Test("gc counts what went, and says what it could not remove")
+    func notCollected() throws {
+        let set = try ServedSet()
+        #expect(try set.pull().status == 0)
+        let staging = "tower/.syncagent/staging"
+        try set.scratch.write(Data("x".utf8), to: "\(staging)/0/\(String(repeating: "ab", count: 32))")
+        // So deep that it stays.
+        let deep = "dir-0000000000000000/" + String(repeating: "a/", count: 70) + "file"
+        try set.scratch.write(Data("y".utf8), to: "\(staging)/\(deep)")
+        let gone = try set.tool.run(["gc"])
+        #expect(gone.output.contains(": 1 file, 1 B removed"), "\(gone.output)")
+        #expect(gone.error.contains("\(staging)/dir-0000000000000000"), "\(gone.error)")
+    }
 }

@@ -171,6 +171,22 @@ struct ControlClientTests {
         #expect(place?.stateDirectory == state)
     }
 
+    @Test("No agent has the lock where there is none; where it cannot be looked at, one may have it")
+    func lock() throws {
+        let state = FileManager.default.temporaryDirectory.path + "/lock-\(UUID().uuidString)"
+        // A leftover in the temporary directory harms nobody.
+        defer { try? FileManager.default.removeItem(atPath: state) }
+        let place = AgentPlace(stateDirectory: state, runtimeDirectory: nil)
+        #expect(!place.isLocked)
+        // A directory cannot be opened for writing, not even by root: EISDIR.
+        try FileManager.default.createDirectory(atPath: state + "/agent.lock", withIntermediateDirectories: true)
+        #expect(place.isLocked)
+        try FileManager.default.removeItem(atPath: state + "/agent.lock")
+        #expect(FileManager.default.createFile(atPath: state + "/agent.lock", contents: nil))
+        #expect(chmod(state + "/agent.lock", 0o600) == 0)
+        #expect(!place.isLocked)
+    }
+
     @Test("Without home and state directory there is no place")
     func noPlace() {
         #expect(AgentPlace(environment: ["XDG_RUNTIME_DIR": "/run"]) == nil)

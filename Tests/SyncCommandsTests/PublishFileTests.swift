@@ -84,6 +84,15 @@ struct PublishFileTests {
         #expect(try self.read("publish.json", in: root.path("none"), mayBeLink: false)?.level == nil)
     }
 
+    @Test("A directory that cannot be opened is not taken for one without publish.json")
+    func unseen() throws {
+        let root = try TemporaryRoot()
+        try root.link("loop", to: "loop")
+        #expect(throws: SettingsError.self) {
+            try self.read("publish.json", in: root.path("loop"), mayBeLink: false)
+        }
+    }
+
     static let refusals = [
         ("{mirors: []}", "publish.json:1: mirors: no such key; did you mean “mirrors”?"),
         ("{\n\"sign\": \"keys\"}", "publish.json:2: sign: no such key; the keys are "),

@@ -1,4 +1,6 @@
 import Foundation
+import SyncAgent
+import SyncModel
 import SyncSchedule
 import Testing
 
@@ -46,5 +48,29 @@ struct ScheduleRemovalTests {
         let installation = machine.installation(isRoot: true, crontab: CommandOutcome(status: 1, errors: "denied"))
         #expect(throws: ScheduleError.self) { try installation.removeEverywhere("night", but: "cron-system") }
         #expect(machine.left == [Machine.files[2]])
+    }
+
+    @Test("What a schedule has come to and cannot be read is not taken for nothing, nor written anew")
+    func unreadableMemory() throws {
+        let machine = try Machine()
+        let records = ScheduleRecords(
+            configuration: machine.path + "/config", state: machine.path + "/state",
+            installation: machine.installation(isRoot: false, crontab: CommandOutcome(status: 127)))
+        let request = EnqueueRequest(manifest: "/m", destination: "/d")
+        let definition = ScheduleDefinition(
+            ScheduleTiming(.daily(at: 120, on: [])), backend: "agent", request: request)
+        try records.put(definition, for: "night")
+        let record = try records.get("night")
+        // A link to itself: ELOOP, for root as well.
+        let file = records.memories + "/night.json"
+        try FileManager.default.createDirectory(atPath: records.memories, withIntermediateDirectories: true)
+        try FileManager.default.createSymbolicLink(atPath: file, withDestinationPath: "night.json")
+        #expect(throws: ScheduleError.self) { _ = try records.find("night") }
+        #expect(throws: ScheduleError.self) { _ = try records.change(record, now: 0) }
+        #expect(throws: ScheduleError.self) { _ = try records.replace(record, now: 0, warn: { _ in }) }
+        #expect(try FileManager.default.destinationOfSymbolicLink(atPath: file) == "night.json")
+        // It can be removed all the same.
+        #expect(try records.discard("night") == nil)
+        #expect(try records.find("night") == nil)
     }
 }

@@ -125,6 +125,20 @@ struct DestinationTests {
         #expect(root.read("outside") == Array("untouched".utf8))
     }
 
+    @Test("What cannot be cleared is told, and everything else goes")
+    func notCleared() throws {
+        let destination = try Destination.open(path: root.path("dest"), create: true)
+        let staging = try Staging(destination, lanes: 1)
+        let file = staging.newFile(lane: 0, digest: try FilesFixture.digest([1]))
+        try staging.write(UnsafeRawBufferPointer(start: nil, count: 0), to: file, executable: false)
+        // So deep that it stays.
+        let lane = FilesFixture.state("staging/0")
+        try root.write("", to: "\(lane)/" + String(repeating: "a/", count: 70) + "file")
+        let error = #expect(throws: FileError.self) { try staging.clear() }
+        #expect(error?.path.hasSuffix("staging/0/a") == true)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: root.path(lane)) == ["a"])
+    }
+
     @Test("A staged file moves to its place with its mode, replacing what is there [S112 V15]")
     func rename() throws {
         let destination = try Destination.open(path: root.path("dest"), create: true)

@@ -1,5 +1,6 @@
 import Foundation
 import SyncFiles
+import SyncSystem
 import SyncTestKit
 import Testing
 
@@ -9,16 +10,29 @@ struct HookReceiptTests {
     func leaving() throws {
         let fixture = try FilesFixture()
         let receipt = HookReceipt(run: "20261120T020000Z-1f0c9a37", group: "sheets/a")
-        #expect(!receipt.exists(in: fixture.destination))
+        #expect(try !receipt.exists(in: fixture.destination))
         #expect(try receipt.leave(in: fixture.destination))
         #expect(try !receipt.leave(in: fixture.destination))
-        #expect(receipt.exists(in: fixture.destination))
-        #expect(!HookReceipt(run: "20261120T020000Z-1f0c9a37", group: "all").exists(in: fixture.destination))
+        #expect(try receipt.exists(in: fixture.destination))
+        #expect(try !HookReceipt(run: "20261120T020000Z-1f0c9a37", group: "all").exists(in: fixture.destination))
         let ofOne = HookReceipt(run: "20261120T020000Z-1f0c9a37", group: "sheets/a", hook: 7)
-        #expect(!ofOne.exists(in: fixture.destination))
+        #expect(try !ofOne.exists(in: fixture.destination))
         #expect(try ofOne.leave(in: fixture.destination))
         let name = "receipts/20261120T020000Z-1f0c9a37.sheets%2fa.7"
         #expect(fixture.root.read(FilesFixture.state(name)) == [])
+    }
+
+    @Test(
+        "Whether there is a receipt is not said where nobody can look",
+        .enabled(if: geteuid() == 0, "only root can be somebody else"))
+    func closed() throws {
+        let fixture = try FilesFixture()
+        let destination = fixture.destination
+        let receipt = HookReceipt(run: "r1", group: "all")
+        #expect(try receipt.leave(in: destination))
+        let found = try asNobody { Result { () throws(FileError) in try receipt.exists(in: destination) } }
+        #expect(throws: FileError.self) { try found.get() }
+        #expect(try receipt.exists(in: fixture.destination))
     }
 
     @Test("Old receipts go, those of runs that owe a hook stay; what is no receipt is left alone")
@@ -36,7 +50,7 @@ struct HookReceiptTests {
         #expect(collect(before: now - 60_000_000_000) == 0)
         #expect(collect(before: .max, keeping: ["r1"], isDryRun: true) == 2)
         #expect(collect(before: .max, keeping: ["r1"]) == 2)
-        #expect(HookReceipt(run: "r1", group: "all").exists(in: fixture.destination))
-        #expect(!HookReceipt(run: "r2", group: "all").exists(in: fixture.destination))
+        #expect(try HookReceipt(run: "r1", group: "all").exists(in: fixture.destination))
+        #expect(try !HookReceipt(run: "r2", group: "all").exists(in: fixture.destination))
     }
 }

@@ -1,4 +1,5 @@
 import SyncModel
+import SyncSystem
 import SyncTestKit
 import Testing
 
@@ -152,5 +153,72 @@ struct TreeLedgerTests {
             #expect(text.contains(old))
             #expect(TreeLedger(Array(text.replacing(old, with: new, maxReplacements: 1).utf8)) == nil, "\(old)")
         }
+    }
+}
+
+@Suite("What is found of the trees of a destination", .timeLimit(.minutes(10)))
+struct TreeHomeTests {
+    private let root: TemporaryRoot
+
+    init() throws { root = try TemporaryRoot() }
+
+    /// A destination whose readers are led to its first tree.
+    private func made() throws -> TreeHome {
+        let umask = Umask(bits: 0o022)
+        let home = try TreeHome.make(root.path("dest"), layout: .links, umask: umask, now: 1)
+        _ = try home.show(try home.build(keeping: 1, leastAge: 0, now: 1, umask: umask), now: 2)
+        #expect(home.ledger.current == 1)
+        return home
+    }
+
+    private func lead(to number: Int) {
+        let now = root.path("dest/.syncagent/now")
+        #expect(removeFile(now) == nil && makeSymbolicLink(now, to: "rev/\(number)") == nil)
+    }
+
+    @Test("A destination that cannot be looked at is not taken for one without trees")
+    func unseen() throws {
+        try root.link("loop", to: "loop")
+        for name in ["none", "none/dest", String(repeating: "n", count: 250)] {
+            #expect(try TreeHome.find(root.path(name)) == nil, "\(name)")
+        }
+        let error = #expect(throws: FileError.self) { _ = try TreeHome.find(root.path("loop/dest")) }
+        #expect(error?.code == .tooManySymbolicLinkLevels)
+        let home = try made()
+        #expect(try TreeHome.find(root.path("dest"))?.ledger == home.ledger)
+    }
+
+    @Test("A link to what readers see that cannot be read is not taken for none")
+    func unreadLink() throws {
+        try root.write("text", to: "file")
+        let file = SharedDescriptor(try openFile(root.path("file"), trust: .input))
+        let links = TopLinks(root: file, path: root.path, home: file, trees: file)
+        let error = #expect(throws: FileError.self) { _ = try links.current }
+        #expect(error?.code == .notDirectory)
+    }
+
+    @Test("What is no tree, and cannot be looked at by its name, is in nobody's way and stays")
+    func oddEntry() throws {
+        let home = try made()
+        let trees = root.path("dest/.syncagent/rev")
+        let odd = "\(trees)/".utf8CString.dropLast() + [CChar(bitPattern: 0xFF), 0]
+        #expect(makeDirectory(Array(odd)) == nil)
+        try home.settle(now: 3)
+        #expect(home.ledger.current == 1)
+        #expect(try directoryEntries(trees)?.count == 2)
+    }
+
+    @Test("What readers are led to is never removed, whatever is on record of it")
+    func ledElsewhere() throws {
+        let home = try made()
+        try root.write("text", to: "dest/.syncagent/rev/7/file")
+        lead(to: 7)
+        try home.settle(now: 3)
+        #expect(home.ledger.current == 7 && home.ledger[1] != nil)
+        #expect(root.read("dest/file") == Array("text".utf8))
+        #expect(try TreeHome.find(root.path("dest"))?.ledger == home.ledger)
+        lead(to: 1)
+        try home.settle(now: 4)
+        #expect(home.ledger.current == 1 && home.ledger[7] != nil)
     }
 }

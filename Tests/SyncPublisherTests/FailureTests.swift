@@ -71,6 +71,24 @@ struct FailureTests {
         #expect(names == [".htaccess"])
     }
 
+    @Test("What cannot be looked at is not taken for missing")
+    func unseen() throws {
+        let set = try PublishedSet(Self.tree)
+        try set.publish()
+        let output = try OutputDirectory(set.root.path("out"), isReadOnly: true)
+        #expect(try output.size(.top, "manifest.json") != nil)
+        #expect(try output.size(.top, "none") == nil)
+        #expect(try output.size(.channels, "index.json") == nil)
+        // Longer than any path may be.
+        let name = String(repeating: "x", count: 5_000)
+        #expect(throws: PublishError.self) { try output.size(.top, name) }
+        try set.root.link("out/channels", to: "channels")
+        #expect(throws: PublishError.self) { try output.size(.channels, "index.json") }
+        try set.root.link("loop", to: "loop")
+        #expect(throws: PublishError.self) { try OutputDirectory(set.root.path("loop"), isReadOnly: true) }
+        #expect(throws: PublishError.self) { try OutputPlacement.place(of: set.root.path("loop")) }
+    }
+
     @Test("Two at a time in one output: the second is told, exit 75")
     func busy() throws {
         let set = try PublishedSet(Self.tree)

@@ -67,8 +67,8 @@ struct ReleaseTests {
             let output = try OutputDirectory(published: .directory(target), isReadOnly: true)
             let releases = try Releases(output)
             #expect(releases.faults.isEmpty)
-            return releases.all.flatMap { release in
-                release.packs.filter { output.size(.packs, "\($0.sha256).pack") != $0.size }.map {
+            return try releases.all.flatMap { release in
+                try release.packs.filter { try output.size(.packs, "\($0.sha256).pack") != $0.size }.map {
                     "\(release.revision): \($0.sha256)"
                 }
             }

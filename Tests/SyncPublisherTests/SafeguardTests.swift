@@ -157,7 +157,11 @@ struct SafeguardTests {
             try FileManager.default.removeItem(atPath: set.root.path("\(place)/deep/keys/\(name).key"))
         }
         try keys.requireApart(from: places)
-        try SigningTests.keys(set, "apart").requireApart(from: places)
+        let apart = try SigningTests.keys(set, "apart")
+        try apart.requireApart(from: places + [set.root.path("none")])
+        // Nobody can tell what is in it.
+        try set.root.link("loop", to: "loop")
+        #expect(throws: PublishError.self) { try apart.requireApart(from: [set.root.path("loop")]) }
     }
 
     @Test(

@@ -161,6 +161,46 @@ struct SigningTests {
         #expect(error?.remedy == "root 2 is signed and valid, and \(new) is its new key")
     }
 
+    @Test("No key takes the place of another file, and a rotation keeps what former ones have kept")
+    func nothingReplaced() throws {
+        let set = try PublishedSet(Self.tree)
+        let keys = try Self.keys(set)
+        let (release, fresh) = ("\(keys.path)/release.key", "\(keys.path)/fresh.key")
+        let before = set.root.read("keys/release.key")
+        let key = try PrivateKey(comment: "another")
+        #expect(throws: TrustFault.self) { try KeyDirectory.write(key, to: release) }
+        #expect(throws: PublishError.self) { try KeyDirectory.move(fresh, to: release, fresh, 2) }
+        #expect(set.root.read("keys/release.key") == before)
+        // Longer than any path may be.
+        let name = String(repeating: "x", count: 5_000)
+        #expect(throws: PublishError.self) { try KeyDirectory.isFree("\(keys.path)/\(name)") }
+        try set.root.write("kept", to: "keys/release.key.1")
+        let rotated = try keys.rotated(.release, replacing: nil, by: nil, now: 1, until: 2_000).keys
+        #expect(rotated?.kept == "\(release).2")
+        #expect(set.root.read("keys/release.key.1") == Array("kept".utf8))
+        #expect(set.root.read("keys/release.key.2") == before)
+        #expect(try set.bytes(below: "keys").keys.allSatisfy { !$0.hasSuffix(".new") })
+    }
+
+    @Test("What this machine has signed is not taken for nothing where it cannot be read now")
+    func unreadMemory() throws {
+        let set = try PublishedSet(Self.tree)
+        let keys = try Self.keys(set)
+        let made = try digest([1])
+        try set.root.link("loop", to: "loop")
+        // Longer than any name may be.
+        let name = String(repeating: "x", count: 300)
+        for memory in [
+            SigningMemory(in: set.root.path("state"), for: set.root.path("loop")),
+            SigningMemory(in: set.root.path(name), for: set.root.path("in")),
+        ] {
+            #expect(throws: PublishError.self) { try memory.known(under: keys.newest.content) }
+            #expect(throws: PublishError.self) { try memory.note(made: made, under: keys.roots, now: 1_000) }
+        }
+        let none = SigningMemory(in: set.root.path("state"), for: set.root.path("out"))
+        #expect(try none.known(under: keys.newest.content) == nil)
+    }
+
     @Test("A key file that is not there is told of as missing, and not as readable by others")
     func missingKey() throws {
         let set = try PublishedSet(Self.tree)

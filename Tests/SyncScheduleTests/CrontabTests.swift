@@ -120,6 +120,23 @@ struct CrontabTests {
         }
     }
 
+    @Test("A program that is nowhere is not installed; one that cannot be looked at may be, and starts what it has")
+    func notInstalled() throws {
+        let place = FileManager.default.temporaryDirectory.path + "/crontab-\(UUID().uuidString)"
+        try FileManager.default.createDirectory(atPath: place, withIntermediateDirectories: true)
+        // A leftover in the temporary directory harms nobody.
+        defer { try? FileManager.default.removeItem(atPath: place) }
+        // A link to itself: ELOOP, for root as well. The names lead there from /usr/bin and its like.
+        try FileManager.default.createSymbolicLink(atPath: place + "/loop", withDestinationPath: "loop")
+        let run = systemCommands(environment: [:]) { _ in nil }
+        for (name, status) in [("none", 127), ("loop", 126)] as [(String, Int32)] {
+            #expect(run(["../..\(place)/\(name)"], []).status == status)
+        }
+        let backend = CronBackend(run: { _, input in run(["../..\(place)/loop"], input) })
+        #expect(throws: ScheduleError.self) { try backend.remove("tower") }
+        #expect(try !CronBackend(run: { _, input in run(["../..\(place)/none"], input) }).remove("tower"))
+    }
+
     @Test("A crontab whose carriage returns crontab -l has spelled out is left alone")
     func carriageReturns() throws {
         let spelled = Array("0 1 * * * grep '\\r' x\n0 2 * * * /bin/true\\r\n".utf8)

@@ -289,6 +289,16 @@ struct SystemdTests {
         #expect(try readScheduleFile("\(place.path)/syncagent-schedule-tower.timer") == before)
     }
 
+    @Test("A timer that cannot be stopped keeps its units, and that is said; where there are none, nothing is")
+    func notStopped() throws {
+        let place = try Place()
+        try SystemdBackend(isForMachine: false, directory: place.path, run: Notes().run).install(try start())
+        let refusing = SystemdBackend(isForMachine: false, directory: place.path, run: Notes(refusing: "disable").run)
+        #expect(throws: ScheduleError.self) { try refusing.remove("tower") }
+        #expect(place.files.count == 2)
+        #expect(try !refusing.remove("maps"))
+    }
+
     @Test("A FIFO in the place of a file ends at once, and so does one that others may write to [F099]")
     func otherFiles() throws {
         let place = try Place()

@@ -13,6 +13,19 @@ struct EntriesTests {
         directory = SharedDescriptor(opened)
     }
 
+    @Test("What cannot be looked at is not taken for what is not there")
+    func there() throws {
+        try root.write("one", to: "a")
+        try root.link("loop", to: "loop")
+        func isThere(_ name: String) throws -> Bool { try SyncSystem.isThere(name, in: directory.raw, shown: name) }
+        #expect(try isThere("a") && isThere("loop"))
+        for name in ["none", "none/a", "a/a", String(repeating: "n", count: 300)] {
+            #expect(try !isThere(name), "\(name)")
+        }
+        let error = #expect(throws: FileError.self) { _ = try isThere("loop/a") }
+        #expect(error?.code == .tooManySymbolicLinkLevels && error?.path == "loop/a")
+    }
+
     @Test("A name is changed, replaces another or is refused one that is taken, and goes")
     func names() throws {
         try root.write("one", to: "a")

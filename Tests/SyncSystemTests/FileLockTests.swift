@@ -37,6 +37,13 @@ struct FileLockTests {
         #expect(try !isTaken() && take() != nil)
     }
 
+    @Test("Where it cannot be found out whether somebody has it, somebody may")
+    func unknown() {
+        // The system is asked about no descriptor at all: EBADF.
+        let isTaken = FileLock.isTaken(Descriptor(owning: -1))
+        #expect(isTaken)
+    }
+
     @Test("It is free at once though a program that is being started still has the descriptor")
     func sharedDescriptor() throws {
         let own = try file()

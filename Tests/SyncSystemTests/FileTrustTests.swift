@@ -58,6 +58,13 @@ struct FileTrustTests {
         #expect(refusal(link, .secret) == nil)
     }
 
+    @Test("A file that the system cannot open is not told to be a link that somebody has put there")
+    func unreachable() throws {
+        #expect(symlink("loop", root.path + "/loop") == 0)
+        let error = #expect(throws: FileError.self) { _ = try openFile(root.path + "/loop/index", trust: .state) }
+        #expect(error?.code == .tooManySymbolicLinkLevels && error?.isRefusal == false)
+    }
+
     @Test("A sparse monster is refused by its size before memory is taken for it")
     func monster() throws {
         let path = try make("monster")

@@ -136,6 +136,13 @@ class Atomic(Whole):
 
 
 @story
+class Links(Whole):
+    """The same behind links."""
+
+    name, atomic = "links", ("--atomic=links", "--keep-for", "0")
+
+
+@story
 class AtomicFirst(Whole):
     """Where files have changed one by one until now."""
 

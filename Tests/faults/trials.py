@@ -65,6 +65,16 @@ ONCE_BROKEN = (
     ("atomic-first", "renameat", "EPERM", "8TreeHomeC6gather"),
     # A former revision that could not be looked at was forgotten.
     ("rollback", "newfstatat", "EACCES", "8TreeHomeC9nameTrees"),
+    # The link to what readers see passed for none, and the tree that it leads to was removed.
+    ("links", "readlinkat", "EACCES", "8TreeHomeC6settle"),
+    # Trees that could not be looked at passed for none, and a first record took the place of theirs.
+    ("atomic", "newfstatat", "EACCES", "8TreeHomeC4make"),
+    # The index was left behind in what readers see.
+    ("atomic-first", "newfstatat", "EACCES", "8TreeHomeC6gather"),
+    # An index that could not be opened passed for a link that somebody has put there.
+    ("update", "openat", "ELOOP", "9StatIndexV4load"),
+    # A switch that was made, and said to have failed.
+    ("rollback", "renameat2", "after:EIO", "8TreeHomeC4show"),
     # What could not be read was left where it is, as somebody else's.
     ("backup", "newfstatat", "EACCES", "11PlaceReaderV4read"),
 )

@@ -47,7 +47,7 @@ struct AgentStopCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let state = try StateAccess(output: output)
-        let end = ContinuousClock.now + .seconds(30)
+        var end = ContinuousClock.now + .seconds(30)
         // An agent that cannot take a connection is an agent all the same.
         var wasLocked = false
         while true {
@@ -64,7 +64,8 @@ struct AgentStopCommand: AsyncParsableCommand {
                 try await Task.sleep(for: .milliseconds(50))
             }
         }
-        // It is stopping; it has ended when its lock is free.
+        // It is stopping; it has ended when its lock is free. Its answer may have taken longer than that.
+        end = ContinuousClock.now + .seconds(30)
         while state.place.isLocked {
             guard ContinuousClock.now < end else {
                 throw CommandFailure(.busy, "The agent is still stopping after 30 s.")

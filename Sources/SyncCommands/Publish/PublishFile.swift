@@ -28,7 +28,12 @@ extension PublishOptions {
     /// - Throws: ``SettingsError`` with path, line and key.
     mutating func read(_ name: String, in directory: String, mayBeLink: Bool) throws(SettingsError) -> Bool {
         let path = directory.hasSuffix("/") ? directory + name : "\(directory)/\(name)"
-        guard let folder = openDirectory(directory) else { return false }
+        guard let folder = openDirectory(directory) else {
+            let error = FileError.last("open", directory)
+            // What it may say is left out would be published.
+            guard error.isMissing else { throw SettingsError(error) }
+            return false
+        }
         let trust = FileTrust(owner: .anyone, forbidden: 0, followsLinks: mayBeLink)
         let bytes: [UInt8]
         do throws(FileError) {

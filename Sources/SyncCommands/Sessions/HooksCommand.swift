@@ -127,7 +127,7 @@ struct HooksReceiptCommand: AsyncParsableCommand {
         let isGood: Bool
         do throws(FileError) {
             let destination = try Destination.open(path: path, create: false)
-            isGood = check ? receipt.exists(in: destination) : try receipt.leave(in: destination)
+            isGood = try check ? receipt.exists(in: destination) : receipt.leave(in: destination)
         } catch { throw CommandFailure(.ioError, "\(error)") }
         guard isGood else { throw CommandFailure(.incomplete) }
     }

@@ -55,8 +55,15 @@ private struct GarbageCollection {
 
     func manifests() throws {
         let directory = state.place.stateDirectory + "/manifests"
-        let needed = try store.neededManifests().map(\.hex) + store.manifestsInTrees().map(\.hex)
-        let parts = neededParts(of: needed, in: directory)
+        var needed = try store.neededManifests().map(\.hex)
+        let parts: Set<String>
+        do {
+            needed += try store.manifestsInTrees().map(\.hex)
+            parts = try neededParts(of: needed, in: directory)
+        } catch {
+            // Any of them may be needed.
+            return state.output.warning("no cached manifest is removed: \(error)")
+        }
         let now = SystemTime.milliseconds() / 1_000
         var (count, bytes) = (0, UInt64(0))
         // Without the directory there is none.
@@ -87,11 +94,17 @@ private struct GarbageCollection {
     }
 
     /// The files of the parts that needed manifests have: `<digest>.parts` lists them, `<digest>.part` is one.
-    private func neededParts(of needed: [String], in directory: String) -> Set<String> {
+    ///
+    /// - Throws: ``FileError`` for a list that cannot be read.
+    private func neededParts(of needed: [String], in directory: String) throws(FileError) -> Set<String> {
         var parts: Set<String> = []
         for root in needed {
-            // Most manifests have none.
-            let list = Self.text("\(directory)/\(root).parts")
+            let list: String
+            do throws(FileError) { list = try Self.text("\(directory)/\(root).parts") } catch {
+                // Most manifests have none.
+                guard error.isMissing || error.isRefusal else { throw error }
+                continue
+            }
             for part in list.split(separator: "\n") { parts.insert(part + ".part") }
         }
         return parts
@@ -100,15 +113,16 @@ private struct GarbageCollection {
     /// `<digest>.json[.zst]` is a body, `<digest>.parts` the list of its parts, `<digest of the URL>.head` names one.
     private func isNeeded(_ name: String, at path: String, _ needed: [String]) -> Bool {
         if name.hasSuffix(".head") {
-            let text = Self.text(path)
+            // Without it, a manifest is asked for once more.
+            let text = (try? Self.text(path)) ?? ""
             return needed.contains { text.contains("digest \($0)") }
         }
         return needed.contains { name.hasPrefix($0) }
     }
 
-    /// A small file of the cache; empty where there is none, or none of ours.
-    private static func text(_ path: String) -> String {
-        String(decoding: (try? readFile(path, trust: .state, limit: 64 << 20)) ?? [], as: UTF8.self)
+    /// A small file of the cache.
+    private static func text(_ path: String) throws(FileError) -> String {
+        String(decoding: try readFile(path, trust: .state, limit: 64 << 20), as: UTF8.self)
     }
 
     func staging() throws {
@@ -130,19 +144,24 @@ private struct GarbageCollection {
         guard let lock = try destination.lock() else { return }
         destination.findMounts(on: StatIndex.read(from: destination))
         let staging = try Staging(destination, lanes: 1)
-        var (count, bytes) = (0, UInt64(0))
-        for (file, size) in staging.leftovers(removing: !isDryRun) {
-            if !isDryRun { staging.remove(file) }
-            count += 1
-            bytes += size
+        func unfinished() -> [UInt64] {
+            staging.leftovers(removing: false).map(\.size) + staging.members().map(\.size)
         }
-        for (_, _, size) in staging.members() {
-            count += 1
-            bytes += size
+        let found = unfinished()
+        var left: [UInt64] = []
+        var failure: FileError?
+        if !isDryRun {
+            do throws(FileError) { try staging.clear() } catch {
+                failure = error
+                left = unfinished()
+            }
         }
-        if !isDryRun { staging.takeApart { _, _ in nil } }
         _ = consume lock
-        tell("unfinished files in \(escaped(path))", count, "file", bytes)
+        func bytes(_ sizes: [UInt64]) -> UInt64 { sizes.reduce(0) { $0.saturatingAdd($1) } }
+        tell(
+            "unfinished files in \(escaped(path))", max(0, found.count - left.count), "file",
+            bytes(found).saturatingSubtract(bytes(left)))
+        if let failure { throw failure }
     }
 
     /// A receipt keeps a hook from being called again after a crash: those of runs that owe one stay.

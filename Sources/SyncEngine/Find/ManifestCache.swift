@@ -84,6 +84,22 @@ struct ManifestCache: Sendable {
         return nil
     }
 
+    /// Whether there is a body of this digest.
+    ///
+    /// - Throws: ``FileError`` where that cannot be told.
+    func hasBody(_ digest: SHA256Digest) throws(FileError) -> Bool {
+        for isCompressed in [true, false] {
+            do throws(FileError) {
+                _ = try openFile("\(directory)/\(bodyName(digest, isCompressed))", trust: .state)
+                return true
+            } catch {
+                // A file that is not ours counts as missing.
+                guard error.isMissing || error.isRefusal else { throw error }
+            }
+        }
+        return false
+    }
+
     /// Stores a body without a URL. A failure only means fetching it again.
     func keep(_ body: [UInt8], _ digest: SHA256Digest, isCompressed: Bool) {
         _ = write(body, to: bodyName(digest, isCompressed))
@@ -130,7 +146,7 @@ struct ManifestCache: Sendable {
 
 /// Parts of manifests fetched before, in the state directory beside the manifests.
 ///
-/// `manifests/<SHA-256 of the text>.part` holds a part as it came out of its pack, `manifests/<root>.parts` lists the
+/// `manifests/<SHA-256 of the text>.part` holds a part, compressed as a rule, `manifests/<root>.parts` lists the
 /// digests of a root's parts, one per line; parts in no list are removed. Readers check every part, so nothing has to
 /// be synced.
 struct PartCache: Sendable {
@@ -163,19 +179,24 @@ struct PartCache: Sendable {
     /// Removes a root's list, and the parts in no other list.
     func drop(root: SHA256Digest) {
         guard !isReadOnly else { return }
-        let own = Self.list("\(directory)/\(root).parts")
-        guard !own.isEmpty else { return }
+        guard let own = Self.list("\(directory)/\(root).parts"), !own.isEmpty else { return }
         guard let names = (try? directoryEntries(directory)) ?? nil else { return }
-        removeFile("\(directory)/\(root).parts")
         var others: Set<String> = []
         for name in names where name.hasSuffix(".parts") && name != "\(root).parts" {
-            others.formUnion(Self.list("\(directory)/\(name)"))
+            // Which of the parts another root needs is not known: all stay, until 'syncagent gc'.
+            guard let list = Self.list("\(directory)/\(name)") else { return }
+            others.formUnion(list)
         }
+        removeFile("\(directory)/\(root).parts")
         for part in own where !others.contains(part) { removeFile("\(directory)/\(part).part") }
     }
 
-    private static func list(_ path: String) -> [String] {
-        guard let bytes = read(path) else { return [] }
+    /// The parts in a list; none where there is no list of ours, `nil` where it cannot be read.
+    private static func list(_ path: String) -> [String]? {
+        let bytes: [UInt8]
+        do throws(FileError) {
+            bytes = try readFile(path, trust: .state, limit: ManifestLimits.standard.partBytes)
+        } catch { return error.isMissing || error.isRefusal ? [] : nil }
         return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init).filter {
             SHA256Digest(hex: $0.utf8) != nil
         }

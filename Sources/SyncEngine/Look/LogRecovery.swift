@@ -161,28 +161,30 @@ extension EngineEnvironment {
         isStopped: @escaping @Sendable () -> Bool
     ) throws(FileError) -> StatIndex? {
         guard !log.isEmpty else { return index }
-        guard let found = verified(log, in: destination, isStopped: isStopped) else { return nil }
+        guard let found = try verified(log, in: destination, isStopped: isStopped) else { return nil }
         var writer = StatIndexWriter(in: destination)
         index.merge(found) { writer.append($0, path: $1) }
         try writer.write(owner: index.owner, completion: nil, revision: index.revision, durable: isDurable)
-        return StatIndex.read(from: destination)
+        return try StatIndex.load(from: destination)
     }
 
     /// The index that a fold would leave, in memory: nothing is written. `nil` when it was stopped.
     ///
-    /// - Throws: ``FileError`` when the log cannot be read.
+    /// - Throws: ``FileError`` when the log, or what it names, cannot be read.
     func foldPreview(_ index: StatIndex, in destination: Destination) throws(FileError) -> StatIndex? {
         let log = try IndexLog.load(destination)
         guard !log.isEmpty else { return index }
-        guard let found = verified(log, in: destination, isStopped: isStopped) else { return nil }
+        guard let found = try verified(log, in: destination, isStopped: isStopped) else { return nil }
         return index.replacingRecords { append in index.merge(found, append) }
     }
 
     /// The latest entry for each path, in ``PathOrder``, with a record if what it logged is still in place. `nil` when it was
     /// stopped.
+    ///
+    /// - Throws: ``FileError`` when something cannot be read: with the log it would be forgotten that it is ours.
     private func verified(
         _ log: [IndexLog.Entry], in destination: Destination, isStopped: @escaping @Sendable () -> Bool
-    ) -> [(entry: IndexLog.Entry, record: IndexRecord?)]? {
+    ) throws(FileError) -> [(entry: IndexLog.Entry, record: IndexRecord?)]? {
         var latest: [[UInt8]: IndexLog.Entry] = [:]
         for entry in log { latest[entry.path] = entry }
         let entries = latest.values.sorted { first, second in
@@ -193,10 +195,18 @@ extension EngineEnvironment {
         let checked = concurrently(
             over: entries.count, threads: workers, name: "fold", isStopped: isStopped,
             by: { _ in try PlaceReader(destination, isStopped: isStopped) }
-        ) { $0.verify(entries[$1]) }
+        ) { reader, place -> Result<IndexRecord?, FileError> in
+            do throws(FileError) { return .success(try reader.read(entries[place])) } catch {
+                // A directory that is closed to its owner, as a manifest can ask for, is opened only later.
+                return error.code == .permissionDenied ? .success(nil) : .failure(error)
+            }
+        }
         if isStopped() { return nil }
+        guard checked.count == entries.count else {
+            throw FileError(step: "read", path: destination.path, code: .noMemory)
+        }
         var found: [(entry: IndexLog.Entry, record: IndexRecord?)] = entries.map { ($0, nil) }
-        for (position, record) in checked { found[position].record = record }
+        for (position, record) in checked { found[position].record = try record.get() }
         return found
     }
 }

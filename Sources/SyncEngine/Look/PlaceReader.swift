@@ -89,29 +89,42 @@ struct PlaceReader: ~Copyable {
     private mutating func read(_ entry: IndexLog.Entry, _ directory: Int32, _ leaf: UnsafePointer<CChar>)
         throws(FileError) -> IndexRecord?
     {
-        if let known = entry.status, case .success(let found?) = status(directory, leaf) {
+        func unread(_ code: Errno?) -> FileError {
+            FileError(step: "read", path: String(decoding: entry.path, as: UTF8.self), code: code)
+        }
+        func there() throws(FileError) -> FileStatus? {
+            switch status(directory, leaf) {
+            case .success(let found): return found
+            case .failure(let code): throw unread(code)
+            }
+        }
+        if let known = entry.status, let found = try there() {
             let record = IndexRecord(known, digest: entry.digest, kind: entry.kind, installed: true)
             if record.matches(found) { return record }
         }
         if entry.kind == .link {
-            guard case .success(let found?) = status(directory, leaf), found.kind == .link,
-                let target = target(directory, leaf), (try? sha256(target)) == entry.digest
-            else { return nil }
+            guard let found = try there(), found.kind == .link else { return nil }
+            guard let target = target(directory, leaf) else {
+                let code = Errno.last
+                // It is gone, or no link any more.
+                if code == .noSuchFileOrDirectory || code == .invalidArgument { return nil }
+                throw unread(code)
+            }
+            guard let digest = try? sha256(target) else { throw unread(.noMemory) }
+            guard digest == entry.digest else { return nil }
             return IndexRecord(status: found, digest: entry.digest, kind: .link, installed: true)
         }
         if entry.kind == .directory {
-            guard case .success(let found?) = status(directory, leaf), found.kind == .directory else { return nil }
+            guard let found = try there(), found.kind == .directory else { return nil }
             return IndexRecord(directory: found, keeping: .none, installed: true)
-        }
-        func unread(_ code: Errno?) -> FileError {
-            FileError(step: "read", path: String(decoding: entry.path, as: UTF8.self), code: code)
         }
         guard let file = openToRead(directory, leaf) else {
             let code = Errno.last
             // Somebody has taken it away since, has put something else there, or lets nobody read it.
-            guard case .success(let found?) = status(directory, leaf), found.kind == .file,
-                found.permissions & 0o400 != 0
-            else { return nil }
+            guard let found = try there(), found.kind == .file, found.permissions & 0o400 != 0 else { return nil }
+            // Or has made it his own.
+            let isRefused = code == .permissionDenied || code == .notPermitted
+            if isRefused, found.user != CurrentProcess.user, CurrentProcess.user != 0 { return nil }
             throw unread(code)
         }
         guard let before = status(file.raw) else { throw unread(.last) }

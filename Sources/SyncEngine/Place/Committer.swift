@@ -148,7 +148,8 @@ final class Committer: Sendable {
             guard isLast else { continue }
             if disk.syncFailure == nil { take(placement.finish(), &placed) }
             if !placed.isEmpty { makeDurable(&placed, placement) }
-            if disk.syncFailure != nil { staging.clear() }
+            // The run has failed anyway; what stays is checked before it is used.
+            if disk.syncFailure != nil { try? staging.clear() }
             return
         }
     }

@@ -62,8 +62,11 @@ struct Removal: Sendable {
     {
         if record.matches(found) { return true }
         guard (found.kind == .link) == (record.kind == .link), found.kind == .link || found.kind == .file,
-            found.size == record.status.size, var reader = try? PlaceReader(destination, isStopped: { false })
+            found.size == record.status.size
         else { return false }
+        guard var reader = try? PlaceReader(destination, isStopped: { false }) else {
+            throw error("read", path, .noMemory)
+        }
         let entry = IndexLog.Entry(path: Array(path), digest: record.digest, kind: record.kind)
         return try reader.read(entry) != nil
     }
@@ -127,7 +130,7 @@ struct Removal: Sendable {
     }
 
     /// What is at a place. Nothing only where a second look finds nothing, either: what is gone is forgotten for good.
-    private static func found(_ directory: Int32, _ leaf: UnsafePointer<CChar>) -> Result<FileStatus?, Errno> {
+    private static func found(_ directory: Int32, _ leaf: UnsafePointer<CChar>) -> Swift.Result<FileStatus?, Errno> {
         let found = status(directory, leaf)
         guard case .success(nil) = found else { return found }
         return status(directory, leaf)
@@ -141,7 +144,8 @@ struct Removal: Sendable {
                 throw error
             }
         }
-        return try look(directories) || look(Directories(destination, capacity: 1))
+        if try look(directories) { return true }
+        return try look(Directories(destination, capacity: 1))
     }
 
     /// - Returns: What was there; `ours` is gone now.

@@ -91,17 +91,43 @@ extension PullRun {
         guard (1...Shard.most).contains(count) else {
             throw EngineError(.usage, "join: the number of shards is 1 to \(Shard.most)")
         }
-        let missing = (0..<count).filter { piece($0, of: count) == nil }
+        var missing: [Int] = []
+        for number in 0..<count {
+            if try piece(number, of: count) == nil { missing.append(number) }
+        }
         guard missing.isEmpty else { throw Self.missing(missing, of: count) }
-        return index.taking(count) { piece($0, of: count) } ?? index
+        // Nobody else knows what a shard has put in place, and what it has left goes with the join.
+        var failure: EngineError?
+        let joined = index.taking(count) { number in
+            guard failure == nil else { return nil }
+            do throws(EngineError) {
+                if let piece = try piece(number, of: count) { return piece }
+                failure = EngineError(
+                    .ioError,
+                    "\(escaped(destination.path)): what shard \(number) of \(count) has left is no longer there; nothing was changed"
+                )
+            } catch { failure = error }
+            return nil
+        }
+        if let failure { throw failure }
+        return joined ?? index
     }
 
     /// What a shard has left, if it is complete for this manifest.
-    private func piece(_ number: Int, of count: Int) -> StatIndex? {
-        guard let shard = Shard(number, of: count),
-            let place = try? Destination.open(path: destination.path, create: false, shard: shard.name),
-            let index = try? PullEngine.index(of: place), let completion = index.completion
-        else { return nil }
+    ///
+    /// - Throws: ``EngineError`` when it is there and cannot be read.
+    private func piece(_ number: Int, of count: Int) throws(EngineError) -> StatIndex? {
+        guard let shard = Shard(number, of: count) else { return nil }
+        let path = destination.path
+        let place = try PullEngine.known { () throws(FileError) -> Destination? in
+            do throws(FileError) { return try Destination.open(path: path, create: false, shard: shard.name) } catch {
+                if error.isMissing { return nil }
+                throw error
+            }
+        }
+        guard let place else { return nil }
+        let index = try PullEngine.index(of: place)
+        guard let completion = index.completion else { return nil }
         var asked = recipe
         (asked.shard, asked.join) = (shard.text, nil)
         return completion.manifest == found.digest && completion.selection == asked.selectionMark ? index : nil

@@ -105,7 +105,10 @@ extension PullEngine {
         let destination = try usable(home?.shown()) ?? found
         if !keepsStaging {
             destination.findMounts(on: try Self.index(of: destination))
-            try usable(Staging(destination, lanes: 1)).clear()
+            let staging = try usable(Staging(destination, lanes: 1))
+            do throws(FileError) { try staging.clear() } catch {
+                throw EngineError(.ioError, "\(error)", cause: error.cause)
+            }
         }
         if let home {
             // What was begun beside it goes with what is staged, former revisions go with the files.

@@ -86,7 +86,8 @@ extension PullEngine {
         let trees = TreeSwitch(home, recipe, shown: shown, known: known, environment)
         // What was pulled file by file can be shown again if its manifest is still here.
         if let completion = known.completion, home.ledger.shownTree?.manifest == nil,
-            try manifestSource(caching: true).cache?.body(completion.manifest) != nil
+            let cache = try manifestSource(caching: true).cache,
+            try Self.known({ () throws(FileError) in try cache.hasBody(completion.manifest) })
         {
             try trees.know(completion, revision: known.revision?.number ?? 0)
         }
@@ -375,11 +376,12 @@ extension StoredSession {
 
 extension SyncStore {
     /// The manifests of revisions that are kept in the destinations of all sessions.
-    package func manifestsInTrees() throws(StoreError) -> [SHA256Digest] {
+    ///
+    /// - Throws: ``EngineError``, also where a destination does not let itself be asked what it keeps.
+    package func manifestsInTrees() throws(EngineError) -> [SHA256Digest] {
         var found: [SHA256Digest] = []
-        for path in Set(try sessions().map(\.destination)) {
-            // What cannot be read keeps nothing.
-            let home = (try? TreeHome.find(path)) ?? nil
+        for path in Set(try stored(sessions().map(\.destination))) {
+            let home = try usable(TreeHome.find(path))
             found += home?.ledger.trees.compactMap(\.manifest) ?? []
         }
         return found

@@ -96,28 +96,39 @@ struct Strangers {
                 return found.mounts.append(directory)
             }
             guard let copy = openDirectory(".", in: raw) else { throw .last("read", Strangers.shown(directory)) }
+            let prefix = directory.isEmpty ? [] : directory + [0x2F]
             var names = Names()
-            let code = forEachName(in: copy) { name, length, isDirectory in
+            let code = try forEachName(in: copy) { name, length, isDirectory throws(FileError) in
                 let bytes = UnsafeRawBufferPointer(start: name, count: length)
                 if directory.isEmpty, bytes.elementsEqual(Destination.stateName.utf8) { return }
-                names.add(bytes, isDirectory: isDirectory ?? Self.isDirectory(name, in: raw))
+                if let isDirectory { return names.add(bytes, isDirectory: isDirectory) }
+                let found = try Self.look(at: prefix + bytes, name, in: raw)
+                names.add(bytes, isDirectory: found?.kind == .directory)
             }
             if let code { throw FileError(step: "read", path: Strangers.shown(directory), code: code) }
             guard names.sum != known.sum(ofNamesIn: directory) else { return }
             found.isExact = false
-            let prefix = directory.isEmpty ? [] : directory + [0x2F]
             for path in names.all.map({ prefix + $0 }) {
-                let there = try directories.withLeaf(of: path) { status($0, $1) }
-                guard case .success(let status?) = there else { continue }
+                let there = try directories.withLeaf(of: path) { directory, leaf throws(FileError) in
+                    try Self.look(at: path, leaf, in: directory)
+                }
+                guard let status = there ?? nil else { continue }
                 let isDirectory = status.kind == .directory
                 guard !isKnown(path, isDirectory: isDirectory) else { continue }
                 if isDirectory { found.directories.append(path) } else { found.paths.append(path) }
             }
         }
 
-        private static func isDirectory(_ name: UnsafePointer<CChar>, in directory: Int32) -> Bool {
-            guard case .success(let found?) = status(directory, name) else { return false }
-            return found.kind == .directory
+        /// What has a name; `nil` where that is gone by now.
+        ///
+        /// - Throws: ``FileError`` where that cannot be told: it may be somebody's, and would be gone with the tree.
+        private static func look(at path: [UInt8], _ name: UnsafePointer<CChar>, in directory: Int32)
+            throws(FileError) -> FileStatus?
+        {
+            switch status(directory, name) {
+            case .success(let found): return found
+            case .failure(let code): throw FileError(step: "look at", path: Strangers.shown(path), code: code)
+            }
         }
 
         /// Whether it is a file that counts, or a directory that is looked at anyway. A directory in the place of a file is neither.

@@ -67,7 +67,7 @@ struct TreeMirror {
             return try environment.fold(
                 log, into: try .load(from: target), in: target, isStopped: environment.isStopped)
         }
-        let (steps, ahead) = survey(beside: former ?? .empty)
+        let (steps, ahead) = try building { () throws(FileError) in try survey(beside: former ?? .empty) }
         try requireRoom(for: steps)
         let index = try building { () throws(FileError) in try place(steps, over: former ?? .empty) }
         return Outcome(index: index, ahead: ahead)
@@ -125,7 +125,7 @@ struct TreeMirror {
 
     /// What the target is to have, in ``PathOrder``. Only what it does not have is looked at in the source: files of the manifest are
     /// read where nothing is known of them, others count as long as they are as a pull has left them.
-    private func survey(beside former: StatIndex) -> (steps: [Step], ahead: [Int]) {
+    private func survey(beside former: StatIndex) throws(FileError) -> (steps: [Step], ahead: [Int]) {
         var difference = Difference(self, former)
         var (there, here) = (0, 0)
         var unknown = rowsUnknown(beside: former)[...]
@@ -151,7 +151,7 @@ struct TreeMirror {
             if order <= 0 { there += 1 }
             if order >= 0 { here += 1 }
         }
-        return difference.resolved()
+        return try difference.resolved()
     }
 
     /// Negative, zero or positive as a path of the source's index comes before, equals or comes after one of the target's.
@@ -183,6 +183,8 @@ struct TreeMirror {
         private var ahead: [Int] = []
         /// Rows to be looked at, and the positions in both indexes of what is known of them.
         private var open: [(step: Int, row: Int, position: Int?, own: Int?)] = []
+        /// The first thing that went wrong.
+        private var failure: FileError?
 
         init(_ mirror: TreeMirror, _ former: StatIndex) {
             (self.mirror, self.former) = (mirror, former)
@@ -238,20 +240,33 @@ struct TreeMirror {
 
         /// What is known of a place in the source, if it is as a pull has left it. Where that is not certain it is taken over all the
         /// same, and hashed there.
-        private func entry(_ path: Entry.Path, _ position: Int) -> Entry? {
+        private mutating func entry(_ path: Entry.Path, _ position: Int) -> Entry? {
             guard let record = mirror.known.record(position) else { return nil }
-            let isRight = mirror.known.withPath(position) { path in
-                (try? directories.withLeaf(of: path) { directory, leaf in
-                    guard case .success(let found?) = status(directory, leaf) else { return false }
-                    return record.kind == .directory ? found.kind == .directory : record.matches(found)
-                }) == true
+            let isRight = mirror.known.withPath(position) { [directories] place -> Result<Bool?, FileError> in
+                do throws(FileError) {
+                    return .success(
+                        try directories.withLeaf(of: place) { directory, leaf throws(FileError) -> Bool in
+                            guard let found = try look(at: place, leaf, in: directory) else { return false }
+                            return record.kind == .directory ? found.kind == .directory : record.matches(found)
+                        })
+                } catch { return .failure(error) }
             }
-            guard isRight else { return nil }
-            return Entry(path: path, record: record, isHere: false, isDoubtful: !mirror.known.trusts(record))
+            switch isRight {
+            case .success(true?):
+                return Entry(path: path, record: record, isHere: false, isDoubtful: !mirror.known.trusts(record))
+            case .success: return nil
+            case .failure(let error):
+                // What the run is to bring is fetched then; nobody brings what is left out of the other files.
+                let isGone = error.isMissing || error.code == .tooManySymbolicLinkLevels
+                if case .position = path, !isGone { failure = failure ?? error }
+                return nil
+            }
         }
 
         /// Looks at what is open.
-        mutating func resolved() -> (steps: [Step], ahead: [Int]) {
+        ///
+        /// - Throws: ``FileError`` for a file of the source of which nobody can tell whether it is there.
+        mutating func resolved() throws(FileError) -> (steps: [Step], ahead: [Int]) {
             let found = InventoryScan(
                 manifest: mirror.manifest, rows: open.map(\.row), destination: mirror.source, index: mirror.known,
                 wear: .ignored, environment: mirror.environment, progress: mirror.progress
@@ -264,6 +279,7 @@ struct TreeMirror {
                     steps[step] = own.map { .gone(former: $0) }
                 }
             }
+            if let failure { throw failure }
             return (steps.compactMap(\.self), ahead)
         }
     }
@@ -372,10 +388,10 @@ struct TreeMirror {
                 return try to.withLeaf(of: path, create: true) { directory, leaf throws(FileError) -> IndexRecord? in
                     if record.kind == .directory { return try place(record, leaf, in: directory, path) }
                     return try from.withLeaf(of: path) { source, name throws(FileError) -> IndexRecord? in
-                        guard case .success(let wanted?) = status(source, name), record.matches(wanted) else {
+                        guard let wanted = try look(at: path, name, in: source), record.matches(wanted) else {
                             return nil
                         }
-                        if case .success(let there?) = status(directory, leaf) {
+                        if let there = try look(at: path, leaf, in: directory) {
                             let isRight =
                                 there.isSameFile(as: wanted)
                                 || former.map {
@@ -409,14 +425,14 @@ struct TreeMirror {
         private func place(
             _ record: IndexRecord, _ leaf: UnsafePointer<CChar>, in directory: Int32, _ path: UnsafeBufferPointer<UInt8>
         ) throws(FileError) -> IndexRecord? {
-            if case .success(let there?) = status(directory, leaf), there.kind != .directory {
+            if let there = try look(at: path, leaf, in: directory), there.kind != .directory {
                 removeFile(leaf, in: directory)
             }
             let mode = mirror.target.umask.holding(in: directory).less(0o777)
             if let code = makeDirectory(leaf, in: directory, mode: mode), code != .fileExists {
                 throw FileError(step: "create directory", path: shown(path), code: code)
             }
-            guard case .success(let found?) = status(directory, leaf) else { return nil }
+            guard let found = try look(at: path, leaf, in: directory) else { return nil }
             // Its mode and time are the run's to give.
             return IndexRecord(directory: found, keeping: .none, installed: record.installed)
         }
@@ -429,28 +445,44 @@ struct TreeMirror {
                 FileError(step: step, path: shown(path), code: code)
             }
             if record.kind == .link {
-                guard let text = readLink(source, name) else { return nil }
+                guard let text = readLink(source, name) else {
+                    let code = Errno.last
+                    // It is gone, or no link any more.
+                    if code == .noSuchFileOrDirectory || code == .invalidArgument { return nil }
+                    throw failed("read", code)
+                }
                 let code = (text.map(CChar.init(bitPattern:)) + [0]).withUnsafeBufferPointer { target -> Errno? in
                     guard let start = target.baseAddress else { return .invalidArgument }
                     return makeSymbolicLink(leaf, in: directory, to: start)
                 }
                 if let code { throw failed("create link", code) }
                 _ = setModified(leaf, in: directory, wanted.modified)
-                guard case .success(let found?) = status(directory, leaf) else { return nil }
+                guard let found = try look(at: path, leaf, in: directory) else { return nil }
                 return made(record, found)
             }
             if mirror.sharing == .link, addName(leaf, in: directory, to: name, in: source) == nil {
                 if wanted.permissions & 0o222 != 0 {
                     _ = setMode(leaf, in: directory, FileMode(wanted.permissions & ~0o222))
                 }
-                guard case .success(let found?) = status(directory, leaf), record.isSameContent(as: found) else {
+                guard let found = try look(at: path, leaf, in: directory), record.isSameContent(as: found) else {
                     removeFile(leaf, in: directory)
                     return nil
                 }
                 return made(record, found)
             }
             // Too many names, or a file of somebody else's: link(2).
-            guard let reading = openToRead(source, name), status(reading.raw) == wanted else { return nil }
+            guard let reading = openToRead(source, name) else {
+                let code = Errno.last
+                // It is gone, or something else by now, or its owner, who is this user or another one, lets nobody read it.
+                let isTheirs = wanted.user != CurrentProcess.user && CurrentProcess.user != 0
+                let isClosed = wanted.permissions & 0o400 == 0 || isTheirs
+                let isRefused = code == .permissionDenied || code == .notPermitted
+                if code == .noSuchFileOrDirectory || code == .tooManySymbolicLinkLevels || isRefused && isClosed {
+                    return nil
+                }
+                throw failed("read", code)
+            }
+            guard status(reading.raw) == wanted else { return nil }
             guard let writing = makeFile(leaf, in: directory, mode: 0o600) else { throw failed("create", .last) }
             hasWritten = true
             if cloneFile(reading.raw, to: writing.raw) != nil,
@@ -469,6 +501,19 @@ struct TreeMirror {
             }
             return made(record, found)
         }
+    }
+}
+
+/// What is at a path in one of the trees; `nil` where there is nothing.
+///
+/// - Throws: ``FileError`` where that cannot be told.
+private func look(at path: UnsafeBufferPointer<UInt8>, _ leaf: UnsafePointer<CChar>, in directory: Int32)
+    throws(FileError) -> FileStatus?
+{
+    switch status(directory, leaf) {
+    case .success(let found): return found
+    case .failure(let code):
+        throw FileError(step: "look at", path: String(decoding: path, as: UTF8.self), code: code)
     }
 }
 

@@ -35,11 +35,23 @@ struct OwedHooks {
         let run = try store.run(hook.run)
         for round in 1...Self.attemptLimit {
             let attempt = try store.started(hook: hook.identifier, now: environment.now())
-            if hook.attempt > 0, hook.ended != StoredHook.replayed, receipt?.file.exists(in: destination) == true {
-                // It did its work, and only the record of that was lost.
+            if hook.attempt > 0, hook.ended != StoredHook.replayed, let receipt {
                 let now = environment.now()
-                try store.finished(hook: hook.identifier, .succeeded, ended: "receipt", now: now)
-                return true
+                let isDone: Bool
+                do throws(FileError) {
+                    isDone = try receipt.file.exists(in: destination)
+                } catch {
+                    // Whether it did its work nobody knows: it stays owed.
+                    try store.finished(
+                        hook: hook.identifier, .askedForRetry, ended: "\(StoredHook.notStarted): \(error)",
+                        due: now.saturatingAdd(Self.processWait), now: now)
+                    return false
+                }
+                if isDone {
+                    // Only the record of that was lost.
+                    try store.finished(hook: hook.identifier, .succeeded, ended: "receipt", now: now)
+                    return true
+                }
             }
             journal.started(hook, input, attempt: attempt)
             try environment.events.flush()

@@ -21,10 +21,29 @@ struct TopLinks: Sendable {
     typealias Name = [CChar]
 
     /// Which tree readers see; `nil` for none yet.
+    ///
+    /// - Throws: ``FileError`` where it cannot be read: what readers see must not pass for nothing then.
     var current: UInt64? {
-        let target = readLink(home.raw, Self.now).map { String(decoding: $0, as: UTF8.self) }
-        guard let target, target.hasPrefix(TreeHome.treesName + "/") else { return nil }
-        return UInt64(target.dropFirst(TreeHome.treesName.count + 1))
+        get throws(FileError) {
+            guard let bytes = readLink(home.raw, Self.now) else {
+                let code = Errno.last
+                let isMissing = code == .noSuchFileOrDirectory
+                // Nothing is there, or something that is no link; a second look says the same.
+                if isMissing || code == .invalidArgument, case .success(let there) = status(home.raw, Self.now),
+                    there?.kind != .link
+                {
+                    return nil
+                }
+                throw FileError(
+                    step: "read", path: "\(path)/\(Destination.stateName)/\(Self.now)",
+                    code: isMissing ? .ioError : code)
+            }
+            let target = String(decoding: bytes, as: UTF8.self)
+            guard target.hasPrefix(TreeHome.treesName + "/") else { return nil }
+            let number = UInt64(target.dropFirst(TreeHome.treesName.count + 1))
+            // A greater one is none of a tree.
+            return number.flatMap { $0 < .max / 2 - 1 ? $0 : nil }
+        }
     }
 
     /// Has readers see a tree, in one step. The links at the top are there by then.
@@ -50,9 +69,8 @@ struct TopLinks: Sendable {
         case .success(nil): return .nobody
         case .failure(let code): throw failure("look at", name, code)
         case .success(let there?):
-            guard there.kind == .link, let target = readLink(root.raw, name) else {
-                return .other
-            }
+            guard there.kind == .link else { return .other }
+            guard let target = readLink(root.raw, name) else { throw failure("read", name, .last) }
             return target.map(CChar.init(bitPattern:)) + [0] == Self.target(name) ? .link : .other
         }
     }
@@ -108,14 +126,19 @@ struct TopLinks: Sendable {
         guard let target = openDirectory("\(tree)", in: trees.raw, .noFollow) else {
             throw .last("open", "\(path)/\(Destination.stateName)/\(TreeHome.treesName)/\(tree)")
         }
-        if current != tree, let code = point(to: tree) { throw failure("switch", [], code) }
+        if try current != tree, let code = point(to: tree) { throw failure("switch", [], code) }
         let own = MountIdentity(of: root.raw)
         var directories: [Name] = []
         var files: [Name] = []
         for name in try names(in: root, path) where !Self.spared.contains(name) {
-            guard try holder(of: name) == .other,
-                case .success(let found?) = status(root.raw, name)
-            else { continue }
+            guard try holder(of: name) == .other else { continue }
+            let found: FileStatus
+            switch status(root.raw, name) {
+            case .success(let there?): found = there
+            case .success(nil): continue
+            // What is left out here is in the way of every later pull.
+            case .failure(let code): throw failure("look at", name, code)
+            }
             guard found.kind == .directory else {
                 let code = addName(name, in: target.raw, to: name, in: root.raw)
                 if let code, code != .fileExists { throw failure("move", name, code) }

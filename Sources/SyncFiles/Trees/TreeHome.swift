@@ -61,10 +61,16 @@ package final class TreeHome: Sendable {
 
         /// The same with the trees in the destination; `nil` where that is no directory.
         var asLinks: Place? {
-            guard let root = SharedDescriptor(openDirectory(name, in: parent.raw, .noFollow)) else { return nil }
-            var place = self
-            (place.inside, place.homePath) = (root, (path == "/" ? "" : path) + "/" + Destination.stateName)
-            return place
+            get throws(FileError) {
+                guard let root = SharedDescriptor(openDirectory(name, in: parent.raw, .noFollow)) else {
+                    let error = FileError.last("open the destination", path)
+                    if error.isMissing { return nil }
+                    throw error
+                }
+                var place = self
+                (place.inside, place.homePath) = (root, (path == "/" ? "" : path) + "/" + Destination.stateName)
+                return place
+            }
         }
 
         /// What the trees are in, and the directory that this is in.
@@ -75,16 +81,58 @@ package final class TreeHome: Sendable {
             SharedDescriptor(try openPrivateDirectory(homeName, in: above, create: create, shown: homePath))
         }
 
+        /// Whether trees are on record there.
+        func hasLedger() throws(FileError) -> Bool {
+            do throws(FileError) {
+                return try isThere("\(homeName)/\(ledgerName)", in: above, shown: "\(homePath)/\(ledgerName)")
+            } catch {
+                // Another user's: readers pass through where trees are.
+                if error.code == .permissionDenied, inside != nil, case .success(let home?) = status(above, homeName),
+                    home.permissions & 0o001 == 0
+                {
+                    return false
+                }
+                throw error
+            }
+        }
+
+        /// Makes sure that a first record takes the place of no other.
+        func requireNoLedger() throws(FileError) {
+            guard try hasLedger() else { return }
+            throw FileError(
+                step: "switch", path: path, code: .fileExists, remark: "its trees are on record by now; try again")
+        }
+
         /// `nil` where there is nothing above it, or it has none.
-        init?(_ path: String) {
-            let real = realPath(path)
-            let above = real.map(SyncSystem.parent) ?? realPath(SyncSystem.parent(of: path.trimmedSlashes))
-            let last = (real ?? path.trimmedSlashes).split(separator: "/").last.map(String.init)
-            guard let above, let last, last != "..", last != ".",
-                let parent = SharedDescriptor(openDirectory(above))
-            else { return nil }
-            (self.path, self.parent, name) = (path, parent, last)
-            homePath = (above == "/" ? "" : above) + "/" + prefix + last
+        ///
+        /// - Throws: ``FileError`` where that cannot be told.
+        init?(_ path: String) throws(FileError) {
+            let trimmed = path.trimmedSlashes
+            let real = try Self.real(path)
+            var above = real.map(SyncSystem.parent)
+            if above == nil { above = try Self.real(SyncSystem.parent(of: trimmed)) }
+            let last = (real ?? trimmed).split(separator: "/").last.map(String.init)
+            guard let above, let last, last != "..", last != "." else { return nil }
+            let homePath = (above == "/" ? "" : above) + "/" + prefix + last
+            guard let parent = SharedDescriptor(openDirectory(above)) else {
+                let error = FileError.last("open", above)
+                if error.isMissing { return nil }
+                guard error.code == .permissionDenied else { throw error }
+                // Nothing can be put beside it where that may not be read, but something may have been before.
+                let inside = "\(real ?? trimmed)/\(Destination.stateName)/\(ledgerName)"
+                if try isThere(homePath, in: currentDirectory, shown: homePath) || exists(inside) { throw error }
+                return nil
+            }
+            (self.path, self.parent, name, self.homePath) = (path, parent, last, homePath)
+        }
+
+        /// A path without links; `nil` where there is nothing.
+        private static func real(_ path: String) throws(FileError) -> String? {
+            if let real = realPath(path) { return real }
+            let error = FileError.last("look at", path)
+            // Nothing can have too long a name.
+            if error.isMissing || error.code == .fileNameTooLong { return nil }
+            throw error
         }
     }
 
@@ -92,10 +140,12 @@ package final class TreeHome: Sendable {
     ///
     /// - Throws: ``FileError`` where it is, and cannot be used.
     package static func find(_ path: String) throws(FileError) -> TreeHome? {
-        guard let place = Place(path) else { return nil }
-        if exists(place.homeName, in: place.above), let found = try find(place) { return found }
+        guard let place = try Place(path) else { return nil }
+        if try isThere(place.homeName, in: place.above, shown: place.homePath), let found = try find(place) {
+            return found
+        }
         // Any destination has such a directory.
-        guard let place = place.asLinks, exists("\(place.homeName)/\(ledgerName)", in: place.above) else { return nil }
+        guard let place = try place.asLinks, try place.hasLedger() else { return nil }
         return try find(place)
     }
 
@@ -161,14 +211,15 @@ package final class TreeHome: Sendable {
             )
         }
         try makeDirectories(SyncSystem.parent(of: path.trimmedSlashes), umask: umask)
-        guard let place = Place(path) else {
+        guard let place = try Place(path) else {
             throw FileError(step: "switch", path: path, remark: "nothing can be put beside it")
         }
         if layout != .links {
             do throws(FileError) { return try makeExchange(place, umask, now: now) } catch {
                 // What has begun one way goes on that way.
-                let hasBegun = exists("\(place.homeName)/\(ledgerName)", in: place.above)
-                guard layout == nil, !hasBegun, let code = error.code, needsLinks.contains(code) else { throw error }
+                guard layout == nil, let code = error.code, needsLinks.contains(code), try !place.hasLedger() else {
+                    throw error
+                }
             }
         }
         return try makeLinks(place, umask, now: now)
@@ -184,6 +235,8 @@ package final class TreeHome: Sendable {
     private static func makeExchange(_ place: Place, _ umask: Umask, now: Int64) throws(FileError) -> TreeHome {
         let home = try place.openHome(create: true)
         do throws(FileError) {
+            try place.requireNoLedger()
+            try place.asLinks?.requireNoLedger()
             try requireExchange(home.raw, place)
             var made = TreeLedger(layout: .exchange, sharing: try sharing(in: home.raw, place))
             let opened = try open(place, home, made)
@@ -213,7 +266,9 @@ package final class TreeHome: Sendable {
         try FileError.check(synchronizeDirectory(place.above), "sync", SyncSystem.parent(of: homePath))
         do throws(FileError) { try gather() } catch {
             // Where nothing has been moved, the destination is as it was: another layout may be tried, or none.
-            if links == nil, let number = ledger.current, !exists("\(number)", in: states.raw) {
+            if links == nil, let number = ledger.current,
+                (try? isThere("\(number)", in: states.raw, shown: homePath)) == false
+            {
                 removeFile(Self.ledgerName, in: home.raw)
             }
             throw error
@@ -223,12 +278,15 @@ package final class TreeHome: Sendable {
     /// The same in the destination itself.
     private static func makeLinks(_ place: Place, _ umask: Umask, now: Int64) throws(FileError) -> TreeHome {
         let former = try Destination.openInPlace(path: place.path, create: true, umask: umask)
-        guard let place = place.asLinks else { throw .last("open the destination", place.path) }
+        try place.requireNoLedger()
+        guard let place = try place.asLinks else { throw .last("open the destination", place.path) }
+        try place.requireNoLedger()
         let lock = try lock(former, place)
         let home = try place.openHome(create: false)
         var made = TreeLedger(layout: .links, sharing: try sharing(in: home.raw, place))
         let opened = try open(place, home, made)
-        if let links = opened.links, try links.hasFiles() || exists("index", in: home.raw) {
+        let hasIndex = try isThere("index", in: home.raw, shown: "\(place.homePath)/index")
+        if let links = opened.links, try links.hasFiles() || hasIndex {
             try requireMovable("staging", in: home, place)
             let shown = "\(place.homePath)/\(treesName)/1"
             try makeMissingDirectory("1", in: opened.trees.raw, mode: umask.less(0o777), shown: shown)
@@ -303,8 +361,11 @@ package final class TreeHome: Sendable {
     private func moveState(of number: UInt64) throws(FileError) {
         let shown = "\(path)/\(Destination.stateName)"
         guard let root = openDirectory(name, in: parent.raw, .noFollow) else { throw .last("open", path) }
-        guard exists(Destination.stateName, in: root.raw) else { return }
-        if exists("\(number)/index", in: states.raw), !exists("\(Destination.stateName)/index", in: root.raw) {
+        guard try isThere(Destination.stateName, in: root.raw, shown: shown) else { return }
+        let moved = "\(homePath)/\(Self.statesName)/\(number)/index"
+        if try isThere("\(number)/index", in: states.raw, shown: moved),
+            try !isThere("\(Destination.stateName)/index", in: root.raw, shown: "\(shown)/index")
+        {
             // It was moved by a process that was killed then.
             removeTree(Destination.stateName, in: root.raw)
         } else {
@@ -433,9 +494,10 @@ package final class TreeHome: Sendable {
             if seen == ledger.step?.to { ledger.complete() } else { ledger.forgetStep() }
         }
         if ledger.current != nil, there == nil { ledger.lose() }
-        if ledger.current == nil, let there {
-            // Somebody has made a directory where none was shown yet.
-            ledger.adopt(inode: there.inode, mark: there.modified, now: now)
+        let linked = try links?.current
+        if let there, ledger.current == nil || linked != nil && linked != ledger.current {
+            // Somebody has made a directory where none was shown yet, or has had readers see another tree.
+            ledger.adopt(linked, inode: there.inode, mark: there.modified, now: now)
         }
         if let current = ledger.current, var tree = ledger[current], let there {
             (tree.inode, tree.mark) = (there.inode, there.modified)
@@ -456,9 +518,12 @@ package final class TreeHome: Sendable {
     /// The tree that readers see; `nil` for none.
     private func look() throws(FileError) -> FileStatus? {
         if let links {
-            guard let number = links.current else { return nil }
-            switch status(trees.raw, "\(number)") {
-            case .success(let found): return found
+            guard let number = try links.current else { return nil }
+            var found = status(trees.raw, "\(number)")
+            // A tree is not given up at the first look.
+            if case .success(nil) = found { found = status(trees.raw, "\(number)") }
+            switch found {
+            case .success(let there): return there
             case .failure(let code): throw FileError(step: "look at", path: treePath(number), code: code)
             }
         }
@@ -482,25 +547,27 @@ package final class TreeHome: Sendable {
         }
     }
 
-    /// Gives every tree the name of its number, and removes what is none. Trees that are gone leave the ledger.
+    /// Gives every tree the name of its number, and removes what is none. Trees that are gone leave the ledger; what cannot be
+    /// looked at stays, on record and where it is.
     private func nameTrees(_ ledger: inout TreeLedger) throws(FileError) {
         let shown = "\(homePath)/\(Self.treesName)"
         var wrong: [(name: String, number: UInt64)] = []
-        var found: Set<UInt64> = []
+        var kept: Set<UInt64> = []
         let elsewhere = links == nil ? ledger.current : nil
-        for name in try entries(trees.raw, shown) {
-            let there: FileStatus
-            switch status(trees.raw, name) {
-            case .success(let found?): there = found
-            // A tree that cannot be looked at is not forgotten.
-            case .success(nil): throw FileError(step: "look at", path: "\(shown)/\(name)", code: .noSuchFileOrDirectory)
-            case .failure(let code): throw FileError(step: "look at", path: "\(shown)/\(name)", code: code)
+        // What readers are led to has the name by which they are, whatever else may look like it.
+        let linked = links == nil ? nil : ledger.current
+        var found = Set([linked].compactMap(\.self))
+        for name in try entries(trees.raw, shown) where linked.map({ "\($0)" }) != name {
+            let own = UInt64(name).flatMap { ledger[$0] }
+            guard case .success(let there?) = status(trees.raw, name) else {
+                // Under the name of the tree that readers see there is one of the others, after a switch that was cut short.
+                if let own { kept.formUnion(own.number == elsewhere ? ledger.trees.map(\.number) : [own.number]) }
+                continue
             }
             guard there.kind == .directory else {
                 removeFile(name, in: trees.raw)
                 continue
             }
-            let own = UInt64(name).flatMap { ledger[$0] }
             var tree = ledger.tree(inode: there.inode, mark: there.modified)
             if tree == nil, let named = own, named.number != elsewhere { tree = named }
             guard let tree, tree.number != elsewhere, !found.contains(tree.number) else {
@@ -510,11 +577,12 @@ package final class TreeHome: Sendable {
             found.insert(tree.number)
             if name != "\(tree.number)" { wrong.append((name, tree.number)) }
         }
-        for (name, number) in wrong {
+        for (name, number) in wrong where !kept.contains(number) {
             try FileError.check(
                 renameEntry(name, in: trees.raw, toFree: "\(number)", in: trees.raw), "rename", "\(shown)/\(name)")
         }
-        for tree in ledger.trees where tree.number != ledger.current && !found.contains(tree.number) {
+        kept.formUnion(found)
+        for tree in ledger.trees where tree.number != ledger.current && !kept.contains(tree.number) {
             ledger[tree.number] = nil
         }
     }
@@ -641,7 +709,9 @@ package final class TreeHome: Sendable {
                 exchangeEntries("\(number)", in: trees.raw, with: name, in: parent.raw)
             }
         let took = clock.now - began
-        if let code {
+        // An error does not always mean that nothing was done: over NFS, the answer to a request that was carried out can be lost.
+        // Where that cannot be seen, the next run sees it.
+        if let code, try !isShown(number) {
             try record { $0.forgetStep() }
             let remark: String? =
                 code == .improperLink
@@ -663,15 +733,26 @@ package final class TreeHome: Sendable {
         return took.components.seconds &* 1_000_000_000 &+ took.components.attoseconds / 1_000_000_000
     }
 
+    /// Whether readers see a tree of the step that is on record.
+    private func isShown(_ number: UInt64) throws(FileError) -> Bool {
+        guard let there = try look() else { return false }
+        return ledger.seen(inode: there.inode, mark: there.modified) == number
+    }
+
     /// Gives a tree's directory the mode and group that the destination has, and a time of its own to be known by.
     private func liken(_ number: UInt64) throws(FileError) -> FileStatus {
         guard let directory = openDirectory("\(number)", in: trees.raw, .noFollow) else {
             throw .last("open", treePath(number))
         }
-        if let there = openDirectory(name, in: parent.raw, .noFollow), let found = status(there.raw) {
-            handOverGroup(of: there.raw, to: directory.raw)
+        if let there = openDirectory(name, in: parent.raw, .noFollow) {
+            guard let found = status(there.raw) else { throw .last("look at", ofOpen: path) }
+            try FileError.check(
+                handOverGroup(of: there.raw, to: directory.raw), "set the group of", treePath(number))
             try FileError.check(
                 setMode(directory.raw, FileMode(found.permissions)), "set the mode of", treePath(number))
+        } else {
+            let error = FileError.last("open", path)
+            if !error.isMissing { throw error }
         }
         if ledger[number]?.mark ?? 0 == 0 { _ = touch(directory.raw) }
         guard let own = status(directory.raw) else { throw .last("look at", treePath(number)) }

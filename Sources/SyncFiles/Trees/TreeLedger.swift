@@ -173,12 +173,15 @@ package struct TreeLedger: Sendable, Equatable {
     }
 
     /// The tree that a directory with files of another origin becomes.
-    package mutating func adopt(inode: UInt64, mark: Int64, now: Int64) {
-        var tree = Tree(number: next)
+    ///
+    /// - Parameter number: The one that it has already; `nil` for none.
+    package mutating func adopt(_ number: UInt64? = nil, inode: UInt64, mark: Int64, now: Int64) {
+        var tree = Tree(number: number ?? next)
+        if let known = self[tree.number] { tree.content = known.content }
         (tree.inode, tree.mark, tree.shown) = (inode, mark, now)
         (tree.isAnnounced, tree.isProven) = (true, true)
         tree.turn = nextTurn
-        next += 1
+        next = max(next, tree.number + 1)
         self[tree.number] = tree
         current = tree.number
     }

@@ -35,7 +35,8 @@ struct BaseSet {
             // The latest release kept, in whatever channel, so that no number is used twice.
             let kept = try output.keptRevisions().last
             try output.refuseLink(.top, "manifest.json")
-            guard kept != nil || output.size(.top, "manifest.json") != nil else { return nil }
+            let own = try output.size(.top, "manifest.json")
+            guard kept != nil || own != nil else { return nil }
             let place =
                 kept.map { BasePlace(.channels, "\($0).json.zst", of: output) }
                 ?? BasePlace(.top, "manifest.json", of: output)
@@ -64,7 +65,7 @@ struct BaseSet {
         for index in packs.indices {
             let pack = packs[index]
             let name = pack.sha256.hex + ".pack"
-            if let size = place.output.size(.packs, name) {
+            if let size = try place.output.size(.packs, name) {
                 if size == pack.size {
                     // Perhaps no release there names it any more, and a prune is about to remove it.
                     if place.isElsewhere { place.output.home?.note(found: pack.sha256) }
@@ -126,7 +127,7 @@ struct BaseSet {
         for index in packs.indices where usable[index] && !hashed.contains(index) {
             let digest = packs[index].sha256
             let name = digest.hex + ".pack"
-            guard place.output.size(.packs, name) != nil else { continue }
+            guard try place.output.size(.packs, name) != nil else { continue }
             if place.output.home != nil {
                 guard !options.trustsStamps else { continue }
                 let found = try place.output.home?.digest(.packs, name) { piece, _ in

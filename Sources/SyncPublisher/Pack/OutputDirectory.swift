@@ -53,7 +53,15 @@ final class OutputDirectory {
         guard !isReadOnly else {
             lock = nil
             shardLock = nil
-            folders[.top] = SharedDescriptor(openDirectory(path))
+            guard let top = SharedDescriptor(openDirectory(path)) else {
+                let code = Errno.last
+                // One that cannot be opened may have any files.
+                guard code == .noSuchFileOrDirectory || code == .notDirectory else {
+                    throw .cannotRead("cannot open \(shown(path)): \(code)", "check its permissions")
+                }
+                return
+            }
+            folders[.top] = top
             return
         }
         try Self.makeDirectories(path)
@@ -181,7 +189,7 @@ final class OutputDirectory {
             return try home.put(bytes, folder, name, replacing: isReplaced)
         }
         let directory = try made(folder)
-        guard isReplaced || !exists(name, in: directory) else { return }
+        if !isReplaced, try object(folder, name) != nil { return }
         do throws(FileError) {
             let file = try openFile(source, in: descriptor(from), trust: Self.trust)
             let temporary = "\(Self.prefix)0\(Self.suffix)"
@@ -207,7 +215,7 @@ final class OutputDirectory {
     /// Puts a small file into a folder, if it is not there.
     func put(_ bytes: [UInt8], _ name: String, in folder: Folder) throws(PublishError) {
         // One of another length is not read: the limit would be a failure.
-        guard size(folder, name) != UInt64(bytes.count) || read(folder, name, limit: bytes.count) != bytes else {
+        guard try size(folder, name) != UInt64(bytes.count) || read(folder, name, limit: bytes.count) != bytes else {
             return
         }
         if let home { return try home.put(bytes, folder, name) }
@@ -348,7 +356,7 @@ final class OutputDirectory {
             return try home.send(digest, size, file.descriptor)
         }
         try sync(file)
-        let isNew = size(.packs, name) == nil
+        let isNew = try size(.packs, name) == nil
         try rename(file, to: name)
         if isNew { notePlaced(name) }
     }
@@ -458,17 +466,27 @@ final class OutputDirectory {
     }
 
     /// Length of a regular file in **bytes**; `nil` if there is none.
-    func size(_ folder: Folder, _ name: String) -> UInt64? { object(folder, name)?.size }
+    func size(_ folder: Folder, _ name: String) throws(PublishError) -> UInt64? { try object(folder, name)?.size }
 
     /// How a file looks; `nil` if there is none. Two names of one file have one tag, as may two files with the same contents.
-    func object(_ folder: Folder, _ name: String) -> StoredObject? {
-        if let home { return home.object(folder, name) }
-        guard case .success(let found?) = status(descriptor(folder), name), found.kind == .file else { return nil }
-        return StoredObject(size: found.size, tag: "\(found.device):\(found.inode)")
+    ///
+    /// - Throws: ``PublishError`` where that cannot be seen: a set that is begun anew for that would lose what it has.
+    func object(_ folder: Folder, _ name: String) throws(PublishError) -> StoredObject? {
+        if let home { return try home.files(folder)[name] }
+        guard let directory = try found(folder) else { return nil }
+        switch status(directory.raw, name) {
+        case .success(let found):
+            guard let found, found.kind == .file else { return nil }
+            return StoredObject(size: found.size, tag: "\(found.device):\(found.inode)")
+        case .failure(let code):
+            throw .cannotRead(
+                "cannot look at \(shown(display(folder, name))): \(code)",
+                "check its permissions; the published set is unchanged")
+        }
     }
 
-    /// Whether a pack is on this machine.
-    func hasHere(pack: SHA256Digest) -> Bool { home == nil && size(.packs, pack.hex + ".pack") != nil }
+    /// Whether a pack is on this machine, as far as that can be seen.
+    func hasHere(pack: SHA256Digest) -> Bool { home == nil && (try? size(.packs, pack.hex + ".pack")) != nil }
 
     /// A pack of this machine, or one that is fetched whole for this; `nil` if there is none, or it is not what its name says.
     func openWhole(pack: SHA256Digest) throws(PublishError) -> SharedDescriptor? {

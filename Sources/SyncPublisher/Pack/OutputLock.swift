@@ -50,7 +50,12 @@ struct OutputLock: ~Copyable {
         -> FileLock?
     {
         let lock: FileLock?
-        do throws(FileError) { lock = try FileLock.take(file, path: path, isShared: isShared) } catch { return nil }
+        do throws(FileError) { lock = try FileLock.take(file, path: path, isShared: isShared) } catch {
+            // Any other failure says nothing of who has it.
+            let none: [Errno] = [.noLocks, .invalidArgument, .notSupported, .noFunction]
+            guard let code = error.code, none.contains(code) else { throw .writing(path, "lock", code: error.code) }
+            return nil
+        }
         guard lock != nil else { throw busy(path) }
         return lock
     }

@@ -13,17 +13,17 @@ enum OutputPlacement: Equatable {
     /// - Throws: ``PublishError`` when the output is in the source, or the source in `packs/`.
     static func find(source: SourceRoot, output: String) throws(PublishError) -> OutputPlacement {
         guard let root = status(source.raw) else { throw .reading(source.path, "look at", code: .last) }
-        if let there = openDirectory(output), status(there.raw)?.isSameFile(as: root) == true { return .same }
-        if let start = nearestDirectory(output), isInside(start.raw, root) {
+        if let there = try opened(output), status(there.raw)?.isSameFile(as: root) == true { return .same }
+        if let start = try nearestDirectory(output), isInside(start.raw, root) {
             throw .usage(
                 "the output \(shown(output)) is inside the source \(shown(source.path))",
                 "name an output directory outside it")
         }
-        if let packs = openDirectory(output + "/packs"), let status = status(packs.raw), isInside(source.raw, status) {
+        if let packs = try opened(output + "/packs"), let status = status(packs.raw), isInside(source.raw, status) {
             throw .usage(
                 "the source \(shown(source.path)) is inside the output's packs", "name another output directory")
         }
-        guard let from = realPath(output), let to = realPath(source.path), to.hasPrefix(from + "/") else {
+        guard let from = try place(of: output), let to = try place(of: source.path), to.hasPrefix(from + "/") else {
             return .apart
         }
         return .below(String(to.dropFirst(from.count + 1)))
@@ -36,16 +36,33 @@ enum OutputPlacement: Equatable {
     }
 
     /// The directory itself, or its nearest existing parent.
-    private static func nearestDirectory(_ path: String) -> Descriptor? {
+    private static func nearestDirectory(_ path: String) throws(PublishError) -> Descriptor? {
         var path = path
         while true {
-            if let found = openDirectory(path.isEmpty ? "." : path) { return found }
+            if let found = try opened(path.isEmpty ? "." : path) { return found }
             while path.hasSuffix("/") { path.removeLast() }
             guard !path.isEmpty else { return nil }
             path = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
         }
     }
 
-    /// The real path, without the `/` of the root.
-    static func realPath(_ path: String) -> String? { SyncSystem.realPath(path).map { $0 == "/" ? "" : $0 } }
+    /// Opens a directory; `nil` if there is none. One that cannot be opened may be anywhere.
+    private static func opened(_ path: String) throws(PublishError) -> Descriptor? {
+        if let found = openDirectory(path) { return found }
+        let code = Errno.last
+        guard code == .noSuchFileOrDirectory || code == .notDirectory else {
+            throw .cannotCreate("cannot open \(shown(path)): \(code)", "name a directory that this user may write to")
+        }
+        return nil
+    }
+
+    /// The real path, without the `/` of the root; `nil` if there is nothing.
+    static func place(of path: String) throws(PublishError) -> String? {
+        if let real = realPath(path) { return real == "/" ? "" : real }
+        let code = Errno.last
+        guard code == .noSuchFileOrDirectory || code == .notDirectory else {
+            throw .cannotRead("cannot find \(shown(path)): \(code)", "check the path and its permissions")
+        }
+        return nil
+    }
 }

@@ -133,10 +133,12 @@ private struct Sweep {
 
     init(_ target: OutputDirectory, _ releases: Releases) throws(PublishError) {
         (self.releases, self.target) = (releases.all, target)
-        packs = try (target.names(in: .packs) ?? []).sorted().compactMap { name in
-            guard let digest = Releases.pack(ofFile: name), let object = target.object(.packs, name) else { return nil }
-            return (digest, name, object.size)
+        var packs: [(digest: SHA256Digest, name: String, size: UInt64)] = []
+        for name in try (target.names(in: .packs) ?? []).sorted() {
+            guard let digest = Releases.pack(ofFile: name), let size = try target.size(.packs, name) else { continue }
+            packs.append((digest, name, size))
         }
+        self.packs = packs
     }
 
     /// Decides about every file.

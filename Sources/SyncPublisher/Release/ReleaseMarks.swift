@@ -69,7 +69,7 @@ struct ReleaseMarks: Equatable {
     /// Writes the file; where there is nothing to note, there is none.
     func write(to target: OutputDirectory) throws(PublishError) {
         guard self != ReleaseMarks() else {
-            guard target.object(.manifests, Self.name) != nil else { return }
+            guard try target.object(.manifests, Self.name) != nil else { return }
             return try target.remove([Self.name], from: .manifests)
         }
         let json = JSONLine.object { line in
@@ -95,7 +95,7 @@ struct ReleaseMarks: Equatable {
         guard let files = try? target.names(in: .manifests) else { return }
         var known: [String: SHA256Digest] = [:]
         for file in files {
-            guard let digest = Releases.digest(ofFile: file), let object = target.object(.manifests, file) else {
+            guard let digest = Releases.digest(ofFile: file), let object = try? target.object(.manifests, file) else {
                 continue
             }
             known[object.tag] = digest

@@ -28,8 +28,8 @@ struct ReleaseNames {
         for file in try target.names(in: .channels)?.sorted() ?? [] where file.hasSuffix(".json.zst") {
             let stem = String(file.dropLast(9))
             let revision = revisionNumber(stem)
-            guard revision != nil || ChannelName.objection(stem) == nil, let object = target.object(.channels, file),
-                let digest = try find(.channels, file)
+            guard revision != nil || ChannelName.objection(stem) == nil,
+                let object = try target.object(.channels, file), let digest = try find(.channels, file)
             else { continue }
             if let revision { numbered.append((revision, digest, object)) } else { name(digest, stem) }
         }
@@ -45,7 +45,7 @@ struct ReleaseNames {
 
     /// The manifest that a file holds; `nil` if there is no such file.
     private mutating func find(_ folder: OutputDirectory.Folder, _ name: String) throws(PublishError) -> SHA256Digest? {
-        guard let object = target.object(folder, name) else { return nil }
+        guard let object = try target.object(folder, name) else { return nil }
         if let digest = known[object.tag] { return digest }
         let text =
             name.hasSuffix(".zst")

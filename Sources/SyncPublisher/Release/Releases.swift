@@ -54,7 +54,9 @@ struct Releases {
         self.target = target
         var known: [String: SHA256Digest] = [:]
         for name in try target.names(in: .manifests)?.sorted() ?? [] {
-            guard let digest = Self.digest(ofFile: name), let object = target.object(.manifests, name) else { continue }
+            guard let digest = Self.digest(ofFile: name), let object = try target.object(.manifests, name) else {
+                continue
+            }
             if try read(.manifests, name, object) == digest {
                 known[object.tag] = digest
             } else {
@@ -69,7 +71,7 @@ struct Releases {
             try add(.channels, "\(revision)\(Self.suffix)", object)
         }
         for name in ["manifest.json", "manifest.json.zst"] {
-            guard let object = target.object(.top, name) else { continue }
+            guard let object = try target.object(.top, name) else { continue }
             let digests = names.digests.subtracting(seen)
             guard !digests.isEmpty, let digest = try digest(.top, name), digests.contains(digest) else { continue }
             seen.insert(digest)
@@ -86,7 +88,7 @@ struct Releases {
             }
             let statement = "\(release.revision).release"
             if target.release(release.revision)?.content.manifest == release.digest,
-                let object = target.object(.trust, statement)
+                let object = try target.object(.trust, statement)
             {
                 all[index].entries.append(Place(folder: .trust, name: statement, object: object))
             }
@@ -104,7 +106,7 @@ struct Releases {
         for (index, release) in all.enumerated() where release.place.folder == .channels {
             let name = release.digest.hex + Self.suffix
             try target.give(release.place.name, from: .channels, name, in: .manifests, replacing: false)
-            guard let object = target.object(.manifests, name) else { continue }
+            guard let object = try target.object(.manifests, name) else { continue }
             all[index].place = Place(folder: .manifests, name: name, object: object)
         }
     }
@@ -182,7 +184,7 @@ extension OutputDirectory {
             self.init(Home(place, isReadOnly: isReadOnly))
             if !isReadOnly { _ = try home?.prepare() }
         case .directory(let path):
-            guard openDirectory(path) != nil else {
+            guard openDirectory(path) != nil || !FileError.last("open", path).isMissing else {
                 throw .notFound("\(shown(path)): there is no such directory", "check the path")
             }
             try self.init(path, isReadOnly: isReadOnly)
@@ -191,7 +193,7 @@ extension OutputDirectory {
 
     /// Keeps the release in `manifest.json` under its digest: nothing but this shows its packs later.
     func keepRelease() throws(PublishError) {
-        guard let digest = try digest(.top, "manifest.json"), object(.manifests, "\(digest).json.zst") == nil,
+        guard let digest = try digest(.top, "manifest.json"), try object(.manifests, "\(digest).json.zst") == nil,
             // A run that was killed may have replaced only this one.
             let text = text(ofFrame: "manifest.json.zst"), try calling({ try sha256(text) }) == digest
         else { return }

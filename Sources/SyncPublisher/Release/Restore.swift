@@ -57,9 +57,9 @@ package struct Restore {
         guard let former = text(of: release) else {
             throw .invalid("\(shown(place.path)) cannot be read", "restore another release")
         }
-        if let (revision, digest) = try inPlace(former), revision >= newest {
+        if let (revision, digest, size) = try inPlace(former), revision >= newest {
             // One that was killed before it was signed is signed now.
-            let until = try sign(manifest.project, revision, digest, size: nil)
+            let until = try sign(manifest.project, revision, digest, size: size)
             return Report(
                 project: manifest.project, revision: revision, restored: release.revision, manifest: digest,
                 isUnchanged: true, validUntil: until)
@@ -138,7 +138,7 @@ package struct Restore {
         for pack in manifest.packs {
             let name = pack.sha256.hex + ".pack"
             let fault: String?
-            if output.size(.packs, name) != pack.size {
+            if try output.size(.packs, name) != pack.size {
                 fault = "is missing, or of another size"
             } else if signing != nil, output.home == nil, try output.digest(.packs, name) != pack.sha256 {
                 // What is signed again is what was packed, and not what somebody has made of it since.
@@ -155,7 +155,7 @@ package struct Restore {
 
     /// The highest number that anything here has, or that was signed.
     private func newest(_ releases: Releases) throws(PublishError) -> UInt64 {
-        let signed = signing?.known?.lastRevision ?? 0
+        let signed = try signing?.known?.lastRevision ?? 0
         let numbers = releases.all.map(\.revision) + (try output.keptRevisions())
         let newest = max(numbers.max() ?? 0, signed, output.word(nil)?.fresh.revision ?? 0)
         guard let signing else { return newest }
@@ -183,7 +183,9 @@ package struct Restore {
 
     /// The release in `manifest.json`, if it has the same contents as that of a text; `nil` if it has others, or one of its two
     /// forms is not in place.
-    private func inPlace(_ text: [UInt8]) throws(PublishError) -> (revision: UInt64, digest: SHA256Digest)? {
+    private func inPlace(_ text: [UInt8]) throws(PublishError) -> (
+        revision: UInt64, digest: SHA256Digest, size: UInt64
+    )? {
         guard let own = output.read(.top, "manifest.json", limit: ManifestLimits.standard.manifestBytes),
             own == output.text(ofFrame: "manifest.json.zst")
         else { return nil }
@@ -191,7 +193,7 @@ package struct Restore {
         guard let current = try? ManifestAssembly(own, digest: digest), let created = current.created,
             let same = try? manifestText(text, revision: current.revision, created: created), same == own
         else { return nil }
-        return (current.revision, digest)
+        return (current.revision, digest, UInt64(own.count))
     }
 
     private func text(of release: Releases.Release) -> [UInt8]? {
@@ -202,11 +204,10 @@ package struct Restore {
     }
 
     /// - Returns: Until when it is valid; `nil` if nobody signs.
-    private func sign(_ project: String, _ revision: UInt64, _ digest: SHA256Digest, size: UInt64?)
+    private func sign(_ project: String, _ revision: UInt64, _ digest: SHA256Digest, size: UInt64)
         throws(PublishError) -> Int64?
     {
         guard let signing else { return nil }
-        guard let size = size ?? output.size(.top, "manifest.json") else { return nil }
         do throws(PublishError) {
             let fresh = try SignedOutput(output: output, signing: signing).publish(
                 project: project, revision: revision, digest: digest, size: size, frame: (.top, "manifest.json.zst"),

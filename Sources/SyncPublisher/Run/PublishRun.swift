@@ -57,7 +57,7 @@ struct PublishRun {
         }
         if let signing = options.signing {
             try checkBase(signing)
-            if let revision = options.revision, let last = signing.known?.lastRevision, revision <= last {
+            if let revision = options.revision, let last = try signing.known?.lastRevision, revision <= last {
                 throw .usage(
                     "revision \(revision) is not above \(last), which this machine has signed",
                     "leave --revision out, or choose a larger one")
@@ -114,7 +114,7 @@ struct PublishRun {
         if base == nil || options.base != .inOutput {
             var inOutput = options
             inOutput.base = .inOutput
-            for name in ["manifest.json", "manifest.json.zst"] where output.size(.top, name) != nil {
+            for name in ["manifest.json", "manifest.json.zst"] where try output.size(.top, name) != nil {
                 guard name == "manifest.json", (try? BaseSet.load(inOutput, output, ownPlace: "")) != nil else {
                     throw .invalid(
                         "\(shown(options.output))/\(name) is a file of the set, and would be replaced",
@@ -385,7 +385,7 @@ extension PublishRun {
 
     func nextRevision() throws(PublishError) -> UInt64 {
         if let revision = options.revision { return revision }
-        let signed = options.signing?.known?.lastRevision ?? 0
+        let signed = try options.signing?.known?.lastRevision ?? 0
         let former = max(base?.manifest.revision ?? 0, signed, try publishedRevision())
         let (next, overflow) = former.addingReportingOverflow(1)
         guard !overflow, next <= PublishOptions.lastRevision else {
@@ -396,7 +396,9 @@ extension PublishRun {
 
     /// What a store names now where the base is another one, so that no number is used for two releases there; 0 for nothing.
     private func publishedRevision() throws(PublishError) -> UInt64 {
-        guard output.home != nil, options.base != .inOutput, output.size(.top, "manifest.json") != nil else { return 0 }
+        guard output.home != nil, options.base != .inOutput, try output.size(.top, "manifest.json") != nil else {
+            return 0
+        }
         let published: UInt64
         do throws(PublishError) {
             published = try BasePlace(.top, "manifest.json", of: output).revision(remedy: "run it again")
@@ -407,7 +409,7 @@ extension PublishRun {
         }
         guard let signing = options.signing else { return published }
         // Whoever can write there cannot use up the numbers of who signs.
-        let last = max(signing.known?.lastRevision ?? 0, base?.manifest.revision ?? 0)
+        let last = max(try signing.known?.lastRevision ?? 0, base?.manifest.revision ?? 0)
         return published - min(published, last) > PublishOptions.mostRevisionsAtOnce ? 0 : published
     }
 
@@ -445,7 +447,8 @@ extension PublishRun {
 
     /// Whether both forms of the base's manifest are in the output already.
     private mutating func isInPlace(_ base: Manifest) throws(PublishError) -> Bool {
-        guard let plain = output.size(.top, "manifest.json"), let frame = output.size(.top, "manifest.json.zst"),
+        guard let plain = try output.size(.top, "manifest.json"),
+            let frame = try output.size(.top, "manifest.json.zst"),
             try output.digest(.top, "manifest.json") == base.digest,
             // A run that was killed may have replaced only this one.
             let text = output.text(ofFrame: "manifest.json.zst"), (try? sha256(text)) == base.digest

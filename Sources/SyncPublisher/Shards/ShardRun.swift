@@ -90,7 +90,7 @@ extension PublishRun {
             listing: listing, settings: try settings(of: shard.count), base: base?.manifest.digest ?? .zero,
             seen: try tree.seenDigest())
         if options.trustsStamps, let done = try ShardRecord.read(shard, from: output), done.about == about,
-            tree.lastChange < done.began.saturatingSubtract(StampCache.racyTime), isInPlace(done.manifest.packs)
+            tree.lastChange < done.began.saturatingSubtract(StampCache.racyTime), try isInPlace(done.manifest.packs)
         {
             let (kept, warnings, leftOut) = (report.kept, report.warnings, report.usuallyLeftOut)
             report = done.report
@@ -127,8 +127,9 @@ extension PublishRun {
     }
 
     /// Whether packs are where they should be, by their names and lengths.
-    private func isInPlace(_ packs: [Manifest.Pack]) -> Bool {
-        packs.allSatisfy { output.size(.packs, $0.sha256.hex + ".pack") == $0.size }
+    private func isInPlace(_ packs: [Manifest.Pack]) throws(PublishError) -> Bool {
+        for pack in packs where try output.size(.packs, pack.sha256.hex + ".pack") != pack.size { return false }
+        return true
     }
 
     /// SHA-256 of what all shards of a set must be told in the same way.
@@ -195,7 +196,7 @@ extension PublishRun {
                 missing.append(shard)
                 continue
             }
-            if !isInPlace(record.manifest.packs) { incomplete.append(shard) }
+            if try !isInPlace(record.manifest.packs) { incomplete.append(shard) }
             records.append(record)
         }
         try refuse(missing, "are not published", of: count)

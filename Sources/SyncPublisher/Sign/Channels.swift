@@ -56,7 +56,7 @@ package struct Channels {
         let former = try current(channel)
         // Followers of a removed channel have seen its last release.
         let published = output.word(channel)?.fresh.revision
-        let signedBefore = signing?.known?[channel].revision
+        let signedBefore = try signing?.known?[channel].revision
         if let last = [former, published, signedBefore].compactMap(\.self).max(), last > revision {
             throw .usage(
                 "\(channel ?? ChannelName.ofDefault) has pointed at revision \(last), which is newer than \(revision)",
@@ -131,7 +131,7 @@ package struct Channels {
 
     /// `nil` if there is none. A damaged one is never replaced: the channels in it would be lost.
     private func index() throws(PublishError) -> ChannelIndex? {
-        guard output.size(.channels, Self.index) != nil else { return nil }
+        guard try output.size(.channels, Self.index) != nil else { return nil }
         if let json = output.read(.channels, Self.index, limit: ChannelIndex.limit),
             let index = try? ChannelIndex(json: json)
         {
@@ -148,7 +148,7 @@ package struct Channels {
     }
 
     private func ofDefault() throws(PublishError) -> UInt64? {
-        guard output.size(.top, "manifest.json") != nil else { return nil }
+        guard try output.size(.top, "manifest.json") != nil else { return nil }
         return try BasePlace(.top, "manifest.json", of: output).manifest(remedy: "publish again").revision
     }
 
@@ -172,7 +172,8 @@ package struct Channels {
 
     /// Keeps releases from now on, starting with the one in `manifest.json`.
     func begin() throws(PublishError) {
-        guard try !output.hasChannels(), let revision = try ofDefault(), output.size(.top, "manifest.json.zst") != nil
+        guard try !output.hasChannels(), let revision = try ofDefault(),
+            try output.size(.top, "manifest.json.zst") != nil
         else { return }
         do throws(PublishError) {
             let frame = try BasePlace(.top, "manifest.json.zst", of: output).manifest(remedy: "publish again")
@@ -191,7 +192,7 @@ package struct Channels {
     ) {
         var files = [(OutputDirectory.Folder.channels, "\(revision).json.zst")]
         if let release = output.release(revision) { files.append((.manifests, "\(release.content.manifest).json.zst")) }
-        for (folder, name) in files where output.size(folder, name) != nil {
+        for (folder, name) in files where try output.size(folder, name) != nil {
             let manifest = try BasePlace(folder, name, of: output).manifest(remedy: "publish it again")
             guard let text = output.text(ofFrame: name, in: folder), manifest.revision == revision else {
                 throw .invalid(

@@ -38,13 +38,21 @@ package struct KeyDirectory {
 
     /// Refuses keys that would be published with the files, or are served already.
     package func requireApart(from places: [String]) throws(PublishError) {
-        guard let keys = openDirectory(path), try Self.names(in: path).contains(where: { $0.hasSuffix(".key") }) else {
-            return
+        guard try Self.names(in: path).contains(where: { $0.hasSuffix(".key") }) else { return }
+        func unseen(_ place: String, _ code: Errno) -> PublishError {
+            .cannotRead(
+                "cannot tell whether the keys are apart from what is published: \(shown(place)): \(code)",
+                "check its permissions; nothing was published")
         }
+        guard let keys = openDirectory(path) else { throw unseen(path, .last) }
         for place in places {
-            guard let folder = openDirectory(place), let status = status(folder.raw), isInside(keys.raw, status) else {
+            guard let folder = openDirectory(place) else {
+                let code = Errno.last
+                guard code == .noSuchFileOrDirectory || code == .notDirectory else { throw unseen(place, code) }
                 continue
             }
+            guard let status = status(folder.raw) else { throw unseen(place, .last) }
+            guard isInside(keys.raw, status) else { continue }
             throw .refused(
                 "the keys in \(shown(path)) are inside \(shown(place)), which everybody gets",
                 "move them to a directory of their own, outside; nothing was published")
@@ -315,7 +323,7 @@ package struct KeyDirectory {
         let (number, overflow) = statement.number.addingReportingOverflow(1)
         guard !overflow else { throw Self.unusable(path, "it has the highest possible root") }
         let waiting = "\(path)/\(number).root\(PendingRoot.ending)"
-        guard !exists(waiting) else {
+        guard try Self.isFree(waiting) else {
             throw Self.unusable(waiting, "it waits for signatures; sign it with 'syncagent keys sign', or remove it")
         }
         let (gone, file) = try goingKeys(role, fingerprint)
@@ -336,18 +344,17 @@ package struct KeyDirectory {
             (statement.number, statement.signed, statement.until) = (number, now, until)
             let signers = rootKeys + (role == .root ? [made].compactMap { $0 } : [])
             let pending = try PendingRoot(statement, signedBy: signers, after: newest, in: path)
-            let beside = besideName(role, number)
+            let beside = try besideName(role, number)
             if let made { try Self.write(made, to: beside) }
             // From here on the new key is valid, under its present name; a killed rotation leaves nothing to repair.
             guard var keys = try Self.outcome(pending).keys else { return (pending, nil) }
-            let usual = "\(path)/\(role.rawValue).key"
-            if made != nil, let name = file ?? (exists(usual) ? nil : usual) {
-                if file != nil {
-                    let free = freeName(name)
-                    try Self.move(name, to: free, beside, number)
-                    keys.kept = free
-                }
-                try Self.move(beside, to: name, beside, number)
+            guard made != nil else { return (pending, keys) }
+            if let file {
+                keys.kept = try Self.keep(file, beside, number)
+                try Self.move(beside, to: file, beside, number)
+            } else {
+                // Where something else has the usual name, the new key stays beside it.
+                _ = try Self.isMoved(beside, to: "\(path)/\(role.rawValue).key", beside, number)
             }
             return (pending, keys)
         } catch { throw Self.refusal(path, error) }
@@ -387,26 +394,67 @@ package struct KeyDirectory {
     }
 
     /// An unused file name for a new key of a role that has others.
-    private func besideName(_ role: Role, _ number: UInt64) -> String {
+    private func besideName(_ role: Role, _ number: UInt64) throws(PublishError) -> String {
         func name(_ number: UInt64) -> String { "\(path)/\(role.rawValue)-\(number).key" }
         var free = number
-        while exists(name(free)) { free &+= 1 }
+        while try !Self.isFree(name(free)) { free &+= 1 }
         return name(free)
     }
 
-    private func freeName(_ name: String) -> String {
-        (1...).lazy.map { "\(name).\($0)" }.first { !exists($0) } ?? name + ".old"
+    /// Whether nothing has a name.
+    ///
+    /// - Throws: ``PublishError`` where that cannot be seen: a key may have it.
+    static func isFree(_ path: String) throws(PublishError) -> Bool {
+        switch status(currentDirectory, path) {
+        case .success(let found): return found == nil
+        case .failure(let code):
+            throw .cannotRead("cannot look at \(shown(path)): \(code)", "check its directory; no key was changed")
+        }
     }
 
-    private static func write(_ key: PrivateKey, to path: String) throws(TrustFault) {
+    /// Writes a new key, whole or not at all; nothing is replaced.
+    static func write(_ key: PrivateKey, to path: String) throws(TrustFault) {
         let bytes = Array(try key.file().utf8)
-        do throws(FileError) { try replaceFile(path, with: bytes) } catch { throw TrustFault("\(error)") }
+        let name = path.lastIndex(of: "/").map { path.index(after: $0) } ?? path.startIndex
+        let temporary = "\(path[..<name]).\(path[name...]).new"
+        do throws(FileError) {
+            try replaceFile(temporary, with: bytes, isNameDurable: false)
+            if let code = renameEntry(temporary, in: currentDirectory, toFree: path, in: currentDirectory) {
+                removeFile(temporary)
+                throw FileError(step: "create", path: path, code: code)
+            }
+            guard let folder = openDirectory(parent(of: path)) else { return }
+            try FileError.check(synchronizeDirectory(folder.raw), "sync", path)
+        } catch { throw TrustFault("\(error)") }
+    }
+
+    /// Renames the file of a former key to a free name beside it; the rest is as with ``move(_:to:_:_:)``.
+    private static func keep(_ name: String, _ new: String, _ root: UInt64) throws(PublishError) -> String {
+        var number = 1
+        while try !isMoved(name, to: "\(name).\(number)", new, root) { number += 1 }
+        return "\(name).\(number)"
     }
 
     /// Renames a key file after the new root has been signed; `new` is the file of the new key.
     static func move(_ name: String, to other: String, _ new: String, _ root: UInt64) throws(PublishError) {
-        guard let code = renameEntry(name, to: other) else { return }
-        throw .cannotCreate(
+        if try !isMoved(name, to: other, new, root) { throw unmoved(name, other, .fileExists, new, root) }
+    }
+
+    /// The same; `false` where something has the other name.
+    private static func isMoved(_ name: String, to other: String, _ new: String, _ root: UInt64) throws(PublishError)
+        -> Bool
+    {
+        guard let code = renameEntry(name, in: currentDirectory, toFree: other, in: currentDirectory) else {
+            return true
+        }
+        guard code == .fileExists else { throw unmoved(name, other, code, new, root) }
+        return false
+    }
+
+    private static func unmoved(_ name: String, _ other: String, _ code: Errno, _ new: String, _ root: UInt64)
+        -> PublishError
+    {
+        .cannotCreate(
             "cannot rename \(shown(name)) to \(shown(other)): \(code)",
             "root \(root) is signed and valid, and \(shown(new)) is its new key")
     }

@@ -93,7 +93,7 @@ package struct PendingRoot {
         let folder = parent(of: path)
         var newest = known.root
         let beside = "\(folder)/\(newest.content.number).root"
-        if exists(beside) {
+        if try !KeyDirectory.isFree(beside) {
             let other = try KeyDirectory.root(newest.content.number, in: folder, isOwn: false)
             guard other.statement.digest == newest.statement.digest else {
                 throw KeyDirectory.unusable(
@@ -104,7 +104,7 @@ package struct PendingRoot {
         }
         while newest.content.number + 1 < content.number {
             let number = newest.content.number + 1
-            guard exists("\(folder)/\(number).root") else {
+            guard try !KeyDirectory.isFree("\(folder)/\(number).root") else {
                 throw .notFound(
                     "\(number).root, which follows \(shown(known.file)), is not next to \(shown(path))", "copy it there"
                 )
@@ -218,7 +218,7 @@ package struct PendingRoot {
     /// - Returns: The file.
     package func write() throws(PublishError) -> String {
         let target = isComplete ? String(path.dropLast(Self.ending.count)) : path
-        if isComplete, exists(target) { throw KeyDirectory.unusable(target, "it already exists") }
+        if isComplete, try !KeyDirectory.isFree(target) { throw KeyDirectory.unusable(target, "it already exists") }
         do throws(FileError) { try replaceFile(target, with: statement.bytes, mode: 0o644) } catch {
             throw .cannotCreate("\(error)", "make the directory writable")
         }

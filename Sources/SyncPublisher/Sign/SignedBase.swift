@@ -9,7 +9,7 @@ extension PublishRun {
     /// options accept it.
     mutating func checkBase(_ signing: Signing) throws(PublishError) {
         guard let base else { return }
-        let known = signing.known
+        let known = try signing.known
         let last = known?.lastRevision ?? 0
         guard let reason = Self.objection(to: base, known, signing.root) else {
             // A machine that has signed nothing yet has no number to measure with.

@@ -93,7 +93,7 @@ struct SignedOutput {
         guard fresh.project == signing.root.project, fresh.channel == channel else {
             throw unsigned("\(name) is about another project or channel")
         }
-        if let last = signing.known?[channel].freshContent, Self.isOlder(fresh, than: last) {
+        if let last = try signing.known?[channel].freshContent, Self.isOlder(fresh, than: last) {
             let said = last.isRemoved ? "that the channel \(channel ?? "") is removed" : "revision \(last.revision)"
             throw .refused(
                 "\(shown(output.path)): \(name) names revision \(fresh.revision), and this machine has signed \(said): an older "
@@ -153,7 +153,7 @@ struct SignedOutput {
     ) throws(PublishError) -> FreshStatement {
         // From the clock, so that it increases even if the former statement is lost. Machines have not accepted numbers
         // without a valid key, and have forgotten those of a revoked key.
-        let serial = max(lastSerial(channel) + 1, UInt64(clamping: signing.now / 1000))
+        let serial = max(try lastSerial(channel) + 1, UInt64(clamping: signing.now / 1000))
         guard serial <= UInt64(Int64.max) else {
             throw .refused(
                 "the last serial that a fresh key has signed is the highest possible one: somebody else has that key",
@@ -180,8 +180,8 @@ struct SignedOutput {
     }
 
     /// The serial of the last statement signed by a valid key, here or by this machine; 0 if there is none.
-    private func lastSerial(_ channel: String?) -> UInt64 {
-        max(publishedSerial(channel), signing.known?[channel].serial ?? 0)
+    private func lastSerial(_ channel: String?) throws(PublishError) -> UInt64 {
+        max(publishedSerial(channel), try signing.known?[channel].serial ?? 0)
     }
 
     private func publishedSerial(_ channel: String?) -> UInt64 {

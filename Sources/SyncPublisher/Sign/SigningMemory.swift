@@ -16,21 +16,23 @@ package struct SigningMemory: Sendable {
     package init(in directory: String, for output: String) { (self.directory, self.output) = (directory, output) }
 
     /// Named by the output's real path, or by its URL; `nil` if the output does not exist yet.
-    private var path: String? {
-        let known = urlScheme(of: output) != nil ? output : OutputPlacement.realPath(output)
-        guard let real = known, let name = try? sha256(real).hex else { return nil }
-        return "\(directory)/\(name).roots"
+    private func path() throws(PublishError) -> String? {
+        guard let real = urlScheme(of: output) != nil ? output : try OutputPlacement.place(of: output) else {
+            return nil
+        }
+        let name = try calling { try sha256(real) }
+        return "\(directory)/\(name.hex).roots"
     }
 
     /// What is remembered; `nil` for nothing.
     ///
-    /// - Throws: ``PublishError`` for a file that is damaged.
+    /// - Throws: ``PublishError`` for a file that is damaged, or cannot be read.
     package func read() throws(PublishError) -> TrustPin? {
-        guard let path else { return nil }
+        guard let path = try path() else { return nil }
         let bytes: [UInt8]
         do throws(FileError) { bytes = try readFile(path, trust: .state, limit: TrustPin.fileLimit) } catch {
             if error.isMissing { return nil }
-            throw .cannotRead("\(error)", Self.remedy)
+            throw .cannotRead("\(error)", error.remark == nil ? "check the state directory" : Self.remedy)
         }
         do throws(TrustFault) { return try TrustPin(file: bytes) } catch {
             throw .refused("\(shown(path)) is damaged, or a newer syncagent wrote it: \(error.reason)", Self.remedy)
@@ -42,9 +44,8 @@ package struct SigningMemory: Sendable {
     /// What is remembered, as far as it counts under a root: a release key that the root no longer names takes its revisions
     /// along, and a fresh key its serials, as for machines that pull. That is how a project gets out of numbers that a thief
     /// has put too high.
-    func known(under root: RootStatement) -> TrustPin? {
-        // Whoever signs is told of one that is damaged; it is written again then.
-        guard var pin = try? read(), pin.project == root.project else { return nil }
+    func known(under root: RootStatement) throws(PublishError) -> TrustPin? {
+        guard var pin = try usable(), pin.project == root.project else { return nil }
         let former = pin.root.content
         if Set(former.release.keys).isDisjoint(with: root.release.keys) {
             (pin.newest, pin.channels) = (TrustPin.Track(), [:])
@@ -57,11 +58,22 @@ package struct SigningMemory: Sendable {
         return pin
     }
 
+    /// What is remembered; `nil` also for a file that is damaged: whoever signs is told of that, and it is written again then.
+    /// One that only cannot be read now is not.
+    private func usable() throws(PublishError) -> TrustPin? {
+        do throws(PublishError) { return try read() } catch {
+            guard error.remedy == Self.remedy else { throw error }
+            return nil
+        }
+    }
+
     /// Remembers a fresh statement that was published, and its roots, oldest first. On failure, what was remembered before
     /// stays.
     func keep(_ statement: SignedStatement, _ fresh: FreshStatement, under roots: [TrustPin.Root], now: Int64) {
         guard let root = roots.last, var pin = Self.pin(roots, now) else { return }
-        if let known = known(under: root.content) {
+        let known: TrustPin?
+        do throws(PublishError) { known = try self.known(under: root.content) } catch { return }
+        if let known {
             (pin.newest, pin.channels, pin.made) = (known.newest, known.channels, known.made)
         }
         pin[fresh.channel] = TrustPin.Track(serial: fresh.serial, revision: fresh.revision, fresh: statement)
@@ -70,17 +82,18 @@ package struct SigningMemory: Sendable {
             let oldest = pin.channels.filter { $0.key != fresh.channel }.min { $0.value.serial < $1.value.serial }
             if let oldest { pin.channels[oldest.key] = nil }
         }
-        try? write(pin)
+        if let path = try? path() { try? write(pin, to: path) }
     }
 
     /// Remembers a manifest that is about to be published and signed, so that the next publish can continue it even if this
     /// one is killed before it has signed.
     func note(made manifest: SHA256Digest, under roots: [TrustPin.Root], now: Int64) throws(PublishError) {
-        let former = try? read()
+        let former = try usable()
         let isSame = former?.project == roots.last?.content.project
         guard var pin = isSame ? former : Self.pin(roots, now), !pin.made.contains(manifest) else { return }
         pin.note(made: manifest)
-        do throws(FileError) { try write(pin) } catch {
+        guard let path = try path() else { return }
+        do throws(FileError) { try write(pin, to: path) } catch {
             throw PublishError(
                 .ioError, "cannot remember what is signed: \(error)",
                 "free space, or set XDG_STATE_HOME to another directory; the published set is unchanged")
@@ -94,8 +107,7 @@ package struct SigningMemory: Sendable {
         return pin
     }
 
-    private func write(_ pin: TrustPin) throws(FileError) {
-        guard let path else { return }
+    private func write(_ pin: TrustPin, to path: String) throws(FileError) {
         _ = try openStateDirectory(directory, create: true)
         try replaceFile(path, with: pin.file)
     }
@@ -111,10 +123,10 @@ extension Signing {
     }
 
     /// What this machine has signed before, as far as it counts under the newest root; `nil` if it does not know.
-    var known: TrustPin? { memory?.known(under: root) }
+    var known: TrustPin? { get throws(PublishError) { try memory?.known(under: root) } }
 
-    /// Whether this machine remembers having made a manifest, to sign it.
-    package func hasMade(_ manifest: SHA256Digest) -> Bool { known?.made.contains(manifest) == true }
+    /// Whether this machine remembers having made a manifest, to sign it. Where it cannot tell, the manifest's signature has to.
+    package func hasMade(_ manifest: SHA256Digest) -> Bool { (try? known)?.made.contains(manifest) == true }
 }
 
 extension TrustPin {

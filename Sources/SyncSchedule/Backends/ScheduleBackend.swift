@@ -109,7 +109,7 @@ package struct MachineFacts: Sendable {
 
 /// How a program of the system ended.
 package struct CommandOutcome: Sendable, Equatable {
-    /// Its exit status; 127 when it could not be started.
+    /// Its exit status; 127 when it is not installed, 126 when it could not be started.
     package var status: Int32
     package var output: [UInt8]
     /// What it said on standard error, for people.

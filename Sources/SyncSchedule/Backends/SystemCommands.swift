@@ -3,10 +3,20 @@ import SyncSystem
 /// Where a program of a name is, in `PATH`.
 package typealias ProgramSearch = @Sendable (_ name: String) -> String?
 
-private func path(of name: String, _ search: ProgramSearch) -> String? {
+/// - Returns: `nil` if it is not installed.
+/// - Throws: Why that cannot be found out, or why what is there may not be run.
+private func path(of name: String, _ search: ProgramSearch) throws(Errno) -> String? {
     if let found = search(name) { return found }
+    var failure: Errno?
     // cron's PATH is short, and that of a user has no sbin.
-    return ["/usr/bin", "/bin", "/usr/sbin", "/sbin"].map { "\($0)/\(name)" }.first { isPermitted(.execute, $0) }
+    for directory in ["/usr/bin", "/bin", "/usr/sbin", "/sbin"] {
+        let candidate = "\(directory)/\(name)"
+        if isPermitted(.execute, candidate) { return candidate }
+        let code = Errno.last
+        if code != .noSuchFileOrDirectory, code != .notDirectory { failure = failure ?? code }
+    }
+    if let failure { throw failure }
+    return nil
 }
 
 /// Runs programs of the system that put schedules into effect, each to its end: messages in English, standard input from
@@ -22,9 +32,12 @@ package func systemCommands(environment: [String: String], _ search: @escaping P
     if variables["XDG_RUNTIME_DIR"] == nil, exists(runtime) { variables["XDG_RUNTIME_DIR"] = runtime }
     let given = variables.map { "\($0.key)=\($0.value)" }
     return { arguments, input in
-        guard let name = arguments.first, let program = path(of: name, search) else {
-            return CommandOutcome(status: 127, errors: "\(arguments.first ?? "") is not installed")
+        let name = arguments.first ?? ""
+        let found: String?
+        do throws(Errno) { found = try path(of: name, search) } catch {
+            return CommandOutcome(status: 126, errors: "\(name): \(error)")
         }
+        guard let program = found else { return CommandOutcome(status: 127, errors: "\(name) is not installed") }
         do throws(FileError) {
             let input = try unnamedFile("schedule", holding: input)
             let output = SharedDescriptor(try unnamedFile("schedule"))
@@ -49,7 +62,7 @@ extension MachineFacts {
         self.init(
             userName: UserEntry(CurrentProcess.user)?.name ?? "\(CurrentProcess.user)",
             isRoot: CurrentProcess.user == 0, exists: { SyncSystem.exists($0) },
-            hasProgram: { path(of: $0, search) != nil },
+            hasProgram: { ((try? path(of: $0, search)) ?? nil) != nil },
             isRunning: { names in
                 // proc(5), /proc/pid/comm
                 ((try? directoryEntries("/proc")) ?? []).contains { entry in

@@ -1,4 +1,5 @@
 import SyncModel
+import SyncSystem
 
 /// Puts the units of a schedule into effect, and takes them away: systemctl(1).
 struct SystemdBackend: ScheduleBackend {
@@ -66,13 +67,13 @@ struct SystemdBackend: ScheduleBackend {
             if let note = try verify(units) { notes.append(note) }
             try systemctl(["daemon-reload"], "reloading units")
             // A timer that is there already would count what it has missed by its former times.
-            if before.contains(where: { $0 != nil }) { forget(start.name) }
+            if before.contains(where: { $0 != nil }) { try forget(start.name) }
             try systemctl(["enable", "--now", units.timer], "enabling \(units.timer)")
             return notes
         } catch {
-            forget(start.name)
+            // What is said is why it failed; what cannot be put back would only hide that.
+            try? forget(start.name)
             for ((name, _), old) in zip(files, before) {
-                // What is said is why it failed; a file that cannot be put back would only hide that.
                 if let old {
                     try? writeScheduleFile(old, to: path(name))
                 } else {
@@ -88,10 +89,10 @@ struct SystemdBackend: ScheduleBackend {
     /// Disables the units of a schedule and removes them, with everything systemd keeps of them.
     ///
     /// - Returns: Whether there were any.
-    /// - Throws: ``ScheduleError`` when a file cannot be removed.
+    /// - Throws: ``ScheduleError`` when the timer cannot be stopped or a file cannot be removed.
     @discardableResult func remove(_ name: String) throws(ScheduleError) -> Bool {
         let stem = SystemdUnits.stem(name)
-        forget(name)
+        try forget(name)
         let timer = try removeScheduleFile(path(stem + ".timer"))
         let service = try removeScheduleFile(path(stem + ".service"))
         if timer || service { _ = run(words(["daemon-reload"]), []) }
@@ -114,10 +115,17 @@ struct SystemdBackend: ScheduleBackend {
 
     private func words(_ verb: [String]) -> [String] { ["systemctl"] + (isForMachine ? [] : ["--user"]) + verb }
 
-    /// Stops a timer and forgets when it last elapsed. Where there is none, nothing happens.
-    private func forget(_ name: String) {
+    /// Stops a timer and forgets when it last elapsed. Where there is none, or no systemctl(1), nothing happens.
+    ///
+    /// - Throws: ``ScheduleError`` when it may go on.
+    private func forget(_ name: String) throws(ScheduleError) {
         let timer = SystemdUnits.stem(name) + ".timer"
-        _ = run(words(["disable", "--now", timer]), [])
+        let outcome = run(words(["disable", "--now", timer]), [])
+        if outcome.status != 0, outcome.status != 127 {
+            guard case .success(nil) = status(currentDirectory, path(timer)) else {
+                throw Self.failure("disabling \(timer)", outcome)
+            }
+        }
         _ = run(words(["clean", "--what=state", timer]), [])
     }
 

@@ -61,12 +61,19 @@ package struct ScheduleRecords: Sendable {
     package func find(_ name: String) throws(ScheduleError) -> Record? {
         try ScheduleName.check(name)
         guard let bytes = try readScheduleFile(path(name)) else { return nil }
+        return try parse(name, bytes, memory(name))
+    }
+
+    /// Makes a schedule of its definition's file and its memory.
+    ///
+    /// - Throws: ``ScheduleError`` when it cannot be understood.
+    private func parse(_ name: String, _ bytes: [UInt8], _ memory: ScheduleMemory) throws(ScheduleError) -> Record {
         do {
             let definition = try ScheduleDefinition(json: bytes)
             let (timing, backend) = (definition.timing, try installation.backend(definition.backend))
             let delay = timing.delay(machine: Self.machine, schedule: name)
             let clock = ScheduleClock(timing, zone: try Zone.of(timing.timeZone), delay: delay)
-            return Record(name, definition, by: backend, clock, memory: memory(name))
+            return Record(name, definition, by: backend, clock, memory: memory)
         } catch let error as ScheduleError { throw ScheduleError(.file, "\(escaped(path(name))): \(error)") } catch {
             throw ScheduleError(.file, "\(escaped(path(name))) cannot be parsed; 'schedule add' writes it again.")
         }
@@ -97,9 +104,9 @@ package struct ScheduleRecords: Sendable {
         try removeScheduleFile(path(name))
     }
 
-    /// What a schedule has come to. Lost, it is as if it were new.
-    private func memory(_ name: String) -> ScheduleMemory {
-        guard let bytes = (try? readScheduleFile("\(memories)/\(name).json")) ?? nil else { return ScheduleMemory() }
+    /// What a schedule has come to. Lost, it is as if it were new; what is there and cannot be read is not lost.
+    private func memory(_ name: String) throws(ScheduleError) -> ScheduleMemory {
+        guard let bytes = try readScheduleFile("\(memories)/\(name).json") else { return ScheduleMemory() }
         return (try? ScheduleMemory(json: bytes)) ?? ScheduleMemory()
     }
 
@@ -129,9 +136,10 @@ extension ScheduleRecords {
     ///
     /// - Throws: ``ScheduleError`` when what is installed cannot be looked at.
     package func change(_ wanted: Record, now: Int64) throws(ScheduleError) -> Change {
-        guard try readScheduleFile(path(wanted.name)) != nil else { return .added }
+        guard let bytes = try readScheduleFile(path(wanted.name)) else { return .added }
+        let known = try memory(wanted.name)
         // One that cannot be understood is written anew.
-        guard let record = (try? find(wanted.name)) ?? nil, record.definition == wanted.definition else {
+        guard let record = try? parse(wanted.name, bytes, known), record.definition == wanted.definition else {
             return .changed
         }
         if wanted.definition.isPaused { return .unchanged }
@@ -148,8 +156,10 @@ extension ScheduleRecords {
     package func replace(_ wanted: Record, now: Int64, warn: (String) -> Void) throws(ScheduleError) -> Bool {
         let (name, definition, clock) = (wanted.name, wanted.definition, wanted.clock)
         let before = try readScheduleFile(path(name))
+        // Kept below: it has to be readable before anything is changed.
+        let known = try self.memory(name)
         // One that cannot be understood is replaced, too; what started it is not known then: it is looked for.
-        let former = (try? find(name)) ?? nil
+        let former = before.flatMap { try? parse(name, $0, known) }
         try put(definition, for: name)
         do throws(ScheduleError) {
             if definition.isPaused {

@@ -117,6 +117,19 @@ package func exists(_ path: UnsafePointer<CChar>, in directory: Int32 = currentD
     faccessat(directory, path, F_OK, 0) == 0
 }
 
+/// Whether there is something of that name, for whom more than a message depends on it: what cannot be looked at is not taken for
+/// what is not there. fstatat(2), without following a link at the end
+///
+/// - Parameter shown: Its path, for messages.
+package func isThere(_ name: String, in directory: Int32, shown: String) throws(FileError) -> Bool {
+    switch status(directory, name) {
+    case .success(let found): return found != nil
+    // Nothing can have such a name.
+    case .failure(.fileNameTooLong): return false
+    case .failure(let code): throw FileError(step: "look at", path: shown, code: code)
+    }
+}
+
 /// Whether this process may do something with a file or directory. access(2)
 ///
 /// - Returns: `false` when it may not, or when there is nothing; ``Errno/last`` says which.

@@ -50,6 +50,6 @@ package final class FileLock: Sendable {
         _ = bytes.withUnsafeBytes { writeAll($0, to: file.raw, at: 0) }
     }
 
-    /// Whether somebody has the lock of a file; takes nothing.
+    /// Whether somebody has the lock of a file; takes nothing. Where that cannot be found out, somebody may.
     package static func isTaken(_ file: borrowing Descriptor) -> Bool { sa_is_locked(file.raw) != 0 }
 }

@@ -88,19 +88,26 @@ package func openFile(
     let careful = flags.subtracting(.truncate).union(trust.followsLinks ? .unwaiting : .unwaitingNoFollow)
     guard let file = Descriptor(opening: path, in: directory, careful, mode: mode) else {
         let code = Errno.last
-        // FIFOs without a reader, sockets and devices without a driver: open(2).
-        if code == .noSuchAddressOrDevice || code == .operationNotSupportedByDevice {
-            throw refusal(shown, "it is not a regular file")
-        }
-        if code == .tooManySymbolicLinkLevels, !trust.followsLinks {
-            throw refusal(shown, "it is a symbolic link; remove it")
-        }
+        if let reason = objection(to: path, in: directory, code, trust) { throw refusal(shown, reason) }
         throw FileError(step: "open", path: shown, code: code)
     }
     var status = stat()
     guard fstat(file.raw, &status) == 0 else { throw .last("look at", ofOpen: shown) }
     try check(shown, status, trust)
     return file
+}
+
+/// Why what could not be opened is refused; `nil` where it may be a file, and the system cannot open it.
+private func objection(to path: String, in directory: Int32, _ code: Errno, _ trust: FileTrust) -> String? {
+    guard case .success(let found?) = status(directory, path) else { return nil }
+    let isLink = found.kind == .link
+    return switch code {
+    // FIFOs without a reader, sockets and devices without a driver: open(2).
+    case .noSuchAddressOrDevice, .operationNotSupportedByDevice:
+        found.kind == .other || isLink && trust.followsLinks ? "it is not a regular file" : nil
+    case .tooManySymbolicLinkLevels: isLink && !trust.followsLinks ? "it is a symbolic link; remove it" : nil
+    default: nil
+    }
 }
 
 /// Checks a file as ``openFile(_:in:_:mode:trust:)`` does, without opening it: for files that a library opens by name.

@@ -41,6 +41,7 @@ package struct Errno: Error, RawRepresentable, Hashable, Sendable {
     package static let tooManyLinks = Errno(EMLINK)
     package static let brokenPipe = Errno(EPIPE)
     package static let fileNameTooLong = Errno(ENAMETOOLONG)
+    package static let noLocks = Errno(ENOLCK)
     package static let noFunction = Errno(ENOSYS)
     package static let directoryNotEmpty = Errno(ENOTEMPTY)
     package static let tooManySymbolicLinkLevels = Errno(ELOOP)

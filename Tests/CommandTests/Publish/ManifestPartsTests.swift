@@ -101,4 +101,20 @@ struct ManifestPartsTests {
         #expect(try cached(".part") == needed)
         #expect(try cached(".parts").count == 1)
     }
+
+    @Test("gc removes no part while the list of those that are needed cannot be read")
+    func unreadList() throws {
+        _ = try publish()
+        let server = try RunningServer(scratch)
+        _ = try pull(server)
+        let needed = try cached(".part")
+        let folder = scratch.path + "/.local/state/syncagent/manifests/"
+        for name in try FileManager.default.contentsOfDirectory(atPath: folder) {
+            if name.hasSuffix(".parts") { #expect(truncate(folder + name, 1 << 40) == 0) }
+            utimes(folder + name, [timeval(tv_sec: 1, tv_usec: 0), timeval(tv_sec: 1, tv_usec: 0)])
+        }
+        let outcome = try Tool(scratch).run(["gc"])
+        #expect(outcome.status == 0 && outcome.error.contains("no cached manifest is removed"), "\(outcome.error)")
+        #expect(try cached(".part") == needed)
+    }
 }

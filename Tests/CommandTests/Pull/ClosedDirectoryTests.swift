@@ -49,6 +49,23 @@ struct ClosedDirectoryTests {
         try outcome.events().last?["files"] as? [String: Int] ?? [:]
     }
 
+    @Test("A file that another user has made his own is his: --prune leaves it, and ends well")
+    func takenOver() throws {
+        let destination = scratch.path + "/other/dest"
+        let arguments = ["pull", "site/manifest.json", "--into", destination, "--prune"]
+        try scratch.write(Data("gone".utf8), to: "in/gone")
+        try publish("first")
+        let first = try other(arguments)
+        #expect(first.status == 0, "\(first.error)")
+        let path = destination + "/gone"
+        try #require(chown(path, 0, 0) == 0 && chmod(path, 0o600) == 0)
+        try FileManager.default.removeItem(atPath: scratch.path + "/in/gone")
+        try publish("second")
+        let second = try other(arguments)
+        #expect(second.status == 0, "\(second.error)")
+        #expect(access(path, F_OK) == 0)
+    }
+
     @Test("They come, are updated and checked by a user who is not root, and are closed again; the plan agrees")
     func life() throws {
         let destination = scratch.path + "/other/dest"

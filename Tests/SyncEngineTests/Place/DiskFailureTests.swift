@@ -161,6 +161,60 @@ struct DiskFailureTests {
         #expect(AssetTree.read(scene.destination).paths == [] && scene.staged == [])
     }
 
+    // MARK: stat
+
+    /// A name that no file system can look up.
+    private static let unseen = [UInt8](repeating: 0x61, count: 300)
+
+    @Test("Of a link or directory that cannot be looked at nobody says whose it is", arguments: [false, true])
+    func unseenPlace(isLink: Bool) throws {
+        let destination = try Destination.open(path: scene.destination, create: true)
+        var reader = try PlaceReader(destination, isStopped: { false })
+        let entry = IndexLog.Entry(path: Self.unseen, digest: .zero, kind: isLink ? .link : .directory)
+        var code: Errno?
+        do throws(FileError) { _ = try reader.read(entry) } catch { code = error.code }
+        #expect(code == .fileNameTooLong)
+    }
+
+    @Test("What a killed run has logged is not forgotten where it cannot be looked at")
+    func unseenLog() throws {
+        let destination = try Destination.open(path: scene.destination, create: true)
+        let entry = IndexLog.Entry(path: Self.unseen, digest: .zero, kind: .link)
+        let environment = scene.engine().environment
+        #expect(throws: FileError.self) {
+            try environment.fold([entry], into: .empty, in: destination, isStopped: { false })
+        }
+    }
+
+    @Test("Where nobody can tell whether a file that a run leaves out is there, no other tree is made without it")
+    func unseenFile() throws {
+        let source = try Destination.open(path: scene.root.path("source"), create: true)
+        let target = try Destination.open(path: scene.destination, create: true)
+        let record = IndexRecord(status: .unknown, digest: .zero, kind: .file, installed: true)
+        let index = StatIndex.empty.replacingRecords { append in
+            Self.unseen.withUnsafeBufferPointer { append(record, $0) }
+        }
+        let environment = scene.engine().environment
+        let progress = ProgressCount(environment)
+        defer { progress.end() }
+        let mirror = TreeMirror(
+            source: source, known: try #require(index), target: target, sharing: .copy,
+            manifest: try Manifest.ofRows(1), rows: [], isExact: true, environment: environment, progress: progress)
+        let error = #expect(throws: EngineError.self) { try mirror.run() }
+        #expect(error?.status == .ioError)
+    }
+
+    @Test("A join is not made while what a shard has left cannot be read")
+    func unreadShard() throws {
+        for number in 0..<2 { #expect(try scene.pull { $0.shard = "\(number)/2" }.status == .done) }
+        let shards = scene.root.path("dest/.syncagent/shards")
+        let name = try #require(FileManager.default.contentsOfDirectory(atPath: shards).first)
+        #expect(truncate("\(shards)/\(name)/index", 1 << 40) == 0)
+        let outcome = try scene.pull { $0.join = 2 }
+        #expect(outcome.status == .cannotCreate, "\(outcome.error?.message ?? "")")
+        #expect(access("\(shards)/\(name)/index", F_OK) == 0)
+    }
+
     // MARK: rename
 
     @Test("A file that cannot be placed since its staged directory was swapped leaves the old one alone")

@@ -352,6 +352,21 @@ struct AtomicPullTests: ChangesAsAWhole {
         try expect(2)
     }
 
+    @Test("A destination that cannot be asked what it keeps keeps every manifest")
+    func unreadLedger() throws {
+        try expect(1, pull(1))
+        try scene.root.write("{", to: ".syncagent-dest/ledger")
+        #expect(throws: EngineError.self) { try scene.store.manifestsInTrees() }
+        #expect(scene.store.isKeptInTrees(.zero))
+    }
+
+    @Test("Whether a manifest is kept is not said where it cannot be looked for")
+    func unseenManifest() throws {
+        #expect(try !ManifestCache(reading: scene.root.path("none"), limit: 1).hasBody(.zero))
+        let cache = ManifestCache(reading: scene.root.path(String(repeating: "a", count: 300)), limit: 1)
+        #expect(throws: FileError.self) { try cache.hasBody(.zero) }
+    }
+
     @Test("When former trees go, what is known of the files that they shared stays known")
     func tidied() throws {
         for number in 1...4 { try expect(number, pull(number, keep: 3)) }
