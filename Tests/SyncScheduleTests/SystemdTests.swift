@@ -79,14 +79,15 @@ private func start(
 private final class Notes: Sendable {
     let said = Mutex<[String]>([])
     let refused: String?
+    let status: Int32
 
-    init(refusing refused: String? = nil) { self.refused = refused }
+    init(refusing refused: String? = nil, status: Int32 = 1) { (self.refused, self.status) = (refused, status) }
 
     var run: CommandRunner {
         { [self] arguments, _ in
             let words = arguments.joined(separator: " ")
             said.withLock { $0.append(words) }
-            if let refused, words.contains(refused) { return CommandOutcome(status: 1, errors: "no \(words)\n") }
+            if let refused, words.contains(refused) { return CommandOutcome(status: status, errors: "no \(words)\n") }
             return CommandOutcome(status: 0)
         }
     }
@@ -289,14 +290,19 @@ struct SystemdTests {
         #expect(try readScheduleFile("\(place.path)/syncagent-schedule-tower.timer") == before)
     }
 
-    @Test("A timer that cannot be stopped keeps its units, and that is said; where there are none, nothing is")
+    @Test("Where systemctl cannot be started, a timer keeps its units, and that is said; without systemd they go")
     func notStopped() throws {
         let place = try Place()
         try SystemdBackend(isForMachine: false, directory: place.path, run: Notes().run).install(try start())
-        let refusing = SystemdBackend(isForMachine: false, directory: place.path, run: Notes(refusing: "disable").run)
-        #expect(throws: ScheduleError.self) { try refusing.remove("tower") }
+        func backend(_ status: Int32) -> SystemdBackend {
+            SystemdBackend(
+                isForMachine: false, directory: place.path, run: Notes(refusing: "disable", status: status).run)
+        }
+        #expect(throws: ScheduleError.self) { try backend(126).remove("tower") }
         #expect(place.files.count == 2)
-        #expect(try !refusing.remove("maps"))
+        #expect(try !backend(126).remove("maps"))
+        #expect(try backend(1).remove("tower"))
+        #expect(place.files.isEmpty)
     }
 
     @Test("A FIFO in the place of a file ends at once, and so does one that others may write to [F099]")

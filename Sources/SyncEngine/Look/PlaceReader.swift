@@ -133,7 +133,9 @@ struct PlaceReader: ~Copyable {
             guard status(file.raw) == before, !isStopped() else { return nil }
             throw unread(.ioError)
         }
-        guard digest == entry.digest, status(file.raw) == before else { return nil }
+        guard digest == entry.digest else { return nil }
+        guard let after = status(file.raw) else { throw unread(.last) }
+        guard after == before else { return nil }
         // Its content makes it ours. Where modes cannot be set, it has another bit than it was given.
         let kind: IndexRecord.Kind = before.isExecutable ? .executable : .file
         return IndexRecord(status: before, digest: entry.digest, kind: kind, installed: true)

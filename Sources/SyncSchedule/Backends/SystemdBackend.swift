@@ -121,7 +121,8 @@ struct SystemdBackend: ScheduleBackend {
     private func forget(_ name: String) throws(ScheduleError) {
         let timer = SystemdUnits.stem(name) + ".timer"
         let outcome = run(words(["disable", "--now", timer]), [])
-        if outcome.status != 0, outcome.status != 127 {
+        // Where systemd does not answer, no timer of its is running; where nobody could be asked, one may be.
+        if outcome.status == 126 {
             guard case .success(nil) = status(currentDirectory, path(timer)) else {
                 throw Self.failure("disabling \(timer)", outcome)
             }
