@@ -303,7 +303,7 @@ static inline int sa_hands_down(int directory) {
 static inline int sa_rename_to_free(int olddir, const char *oldname, int newdir, const char *newname) {
 #if defined(__linux__) && defined(SYS_renameat2)
     if (syscall(SYS_renameat2, olddir, oldname, newdir, newname, 1U) == 0) return 0;
-    if (errno != EINVAL && errno != ENOSYS) return -1;
+    if (errno != EINVAL && errno != ENOSYS && errno != EPERM && errno != EOPNOTSUPP) return -1;
 #endif
     struct stat found;
     if (fstatat(newdir, newname, &found, AT_SYMLINK_NOFOLLOW) == 0) {

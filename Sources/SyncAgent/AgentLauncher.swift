@@ -43,7 +43,8 @@ public struct AgentLauncher: Sendable {
         let log: Descriptor
         do throws(FileError) {
             _ = try openStateDirectory(place.stateDirectory, create: true)
-            if try place.isTaken() { return nil }
+            // An agent that cannot take the lock says why.
+            if try place.isTaken(orUnknown: false) { return nil }
             log = try openFile(logFile, [.writeOnly, .create, .append], trust: .ownState)
         } catch { throw ControlError(.failed, "Cannot start the agent. \(error.ofState)", exitStatus: .cannotCreate) }
         if let size = status(log.raw)?.size, size > Self.logLimit { _ = setLength(log.raw, 0) }
@@ -165,13 +166,19 @@ public struct AgentPlace: Sendable, Equatable {
 
     /// Whether some process has the agent's lock; takes nothing. Where that cannot be found out, one may.
     package var isLocked: Bool {
-        do throws(FileError) { return try isTaken() } catch { return true }
+        do throws(FileError) { return try isTaken() } catch {
+            // No agent of this user has a lock that is another's, or that nobody may write to.
+            return !(error.isRefusal || error.code == .permissionDenied || error.code == .readOnlyFileSystem)
+        }
     }
 
     /// The same, but says why it cannot be found out.
-    fileprivate func isTaken() throws(FileError) -> Bool {
+    ///
+    /// - Parameter orUnknown: Whether a lock that the file system knows nothing of counts as taken.
+    fileprivate func isTaken(orUnknown: Bool = true) throws(FileError) -> Bool {
         do throws(FileError) {
-            return FileLock.isTaken(try openFile("\(stateDirectory)/agent.lock", .readWrite, trust: .state))
+            let file = try openFile("\(stateDirectory)/agent.lock", .readWrite, trust: .state)
+            return FileLock.isTaken(file, orUnknown: orUnknown)
         } catch {
             // Without the file none has.
             guard error.isMissing else { throw error }

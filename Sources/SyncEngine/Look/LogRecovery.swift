@@ -197,8 +197,10 @@ extension EngineEnvironment {
             by: { _ in try PlaceReader(destination, isStopped: isStopped) }
         ) { reader, place -> Result<IndexRecord?, FileError> in
             do throws(FileError) { return .success(try reader.read(entries[place])) } catch {
-                // A directory that is closed to its owner, as a manifest can ask for, is opened only later.
-                return error.code == .permissionDenied ? .success(nil) : .failure(error)
+                // Where a link or a file has taken the place of its directory it is gone; a directory that is closed to its owner, as
+                // a manifest can ask for, is opened only later.
+                let isGone = error.isMissing || error.code == .tooManySymbolicLinkLevels
+                return isGone || error.code == .permissionDenied ? .success(nil) : .failure(error)
             }
         }
         if isStopped() { return nil }

@@ -124,7 +124,7 @@ struct PlaceReader: ~Copyable {
             guard let found = try there(), found.kind == .file, found.permissions & 0o400 != 0 else { return nil }
             // Or has made it his own.
             let isRefused = code == .permissionDenied || code == .notPermitted
-            if isRefused, found.user != CurrentProcess.user, CurrentProcess.user != 0 { return nil }
+            if isRefused, found.user != CurrentProcess.user { return nil }
             throw unread(code)
         }
         guard let before = status(file.raw) else { throw unread(.last) }

@@ -381,10 +381,18 @@ extension SyncStore {
     package func manifestsInTrees() throws(EngineError) -> [SHA256Digest] {
         var found: [SHA256Digest] = []
         for path in Set(try stored(sessions().map(\.destination))) {
-            let home = try usable(TreeHome.find(path))
+            let home = try usable(Self.trees(at: path))
             found += home?.ledger.trees.compactMap(\.manifest) ?? []
         }
         return found
+    }
+
+    /// The trees of a destination; `nil` also for those of another user, whose state has what they need.
+    private static func trees(at path: String) throws(FileError) -> TreeHome? {
+        do throws(FileError) { return try TreeHome.find(path) } catch {
+            guard error.isRefusal else { throw error }
+            return nil
+        }
     }
 
     /// Whether a manifest is that of a kept revision; so it is where that cannot be told.

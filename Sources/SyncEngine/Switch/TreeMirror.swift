@@ -474,7 +474,7 @@ struct TreeMirror {
             guard let reading = openToRead(source, name) else {
                 let code = Errno.last
                 // It is gone, or something else by now, or its owner, who is this user or another one, lets nobody read it.
-                let isTheirs = wanted.user != CurrentProcess.user && CurrentProcess.user != 0
+                let isTheirs = wanted.user != CurrentProcess.user
                 let isClosed = wanted.permissions & 0o400 == 0 || isTheirs
                 let isRefused = code == .permissionDenied || code == .notPermitted
                 if code == .noSuchFileOrDirectory || code == .tooManySymbolicLinkLevels || isRefused && isClosed {

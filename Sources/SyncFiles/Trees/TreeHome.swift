@@ -234,9 +234,9 @@ package final class TreeHome: Sendable {
 
     private static func makeExchange(_ place: Place, _ umask: Umask, now: Int64) throws(FileError) -> TreeHome {
         let home = try place.openHome(create: true)
+        try place.requireNoLedger()
+        try place.asLinks?.requireNoLedger()
         do throws(FileError) {
-            try place.requireNoLedger()
-            try place.asLinks?.requireNoLedger()
             try requireExchange(home.raw, place)
             var made = TreeLedger(layout: .exchange, sharing: try sharing(in: home.raw, place))
             let opened = try open(place, home, made)
@@ -711,13 +711,18 @@ package final class TreeHome: Sendable {
         let took = clock.now - began
         // An error does not always mean that nothing was done: over NFS, the answer to a request that was carried out can be lost.
         // Where that cannot be seen, the next run sees it.
-        if let code, try !isShown(number) {
-            try record { $0.forgetStep() }
+        if let code {
             let remark: String? =
                 code == .improperLink
                 ? "it belongs to a layer of an image, or to another file system, and cannot change places with another directory"
                 : nil
-            throw FileError(step: "switch", path: path, code: code, remark: remark)
+            let failure = FileError(step: "switch", path: path, code: code, remark: remark)
+            let isShown: Bool
+            do throws(FileError) { isShown = try self.isShown(number) } catch { throw failure }
+            if !isShown {
+                try record { $0.forgetStep() }
+                throw failure
+            }
         }
         let above = links == nil ? parent.raw : home.raw
         for (directory, shown) in [(above, SyncSystem.parent(of: homePath)), (trees.raw, homePath)] {

@@ -182,6 +182,8 @@ package struct TreeLedger: Sendable, Equatable {
         (tree.isAnnounced, tree.isProven) = (true, true)
         tree.turn = nextTurn
         next = max(next, tree.number + 1)
+        // Readers may still be in the one that they saw.
+        if let current, current != tree.number { self[current]?.left = now }
         self[tree.number] = tree
         current = tree.number
     }

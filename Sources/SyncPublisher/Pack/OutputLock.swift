@@ -52,7 +52,8 @@ struct OutputLock: ~Copyable {
         let lock: FileLock?
         do throws(FileError) { lock = try FileLock.take(file, path: path, isShared: isShared) } catch {
             // Any other failure says nothing of who has it.
-            let none: [Errno] = [.noLocks, .invalidArgument, .notSupported, .noFunction]
+            // 524: ENOTSUPP of the kernel, which NFS lets through.
+            let none: [Errno] = [.noLocks, .invalidArgument, .notSupported, .noFunction, Errno(rawValue: 524)]
             guard let code = error.code, none.contains(code) else { throw .writing(path, "lock", code: error.code) }
             return nil
         }

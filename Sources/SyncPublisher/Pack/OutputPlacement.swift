@@ -39,7 +39,9 @@ enum OutputPlacement: Equatable {
     private static func nearestDirectory(_ path: String) throws(PublishError) -> Descriptor? {
         var path = path
         while true {
-            if let found = try opened(path.isEmpty ? "." : path) { return found }
+            if let found = openDirectory(path.isEmpty ? "." : path) { return found }
+            // Where one may be entered and not read, what is above it says enough.
+            if Errno.last != .permissionDenied, let found = try opened(path.isEmpty ? "." : path) { return found }
             while path.hasSuffix("/") { path.removeLast() }
             guard !path.isEmpty else { return nil }
             path = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""

@@ -3,8 +3,8 @@ import SyncSystem
 /// Where a program of a name is, in `PATH`.
 package typealias ProgramSearch = @Sendable (_ name: String) -> String?
 
-/// - Returns: `nil` if it is not installed.
-/// - Throws: Why that cannot be found out, or why what is there may not be run.
+/// - Returns: `nil` if it is not installed, or not for this user.
+/// - Throws: Why that cannot be found out.
 private func path(of name: String, _ search: ProgramSearch) throws(Errno) -> String? {
     if let found = search(name) { return found }
     var failure: Errno?
@@ -13,7 +13,7 @@ private func path(of name: String, _ search: ProgramSearch) throws(Errno) -> Str
         let candidate = "\(directory)/\(name)"
         if isPermitted(.execute, candidate) { return candidate }
         let code = Errno.last
-        if code != .noSuchFileOrDirectory, code != .notDirectory { failure = failure ?? code }
+        if ![.noSuchFileOrDirectory, .notDirectory, .permissionDenied].contains(code) { failure = failure ?? code }
     }
     if let failure { throw failure }
     return nil

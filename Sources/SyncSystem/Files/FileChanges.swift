@@ -14,13 +14,14 @@ package func setMode(_ name: UnsafePointer<CChar>, in directory: Int32, _ mode: 
 }
 
 /// Gives an open file or directory the group of another one, where this user may. fchown(2)
+///
+/// - Returns: Why nobody knows which groups they have.
 package func handOverGroup(of source: Int32, to target: Int32) -> Errno? {
     var (one, other) = (stat(), stat())
     guard fstat(source, &one) == 0, fstat(target, &other) == 0 else { return .last }
-    guard one.st_gid != other.st_gid, let code = failure(fchown(target, uid_t.max, one.st_gid)) else { return nil }
-    // It is none of this user's, or none that files can have here.
-    let isNotGiven: [Errno] = [.notPermitted, .permissionDenied, .invalidArgument, .notSupported, .noFunction]
-    return isNotGiven.contains(code) ? nil : code
+    // It may be none of this user's, or none that files can have here.
+    if one.st_gid != other.st_gid { _ = fchown(target, uid_t.max, one.st_gid) }
+    return nil
 }
 
 /// Gives or takes the execute bits, where the file may be read; set-id and sticky bits are dropped. fchmod(2)

@@ -50,6 +50,11 @@ package final class FileLock: Sendable {
         _ = bytes.withUnsafeBytes { writeAll($0, to: file.raw, at: 0) }
     }
 
-    /// Whether somebody has the lock of a file; takes nothing. Where that cannot be found out, somebody may.
-    package static func isTaken(_ file: borrowing Descriptor) -> Bool { sa_is_locked(file.raw) != 0 }
+    /// Whether somebody has the lock of a file; takes nothing.
+    ///
+    /// - Parameter orUnknown: What is said where that cannot be found out: somebody may have it.
+    package static func isTaken(_ file: borrowing Descriptor, orUnknown: Bool = true) -> Bool {
+        let found = sa_is_locked(file.raw)
+        return found < 0 ? orUnknown : found != 0
+    }
 }

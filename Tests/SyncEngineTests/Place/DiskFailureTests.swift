@@ -186,6 +186,22 @@ struct DiskFailureTests {
         }
     }
 
+    @Test(
+        "What a killed run has logged is gone where a link or a file has taken the place of its directory",
+        arguments: [false, true])
+    func replacedDirectory(isLink: Bool) throws {
+        let destination = try Destination.open(path: scene.destination, create: true)
+        if isLink {
+            try scene.root.link("dest/data", to: "/nowhere")
+        } else {
+            try scene.root.write([], to: "dest/data")
+        }
+        let entry = IndexLog.Entry(path: Array("data/file".utf8), digest: .zero, kind: .file)
+        let environment = scene.engine().environment
+        let index = try environment.fold([entry], into: .empty, in: destination, isStopped: { false })
+        #expect(index?.count == 0)
+    }
+
     @Test("Where nobody can tell whether a file that a run leaves out is there, no other tree is made without it")
     func unseenFile() throws {
         let source = try Destination.open(path: scene.root.path("source"), create: true)
