@@ -10,7 +10,7 @@
 # Every case: no signal, no hang (10 s), a documented exit status that is never 1, at most 300 MiB, nothing changed
 # outside of the destination and the state directory, and no bytes in the destination that nobody asked for. Of a publisher, in
 # what is served: no private byte, nothing signed that nobody of this machine has said, and nothing gone that is named.
-# Environment: SYNCAGENT, the program; otherwise the release build, or else that of the tests. WORKERS: so many cases at a time, 2.
+# Environment: SYNCAGENT, the program; otherwise the release build, or else the debug build. WORKERS: so many cases at a time, 2.
 # Exit status: 0 when every case passed, 1 when one did not, 77 when namespaces cannot be had here.
 #
 # The cases run in namespaces of their own, with everything read-only but a tmpfs: no mutation of a path or a URL can
@@ -20,9 +20,9 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 if [ -z "${SYNCAGENT:-}" ]; then
     SYNCAGENT="$here/../.build/release/syncagent"
-    [ -x "$SYNCAGENT" ] || SYNCAGENT="$here/../.build/tests/release/syncagent"
+    [ -x "$SYNCAGENT" ] || SYNCAGENT="$here/../.build/debug/syncagent"
 fi
-[ -x "$SYNCAGENT" ] || { echo "There is no program at $SYNCAGENT: Tests/build.sh" >&2; exit 1; }
+[ -x "$SYNCAGENT" ] || { echo "There is no program at $SYNCAGENT: swift build." >&2; exit 1; }
 SYNCAGENT=$(realpath "$SYNCAGENT")
 export SYNCAGENT
 [ $# -ge 1 ] || { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2; exit 64; }

@@ -6,15 +6,14 @@
 #   Tests/job.sh walks                     a script, or what else the list below names
 #
 # Environment: BUILT=1 to build nothing, because everything is built. START, when everything began, in seconds since 1970;
-# FAILURES, a file that gets the names of jobs that failed; PRODUCTS, the directory of another build, with BUILT=1. Exit status: 0 it passed, or cannot be tried here, which is said
+# FAILURES, a file that gets the names of jobs that failed. Exit status: 0 it passed, or cannot be tried here, which is said
 # in a line that begins with SKIPPED; 1 not.
 set -u
 
 cd "$(dirname "$0")/.." || exit 1
 PATH="$PATH:/usr/sbin:/sbin"
-PRODUCTS=${PRODUCTS:-$PWD/.build/tests/release}
-SYNCAGENT=$PRODUCTS/syncagent
-export PRODUCTS SYNCAGENT
+SYNCAGENT="$PWD/.build/debug/syncagent"
+export SYNCAGENT
 # Two tests at a time for each core: tests that wait for servers and processes must not starve each other.
 SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=$(($(getconf _NPROCESSORS_ONLN) * 2))
 export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH
@@ -54,7 +53,7 @@ run() {
     *Tests)
         # As 'swift test --skip-build --filter' does, but without its lock: targets run beside each other. Started in the
         # background of a shell, it would ignore SIGINT, and so would every program that the tests start.
-        env --default-signal=INT "$PRODUCTS/syncagentPackageTests.xctest" --testing-library swift-testing --filter "^$job\\..*($filter)"
+        env --default-signal=INT .build/debug/syncagentPackageTests.xctest --testing-library swift-testing --filter "^$job\\..*($filter)"
         ;;
 
     format) swift format lint --strict --parallel --recursive Sources Tests ;;
@@ -115,7 +114,7 @@ run() {
     # What can happen to a task, by real pulls.
     tasks) ! have python3 || python3 -B Tests/evidence/tasks.py "$SYNCAGENT" ;;
 
-    # The agent as a process among others. Here a few dozen trials of each, with the build of the tests; hundreds and thousands
+    # The agent as a process among others. Here a few dozen trials of each, with the debug build; hundreds and thousands
     # by hand: Tests/crash.sh 2000, Tests/status-kills.sh 200, Tests/evidence/syscall-kills.sh,
     # Tests/evidence/release-kills.sh.
     crash) ! have nginx python3 || { Tests/crash.sh "${CRASHES:-25}" && Tests/crash.sh "${CRASHES:-10}" --atomic; } ;;
@@ -148,7 +147,7 @@ run() {
     # Counts of the inner pieces against their limits; without times, which depend on the machine.
     counts)
         command -v strace >/dev/null || skipped "counts of system calls: no strace"
-        "$PRODUCTS/syncagent-benchmarks" --counts
+        .build/debug/syncagent-benchmarks --counts
         ;;
     # What a pull says while it happens; some two minutes here, the whole day by hand: Tests/evidence/live.py PROGRAM.
     live) ! have python3 || python3 -B Tests/evidence/live.py "$SYNCAGENT" --short ;;
@@ -165,7 +164,7 @@ filter=${2:-}
 case $job in
 # These look at files alone, or build what they need themselves.
 format|documentation|schema|coverage|examples) ;;
-*) [ -n "${BUILT:-}" ] || Tests/build.sh || exit 1 ;;
+*) [ -n "${BUILT:-}" ] || swift build --build-tests || exit 1 ;;
 esac
 mkdir -p .build/jobs
 log=.build/jobs/$job.log

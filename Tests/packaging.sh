@@ -3,13 +3,13 @@
 # completions that come with it: every option that is shown has a help text, roff and shells find nothing wrong, and what the program can do
 # is in them.
 #
-# usage: packaging.sh [PROGRAM]       without one, that of the tests
+# usage: packaging.sh [PROGRAM]       without one, the debug build
 #
 # Exit status: 0 all is well, 1 it is not. What is not installed here is skipped with a line that says so.
 set -u
 
 cd "$(dirname "$0")/.." || exit 1
-program=${1:-.build/tests/release/syncagent}
+program=${1:-.build/debug/syncagent}
 to=$(mktemp -d)
 trap 'rm -rf "$to"' EXIT
 failures=0

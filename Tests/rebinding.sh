@@ -3,7 +3,7 @@
 # address (RFC 5737), is this machine, the name rebind.test is 127.0.0.1, both.test is either, and six.test is 127.0.0.1 or an
 # IPv6 address behind which nothing answers. The machine itself is left alone.
 #
-# usage: Tests/job.sh rebinding
+# usage: rebinding.sh        after swift build --build-tests
 #
 # Exit status: 0 when they ran and passed, 1 when not; 77 when there can be no such namespaces here, which is said.
 set -u
@@ -33,7 +33,7 @@ trap 'rm -f "$hosts" "$hosts.out"' EXIT
 isolated sh -c 'mount --bind "$1" /etc/hosts && ip link set lo up && ip addr add 203.0.113.1/32 dev lo &&
     ip link add hole type veth peer name bottom && ip link set hole up && ip link set bottom up &&
     ip -6 addr add 2001:db8::1/64 dev hole nodad &&
-    exec "$PRODUCTS/syncagentPackageTests.xctest" --testing-library swift-testing \
+    exec .build/debug/syncagentPackageTests.xctest --testing-library swift-testing \
         --filter "^SyncTransferTests\.RebindingTests"' sh "$hosts" 2>&1 |
     tee "$hosts.out"
 grep -q 'Test run with [1-9].* passed' "$hosts.out" && ! grep -q skipped "$hosts.out"

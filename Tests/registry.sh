@@ -15,7 +15,7 @@ set -eu
 
 cd "$(dirname "$0")/.."
 root=$PWD
-SYNCAGENT=${SYNCAGENT:-$root/.build/tests/release/syncagent}
+SYNCAGENT=${SYNCAGENT:-$root/.build/debug/syncagent}
 work=$(mktemp -d)
 server=""
 trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$work"' EXIT

@@ -108,7 +108,7 @@ if ! command -v swift >/dev/null; then
 fi
 
 title "Build ($(swift --version 2>/dev/null | head -n 1))"
-Tests/build.sh || exit 1
+swift build --build-tests || exit 1
 
 # Jobs beside each other, since most of them wait half of the time for servers, clocks and other processes; the longest
 # first, so that none is left over at the end.

@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 root=$PWD
 kills=${1:-12}
 races=${2:-4}
-SYNCAGENT=${SYNCAGENT:-$root/.build/tests/release/syncagent}
+SYNCAGENT=${SYNCAGENT:-$root/.build/debug/syncagent}
 work=$(mktemp -d)
 server="" proxy="" looker=""
 trap 'for one in $server $proxy $looker; do kill "$one" 2>/dev/null || true; done; rm -rf "$work"' EXIT

@@ -27,6 +27,6 @@ if [ -z "${PYTHON:-}" ]; then
 fi
 "$PYTHON" -B Tests/tuf/cases.py "$count" "$seed" >"$work/cases.json"
 echo "$count repositories, seed $seed"
-SYNCAGENT_TUF_CASES="$work/cases.json" "${PRODUCTS:-.build/tests/release}/syncagentPackageTests.xctest" --testing-library swift-testing \
+SYNCAGENT_TUF_CASES="$work/cases.json" .build/debug/syncagentPackageTests.xctest --testing-library swift-testing \
     --filter '^SyncTrustTests\.TUFTests' >"$work/tests" 2>&1 || { cat "$work/tests"; exit 1; }
 echo "The machine believes what python-tuf believes, and nothing else."

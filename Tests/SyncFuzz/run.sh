@@ -3,7 +3,7 @@
 #
 # Not part of the normal build. Inputs that fail are written to FailCases/manifest or FailCases/statement; commit them
 # there, and `swift test` replays those of manifests from then on. Manifests start from the samples of Manifests/,
-# statements from those that the program itself makes (SYNCAGENT; otherwise that of the tests).
+# statements from those that the program itself makes (SYNCAGENT; otherwise the debug build).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -31,7 +31,7 @@ build() { # MODULES, SOURCE, PROGRAM
 
 if [ "$what" = statement ]; then
     build "SyncModel SyncManifest SyncDigest SyncTrust" StatementFuzz.swift fuzz-statement
-    program=${SYNCAGENT:-$root/.build/tests/release/syncagent}
+    program=${SYNCAGENT:-$root/.build/debug/syncagent}
     rm -rf made && mkdir made
     "$program" keys new made/keys --project com.example.fuzz
     "$program" publish "$here" --to made/out --sign made/keys

@@ -36,8 +36,9 @@ struct CrashTests {
     /// Where the test products are: the directory of this test bundle's executable.
     private static var helper: String {
         let here = CommandLine.arguments.first.map { URL(fileURLWithPath: $0).deletingLastPathComponent().path } ?? "."
-        return [here, Bundle.main.bundlePath].map { $0 + "/store-crash-helper" }
-            .first { FileManager.default.isExecutableFile(atPath: $0) } ?? "store-crash-helper (not built)"
+        let candidates = [here, Bundle.main.bundlePath, FileManager.default.currentDirectoryPath + "/.build/debug"]
+        return candidates.map { $0 + "/store-crash-helper" }.first { FileManager.default.isExecutableFile(atPath: $0) }
+            ?? "store-crash-helper (not built)"
     }
 
     /// Runs a helper, kills it once it has said so much, wherever it is by then, and returns what it said.

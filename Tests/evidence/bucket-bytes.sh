@@ -14,7 +14,7 @@ root=$PWD
 files=${1:-20000}
 mean=${2:-20000}
 how=${3:-BOTH}
-SYNCAGENT=${SYNCAGENT:-$root/.build/tests/release/syncagent}
+SYNCAGENT=${SYNCAGENT:-$root/.build/debug/syncagent}
 PYTHON=${PYTHON:-$root/.build/moto-venv/bin/python}
 work=$(mktemp -d)
 server="" proxy=""

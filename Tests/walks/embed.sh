@@ -4,12 +4,12 @@
 #
 #   Tests/walks/embed.sh
 #
-# Environment: EMBEDDED, the example; otherwise the one beside the program. See common.
+# Environment: EMBEDDED, the example; otherwise that of the debug build. See common.
 # Exit status: 0 when everything did what the page says, 1 at the first that did not.
 set -eu
 
 . "$(dirname "$0")/common"
-EMBEDDED=$(realpath "${EMBEDDED:-$(dirname "$SYNCAGENT")/embedded-pull-example}")
+EMBEDDED=$(realpath "${EMBEDDED:-$root/.build/debug/embedded-pull-example}")
 
 mkdir set
 printf '\211PNG\r\n\032\nand more' >set/picture.png

@@ -71,7 +71,7 @@ for attack in unsigned yesterday; do
     expect 0 syncagent schedule remove night
 
     step "$attack: in another program (SyncKit)"
-    embedded=$(dirname "$SYNCAGENT")/embedded-pull-example
+    embedded=$root/.build/debug/embedded-pull-example
     if [ -x "$embedded" ]; then
         status=0
         "$embedded" "$url" tower >output 2>&1 || status=$?
