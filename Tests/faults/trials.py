@@ -75,6 +75,8 @@ ONCE_BROKEN = (
     ("update", "openat", "ELOOP", "9StatIndexV4load"),
     # A switch that was made, and said to have failed.
     ("rollback", "renameat2", "after:EIO", "8TreeHomeC4show"),
+    # A manifest that was in place, and said not to be: its packs were taken away again.
+    ("publish", "renameat", "after:EIO", "placeManifest"),
     # What could not be read was left where it is, as somebody else's.
     ("backup", "newfstatat", "EACCES", "11PlaceReaderV4read"),
 )

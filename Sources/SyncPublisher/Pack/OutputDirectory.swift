@@ -439,9 +439,11 @@ final class OutputDirectory {
 
     private func rename(_ file: TemporaryFile, to name: String) throws(PublishError) {
         let directory = descriptor(file.folder)
-        if let code = renameEntry(file.name, in: directory, to: name, in: directory) {
-            throw .writing(display(file.folder, name), "rename to", code: code)
-        }
+        guard let code = renameEntry(file.name, in: directory, to: name, in: directory) else { return }
+        // An error does not always mean that nothing was done: over NFS, the answer to a request that was carried out can be lost.
+        guard case .success(let found?) = status(directory, name), let own = status(file.descriptor.raw),
+            (found.device, found.inode) == (own.device, own.inode)
+        else { throw .writing(display(file.folder, name), "rename to", code: code) }
     }
 
     func discard(_ file: TemporaryFile) {
