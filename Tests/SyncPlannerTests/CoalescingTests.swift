@@ -11,12 +11,12 @@ struct CoalescingTests {
         var testDescription: String { name }
 
         init(
-            _ name: String, _ ranges: [Range<UInt64>], gap: UInt64 = 100, span: UInt64 = 10_000, waste: UInt64 = 10,
-            _ spans: [Range<UInt64>]
+            _ name: String, _ ranges: [Range<UInt64>], gap: UInt64 = 100, free: UInt64 = 0, span: UInt64 = 10_000,
+            waste: UInt64 = 10, _ spans: [Range<UInt64>]
         ) {
             self.name = name
             self.ranges = ranges
-            rule = CoalescingRule(maximumGap: gap, spanLength: span, wastePercent: waste)
+            rule = CoalescingRule(maximumGap: gap, freeGap: free, spanLength: span, wastePercent: waste)
             self.spans = spans
         }
     }
@@ -31,6 +31,9 @@ struct CoalescingTests {
         Case("the cheapest gaps first", [0..<100, 110..<200, 205..<300], waste: 3, [0..<100, 110..<300]),
         Case("no waste allowed", [0..<1000, 1001..<2000], waste: 0, [0..<1000, 1001..<2000]),
         Case("less than a hundred bytes waste nothing", [0..<40, 41..<80], [0..<40, 41..<80]),
+        Case("short gaps cost nothing", [0..<10, 20..<30, 40..<50, 61..<71], free: 10, [0..<50, 61..<71]),
+        Case("and leave the allowance to longer ones", [0..<100, 104..<200, 220..<300], free: 4, [0..<300]),
+        Case("but no gap above the limit is short", [0..<10, 20..<30], gap: 5, free: 10, [0..<10, 20..<30]),
         Case("cut at the span length", [0..<60, 60..<120, 120..<180], span: 120, [0..<120, 120..<180]),
         Case("one range longer than a span", [0..<500, 500..<600], span: 100, [0..<500, 500..<600]),
         Case("overlap starts anew", [0..<100, 50..<150], [0..<100, 50..<150]),
@@ -46,12 +49,19 @@ struct CoalescingTests {
         #expect(spans.map(\.range) == example.spans)
     }
 
+    @Test("A pack of tiny files of which every third has changed since is one request [S125]")
+    func tinyFiles() {
+        let ranges = (0..<UInt64(10_000)).filter { !$0.isMultiple(of: 3) }.map { ($0 * 400)..<($0 * 400 + 400) }
+        #expect(coalesce(ranges, rule: CoalescingRule()).count == 1)
+    }
+
     @Test("Every range is in exactly one span, in order, and waste is what nobody wants", arguments: 0..<200)
     func invariants(seed: UInt64) {
         var random = Numbers(seed: seed)
         let ranges = random.ranges(count: Int(random.next(40)) + 1, overlapping: seed.isMultiple(of: 3))
         let rule = CoalescingRule(
-            maximumGap: random.next(60), spanLength: random.next(400) + 1, wastePercent: random.next(60))
+            maximumGap: random.next(60), freeGap: random.next(6), spanLength: random.next(400) + 1,
+            wastePercent: random.next(60))
         let spans = coalesce(ranges, rule: rule)
         #expect(spans.flatMap { Array($0.members) } == Array(ranges.indices))
         for span in spans {
@@ -62,14 +72,22 @@ struct CoalescingTests {
             #expect(span.waste == span.range.length - members.reduce(0) { $0 + $1.length })
         }
         let wanted = ranges.reduce(UInt64(0)) { $0 + $1.length }
-        #expect(spans.reduce(UInt64(0)) { $0 + $1.waste } <= wanted / 100 * rule.wastePercent)
+        let free = spans.reduce(UInt64(0)) { sum, span in
+            let members = ranges[span.members]
+            return zip(members, members.dropFirst()).reduce(sum) { sum, pair in
+                let gap = pair.1.lowerBound - pair.0.upperBound
+                return gap <= rule.freeGap ? sum + gap : sum
+            }
+        }
+        #expect(spans.reduce(UInt64(0)) { $0 + $1.waste } - free <= wanted / 100 * rule.wastePercent)
     }
 
     @Test("No choice of gaps gives fewer requests within the waste limit [S125]", arguments: 0..<150)
     func optimal(seed: UInt64) {
         var random = Numbers(seed: seed &+ 1_000)
         let ranges = random.ranges(count: Int(random.next(10)) + 1, overlapping: false)
-        let rule = CoalescingRule(maximumGap: random.next(40), spanLength: .max, wastePercent: random.next(40))
+        let rule = CoalescingRule(
+            maximumGap: random.next(40), freeGap: random.next(4), spanLength: .max, wastePercent: random.next(40))
         #expect(coalesce(ranges, rule: rule).count == fewest(ranges, rule))
     }
 
@@ -81,7 +99,7 @@ struct CoalescingTests {
         for choice in 0..<(1 << gaps.count) {
             let chosen = gaps.indices.filter { choice >> $0 & 1 == 1 }
             guard chosen.allSatisfy({ gaps[$0] <= rule.maximumGap }),
-                chosen.reduce(UInt64(0), { $0 + gaps[$1] }) <= allowance
+                chosen.reduce(UInt64(0), { gaps[$1] <= rule.freeGap ? $0 : $0 + gaps[$1] }) <= allowance
             else { continue }
             best = min(best, ranges.count - chosen.count)
         }

@@ -221,7 +221,7 @@ struct LocalBytes: Sendable {
     {
         let skipping = { isHere($0, $1) || sources.has(row: $0, blob: $1) }
         var rule = FetchRounds.rule(for: manifest, wanted: wanted, connections: connections, skipping: skipping)
-        if isResumed { (rule.maximumGap, rule.wastePercent) = (32 << 10, 1) }
+        if isResumed { (rule.maximumGap, rule.freeGap, rule.wastePercent) = (32 << 10, 0, 1) }
         return makePlan(
             manifest, wanted: wanted, rule: rule, gaps: gaps, skipping: skipping,
             delta: { bases?.delta(row: $0, blob: $1) })

@@ -5,13 +5,21 @@ package struct CoalescingRule: Sendable, Equatable {
     /// Reading a gap pays while it costs less than a round trip: first-byte time × rate of one connection,
     /// clamped to 16 KiB...2 MiB. 256 KiB until something is measured. Arrow's `CacheOptions` has the formula.
     package var maximumGap: UInt64
+    /// **Bytes** of a gap that is always read, if it is no longer than ``maximumGap``: it costs less than a request of its own,
+    /// whatever the line. A request's headers are about 1 KiB, and where requests are charged for, one costs as much as 4 KiB
+    /// of traffic. The blobs of tiny files that have changed since a pack was made would otherwise each cost a request.
+    package var freeGap: UInt64
     /// Length in **bytes** past which a span is cut, at a range boundary.
     package var spanLength: UInt64
-    /// Most gap **bytes** per hundred wanted bytes of one object.
+    /// Most **bytes** of longer gaps per hundred wanted bytes of one object.
     package var wastePercent: UInt64
 
-    package init(maximumGap: UInt64 = 256 << 10, spanLength: UInt64 = 16 << 20, wastePercent: UInt64 = 5) {
-        (self.maximumGap, self.spanLength, self.wastePercent) = (maximumGap, spanLength, wastePercent)
+    package init(
+        maximumGap: UInt64 = 256 << 10, freeGap: UInt64 = 4 << 10, spanLength: UInt64 = 16 << 20,
+        wastePercent: UInt64 = 10
+    ) {
+        (self.maximumGap, self.freeGap) = (maximumGap, freeGap)
+        (self.spanLength, self.wastePercent) = (spanLength, wastePercent)
     }
 }
 
@@ -21,7 +29,7 @@ package struct CoalescingRule: Sendable, Equatable {
 ///   one before starts a span of its own, so that every span's ranges follow one another.
 /// - Returns: Spans by ascending start, each fetched by one request: what it asks for, the positions of its ranges in the
 ///   input, and the **bytes** of it that nobody wants. Each input range is in exactly one.
-/// - Complexity: O(*n* log *n*): the cheapest gaps are bridged first until the waste limit is used up.
+/// - Complexity: O(*n* log *n*): the shortest gaps are bridged first until the waste limit is used up.
 package func coalesce(_ ranges: [Range<UInt64>], rule: CoalescingRule) -> [(
     range: Range<UInt64>, members: Range<Int>, waste: UInt64
 )] {
@@ -54,9 +62,10 @@ private func bridgedGaps(_ ranges: [Range<UInt64>], rule: CoalescingRule) -> [Bo
         wanted = wanted.addingReportingOverflow(ranges[index].length).partialValue
         let before = ranges[index - 1].upperBound
         let start = ranges[index].lowerBound
-        if start == before {
+        guard start >= before, start - before <= rule.maximumGap else { continue }
+        if start - before <= rule.freeGap {
             bridged[index] = true
-        } else if start > before, start - before <= rule.maximumGap {
+        } else {
             gaps.append((start - before, index))
         }
     }

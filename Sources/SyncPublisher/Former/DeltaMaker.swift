@@ -18,8 +18,8 @@ struct DeltaMaker {
     /// Of files whose former name is a guess: how many had no delta that pays, and the blobs of ``triedFile``.
     private var vain = (files: 0, blobs: 0)
     private var triedFile: Int?
-    /// Of files whose former version has to be fetched: how many in a row had no delta that pays, by the end of their names.
-    private var vainFetches: [String: Int] = [:]
+    /// Kinds of files of which no delta pays, where former versions have to be fetched.
+    private var vainKinds: Set<String> = []
 
     init(
         root: SourceRoot, tree: SourceTree, places: [Catalogue.Entry], base: BaseSet, options: PublishOptions,
@@ -38,11 +38,10 @@ struct DeltaMaker {
     private static let mostPercent: UInt64 = 70
     /// Tasks processed before their results are written; affects the output.
     private static let batch = 32
-    /// The same where former versions are fetched: what turns out to be in vain there was read for nothing.
-    private static let farBatch = 8
-    /// After so many files of a kind whose former versions were fetched in vain, no more of that kind are: pictures and archives
-    /// have nothing in common with what they were.
-    private static let mostVainFetches = 8
+    /// How many deltas of a kind are tried before former versions of all the others are fetched.
+    private static let samples = 8
+    /// Former versions shorter than this, in **bytes**, say little of those that are worth a delta.
+    private static let shortestSample: UInt64 = 4 << 10
 
     /// Makes and writes deltas.
     ///
@@ -55,7 +54,6 @@ struct DeltaMaker {
         var deltas: [Int: [Delta]] = [:]
         var bytes: UInt64 = 0
         guard !tasks.isEmpty else { return (deltas, bytes) }
-        let most = base.place.ranges == nil ? Self.batch : Self.farBatch
         try writer.cut()
         var encoders: [DeltaEncoder] = []
         // A damaged one decodes nothing: its blobs then get no delta.
@@ -67,13 +65,14 @@ struct DeltaMaker {
                     base.manifest, dictionary: dictionary, output, ranges: base.place.ranges, level: options.level,
                     readers: count))
         }
+        vainKinds = try findVainKinds(tasks, encoders, isCancelled: isCancelled)
         var regions = FormerRegions()
         var waiting: [DeltaPlan.Task] = []
         var start = 0
         while true {
             if isCancelled() { throw .cancelled }
             let before = waiting.count
-            while waiting.count < most, start < tasks.count {
+            while waiting.count < Self.batch, start < tasks.count {
                 if isWorthMaking(tasks[start]) { waiting.append(tasks[start]) }
                 start += 1
             }
@@ -96,21 +95,43 @@ struct DeltaMaker {
 
     /// Whether a delta is worth trying; always if the former name is no guess.
     private func isWorthMaking(_ task: DeltaPlan.Task) -> Bool {
-        guard task.former.isGuess else {
-            return base.place.ranges == nil || vainFetches[kind(of: task), default: 0] < Self.mostVainFetches
-        }
+        guard task.former.isGuess else { return vainKinds.isEmpty || !vainKinds.contains(kind(of: task)) }
         return task.file == triedFile ? vain.blobs < Self.mostVain.blobs : vain.files < Self.mostVain.files
     }
 
     private mutating func note(_ task: DeltaPlan.Task, pays: Bool) {
-        guard task.former.isGuess else {
-            if base.place.ranges != nil {
-                vainFetches[kind(of: task), default: 0] = pays ? .min / 2 : vainFetches[kind(of: task), default: 0] + 1
-            }
-            return
-        }
+        guard task.former.isGuess else { return }
         if task.file != triedFile { (triedFile, vain) = (task.file, (vain.files + 1, 0)) }
         if pays { vain = (0, 0) } else { vain.blobs += 1 }
+    }
+
+    /// The kinds of files of which no delta pays: pictures and archives have nothing in common with what they were. Where former
+    /// versions are on a server, a few of each kind are tried first, the shortest, so that the others are not read for nothing.
+    private func findVainKinds(
+        _ tasks: [DeltaPlan.Task], _ encoders: [DeltaEncoder], isCancelled: () -> Bool
+    ) throws(PublishError) -> Set<String> {
+        guard base.place.ranges != nil else { return [] }
+        let kinds = Dictionary(grouping: tasks.indices.filter { !tasks[$0].former.isGuess }) { kind(of: tasks[$0]) }
+            .filter { $0.value.count > Self.samples }
+        func order(_ index: Int) -> (Int, UInt64, Int) {
+            let range = tasks[index].region ?? tasks[index].base
+            let length = range.upperBound - range.lowerBound
+            return (length < Self.shortestSample ? 1 : 0, length, index)
+        }
+        let samples = kinds.values.flatMap { $0.sorted { order($0) < order($1) }.prefix(Self.samples) }.sorted()
+        var rest = samples.map { tasks[$0] }[...]
+        var vain = Set(kinds.keys)
+        var regions = FormerRegions()
+        try fetchFormer(rest, isCancelled: isCancelled)
+        while !rest.isEmpty {
+            if isCancelled() { throw .cancelled }
+            let batch = Array(rest.prefix(regions.prepare(Array(rest), encoders[0])))
+            rest = rest.dropFirst(batch.count)
+            for (task, made) in zip(batch, paying(batch, try make(batch, regions, encoders))) where made != nil {
+                vain.remove(kind(of: task))
+            }
+        }
+        return vain
     }
 
     /// The end of a file's name, from its last dot on.
