@@ -1,7 +1,7 @@
 #!/bin/bash
 # Counts what a set costs as it grows: requests, bytes, time, memory. Prints Markdown; each bound is checked.
 #
-# usage: scale.sh [requests] [growth] [memory] [hooks] [million]      default: all but the last
+# usage: scale.sh [requests] [growth] [memory] [hooks] [million] [shards]      default: all but the last two
 #
 #   requests  20,000 files of 512 MiB: a first pull sends at most 64 requests, a second at most 1 and opens no
 #             file; after 1 % changed and `publish --base`, an update sends at most 16 and receives at most 1.3
@@ -16,6 +16,9 @@
 #             new, update of 1 % of the files in a few directories and scattered; at most 300 MiB of memory for all but
 #             publish, and the cost of a file grows by at most half from the smallest set to the largest. Needs about
 #             10 GB of disk and 3.5 million inodes; FILES="10000 100000" leaves out the million
+#   shards    1,000,000 files of 64 bytes (FILES: another number), published and pulled as a whole and by 1, 4 and 16 shards, one
+#             shard after another: at most 300 MiB of memory each, the hook once with all files, at most 1.05 times the bytes of one
+#             pull, and the same files. Needs the same disk
 #
 # ROUNDS=N (default 3): runs of growth of which the median counts. Nothing else should run on the machine then.
 # Environment: see common.sh. Exit status: 0 every bound holds, 1 not.
@@ -255,7 +258,59 @@ million() {
   echo
 }
 
+shards() {
+  local files=${FILES:-1000000} n i from into=$WORK/pulled/shards whole=0 requests=0 pack_bytes=0 manifest_bytes=0 other_bytes=0
+  local all slowest cpu peak
+  printf '#!/bin/sh\necho "$SYNCAGENT_RESULT $SYNCAGENT_CHANGED" >>"%s/calls"\n' "$WORK" >"$WORK/once"
+  chmod +x "$WORK/once"
+  # each COMMAND…: with `--shard I/n` for every shard; sets all, slowest (seconds), cpu, and peak.
+  each() {
+    all=0 slowest=0 cpu=0 peak=0
+    for ((i = 0; i < n; i++)); do
+      run "$@" --shard "$i/$n" --json
+      eval "$(awk "BEGIN{printf \"all=%.1f slowest=%.1f cpu=%.1f peak=%.0f\", $all + $WALL, ($WALL > $slowest ? $WALL : $slowest),
+        $cpu + $CPU, ($RSS > $peak ? $RSS : $peak)}")"
+    done
+  }
+  rm -rf "$WORK/dots"
+  python3 "$EVIDENCE/make-set.py" "$WORK/dots" dots --files "$files" >&2
+  echo "| files | | shards | s, all of them | slowest shard | CPU s | peak MiB of a shard | join: s | peak MiB | requests | bytes |"
+  echo "|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+  for n in 0 1 4 16; do
+    rm -rf "$WORK/site-dots" "$XDG_STATE_HOME" "$WORK/calls"
+    if [ "$n" = 0 ]; then
+      run "$SYNCAGENT" publish "$WORK/dots" --to "$WORK/site-dots" --project scale.dots --manifest-parts --json
+      echo "| $files | publish | none | $WALL | | $CPU | $RSS | | | | |"
+    else
+      each "$SYNCAGENT" publish "$WORK/dots" --to "$WORK/site-dots" --project scale.dots
+      run "$SYNCAGENT" publish "$WORK/dots" --to "$WORK/site-dots" --project scale.dots --join "$n" --json
+      echo "| $files | publish | $n | $all | $slowest | $cpu | $peak | $WALL | $RSS | | |"
+      hold "$n shards of a publish: peak memory of a shard, MiB" "$peak" "<=" 300
+    fi
+    nginx_start "shards-$n" "$WORK/site-dots"
+    fresh_place pulled 12
+    from=$(mark)
+    if [ "$n" = 0 ]; then
+      pull --hook "$WORK/once"
+      eval "$(since "$from")"
+      whole=$((pack_bytes + manifest_bytes))
+      echo "| $files | pull | none | $WALL | | $CPU | $RSS | | | $requests | $whole |"
+    else
+      each "$SYNCAGENT" pull "$URL/manifest.json" --into "$into"
+      [ ! -e "$WORK/calls" ] || broken "a shard of $n called a hook"
+      run "$SYNCAGENT" pull "$URL/manifest.json" --into "$into" --join "$n" --hook "$WORK/once" --json
+      eval "$(since "$from")"
+      echo "| $files | pull | $n | $all | $slowest | $cpu | $peak | $WALL | $RSS | $requests | $((pack_bytes + manifest_bytes)) |"
+      hold "$n shards of a pull: peak memory of a shard, MiB" "$peak" "<=" 300
+      hold "$n shards of a pull: bytes" "$((pack_bytes + manifest_bytes))" "<=" "1.05 * $whole"
+    fi
+    [ "$(cat "$WORK/calls")" = "ok $files" ] || broken "$n shards: the hook was told '$(cat "$WORK/calls")'"
+    python3 "$EVIDENCE/checks.py" compare "$WORK/dots" "$into" || broken "$n shards: not what was published"
+  done
+  echo
+}
+
 for part; do
-  case $part in requests|growth|memory|hooks|million) say "== $part"; "$part" ;; *) usage 64 >&2 ;; esac
+  case $part in requests|growth|memory|hooks|million|shards) say "== $part"; "$part" ;; *) usage 64 >&2 ;; esac
 done
 verdict
