@@ -13,17 +13,10 @@ final class Transfer {
     var pieces: [Piece] = []
     var openPieces = 0
     var sources: [Source]
-    var requests = 0
-    var bytesReceived: UInt64 = 0
-    var lastHead = ResponseHead(status: 0)
-    var lastURL: String
-    var lastSource = 0
+    /// What has come of it so far: the last answer, the URL that was asked last, requests and bytes.
+    var report: TransferReport
     /// Where its URLs come from; `nil` for the user.
     let referrer: (origin: Origin, isPublic: Bool?)?
-    /// Whether any of its answers came from a public address.
-    var isFromPublic = false
-    /// How many requests one of its servers takes, as it says.
-    var quota: RequestQuota?
     /// Whether its activity has been announced; not while it waits.
     var isTold = false
     private(set) var hasEnded = false
@@ -32,21 +25,20 @@ final class Transfer {
     init(request: TransferRequest, sink: any TransferSink, deadline: Duration, completion: @escaping TransferCompletion)
         throws(TransferError)
     {
-        func misuse(_ detail: String) -> TransferError {
-            TransferError(code: .misuse, url: request.urls.first ?? "", detail: detail)
-        }
         var sources: [Source] = []
         for text in request.urls {
             do throws(URLError) { sources.append(Source(url: try CurlURL(text))) } catch {
-                throw misuse(error.description)
+                throw TransferError(.misuse, error.description, of: request)
             }
         }
-        guard let first = sources.first else { throw misuse("a transfer without a URL") }
+        guard let first = sources.first else { throw TransferError(.misuse, "a transfer without a URL", of: request) }
         self.sources = sources
         self.request = request
         self.deadline = deadline
         self.completion = completion
-        lastURL = first.url.text
+        report = TransferReport(
+            response: ResponseHead(status: 0), sourceIndex: 0, currentURL: first.url.text, requests: 0,
+            bytesReceived: 0, isPublic: false)
         referrer = request.referrer.map { (Origin(naming: $0), $0.isPublic) }
         add(
             Piece(
@@ -70,10 +62,6 @@ final class Transfer {
 
     func succeed() {
         pieces = []
-        var report = TransferReport(
-            response: lastHead, sourceIndex: lastSource, currentURL: lastURL, requests: requests,
-            bytesReceived: bytesReceived, isPublic: isFromPublic)
-        report.quota = quota
         completion(.success(report))
     }
 
@@ -86,7 +74,7 @@ final class Transfer {
     ///
     /// - Parameter fault: What it came from, if from one.
     func error(_ code: TransferError.Code, _ detail: String, _ fault: Fault? = nil) -> TransferError {
-        var error = TransferError(code: code, url: lastURL, detail: detail, requests: requests)
+        var error = TransferError(code: code, url: report.currentURL, detail: detail, requests: report.requests)
         error.status = error.status ?? fault?.status
         if let cause = fault?.cause { error.cause = cause }
         return error
@@ -109,7 +97,7 @@ final class Transfer {
         let rest = ends.dropFirst().map { (url: $0.url, detail: $0.fault.detail) } + others
         let beside = rest.prefix(3).map { "\(redacted(url: $0.url)): \($0.detail)" }
         let told = ([first.fault.told(words)] + beside).joined(separator: "; also ")
-        lastURL = first.url
+        report.currentURL = first.url
         return error(first.fault.code, told, first.fault)
     }
 }

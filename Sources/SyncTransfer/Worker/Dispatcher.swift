@@ -140,7 +140,7 @@ final class Dispatcher {
         if piece.chain == nil { chooseSource(for: piece) }
         guard !resolving.mustWait(piece, priority: priority) else { return nil }
         do throws(Fault) { return try router.route(of: piece) } catch {
-            piece.transfer.lastURL = piece.source.url.text
+            piece.transfer.report.currentURL = piece.source.url.text
             settle(piece, fault: error, chain: RedirectChain(original: piece.source.url))
             return nil
         }
@@ -216,7 +216,7 @@ final class Dispatcher {
         piece.chain = chain
         guard !mustWaitForRecord(piece) else { return }
         let transfer = piece.transfer
-        transfer.lastURL = chain.current.text
+        transfer.report.currentURL = chain.current.text
         resolving.leaveAhead(&transfer.sources[piece.sourceIndex])
         transfer.sources[piece.sourceIndex].asked = host.origin
         watchSilence(of: host)

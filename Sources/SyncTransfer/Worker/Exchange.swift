@@ -124,8 +124,8 @@ final class Exchange {
     }
 
     func account() {
-        lead.requests += requests
-        lead.bytesReceived += received
+        lead.report.requests += requests
+        lead.report.bytesReceived += received
         requests = 0
         received = 0
     }
@@ -270,7 +270,7 @@ final class Exchange {
         host.allowance = RequestAllowance(
             limit, unanswered: host.unanswered, until: configuration.clock.now() + wait, former: host.allowance)
         if let policy = headers.rateLimitPolicy {
-            lead.quota = RequestQuota(
+            lead.report.quota = RequestQuota(
                 left: limit.remaining, seconds: limit.seconds, most: policy.requests, window: policy.seconds)
         }
     }
@@ -287,8 +287,8 @@ final class Exchange {
             contentType: headers.mediaType, source: piece.transfer.request.urls[piece.sourceIndex])
         head.next = headers.link.flatMap(nextLink)
         head.contentDigest = headers.contentDigest
-        piece.transfer.lastHead = head
-        piece.transfer.lastSource = piece.sourceIndex
+        piece.transfer.report.response = head
+        piece.transfer.report.sourceIndex = piece.sourceIndex
         piece.ifRange = headers.ifRange
         piece.ifRangeSource = piece.sourceIndex
         if verdict == .notModified {
@@ -312,7 +312,7 @@ final class Exchange {
     func attach(_ piece: Piece) {
         pieces.append(piece)
         piece.take(.joined(id))
-        piece.transfer.lastURL = plan.chain.current.text
+        piece.transfer.report.currentURL = plan.chain.current.text
         guard phase == .body else { return }  // Else it begins with the others.
         begin(piece)
         if piece.isServed { dispatcher.reap(self) }

@@ -30,7 +30,7 @@ extension Dispatcher {
         if isPublic { router.notePublic(host.origin) }
         for (index, piece) in exchange.pieces.enumerated() where !piece.transfer.hasEnded {
             if !piece.isComplete { piece.sink.interrupted() }
-            if isPublic { piece.transfer.isFromPublic = true }
+            if isPublic { piece.transfer.report.isPublic = true }
             if exchange.verdict == .redirect {
                 if index == 0 { followRedirect(piece, exchange, isPublic: isPublic) } else { enqueue(piece) }
             } else {
@@ -178,7 +178,7 @@ extension Dispatcher {
             agenda.add(.requeue(piece, ticket: piece.take(.delayed(until: now + time))), at: now + time)
         case .awaitConnectivity: awaitConnectivity(piece, fault: fault, chain: chain)
         case .fail:
-            let others = piece.source.isSpent ? [] : [(url: transfer.lastURL, detail: fault.detail)]
+            let others = piece.source.isSpent ? [] : [(url: transfer.report.currentURL, detail: fault.detail)]
             abandon(transfer, transfer.error(fault, configuration.advise, others: others))
         case .forgetLesson: router.forget(chain.entry)
         case .expireResolution: resolving.expire(&transfer.sources[index], chain, after: fault)
@@ -214,7 +214,7 @@ extension Dispatcher {
         piece.transfer.isTold = false
         configuration.events(
             .retrying(
-                piece.transfer.id, url: redacted(url: piece.transfer.lastURL), reason: fault.detail,
+                piece.transfer.id, url: redacted(url: piece.transfer.report.currentURL), reason: fault.detail,
                 attempt: piece.life.failures + 1, after: wait))
     }
 
