@@ -6,12 +6,6 @@ import SyncPlugins
 ///
 /// It usually serves one piece. An answer with the whole object serves every piece that still wants some of it.
 final class Exchange {
-    enum Phase {
-        case head
-        case body
-        case discarding
-    }
-
     /// What was decided about the request.
     struct Plan {
         let kind: HandleKind
@@ -42,8 +36,10 @@ final class Exchange {
     private var lead: Transfer
     var pieces: [Piece]
 
-    private(set) var phase = Phase.head
+    /// `nil` until the head of the answer is here.
     private(set) var verdict: AnswerVerdict?
+    /// Whether pieces get what comes now of the body; else it is thrown away.
+    private var isWanted = false
     var fault: Fault?
     /// Offset in the object of the next body **byte**.
     private(set) var offset: UInt64 = 0
@@ -235,11 +231,10 @@ final class Exchange {
 
     private func headDidEnd() {
         let verdict = judge(collector.headers, to: plan.question, now: plan.unixTime)
-        if self.verdict == nil { host.unanswered -= 1 }
         self.verdict = verdict
+        host.unanswered -= 1
         noteAllowance()
         host.firstByte = min(host.firstByte ?? .seconds(60), dispatcher.configuration.clock.now() - plan.startedAt)
-        phase = .discarding
         if isAccepted, pieces.contains(where: { $0.scoutKey != nil }) { dispatcher.reap(self) }
         switch verdict {
         case .fault(let found): fault = found
@@ -252,7 +247,7 @@ final class Exchange {
                 dispatcher.wholeBodyBegins(self)
                 if fault != nil { return }
             }
-            phase = .body
+            isWanted = true
             for piece in pieces { begin(piece) }
             finishWhenServed()
         }
@@ -313,7 +308,7 @@ final class Exchange {
         pieces.append(piece)
         piece.take(.joined(id))
         piece.transfer.report.currentURL = plan.chain.current.text
-        guard phase == .body else { return }  // Else it begins with the others.
+        guard isWanted else { return }  // Else it begins with the others.
         begin(piece)
         if piece.isServed { dispatcher.reap(self) }
     }
@@ -326,13 +321,11 @@ final class Exchange {
     func receive(_ bytes: UnsafeRawBufferPointer) -> Int {
         let refusal = bytes.isEmpty ? 1 : 0
         activity += 1
-        switch phase {
-        case .head:  // HTTP/0.9.
+        guard isAnswered else {  // HTTP/0.9.
             fault = Fault(.malformed, "a body without a head")
             return refusal
-        case .discarding: return discard(bytes.count) ? bytes.count : refusal
-        case .body: break
         }
+        guard isWanted else { return discard(bytes.count) ? bytes.count : refusal }
         guard throttle.take(bytes.count) else {
             isThrottled = true
             window = nil
@@ -348,7 +341,7 @@ final class Exchange {
         offset += UInt64(bytes.count)
         guard fault == nil else { return refusal }
         finishWhenServed()
-        return isServed && phase == .body ? refusal : bytes.count
+        return isServed && isWanted ? refusal : bytes.count
     }
 
     private func discard(_ bytes: Int) -> Bool {
@@ -403,7 +396,7 @@ final class Exchange {
         for piece in pieces where !piece.isServed { return }
         isServed = true
         let end = bodyEnd ?? offset
-        if end - min(offset, end) <= UInt64(Self.maximumDiscard) { phase = .discarding }
+        if end - min(offset, end) <= UInt64(Self.maximumDiscard) { isWanted = false }
     }
 
     /// The most **bytes** read only to keep a connection: about what a new one costs in time.
