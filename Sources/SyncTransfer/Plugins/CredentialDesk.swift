@@ -14,17 +14,14 @@ struct HostCredential {
 
     fileprivate(set) var state = State.known
     private(set) var kind: Credential.Kind?
-    /// Raised with each new ``kind``; 0 if there is none.
-    private(set) var version = 0
-    /// The highest version so far.
-    private var lastVersion = 0
+    /// How often ``kind`` has changed.
+    private var changes = 0
     /// How often providers have answered, be it with the same credential again.
     fileprivate(set) var answers = 0
     /// When it has to be requested again, **seconds** since 1970.
     fileprivate var expires: Int64?
     /// Refusals since the last accepted request.
     fileprivate var refusals = 0
-    fileprivate var isProvided = false
     /// What the server said it wants, where whoever answers challenges has been asked.
     fileprivate var challenge: (text: String, isPublic: Bool)?
 
@@ -32,9 +29,14 @@ struct HostCredential {
         state = .known
         guard kind != self.kind else { return }
         self.kind = kind
-        lastVersion += 1
-        version = kind == nil ? 0 : lastVersion
+        changes += 1
     }
+
+    /// Which ``kind`` it is, counted up with each new one; 0 if there is none.
+    var version: Int { kind == nil ? 0 : changes }
+
+    /// Whether it is from a provider.
+    fileprivate var isProvided: Bool { answers > 0 && kind != nil }
 
     mutating func wasAccepted() { refusals = 0 }
 
@@ -158,7 +160,6 @@ final class CredentialDesk {
         for failure in answer.failures { events(.pluginFailed(.credential, failure)) }
         host.credential.set(answer.credential?.kind)
         host.credential.answers += 1
-        host.credential.isProvided = answer.credential != nil
         // What could not be answered is not asked again for each request.
         if host.credential.challenge != nil, answer.credential == nil { host.credential.refusals = Self.mostRefusals }
         let now = agenda.unixTime
