@@ -23,12 +23,8 @@ struct PieceFailure {
     var attempts: Int
 }
 
-/// What to do for a piece. The actions of one list are done in order.
+/// What to do for a piece after a fault. The actions of one list are done in order.
 enum PieceAction: Equatable {
-    /// The piece is complete, and what its redirects taught is good.
-    case complete
-    /// Decide about a fault.
-    case settle(Fault)
     /// Be served by the exchange with the whole object, or else ask again.
     case joinOther
     /// Ask again, ahead of everything that has not started: at the URL of the last request, or, `anew`, at the original one.
@@ -111,7 +107,7 @@ struct PieceMachine: Equatable {
     /// Whether it has been queued since it got this ticket.
     func isQueued(since ticket: UInt64) -> Bool { ticket == self.ticket && state == .queued }
 
-    /// Decides after an exchange that was no redirect.
+    /// Takes the end of an exchange that was no redirect.
     ///
     /// - Parameters:
     ///   - own: Why this piece wanted no more of it; others may.
@@ -121,19 +117,21 @@ struct PieceMachine: Equatable {
     ///   - end: One past the last wanted **byte**; `nil` while the length is unknown.
     ///   - isAsTold: Whether everything arrived that the answer's head announced.
     ///   - isTooSlow: Whether the piece has brought too little for too long, see ``Pace``.
+    /// - Returns: Whether it is complete. If not, the rest is asked for at the same URL.
+    /// - Throws: The fault to decide about.
     mutating func ended(
         own: Fault?, fault: Fault?, isAccepted: Bool, position: UInt64, end: UInt64?, isAsTold: Bool, isTooSlow: Bool
-    ) -> PieceAction {
-        if let own { return .settle(own) }
+    ) throws(Fault) -> Bool {
+        if let own { throw own }
         let isComplete = end == position
-        if let fault, !(isComplete && isAccepted && fault.kind != .tooLarge) { return .settle(fault) }
-        if isComplete || end == nil { return .complete }
-        guard isAsTold, position > mark else { return .settle(Fault(.broken, "the body ended early")) }
-        guard !isTooSlow else { return .settle(Fault(.slow, "each response is too short")) }
+        if let fault, !(isComplete && isAccepted && fault.kind != .tooLarge) { throw fault }
+        if isComplete || end == nil { return true }
+        guard isAsTold, position > mark else { throw Fault(.broken, "the body ended early") }
+        guard !isTooSlow else { throw Fault(.slow, "each response is too short") }
         // The server sent less than asked for, as it may: RFC 9110 §15.3.7.
         failures = 0
         mark = position
-        return .ask(anew: false)
+        return false
     }
 
     /// Decides after a fault: again, elsewhere, later, or not at all.

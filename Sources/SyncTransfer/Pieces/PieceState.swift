@@ -37,14 +37,8 @@ enum PieceInput: Equatable {
     case joined(ExchangeID)
     /// The only body of its object is already past its bytes.
     case missed
-    /// It is tried again at a time.
-    case delayed(until: Duration)
-    /// Resolvers are to be asked about it.
-    case leftToResolvers
-    /// Another request finds out where its place redirects to.
-    case leftToScout
-    /// Where it goes next is being recorded.
-    case leftToRecord
+    /// It has to wait for this.
+    case postponed(PieceWait)
     /// It is complete, or its transfer has been given up.
     case over
 }
@@ -53,12 +47,13 @@ extension PieceState {
     /// Where an input leads: pure.
     ///
     /// ```
-    ///         enqueued started joined  missed  delayed leftToResolvers leftToScout leftToRecord over
-    /// queued  queued   running running parked  waiting waiting         waiting     waiting      ended
-    /// waiting queued   refused running parked  waiting waiting         refused     refused      ended
-    /// parked  queued   refused running parked  waiting waiting         refused     refused      ended
-    /// running queued   refused running parked  waiting waiting         refused     refused      ended
-    /// ended   stays    stays   stays   stays   stays   stays           stays       stays        stays
+    ///                                           postponed
+    ///         enqueued started joined  missed  until   resolver scout   record  over
+    /// queued  queued   running running parked  waiting waiting  waiting waiting ended
+    /// waiting queued   refused running parked  waiting waiting  refused refused ended
+    /// parked  queued   refused running parked  waiting waiting  refused refused ended
+    /// running queued   refused running parked  waiting waiting  refused refused ended
+    /// ended   stays    stays   stays   stays   stays   stays    stays   stays   stays
     /// ```
     func after(_ input: PieceInput) -> Transition<PieceState> {
         if self == .ended { return .stays }
@@ -66,14 +61,12 @@ extension PieceState {
         case .enqueued: .to(.queued)
         // Only a queue has a turn.
         case .started(let id): self == .queued ? .to(.running(id)) : .refused
-        case .leftToScout: self == .queued ? .to(.waiting(.scout)) : .refused
-        case .leftToRecord: self == .queued ? .to(.waiting(.record)) : .refused
+        case .postponed(.scout) where self != .queued, .postponed(.record) where self != .queued: .refused
         // A body that has just begun serves whoever it can.
         case .joined(let id): .to(.running(id))
         // A source that may not be asked is a fault also while the piece waits.
         case .missed: .to(.parked)
-        case .delayed(let time): .to(.waiting(.until(time)))
-        case .leftToResolvers: .to(.waiting(.resolver))
+        case .postponed(let wait): .to(.waiting(wait))
         case .over: .to(.ended)
         }
     }

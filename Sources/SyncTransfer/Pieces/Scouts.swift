@@ -38,7 +38,7 @@ struct Scouts {
         }
         guard redirects(), !piece.hasWaited else { return false }
         piece.hasWaited = true
-        flights[key]?.append((piece, piece.take(.leftToScout)))
+        flights[key]?.append((piece, piece.take(.postponed(.scout))))
         return true
     }
 

@@ -194,8 +194,8 @@ final class Piece {
     }
 
     /// As ``PieceMachine/ended(own:fault:isAccepted:position:end:isAsTold:isTooSlow:)``; its own fault is settled by that.
-    func ended(_ fault: Fault?, isAccepted: Bool, isAsTold: Bool, isTooSlow: Bool) -> PieceAction {
-        life.ended(
+    func ended(_ fault: Fault?, isAccepted: Bool, isAsTold: Bool, isTooSlow: Bool) throws(Fault) -> Bool {
+        try life.ended(
             own: self.fault.take(), fault: fault, isAccepted: isAccepted, position: position, end: end,
             isAsTold: isAsTold, isTooSlow: isTooSlow)
     }

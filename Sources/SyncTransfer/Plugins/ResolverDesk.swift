@@ -127,7 +127,7 @@ final class ResolverDesk {
             piece.unresolvedRedirect = nil
             return false
         }
-        let ticket = piece.take(.leftToResolvers)
+        let ticket = piece.take(.postponed(.resolver))
         queue.insert(Entry(piece: piece, ticket: ticket, priority: priority, sequence: nextNumber()))
         return true
     }

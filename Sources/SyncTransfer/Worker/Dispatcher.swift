@@ -244,7 +244,7 @@ final class Dispatcher {
         piece.hasNewHop = false
         recordsAsked += 1
         let number = recordsAsked
-        unrecorded[number] = (piece, piece.take(.leftToRecord))
+        unrecorded[number] = (piece, piece.take(.postponed(.record)))
         if configuration.awaitRecord({ [inbox] in inbox.post(.recorded(number)) }) { return true }
         unrecorded[number] = nil
         piece.take(.enqueued)

@@ -85,23 +85,23 @@ extension Dispatcher {
 
     /// Settles one piece of an answer that is no redirect.
     func conclude(_ piece: Piece, of exchange: Exchange, fault: Fault?) {
-        let next = piece.ended(
-            fault, isAccepted: exchange.isAccepted, isAsTold: exchange.offset == exchange.bodyEnd,
-            isTooSlow: isTooSlow(piece, since: exchange.plan.startedAt))
-        switch next {
-        case .complete:
-            router.learn(from: exchange)
-            complete(piece)
-        case .ask:
-            piece.chain = exchange.plan.chain
-            enqueue(piece, isUrgent: true)
-        case .settle(let fault):
+        do throws(Fault) {
+            let isComplete = try piece.ended(
+                fault, isAccepted: exchange.isAccepted, isAsTold: exchange.offset == exchange.bodyEnd,
+                isTooSlow: isTooSlow(piece, since: exchange.plan.startedAt))
+            if isComplete {
+                router.learn(from: exchange)
+                complete(piece)
+            } else {
+                piece.chain = exchange.plan.chain
+                enqueue(piece, isUrgent: true)
+            }
+        } catch {
             // Another part has found that out meanwhile.
-            let isKnown = fault.kind == .wrongRange && piece.source.wholeOnly
+            let isKnown = error.kind == .wrongRange && piece.source.wholeOnly
             let isOld = isKnown && exchange.plan.question.first != nil
-            let told = isOld ? Fault(.superseded, fault.detail) : fault
+            let told = isOld ? Fault(.superseded, error.detail) : error
             settle(piece, fault: told, chain: exchange.plan.chain)
-        default: break
         }
     }
 
@@ -162,7 +162,6 @@ extension Dispatcher {
     ) {
         let (transfer, index) = (piece.transfer, piece.sourceIndex)
         switch action {
-        case .complete, .settle: break  // Of the end of an exchange.
         case .joinOther:
             piece.chain = chain
             if !wholeObjects.join(piece) { enqueue(piece, isUrgent: true) }
@@ -175,7 +174,7 @@ extension Dispatcher {
             // This wait is because of the host, so its silence goes on.
             hosts[chain.current.origin]?.silence.isBusy(until: now + time)
             announceRetry(of: piece, fault, after: time)
-            agenda.add(.requeue(piece, ticket: piece.take(.delayed(until: now + time))), at: now + time)
+            agenda.add(.requeue(piece, ticket: piece.take(.postponed(.until(now + time)))), at: now + time)
         case .awaitConnectivity: awaitConnectivity(piece, fault: fault, chain: chain)
         case .fail:
             let others = piece.source.isSpent ? [] : [(url: transfer.report.currentURL, detail: fault.detail)]

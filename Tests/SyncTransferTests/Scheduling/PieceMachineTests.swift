@@ -30,7 +30,7 @@ struct PieceMachineTests {
     @Test("A timer and a queue know whether what they hold is still theirs")
     func tickets() {
         var machine = PieceMachine(position: 100)
-        let waiting = machine.take(.leftToScout)
+        let waiting = machine.take(.postponed(.scout))
         #expect(machine.isWaiting(since: waiting) && !machine.isQueued(since: waiting))
         let queued = machine.take(.enqueued)
         #expect(!machine.isWaiting(since: waiting) && !machine.isQueued(since: waiting))
@@ -44,16 +44,20 @@ struct PieceMachineTests {
 
     // MARK: - Ends
 
-    private typealias Ending = (inout PieceMachine) -> PieceAction
+    /// Whether the piece is complete, or what is wrong.
+    private typealias Ending = (inout PieceMachine) -> Result<Bool, Fault>
 
     private func ending(
         own: Fault? = nil, fault: Fault? = nil, isAccepted: Bool = true, position: UInt64 = 100, end: UInt64? = 200,
         isAsTold: Bool = false, isTooSlow: Bool = false
     ) -> Ending {
-        {
-            $0.ended(
-                own: own, fault: fault, isAccepted: isAccepted, position: position, end: end, isAsTold: isAsTold,
-                isTooSlow: isTooSlow)
+        { machine in
+            do throws(Fault) {
+                return .success(
+                    try machine.ended(
+                        own: own, fault: fault, isAccepted: isAccepted, position: position, end: end,
+                        isAsTold: isAsTold, isTooSlow: isTooSlow))
+            } catch { return .failure(error) }
         }
     }
 
@@ -61,30 +65,30 @@ struct PieceMachineTests {
     func ends() {
         let broken = Fault(.broken, "reset")
         let large = Fault(.tooLarge, "too much")
-        let early = PieceAction.settle(Fault(.broken, "the body ended early"))
-        let table: [(Ending, PieceAction, String)] = [
-            (ending(position: 200), .complete, "everything is here"),
-            (ending(end: nil), .complete, "nobody has said how long it is"),
-            (ending(own: broken, position: 200), .settle(broken), "its own fault comes first"),
-            (ending(own: large, fault: broken), .settle(large), "the same"),
-            (ending(fault: broken), .settle(broken), "the exchange's"),
-            (ending(fault: broken, position: 200), .complete, "it had everything before that"),
-            (ending(fault: large, position: 200), .settle(large), "then it is another object"),
+        let early = Result<Bool, Fault>.failure(Fault(.broken, "the body ended early"))
+        let table: [(Ending, Result<Bool, Fault>, String)] = [
+            (ending(position: 200), .success(true), "everything is here"),
+            (ending(end: nil), .success(true), "nobody has said how long it is"),
+            (ending(own: broken, position: 200), .failure(broken), "its own fault comes first"),
+            (ending(own: large, fault: broken), .failure(large), "the same"),
+            (ending(fault: broken), .failure(broken), "the exchange's"),
+            (ending(fault: broken, position: 200), .success(true), "it had everything before that"),
+            (ending(fault: large, position: 200), .failure(large), "then it is another object"),
             (
-                ending(fault: broken, isAccepted: false, position: 200), .settle(broken),
+                ending(fault: broken, isAccepted: false, position: 200), .failure(broken),
                 "that was no answer to the question"
-            ), (ending(position: 150, isAsTold: true), .ask(anew: false), "the server gives less at a time (RFC 9110)"),
-            (ending(position: 101, isAsTold: true), .ask(anew: false), "one byte is progress"),
+            ), (ending(position: 150, isAsTold: true), .success(false), "the server gives less at a time (RFC 9110)"),
+            (ending(position: 101, isAsTold: true), .success(false), "one byte is progress"),
             (ending(isAsTold: true), early, "nothing is none"),
             (
                 ending(position: 101, isAsTold: true, isTooSlow: true),
-                .settle(Fault(.slow, "each response is too short")), "one byte at a time takes too long"
+                .failure(Fault(.slow, "each response is too short")), "one byte at a time takes too long"
             ), (ending(position: 150), early, "more was told"),
             (ending(position: 60, isAsTold: true), early, "a sink that went back has not got further"),
         ]
-        for (ending, action, reason) in table {
+        for (ending, result, reason) in table {
             var machine = machine()
-            #expect(ending(&machine) == action, "\(reason)")
+            #expect(ending(&machine) == result, "\(reason)")
         }
     }
 
@@ -93,9 +97,9 @@ struct PieceMachineTests {
         var machine = machine()
         _ = machine.failed(failure(.malformed))
         #expect(machine.failures == 1)
-        #expect(ending(position: 160, isAsTold: true)(&machine) == .ask(anew: false))
+        #expect(ending(position: 160, isAsTold: true)(&machine) == .success(false))
         #expect(machine.failures == 0)
-        #expect(ending(position: 160, end: 400, isAsTold: true)(&machine) != .ask(anew: false), "nothing new")
+        #expect(ending(position: 160, end: 400, isAsTold: true)(&machine) != .success(false), "nothing new")
     }
 
     // MARK: - Faults

@@ -10,10 +10,10 @@ private let table = """
     started         second   x        x        x        x        x        x        ·
     joined          second   second   second   second   second   second   second   ·
     missed          parked   parked   parked   parked   parked   parked   parked   ·
-    delayed         until    until    until    until    until    until    until    ·
-    leftToResolvers resolver resolver resolver resolver resolver resolver resolver ·
-    leftToScout     scout    x        x        x        x        x        x        ·
-    leftToRecord    record   x        x        x        x        x        x        ·
+    until           until    until    until    until    until    until    until    ·
+    resolver        resolver resolver resolver resolver resolver resolver resolver ·
+    scout           scout    x        x        x        x        x        x        ·
+    record          record   x        x        x        x        x        x        ·
     over            ended    ended    ended    ended    ended    ended    ended    ·
     """
 
@@ -21,8 +21,9 @@ private let until = Duration.seconds(1)
 private let (first, second): (ExchangeID, ExchangeID) = (1, 2)
 
 private let inputs: [PieceInput] = [
-    .enqueued, .started(second), .joined(second), .missed, .delayed(until: until), .leftToResolvers, .leftToScout,
-    .leftToRecord, .over,
+    .enqueued, .started(second), .joined(second), .missed, .postponed(.until(until)), .postponed(.resolver),
+    .postponed(.scout),
+    .postponed(.record), .over,
 ]
 private let states: [PieceState] = [
     .queued, .waiting(.until(until)), .waiting(.resolver), .waiting(.scout), .waiting(.record), .parked,
@@ -37,10 +38,7 @@ private func name(_ input: PieceInput) -> String {
     case .started: "started"
     case .joined: "joined"
     case .missed: "missed"
-    case .delayed: "delayed"
-    case .leftToResolvers: "leftToResolvers"
-    case .leftToScout: "leftToScout"
-    case .leftToRecord: "leftToRecord"
+    case .postponed(let wait): name(.waiting(wait))
     case .over: "over"
     }
 }
@@ -92,7 +90,7 @@ struct PieceStateTests {
     func impossible() async {
         await #expect(processExitsWith: .failure) {
             var machine = PieceMachine(position: 0)
-            machine.take(.leftToScout)
+            machine.take(.postponed(.scout))
             machine.take(.started(1))
         }
     }
