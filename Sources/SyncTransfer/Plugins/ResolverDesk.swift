@@ -91,7 +91,7 @@ final class ResolverDesk {
         if let resolution = source.resolution {
             guard let end = resolution.expires, end <= agenda.unixTime else { return nil }
         }
-        let url = router.rewritten(source.url)?.url ?? source.url
+        let url = router.rewritten(source.url)
         guard resolvers.contains(where: { $0.scope.covers(url) }) else { return nil }
         let reason = source.refused.map { ResolverRequest.Reason.expired(status: $0.status) } ?? .start
         return ResolverRequest(url: url.text, original: source.url.text, range: range, reason: reason)

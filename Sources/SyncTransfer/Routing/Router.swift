@@ -27,13 +27,11 @@ final class Router {
 
     // MARK: - Where to begin
 
-    /// What a rule makes of a URL, and the rule's number from 1.
-    func rewritten(_ url: CurlURL) -> (url: CurlURL, rule: Int)? { rules.apply(to: url) }
+    /// What the rules make of a URL, which may be itself.
+    func rewritten(_ url: CurlURL) -> CurlURL { rules.apply(to: url)?.url ?? url }
 
     /// The URL that the first request for a source goes to.
-    func entry(of source: Source) -> CurlURL {
-        source.resolution?.url ?? rules.apply(to: source.url)?.url ?? source.url
-    }
+    func entry(of source: Source) -> CurlURL { source.resolution?.url ?? rewritten(source.url) }
 
     /// The chain of a piece's next request.
     ///

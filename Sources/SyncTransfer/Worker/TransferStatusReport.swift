@@ -53,7 +53,7 @@ extension Dispatcher {
 
     private func status(of piece: Piece) -> TransferStatus {
         let original = piece.source.url
-        let current = piece.chain?.current ?? router.rewritten(original)?.url ?? original
+        let current = piece.chain?.current ?? router.rewritten(original)
         let since = piece.since ?? now
         piece.since = since
         var status = blank(piece.transfer)
