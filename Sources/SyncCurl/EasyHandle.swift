@@ -108,13 +108,13 @@ package final class EasyHandle {
     }
 }
 
-/// libcurl's multi handle on its way to the one thread that uses it.
-package struct MultiHandle: @unchecked Sendable {  // Safe: one thread alone has it, but for wakeUp().
+/// libcurl's multi handle: what runs together, and the connections that stay open for what comes next. Freed exactly once.
+package final class MultiHandle: @unchecked Sendable {  // Safe: one thread at a time has it, but for wakeUp().
     package let raw: UnsafeMutableRawPointer
 
-    /// `nil` when there is no memory, or when it could not be woken: where libcurl can make no descriptors for that, it goes on
-    /// without, and whoever posts a command waits for a minute. What fails once is tried again.
-    package init?() {
+    /// - Throws: When there is no memory, or when it could not be woken: where libcurl can make no descriptors for that, it goes
+    ///   on without, and whoever posts a command waits for a minute. What fails once is tried again.
+    package init() throws(CurlError) {
         for _ in 0..<3 {
             guard let made = curl_multi_init() else { continue }
             if curl_multi_wakeup(made) == CURLM_OK {
@@ -123,8 +123,10 @@ package struct MultiHandle: @unchecked Sendable {  // Safe: one thread alone has
             }
             curl_multi_cleanup(made)
         }
-        return nil
+        throw CurlError(detail: "libcurl has no memory or no descriptors")
     }
+
+    deinit { curl_multi_cleanup(raw) }
 
     /// curl_multi_wakeup(3) "can be called from any thread".
     package func wakeUp() {

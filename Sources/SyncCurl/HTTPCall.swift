@@ -149,17 +149,16 @@ package final class HTTPCall {
     ///   - isStopped: Whether the caller wants no answer any more.
     ///   - receive: Takes bytes of the body of an answer with this status; `false` ends the call. May wait.
     package func perform(
-        over connections: HTTPConnections? = nil, until deadline: ContinuousClock.Instant?, every interval: Int32,
+        over connections: MultiHandle? = nil, until deadline: ContinuousClock.Instant?, every interval: Int32,
         isStopped: () -> Bool,
         receive: @escaping (UnsafeRawBufferPointer, _ status: Int) -> Bool
     ) throws(CurlError) -> End {
-        let kept: HTTPConnections
-        if let connections { kept = connections } else { kept = try HTTPConnections() }
-        let multi = kept.multi
+        let multi: MultiHandle
+        if let connections { multi = connections } else { multi = try MultiHandle() }
         guard curl_multi_add_handle(multi.raw, easy.raw) == CURLM_OK else {
             throw CurlError(detail: "curl_multi_add_handle: out of memory")
         }
-        defer { _ = curl_multi_remove_handle(multi.raw, easy.raw) }
+        defer { withExtendedLifetime(multi) { _ = curl_multi_remove_handle(multi.raw, easy.raw) } }
         self.receive = receive
         collector = Self.collector
         while true {
@@ -181,16 +180,4 @@ package final class HTTPCall {
             _ = curl_multi_poll(multi.raw, nil, 0, wait, nil)
         }
     }
-}
-
-/// Connections that stay open for the next ``HTTPCall``, of one thread at a time.
-package final class HTTPConnections {
-    fileprivate let multi: MultiHandle
-
-    package init() throws(CurlError) {
-        guard let multi = MultiHandle() else { throw CurlError(detail: "libcurl has no memory or no descriptors") }
-        self.multi = multi
-    }
-
-    deinit { curl_multi_cleanup(multi.raw) }
 }

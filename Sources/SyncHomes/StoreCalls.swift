@@ -12,11 +12,8 @@ final class StoreCalls: Sendable {
     /// How long nothing may move.
     private let patience: Duration
     private let rate: SendingRate?
-    private let idle = Mutex<[Connections]>([])
-
-    private struct Connections: @unchecked Sendable {  // Safe: whoever has taken it out of the list has it alone.
-        let value: HTTPConnections
-    }
+    /// Connections that nobody uses: whoever takes some out has them alone.
+    private let idle = Mutex<[MultiHandle]>([])
 
     /// One request.
     struct Request {
@@ -111,14 +108,14 @@ final class StoreCalls: Sendable {
                     range.lowerBound + offset, UnsafeMutableRawBufferPointer(rebasing: target[..<count]))
             }
         }
-        let connections: Connections
+        let connections: MultiHandle
         if let found = idle.withLock({ $0.popLast() }) {
             connections = found
         } else {
-            connections = Connections(value: try HTTPConnections())
+            connections = try MultiHandle()
         }
         var body: [UInt8] = []
-        let end = try call.perform(over: connections.value, until: nil, every: 200, isStopped: isStopped) { bytes, _ in
+        let end = try call.perform(over: connections, until: nil, every: 200, isStopped: isStopped) { bytes, _ in
             body += bytes
             return body.count <= request.limit
         }

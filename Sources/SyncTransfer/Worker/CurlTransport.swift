@@ -1,4 +1,3 @@
-import CCurl
 import SyncCurl
 package import SyncPlugins
 import SyncSystem
@@ -21,17 +20,19 @@ package final class CurlTransport: Transport {
     package init(configuration: TransportConfiguration) throws(TransferError) {
         func misuse(_ detail: String) -> TransferError { TransferError(code: .misuse, url: "", detail: detail) }
         try configuration.validate()
-        do { try Libcurl.check() } catch { throw misuse(error.detail) }
-        guard let multi = MultiHandle() else { throw misuse("libcurl has no memory or no descriptors") }
+        let multi: MultiHandle
+        do {
+            try Libcurl.check()
+            multi = try MultiHandle()
+        } catch { throw misuse(error.detail) }
         let inbox = Inbox(multi: multi)
         let counters = Counters()
         self.inbox = inbox
         self.counters = counters
         do throws(ThreadError) {
-            let started = try WorkerThread(name: "curl") { CurlWorker(multi.raw, configuration, inbox, counters).run() }
+            let started = try WorkerThread(name: "curl") { CurlWorker(multi, configuration, inbox, counters).run() }
             thread = Mutex(started)
         } catch {
-            curl_multi_cleanup(multi.raw)
             thread = Mutex(nil)
             throw misuse("\(error)")
         }

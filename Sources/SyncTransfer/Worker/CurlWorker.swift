@@ -22,7 +22,7 @@ final class CurlWorker {
     private var router: Router { dispatcher.router }
 
     init(
-        _ multi: UnsafeMutableRawPointer, _ configuration: TransportConfiguration, _ inbox: Inbox, _ counters: Counters
+        _ multi: MultiHandle, _ configuration: TransportConfiguration, _ inbox: Inbox, _ counters: Counters
     ) {
         self.configuration = configuration
         self.inbox = inbox
@@ -32,7 +32,7 @@ final class CurlWorker {
 
     // MARK: - The loop
 
-    /// Works until the inbox is closed; then ends every transfer and frees libcurl's handles.
+    /// Works until the inbox is closed; then ends every transfer.
     func run() {
         var (turned, asked) = (now, Duration.zero)
         while true {
@@ -61,7 +61,6 @@ final class CurlWorker {
         dispatcher.dropHosts()
         publish()
         inbox.end()
-        pool.close()
     }
 
     /// - Returns: Whether an exchange ended.

@@ -40,7 +40,7 @@ final class Dispatcher {
     var now: Duration { agenda.now }
 
     init(
-        _ multi: UnsafeMutableRawPointer, _ configuration: TransportConfiguration, _ inbox: Inbox, _ counters: Counters
+        _ multi: MultiHandle, _ configuration: TransportConfiguration, _ inbox: Inbox, _ counters: Counters
     ) {
         self.configuration = configuration
         self.counters = counters

@@ -3,7 +3,7 @@ import SyncCurl
 
 /// libcurl's multi handle: the requests in it, and idle handles for the next ones.
 final class ExchangePool {
-    private let multi: UnsafeMutableRawPointer
+    private let multi: MultiHandle
     private let configuration: TransportConfiguration
     private let network = NetworkChanges()
     /// The rate limit over all transfers.
@@ -13,16 +13,13 @@ final class ExchangePool {
     /// Idle handles of all hosts.
     private var idleHandles = 0
 
-    init(multi: UnsafeMutableRawPointer, configuration: TransportConfiguration, now: Duration) {
+    init(multi: MultiHandle, configuration: TransportConfiguration, now: Duration) {
         self.multi = multi
         self.configuration = configuration
         throttle = Throttle(rate: configuration.rateLimit, now: now)
-        _ = sa_curl_multi_set_long(multi, CURLMOPT_MAXCONNECTS, configuration.connections + 8)
-        _ = sa_curl_multi_set_long(multi, CURLMOPT_MAX_CONCURRENT_STREAMS, configuration.connections)
+        _ = sa_curl_multi_set_long(multi.raw, CURLMOPT_MAXCONNECTS, configuration.connections + 8)
+        _ = sa_curl_multi_set_long(multi.raw, CURLMOPT_MAX_CONCURRENT_STREAMS, configuration.connections)
     }
-
-    /// Frees everything; the pool must not be used afterwards.
-    func close() { curl_multi_cleanup(multi) }
 
     /// How many more requests may run.
     var room: Int { configuration.connections - running.count }
@@ -53,7 +50,7 @@ final class ExchangePool {
 
     /// Sends a request whose handle is prepared.
     func send(_ exchange: Exchange) throws(CurlError) {
-        let code = curl_multi_add_handle(multi, exchange.easy.raw)
+        let code = curl_multi_add_handle(multi.raw, exchange.easy.raw)
         guard code == CURLM_OK else { throw CurlError(detail: String(cString: curl_multi_strerror(code))) }
         running[exchange.id] = exchange
         exchange.host.running += 1
@@ -70,7 +67,7 @@ final class ExchangePool {
         if !exchange.isAnswered { host.unanswered -= 1 }
         host.silence.isIdle(from: now)
         if exchange.plan.isSmall { host.runningSmall -= 1 }
-        _ = curl_multi_remove_handle(multi, exchange.easy.raw)
+        _ = curl_multi_remove_handle(multi.raw, exchange.easy.raw)
         do {
             try exchange.easy.attach(nil)
             let kind = exchange.plan.kind
@@ -88,14 +85,14 @@ final class ExchangePool {
     /// Lets libcurl send and receive, and call back; returns what is wrong with the multi handle itself.
     func perform() -> String? {
         var active: Int32 = 0
-        let code = curl_multi_perform(multi, &active)
+        let code = curl_multi_perform(multi.raw, &active)
         return code == CURLM_OK ? nil : String(cString: curl_multi_strerror(code))
     }
 
     /// The next exchange that libcurl has ended, and how.
     func takeEnded() -> (Exchange, CURLcode)? {
         var left: Int32 = 0
-        while let message = curl_multi_info_read(multi, &left) {
+        while let message = curl_multi_info_read(multi.raw, &left) {
             guard message.pointee.msg == CURLMSG_DONE, let raw = message.pointee.easy_handle else { continue }
             let result = sa_curl_message_result(message)
             var pointer: UnsafeMutableRawPointer?
@@ -110,11 +107,11 @@ final class ExchangePool {
     /// this machine have changed.
     func sleep(atMost milliseconds: Int32) -> Bool {
         guard let descriptor = network.descriptor else {
-            _ = curl_multi_poll(multi, nil, 0, milliseconds, nil)
+            _ = curl_multi_poll(multi.raw, nil, 0, milliseconds, nil)
             return false
         }
         var extra = curl_waitfd(fd: descriptor, events: Int16(CURL_WAIT_POLLIN), revents: 0)
-        _ = curl_multi_poll(multi, &extra, 1, milliseconds, nil)
+        _ = curl_multi_poll(multi.raw, &extra, 1, milliseconds, nil)
         return extra.revents != 0 && network.takeChange()
     }
 

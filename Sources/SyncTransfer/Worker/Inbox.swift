@@ -28,7 +28,7 @@ final class Inbox: Sendable {
         var isOpen = true
         var sources: SourceRecords?
         var links: [LinkRecord]?
-        /// `nil` once the worker has ended, so that a freed multi handle is never woken.
+        /// `nil` once the worker has ended: nobody is to be woken then, and connections need not stay open.
         var multi: MultiHandle?
     }
 
@@ -72,7 +72,7 @@ final class Inbox: Sendable {
 
     func takeLinks() -> [LinkRecord]? { state.withLock { $0.links.take() } }
 
-    /// To be called before the multi handle is freed.
+    /// The worker has ended: the multi handle is let go.
     func end() { state.withLock { $0.multi = nil } }
 }
 
