@@ -34,8 +34,7 @@ package struct TrustCheck: Sendable {
     /// The root whose keys count for a former release; `nil` for the newest.
     private var former: RootStatement?
     private var steps = 0
-    private var freshBytes: SignedStatement?
-    private var freshContent: FreshStatement?
+    private var fresh: (statement: SignedStatement, content: FreshStatement)?
     private var release: (statement: SignedStatement, content: ReleaseStatement)?
 
     /// Most roots one check goes through; the next check goes on from there.
@@ -79,7 +78,7 @@ package struct TrustCheck: Sendable {
 
     /// The manifest has the digest that was wanted, and says this of itself: now it counts.
     package mutating func accept(project: String, revision: UInt64) throws(TrustRefusal) {
-        guard let fresh = freshContent, let release else { return }
+        guard let fresh, let release else { return }
         guard project == pin.project else { throw wrongProject("the manifest", project) }
         guard revision == release.content.revision else {
             throw TrustRefusal(
@@ -95,11 +94,12 @@ package struct TrustCheck: Sendable {
                         + "over, run 'syncagent trust forget \(pin.project)' and pull with --trust")
             }
             pin[channel] = TrustPin.Track(
-                serial: fresh.serial, revision: release.content.revision, fresh: freshBytes, release: release.statement)
+                serial: fresh.content.serial, revision: release.content.revision, fresh: fresh.statement,
+                release: release.statement)
         } else if release.statement != track.release {
             pin.note(asked: release.statement)
         }
-        pin.seen = max(pin.seen, fresh.signed, release.content.signed)
+        pin.seen = max(pin.seen, fresh.content.signed, release.content.signed)
         if let grace, pin.graces.last?.until != grace.until {
             pin.graces = pin.graces.suffix(TrustPin.mostGraces - 1) + [grace]
         }
@@ -107,8 +107,8 @@ package struct TrustCheck: Sendable {
 
     /// What is believed, once the manifest is wanted; `nil` before.
     package var believed: (fresh: FreshStatement, release: SignedStatement, content: ReleaseStatement)? {
-        guard let freshContent, let release else { return nil }
-        return (freshContent, release.statement, release.content)
+        guard let fresh, let release else { return nil }
+        return (fresh.content, release.statement, release.content)
     }
 
     /// The root whose keys count.
@@ -130,7 +130,7 @@ package struct TrustCheck: Sendable {
             throw TrustRefusal(.unsigned, "there is no \(freshName): the set published there is not signed")
         }
         let (statement, content) = try read(freshName, bytes, .fresh, FreshStatement.init(json:))
-        (freshBytes, freshContent) = (statement, content)
+        fresh = (statement, content)
         if looksBack, content.root <= pin.root.content.number {
             guard content.root < pin.root.content.number else { return try judge() }
             want = .root(content.root)
@@ -196,7 +196,7 @@ package struct TrustCheck: Sendable {
 
     /// Everything about `fresh` that the newest root decides. TUF 5.3.10, 5.4.2 to 5.4.4.
     private mutating func judge() throws(TrustRefusal) {
-        guard let statement = freshBytes, let fresh = freshContent else { return }
+        guard let (statement, fresh) = fresh else { return }
         if !looksBack { try requireCurrent("root \(root.number)", until: root.until, renewedBy: "keys rotate") }
         guard fresh.root <= root.number else {
             throw TrustRefusal(
@@ -261,7 +261,7 @@ package struct TrustCheck: Sendable {
 
     /// TUF 5.5.2 to 5.5.5.
     private mutating func takeRelease(_ bytes: [UInt8]?, _ revision: UInt64) throws(TrustRefusal) {
-        guard let fresh = freshContent else { return }
+        guard let fresh = fresh?.content else { return }
         let name = "trust/\(revision).release"
         guard let bytes else { throw TrustRefusal(.mixed, "\(freshName) names \(name), which is not there") }
         let (statement, content) = try read(name, bytes, .release, ReleaseStatement.init(json:))
