@@ -20,8 +20,7 @@ package struct Git: Sendable {
     package init(_ environment: [String: String], isStopped: @escaping @Sendable () -> Bool) throws(PluginError) {
         let places = ["/usr/local/bin", "/usr/bin", "/bin"]
         guard let place = places.first(where: { isPermitted(.execute, "\($0)/git") }) else {
-            throw PluginError(
-                plugin: LFSAddress.name, code: .unavailable, message: "git is not installed; it reads the repository")
+            throw .lfs(.unavailable, "git is not installed; it reads the repository")
         }
         program = place + "/git"
         let kept = environment.filter { name, _ in
@@ -51,9 +50,7 @@ package struct Git: Sendable {
         variables more: [String] = [], patience: Duration = Git.patience, isTooMuch: () -> Bool = { false }
     ) throws(PluginError) -> [UInt8] {
         func fault(_ code: PluginError.Code, _ message: String) -> PluginError {
-            PluginError(
-                plugin: LFSAddress.name, code: code,
-                message: "git \(arguments.first { !$0.hasPrefix("-") && !$0.contains("=") } ?? ""): \(message)")
+            .lfs(code, "git \(arguments.first { !$0.hasPrefix("-") && !$0.contains("=") } ?? ""): \(message)")
         }
         let place = directory.map { ["--git-dir=\($0)"] } ?? []
         let settings = [

@@ -30,7 +30,7 @@ package struct GitStore: Sendable {
     ) throws(PluginError) {
         (self.repository, self.git, parent, self.now) = (repository, git, stateDirectory + "/git", now)
         do throws(DigestError) { directory = "\(parent)/\(try Self.name(of: repository))" } catch {
-            throw PluginError(plugin: LFSAddress.name, code: .unavailable, message: "\(error)")
+            throw .lfs(.unavailable, "\(error)")
         }
     }
 
@@ -49,10 +49,10 @@ package struct GitStore: Sendable {
             reference.map { ["refs/heads/\($0)", "refs/tags/\($0)^{}", "refs/tags/\($0)", $0] } ?? ["HEAD"]
         guard let commit = order.lazy.compactMap({ found[$0] }).first else {
             let what = reference.map { "no branch or tag \(quoted($0))" } ?? "no commit"
-            throw fault(.notThere, "\(repository) has \(what)")
+            throw .lfs(.notThere, "\(repository) has \(what)")
         }
         guard LFSAddress.isObject(commit) else {
-            throw fault(.badAnswer, "\(repository) names its objects by SHA-256, which syncagent cannot read")
+            throw .lfs(.badAnswer, "\(repository) names its objects by SHA-256, which syncagent cannot read")
         }
         return commit
     }
@@ -73,7 +73,7 @@ package struct GitStore: Sendable {
         }
         let got = try run(["rev-parse", "--verify", "--quiet", "refs/syncagent/\(commit)^{commit}"])
         guard String(decoding: got, as: UTF8.self).hasPrefix(commit) else {
-            throw fault(.unavailable, "\(repository) has changed meanwhile; pull again")
+            throw .lfs(.unavailable, "\(repository) has changed meanwhile; pull again")
         }
         // Those before it are only kept as long as nothing is in the way.
         let names = try run(["for-each-ref", "--format=delete %(refname)", "refs/syncagent/"])
@@ -100,7 +100,7 @@ package struct GitStore: Sendable {
             for name in blobs.sorted() {
                 let bytes = try run(["cat-file", "blob", name])
                 do throws(FileError) { try replaceFile("\(directory)/\(name)", with: bytes, isDurable: false) } catch {
-                    throw fault(.unavailable, "\(error)")
+                    throw .lfs(.unavailable, "\(error)")
                 }
             }
         }
@@ -123,8 +123,8 @@ package struct GitStore: Sendable {
     func withCopy<Value>(beginsAgain: Bool = false, _ body: () throws(PluginError) -> Value) throws(PluginError)
         -> Value
     {
-        let held = try hold()
-        defer { withExtendedLifetime(held) {} }
+        let lock = try lock()
+        defer { withExtendedLifetime(lock) {} }
         removeLeftovers()
         if beginsAgain, size() > Self.most || packs().count > Self.mostPacks { remove() }
         removeLocks()
@@ -148,38 +148,33 @@ package struct GitStore: Sendable {
             ("core.repositoryformatversion", "1"), ("extensions.partialClone", "origin"),
         ] { _ = try git.run(["config", key, value], in: directory) }
         do throws(FileError) { try replaceFile(directory + "/syncagent.made", with: [], isDurable: false) } catch {
-            throw fault(.unavailable, "\(error)")
+            throw .lfs(.unavailable, "\(error)")
         }
     }
 
-    /// The right to change the copy, for as long as this is there.
-    final class Held: Sendable {
-        private let lock: FileLock
-
-        init(_ lock: consuming FileLock) { self.lock = lock }
-
-        /// - Parameter wait: Most **milliseconds** to wait for whoever has it.
-        /// - Returns: `nil` when another has it.
-        static func take(_ path: String, _ flags: OpenFlags, wait: Int) throws(FileError) -> Held? {
-            while true {
-                let file = try openFile(path, flags, trust: .state)
-                let opened = status(file.raw)
-                if wait > 0 { _ = touch(file.raw) }
-                guard let lock = try FileLock.take(file, path: path, wait: wait) else { return nil }
-                let present = status(following: path)
-                if let opened, present?.inode == opened.inode, present?.device == opened.device { return Held(lock) }
-                // Whoever had it has removed the file with the copy: a lock on what no path leads to keeps nobody out.
-                guard wait > 0 else { return nil }
-            }
+    /// Takes the right to change a copy.
+    ///
+    /// - Parameter wait: Most **milliseconds** to wait for whoever has it.
+    /// - Returns: `nil` when another has it.
+    private static func lock(_ path: String, _ flags: OpenFlags, wait: Int) throws(FileError) -> FileLock? {
+        while true {
+            let file = try openFile(path, flags, trust: .state)
+            let opened = status(file.raw)
+            if wait > 0 { _ = touch(file.raw) }
+            guard let lock = try FileLock.take(file, path: path, wait: wait) else { return nil }
+            let present = status(following: path)
+            if let opened, present?.inode == opened.inode, present?.device == opened.device { return lock }
+            // Whoever had it has removed the file with the copy: a lock on what no path leads to keeps nobody out.
+            guard wait > 0 else { return nil }
         }
     }
 
-    private func hold() throws(PluginError) -> Held {
+    private func lock() throws(PluginError) -> FileLock {
         do throws(FileError) {
             _ = try openPrivateDirectory(parent, create: true)
-            if let held = try Held.take(directory + ".lock", [.readWrite, .create], wait: 120_000) { return held }
-        } catch { throw fault(.unavailable, "\(error)") }
-        throw fault(.unavailable, "another process works on \(directory)")
+            if let lock = try Self.lock(directory + ".lock", [.readWrite, .create], wait: 120_000) { return lock }
+        } catch { throw .lfs(.unavailable, "\(error)") }
+        throw .lfs(.unavailable, "another process works on \(directory)")
     }
 
     /// What a git that was killed has left: nobody else is at work here.
@@ -203,11 +198,10 @@ package struct GitStore: Sendable {
     /// A directory for files that are taken out of a copy; whoever asks removes it.
     package static func makeDirectory(_ stateDirectory: String) throws(PluginError) -> String {
         do throws(FileError) { _ = try openPrivateDirectory(stateDirectory + "/git", create: true) } catch {
-            throw PluginError(plugin: LFSAddress.name, code: .unavailable, message: "\(error)")
+            throw .lfs(.unavailable, "\(error)")
         }
         guard let path = makeTemporaryDirectory("\(stateDirectory)/git/\(taken)") else {
-            throw PluginError(
-                plugin: LFSAddress.name, code: .unavailable, message: "\(stateDirectory)/git: \(errnoText)")
+            throw .lfs(.unavailable, "\(stateDirectory)/git: \(errnoText)")
         }
         return path
     }
@@ -247,19 +241,18 @@ package struct GitStore: Sendable {
         in parent: String, _ open: Int32, unusedSince time: Int64, keeping needed: Set<String>, isDryRun: Bool
     ) -> (copies: Int, bytes: UInt64) {
         var (copies, bytes) = (0, UInt64(0))
-        for lock in (try? directoryEntries(open)) ?? [] where lock.hasSuffix(".git.lock") {
-            let name = String(lock.dropLast(".lock".utf8.count))
-            guard !needed.contains(name), let found = status(following: "\(parent)/\(lock)"),
-                found.modified / 1_000_000 < time,
-                let held = try? Held.take("\(parent)/\(lock)", .readWrite, wait: 0)
+        for file in (try? directoryEntries(open)) ?? [] where file.hasSuffix(".git.lock") {
+            let name = String(file.dropLast(".lock".utf8.count))
+            guard !needed.contains(name), let found = status(following: "\(parent)/\(file)"),
+                found.modified / 1_000_000 < time, let lock = try? lock("\(parent)/\(file)", .readWrite, wait: 0)
             else { continue }
             copies += 1
             bytes &+= size(of: "\(parent)/\(name)")
             if !isDryRun {
                 removeTree(name, in: open)
-                removeFile(lock, in: open)
+                removeFile(file, in: open)
             }
-            withExtendedLifetime(held) {}
+            withExtendedLifetime(lock) {}
         }
         return (copies, bytes)
     }
@@ -275,9 +268,5 @@ package struct GitStore: Sendable {
 
     private static func size(of directory: String) -> UInt64 {
         packs(of: directory).reduce(0) { $0 &+ (status(following: "\(directory)/objects/pack/\($1)")?.size ?? 0) }
-    }
-
-    private func fault(_ code: PluginError.Code, _ message: String) -> PluginError {
-        PluginError(plugin: LFSAddress.name, code: code, message: message)
     }
 }

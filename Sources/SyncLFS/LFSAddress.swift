@@ -13,14 +13,12 @@ package struct LFSAddress: Sendable, Equatable {
     /// What its URLs begin with.
     package static let schemes: Set = ["lfs+https", "lfs+http", "lfs+file"]
 
-    /// What messages call whoever reads it.
+    /// What manifests and messages call whoever reads it.
     static let name = "lfs"
 
     /// - Throws: ``/SyncPlugins/PluginError`` with the code `misused` for text that names none.
     package init(_ location: String) throws(PluginError) {
-        func refused(_ reason: String) -> PluginError {
-            PluginError(plugin: Self.name, code: .misused, message: reason)
-        }
+        func refused(_ reason: String) -> PluginError { .lfs(.misused, reason) }
         guard let scheme = urlScheme(of: location), Self.schemes.contains(scheme) else {
             throw refused("write lfs+https://HOST/PATH.git")
         }
@@ -81,6 +79,13 @@ package struct LFSAddress: Sendable, Equatable {
 
     /// The server of its large files, where nothing else is said. For a repository on this machine, that.
     var endpoint: String { repository.hasPrefix("file:") ? repository : repository + "/info/lfs" }
+}
+
+extension PluginError {
+    /// Why a repository cannot be read.
+    static func lfs(_ code: Code, _ message: String) -> PluginError {
+        PluginError(plugin: LFSAddress.name, code: code, message: message)
+    }
 }
 
 /// Where the bytes of one file are, as its URL in a manifest says it.

@@ -80,7 +80,7 @@ private struct GitTree {
                 file.isExecutable = entry.mode == "100755"
                 try builder.add(file, at: "")
             }
-        } catch { throw fault(.badAnswer, "\(error)") }
+        } catch { throw .lfs(.badAnswer, "\(error)") }
         let links = entries.filter { $0.mode == "120000" }
         let targets = try contents(links.map(\.name))
         do throws(ListingError) {
@@ -90,7 +90,7 @@ private struct GitTree {
                 }
                 try builder.add(SourceListing.Link(path: link.path, target: target), at: "")
             }
-        } catch { throw fault(.badAnswer, "\(error)") }
+        } catch { throw .lfs(.badAnswer, "\(error)") }
         return builder.listing
     }
 
@@ -162,7 +162,7 @@ private struct GitTree {
         guard !candidates.isEmpty else { return [:] }
         let filtered = try filtered(candidates)
         if let path = extended.first(where: filtered.contains) {
-            throw fault(.badAnswer, "\(shown(path)) is in LFS with an extension, which syncagent cannot undo")
+            throw .lfs(.badAnswer, "\(shown(path)) is in LFS with an extension, which syncagent cannot undo")
         }
         return found.filter { filtered.contains($0.key) }
     }
@@ -199,7 +199,7 @@ private struct GitTree {
         guard let scheme = named, webSchemes.contains(scheme), isSame, !address.repository.hasPrefix("file:"),
             !url.contains(where: { "?#@ ".contains($0) })
         else {
-            throw fault(
+            throw .lfs(
                 .badAnswer,
                 "its .lfsconfig names the LFS server \(redacted(url: String(url))), which syncagent does not ask")
         }
@@ -207,8 +207,4 @@ private struct GitTree {
     }
 
     private func shown(_ path: [UInt8]) -> String { quoted(String(decoding: path, as: UTF8.self)) }
-
-    private func fault(_ code: PluginError.Code, _ message: String) -> PluginError {
-        PluginError(plugin: LFSAddress.name, code: code, message: message)
-    }
 }
