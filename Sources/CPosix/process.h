@@ -39,10 +39,9 @@ static inline void sa_close_others_on_exec(void) {
 
 /* What a child may take up, setrlimit(2); 0 leaves a limit as it is. Each process has them for itself. */
 struct sa_limits {
-    uint64_t address_space; /* bytes, RLIMIT_AS */
-    uint64_t data;          /* bytes, RLIMIT_DATA: heap and private writable mappings */
-    uint64_t cpu;           /* seconds, RLIMIT_CPU */
-    uint64_t descriptors;   /* RLIMIT_NOFILE */
+    uint64_t data;        /* bytes, RLIMIT_DATA: heap and private writable mappings */
+    uint64_t cpu;         /* seconds, RLIMIT_CPU */
+    uint64_t descriptors; /* RLIMIT_NOFILE */
 };
 
 /* Lowers a limit, never raises it. A system call and nothing else, so safe between fork and execve. */
@@ -56,7 +55,6 @@ static inline int sa_lower_limit(int resource, rlim_t value) {
 
 static inline int sa_apply_limits(const struct sa_limits *limits) {
     int code = sa_lower_limit(RLIMIT_CORE, 0);
-    if (code == 0 && limits->address_space) code = sa_lower_limit(RLIMIT_AS, limits->address_space);
     if (code == 0 && limits->data) code = sa_lower_limit(RLIMIT_DATA, limits->data);
     if (code == 0 && limits->cpu) code = sa_lower_limit(RLIMIT_CPU, limits->cpu);
     if (code == 0 && limits->descriptors) code = sa_lower_limit(RLIMIT_NOFILE, limits->descriptors);

@@ -101,14 +101,14 @@ struct Fault: Sendable, CustomTestStringConvertible {
         .atRequest(
             "takes memory without end", "hog = []\nwhile True: hog.append(bytearray(1 << 20))", .unavailable,
             "exited with status 1"
-        ) { $0.limits.memory = 200 << 20 },
+        ) { $0.limits.process.data = 200 << 20 },
         .atRequest("takes the processor without end", "while True: pass", .unavailable, "signal 9") {
-            $0.limits.processorTime = 1
+            $0.limits.process.processorTime = 1
         },
         .atRequest(
             "opens files without end", "files = []\nwhile True: files.append(open('/dev/null'))", .unavailable,
             "exited with status 1"
-        ) { $0.limits.descriptors = 50 },
+        ) { $0.limits.process.descriptors = 50 },
     ]
 }
 

@@ -69,10 +69,7 @@ package struct SourceProgram: SetSource {
         try check()
         var start = ProgramStart(arguments + [url], variables: variables + (known.map { ["SYNCAGENT_AT=\($0)"] } ?? []))
         start.mask = 0o077
-        let limits = PluginLimits()
-        start.limits = ProgramStart.Limits(
-            addressSpace: limits.addressSpace, data: limits.memory, processorTime: limits.processorTime,
-            descriptors: limits.descriptors)
+        start.limits = PluginLimits().process
         let (end, output, errors) = start.collect(
             deadline: bounds.time, silence: bounds.silence, most: bounds.text, isStopped: isStopped)
         let said = Self.lastLine(errors, without: url)

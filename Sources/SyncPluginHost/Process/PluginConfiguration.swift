@@ -13,16 +13,8 @@ package struct PluginLimits: Sendable {
     package var grace = Duration.seconds(5)
     /// For each step of an end: asked to shut down, input closed, SIGTERM, SIGKILL.
     package var shutdown = Duration.seconds(2)
-    /// **Bytes** of heap and private mappings for each of its processes, RLIMIT_DATA; 0 for no limit.
-    ///
-    /// Not of address space: Go, Node and threads reserve far more than they use.
-    package var memory: UInt64 = 1 << 30
-    /// **Bytes** of address space, RLIMIT_AS; 0 for no limit.
-    package var addressSpace: UInt64 = 0
-    /// **Seconds** of processor time for each of its processes, RLIMIT_CPU; 0 for no limit.
-    package var processorTime: UInt64 = 3600
-    /// Open files, RLIMIT_NOFILE.
-    package var descriptors: UInt64 = 1024
+    /// What the system lets each of its processes have.
+    package var process = ProgramStart.Limits(data: 1 << 30, processorTime: 3600, descriptors: 1024)
     /// Most **bytes** of a line in either direction.
     package var line = 1 << 20
     /// Lines that are no message, after which the process is ended.

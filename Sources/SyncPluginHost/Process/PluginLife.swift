@@ -14,7 +14,7 @@ extension PluginWorker {
             return
         }
         do throws(ProgramError) {
-            child = try PluginChild(start: configuration.program.path, variables: variables, limits: limits)
+            child = try PluginChild(start: configuration.program.path, variables: variables, limits: limits.process)
         } catch {
             notStarted(error)
             return

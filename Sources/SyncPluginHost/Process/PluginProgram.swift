@@ -82,7 +82,7 @@ final class PluginChild {
     /// Starts a program with limits; nothing of this process but the pipes is open in it.
     ///
     /// - Throws: ``ProgramError``; nothing is left running.
-    init(start path: String, variables: [String], limits: PluginLimits) throws(ProgramError) {
+    init(start path: String, variables: [String], limits: ProgramStart.Limits) throws(ProgramError) {
         // A pipe has a reader that does not wait; here the plugin reads, and we must not wait when we write.
         guard let input = Pipe(), let output = Pipe(), let error = Pipe(), setBlocking(input.reader.raw, true) == nil,
             setBlocking(input.writer.raw, false) == nil
@@ -92,9 +92,7 @@ final class PluginChild {
         start.output = output.writer.raw
         start.error = error.writer.raw
         start.mask = 0o077
-        start.limits = ProgramStart.Limits(
-            addressSpace: limits.addressSpace, data: limits.memory, processorTime: limits.processorTime,
-            descriptors: limits.descriptors)
+        start.limits = limits
         do throws(FileError) {
             program = try withExtendedLifetime((input, output, error)) { () throws(FileError) in try start.start() }
         } catch { throw ProgramError(error) }

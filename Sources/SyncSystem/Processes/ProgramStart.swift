@@ -3,20 +3,19 @@ import CPosix
 /// A program that is to be started, as the leader of a session and a process group of its own: signal handlers and mask
 /// at their defaults, no descriptor but the three that it is given.
 package struct ProgramStart: Sendable {
-    /// Resource limits of setrlimit(2); 0 leaves one as it is.
+    /// Resource limits of setrlimit(2) for each of its processes; 0 leaves one as it is.
     package struct Limits: Sendable {
-        /// **Bytes**, RLIMIT_AS.
-        let addressSpace: UInt64
         /// **Bytes** of heap and private mappings, RLIMIT_DATA.
-        let data: UInt64
-        /// **Seconds**, RLIMIT_CPU.
-        let processorTime: UInt64
-        /// RLIMIT_NOFILE.
-        let descriptors: UInt64
+        ///
+        /// Not of address space: Go, Node and threads reserve far more than they use.
+        package var data: UInt64
+        /// **Seconds** of processor time, RLIMIT_CPU.
+        package var processorTime: UInt64
+        /// Open files, RLIMIT_NOFILE.
+        package var descriptors: UInt64
 
-        package init(addressSpace: UInt64, data: UInt64, processorTime: UInt64, descriptors: UInt64) {
-            (self.addressSpace, self.data, self.processorTime) = (addressSpace, data, processorTime)
-            self.descriptors = descriptors
+        package init(data: UInt64, processorTime: UInt64, descriptors: UInt64) {
+            (self.data, self.processorTime, self.descriptors) = (data, processorTime, descriptors)
         }
     }
 
@@ -74,7 +73,6 @@ package struct ProgramStart: Sendable {
         }
         var bounds = sa_limits()
         if let limits {
-            bounds.address_space = limits.addressSpace
             bounds.data = limits.data
             bounds.cpu = limits.processorTime
             bounds.descriptors = limits.descriptors
