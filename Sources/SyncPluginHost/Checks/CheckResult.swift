@@ -24,8 +24,6 @@ extension [CheckResult] {
     package var failures: [String] { compactMap { result in result.failure.map { "\(result.rule): \($0)" } } }
 }
 
-func attempt<R>(_ body: () throws(PluginError) -> R) -> Result<R, PluginError> { Result(catching: body) }
-
 /// What is wrong with a text that goes into one line of a request; `nil` for nothing.
 func lineFault(_ text: String, _ what: String) -> String? {
     text.isOneLine ? nil : "\(what) has a control character in it"

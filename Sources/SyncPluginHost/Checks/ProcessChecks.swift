@@ -31,7 +31,7 @@ package func check(process configuration: PluginConfiguration) -> [CheckResult] 
     ) {
         let client = client()
         defer { client.close() }
-        return fault(attempt { () throws(PluginError) in try client.describe() })
+        return fault(Result { () throws(PluginError) in try client.describe() })
     }
     guard book.allSatisfy(\.passed) else { return book }
     book.rule(
@@ -43,11 +43,11 @@ package func check(process configuration: PluginConfiguration) -> [CheckResult] 
             $0.settings = "{}"
         }
         defer { client.close() }
-        return fault(attempt { () throws(PluginError) in try client.describe() })
+        return fault(Result { () throws(PluginError) in try client.describe() })
     }
     let client = client()
     book.rule("A method that it does not know is answered with an error", "Answer with the error code -32601.") {
-        let result = attempt { () throws(PluginError) in
+        let result = Result { () throws(PluginError) in
             try client.call("check.unknown", timeout: .seconds(5)) { $0.field("why", "to see what happens") }
         }
         guard case .failure(let error) = result else { return "it answered it" }
@@ -57,10 +57,10 @@ package func check(process configuration: PluginConfiguration) -> [CheckResult] 
         "It ignores a cancellation of a request that it has answered",
         "$/cancelRequest is a notification: it has no id and gets no answer."
     ) {
-        _ = attempt { () throws(PluginError) in
+        _ = Result { () throws(PluginError) in
             try client.call("check.unknown", timeout: .seconds(5), isStopped: { true }) { _ in }
         }
-        return fault(attempt { () throws(PluginError) in try client.describe() })
+        return fault(Result { () throws(PluginError) in try client.describe() })
     }
     book.rule(
         "It exits when it is asked to shut down", "Answer shutdown and exit; also exit at the end of standard input."

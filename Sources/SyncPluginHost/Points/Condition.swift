@@ -58,7 +58,7 @@ package func check(condition: any Condition, destination: String = "/tmp", now: 
         "If it says until when it blocks, that time is in the future, and within a year",
         "'until' is in milliseconds since 1970; leave it out when it is not known."
     ) {
-        let result = attempt { () throws(PluginError) in try condition.state(in: context) }
+        let result = Result { () throws(PluginError) in try condition.state(in: context) }
         guard case .success(.blocked(_, .some(let until))) = result, !ConditionState.isEnd(until, at: now) else {
             return nil
         }
@@ -82,7 +82,7 @@ package func check(condition: any Condition, destination: String = "/tmp", now: 
 }
 
 private func fault(of condition: any Condition, _ context: ConditionContext) -> String? {
-    switch attempt({ () throws(PluginError) in try condition.state(in: context) }) {
+    switch Result(catching: { () throws(PluginError) in try condition.state(in: context) }) {
     case .failure(let error): "it failed: \(error.message)"
     case .success(.ok): nil
     case .success(.blocked(let reason, _)): reason.isEmpty ? "blocked without a reason" : nil

@@ -70,7 +70,7 @@ package func check(credentials: any CredentialProvider, origin: String = "https:
 {
     var book: [CheckResult] = []
     func ask(_ origin: String, refused: Int? = nil) -> Result<Credential?, PluginError> {
-        attempt { () throws(PluginError) in
+        Result { () throws(PluginError) in
             try credentials.credential(for: CredentialRequest(origin: origin, refused: refused))
         }
     }
@@ -100,7 +100,7 @@ package func check(credentials: any CredentialProvider, origin: String = "https:
     book.rule("Eight callers at a time all get answers", "Requests arrive before earlier ones are answered.") {
         together(8) { _ in
             fault(
-                of: attempt { () throws(PluginError) in
+                of: Result { () throws(PluginError) in
                     try credentials.credential(for: CredentialRequest(origin: origin))
                 })
         }

@@ -34,7 +34,8 @@ package struct PluginObserver: EventObserver {
 package func check(observer: any EventObserver) -> [CheckResult] {
     var book: [CheckResult] = []
     func tell(_ events: [ObservedEvent]) -> String? {
-        guard case .failure(let error) = attempt({ () throws(PluginError) in try observer.observe(events) }) else {
+        guard case .failure(let error) = Result(catching: { () throws(PluginError) in try observer.observe(events) })
+        else {
             return nil
         }
         return "it failed: \(error.message)"

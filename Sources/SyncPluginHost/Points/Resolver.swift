@@ -100,10 +100,10 @@ package func check(resolver: any RequestResolver, url: String = "https://assets.
     let one = ResolverRequest(url: url, original: url)
 
     book.rule("One request gets one disposition", "Answer with a list as long as the list of requests.") {
-        fault(of: attempt { () throws(PluginError) in try resolver.resolve([one]) }, count: 1)
+        fault(of: Result { () throws(PluginError) in try resolver.resolve([one]) }, count: 1)
     }
     book.rule("No requests get no dispositions", "Answer an empty list with an empty list.") {
-        fault(of: attempt { () throws(PluginError) in try resolver.resolve([]) }, count: 0)
+        fault(of: Result { () throws(PluginError) in try resolver.resolve([]) }, count: 0)
     }
     book.rule(
         "Each reason gets a disposition: a start, a redirect, an expired link",
@@ -113,14 +113,14 @@ package func check(resolver: any RequestResolver, url: String = "https://assets.
             one, ResolverRequest(url: url + "?x=1", original: url, reason: .redirect(status: 302)),
             ResolverRequest(url: url + "?x=1", original: url, range: 10..<20, reason: .expired(status: 403)),
         ]
-        return fault(of: attempt { () throws(PluginError) in try resolver.resolve(requests) }, count: 3)
+        return fault(of: Result { () throws(PluginError) in try resolver.resolve(requests) }, count: 3)
     }
     book.rule(
         "A thousand requests get a thousand dispositions, in their order",
         "Answer in the order of the requests; do not leave out those that are not yours."
     ) {
         let requests = (0..<1_000).map { ResolverRequest(url: "\(url)/\($0 % 7)", original: "\(url)/\($0 % 7)") }
-        let result = attempt { () throws(PluginError) in try resolver.resolve(requests) }
+        let result = Result { () throws(PluginError) in try resolver.resolve(requests) }
         if let fault = fault(of: result, count: 1_000) { return fault }
         guard case .success(let answers) = result else { return nil }
         for index in 7..<1_000 where answers[index].kind != answers[index % 7].kind {
@@ -132,7 +132,7 @@ package func check(resolver: any RequestResolver, url: String = "https://assets.
         "The same question again gets the same kind of disposition",
         "Questions are repeated after a retry or a crash; do not count them."
     ) {
-        let results = (0..<3).map { _ in attempt { () throws(PluginError) in try resolver.resolve([one]) } }
+        let results = (0..<3).map { _ in Result { () throws(PluginError) in try resolver.resolve([one]) } }
         for result in results { if let fault = fault(of: result, count: 1) { return fault } }
         let kinds = Set(results.compactMap { try? $0.get().first?.kind })
         return kinds.count > 1 ? "it answered \(kinds.sorted().joined(separator: " and "))" : nil
@@ -146,12 +146,12 @@ package func check(resolver: any RequestResolver, url: String = "https://assets.
             url + "/%F0%9F%96%BC",
         ]
         let requests = urls.map { ResolverRequest(url: $0, original: $0, range: 5..<5) }
-        return fault(of: attempt { () throws(PluginError) in try resolver.resolve(requests) }, count: urls.count)
+        return fault(of: Result { () throws(PluginError) in try resolver.resolve(requests) }, count: urls.count)
     }
     book.rule("Eight callers at a time all get answers", "Requests arrive before earlier ones are answered.") {
         together(8) { number in
             let mine = ResolverRequest(url: "\(url)/\(number)", original: "\(url)/\(number)")
-            return fault(of: attempt { () throws(PluginError) in try resolver.resolve([mine]) }, count: 1)
+            return fault(of: Result { () throws(PluginError) in try resolver.resolve([mine]) }, count: 1)
         }
     }
     return book

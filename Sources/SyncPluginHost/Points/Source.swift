@@ -154,7 +154,7 @@ package func check(
         "A URL gives a manifest with absolute URLs",
         "Print one JSON object as Manifests/FORMAT.md has it, and exit with 0."
     ) {
-        switch attempt({ () throws(PluginError) in try plugin.manifest(of: url, known: nil) }) {
+        switch Result(catching: { () throws(PluginError) in try plugin.manifest(of: url, known: nil) }) {
         case .failure(let error): return error.message
         case .success(.unchanged): return "it printed nothing, although nothing was known"
         case .success(.manifest(let text)):
@@ -169,7 +169,7 @@ package func check(
         "The same set gives the same manifest",
         "Sort what you list, and leave out times of your own: else every pull looks at everything."
     ) {
-        switch attempt({ () throws(PluginError) in try plugin.manifest(of: url, known: nil) }) {
+        switch Result(catching: { () throws(PluginError) in try plugin.manifest(of: url, known: nil) }) {
         case .failure(let error): error.message
         case .success(let answer): answer == .manifest(first) ? nil : "the second one is another"
         }
@@ -179,7 +179,7 @@ package func check(
             "A state that still holds gives nothing, or the same manifest",
             "Compare SYNCAGENT_AT with what would be source.at now, before anything is listed where that is possible."
         ) {
-            switch attempt({ () throws(PluginError) in try plugin.manifest(of: url, known: at) }) {
+            switch Result(catching: { () throws(PluginError) in try plugin.manifest(of: url, known: at) }) {
             case .failure(let error): error.message
             case .success(.unchanged): nil
             case .success(.manifest(let text)): text == first ? nil : "it printed another manifest"
@@ -191,7 +191,7 @@ package func check(
         "Say on standard error what is wrong, and exit with 66 for what is not there, 77 for what is refused, 69 for what cannot be reached."
     ) {
         let other = url.hasSuffix("/") ? url + "syncagent-none/" : url + ".syncagent-none"
-        return switch attempt({ () throws(PluginError) in try plugin.manifest(of: other, known: nil) }) {
+        return switch Result(catching: { () throws(PluginError) in try plugin.manifest(of: other, known: nil) }) {
         case .failure: nil
         case .success: "it printed a manifest"
         }

@@ -51,7 +51,7 @@ package func check(verifier: any FileVerifier, files: [StagedFile], isUnchanged:
 {
     var book: [CheckResult] = []
     func ask(_ files: [StagedFile]) -> Result<[FileVerdict], PluginError> {
-        attempt { () throws(PluginError) in try verifier.verify(files) }
+        Result { () throws(PluginError) in try verifier.verify(files) }
     }
 
     book.rule("Each file gets one verdict", "Answer with a list as long as the list of files.") {
@@ -92,7 +92,7 @@ package func check(verifier: any FileVerifier, files: [StagedFile], isUnchanged:
     book.rule("Four callers at a time all get answers", "Requests arrive before earlier ones are answered.") {
         let first = Array(files.prefix(1))
         return together(4) { _ in
-            fault(of: attempt { () throws(PluginError) in try verifier.verify(first) }, count: first.count)
+            fault(of: Result { () throws(PluginError) in try verifier.verify(first) }, count: first.count)
         }
     }
     return book
