@@ -48,6 +48,9 @@ final class PluginTransfer {
 
     /// Where the next attempt begins.
     var start: UInt64 { max(wanted ?? 0, request.range?.lowerBound ?? 0) }
+
+    /// Whether that attempt is for less than the whole object.
+    var isPart: Bool { start > 0 || request.range != nil }
 }
 
 /// One request to the plugin, and the pipe its body comes through.

@@ -8,7 +8,7 @@ extension TransferPump {
     func begin(_ transfer: PluginTransfer, _ attempt: TransferAttempt, _ value: JSONValue) {
         guard attempt.head == nil else { return }
         let request = transfer.request
-        let isPart = transfer.start > 0 || request.range != nil
+        let isPart = transfer.isPart
         func refuse(_ detail: String) { fail(transfer, attempt, .badAnswer, detail, requests: 1) }
 
         guard var head = ResponseHead(value) else { return refuse("the plugin's transport.head is malformed") }
@@ -132,21 +132,21 @@ extension TransferPump {
         // Takes what is in the pipe after the answer.
         if attempt.head != nil { while takePiece(transfer, attempt) {} }
         guard transfer.attempt === attempt, !attempt.isPaused else { return }
-        let isComplete = attempt.head.map { _ in attempt.end.map { attempt.position >= $0 } ?? false } ?? false
+        let isComplete = isComplete(transfer, attempt)
         switch answer {
         case .success(.success(let value)):
             if attempt.head == nil {
                 fail(transfer, attempt, .badAnswer, "an answer without transport.head", requests: 1)
             } else if !attempt.isBodyOver {
                 return  // Somebody still writes.
-            } else if attempt.end == nil || isComplete || isPastEnd(transfer, attempt) {
+            } else if attempt.end == nil || isComplete {
                 succeed(transfer, attempt, value)
             } else {
                 let requests = value.sentRequests ?? 1
                 fail(transfer, attempt, .unreachable, "the body ends at byte \(attempt.position)", requests: requests)
             }
         case .success(.failure(let error)):
-            if isComplete || isPastEnd(transfer, attempt) {
+            if isComplete {
                 succeed(transfer, attempt, error.data)
             } else {
                 let requests = error.data.sentRequests ?? 1
@@ -157,10 +157,10 @@ extension TransferPump {
         }
     }
 
-    /// Whether the sink has had everything before this attempt began.
-    private func isPastEnd(_ transfer: PluginTransfer, _ attempt: TransferAttempt) -> Bool {
-        guard attempt.head != nil, let end = attempt.end, let wanted = transfer.wanted else { return false }
-        return wanted >= end
+    /// Whether the sink has everything, of this attempt or of those before it.
+    private func isComplete(_ transfer: PluginTransfer, _ attempt: TransferAttempt) -> Bool {
+        guard attempt.head != nil, let end = attempt.end else { return false }
+        return max(attempt.position, transfer.wanted ?? 0) >= end
     }
 
     func succeed(_ transfer: PluginTransfer, _ attempt: TransferAttempt, _ value: JSONValue) {

@@ -57,8 +57,10 @@ final class TransferPump {
     func run() {
         client.start(
             PluginRequest(method: PluginClient.describeMethod, parameters: JSONLine.object { _ in }) { [inbox] answer in
-                guard case .success(.success(let value)) = answer else { return }
-                inbox.post(.concurrency(Int(min(max(value["concurrency"]?.integer ?? 8, 1), 64))))
+                guard case .success(.success(let value)) = answer,
+                    let plugin = try? PluginDescription(value, for: .transport)
+                else { return }
+                inbox.post(.concurrency(plugin.concurrency))
             })
         while !isStopping {
             for command in inbox.takeAll() { take(command) }
@@ -166,10 +168,9 @@ final class TransferPump {
 
     private func parameters(_ transfer: PluginTransfer, _ url: String, _ path: String) -> JSONLine {
         let request = transfer.request
-        let isPart = transfer.start > 0 || request.range != nil
         return JSONLine.object { line in
             line.field("url", url)
-            if isPart {
+            if transfer.isPart {
                 line.array("range") { line in
                     line.value(transfer.start)
                     if let end = request.range?.upperBound { line.value(end) }
