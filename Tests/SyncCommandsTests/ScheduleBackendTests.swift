@@ -62,11 +62,11 @@ struct ScheduleBackendTests {
             nil, of: records.installation.backends, isForMachine: false, hasZone: false, Self.facts(hasGarden: false))
         #expect(other.reason == "systemd is not running, no cron daemon is running, and there is no garden")
 
-        let timing = ScheduleTiming(.daily(at: 120, on: []))
+        var timing = ScheduleTiming(.daily(at: 120, on: []))
+        timing.timeZone = "UTC"
         let definition = ScheduleDefinition(
             timing, backend: sundial.name, request: EnqueueRequest(manifest: "/m", destination: "/d"))
-        let clock = ScheduleClock(timing, zone: try Zone.of("UTC"), delay: 0)
-        let plan = ScheduleRecords.Record("night", definition, by: sundial, clock)
+        let plan = try ScheduleRecords.Record("night", definition, by: sundial)
         #expect(try records.change(plan, now: 0) == .added)
         #expect(try !records.replace(plan, output: Output()))
         #expect(try records.change(plan, now: 0) == .unchanged)

@@ -93,11 +93,8 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
                 named, of: ScheduleInstallation(environment).backends, isForMachine: schedule.system, hasZone: hasZone,
                 MachineFacts(state, environment))
         }
-        let delay = timing.delay(machine: ScheduleRecords.machine, schedule: name)
-        let plan = ScheduleRecords.Record(
-            name, ScheduleDefinition(timing, backend: choice.backend.name, request: request), by: choice.backend,
-            ScheduleClock(timing, zone: try Zone.of(timing.timeZone), delay: delay))
-        return (plan, choice.reason)
+        let definition = ScheduleDefinition(timing, backend: choice.backend.name, request: request)
+        return (try ScheduleRecords.Record(name, definition, by: choice.backend), choice.reason)
     }
 
     /// What is enqueued every time.

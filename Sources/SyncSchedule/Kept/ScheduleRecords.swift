@@ -27,13 +27,17 @@ package struct ScheduleRecords: Sendable {
         package let clock: ScheduleClock
         package var memory: ScheduleMemory
 
-        /// One that is to be.
+        /// One that is to be, or that is kept.
+        ///
+        /// - Throws: ``ScheduleError`` for a time zone that is not known here.
         package init(
-            _ name: String, _ definition: ScheduleDefinition, by backend: any ScheduleBackend, _ clock: ScheduleClock,
+            _ name: String, _ definition: ScheduleDefinition, by backend: any ScheduleBackend,
             memory: ScheduleMemory = ScheduleMemory()
-        ) {
-            (self.name, self.definition, self.backend) = (name, definition, backend)
-            (self.clock, self.memory) = (clock, memory)
+        ) throws(ScheduleError) {
+            let timing = definition.timing
+            let delay = timing.delay(machine: ScheduleRecords.machine, schedule: name)
+            clock = ScheduleClock(timing, zone: try Zone.of(timing.timeZone), delay: delay)
+            (self.name, self.definition, self.backend, self.memory) = (name, definition, backend, memory)
         }
 
         /// When it runs next after a moment, **milliseconds** since 1970; `nil` for never, and while it is paused.
@@ -70,10 +74,7 @@ package struct ScheduleRecords: Sendable {
     private func parse(_ name: String, _ bytes: [UInt8], _ memory: ScheduleMemory) throws(ScheduleError) -> Record {
         do {
             let definition = try ScheduleDefinition(json: bytes)
-            let (timing, backend) = (definition.timing, try installation.backend(definition.backend))
-            let delay = timing.delay(machine: Self.machine, schedule: name)
-            let clock = ScheduleClock(timing, zone: try Zone.of(timing.timeZone), delay: delay)
-            return Record(name, definition, by: backend, clock, memory: memory)
+            return try Record(name, definition, by: installation.backend(definition.backend), memory: memory)
         } catch let error as ScheduleError { throw ScheduleError(.file, "\(escaped(path(name))): \(error)") } catch {
             throw ScheduleError(.file, "\(escaped(path(name))) cannot be parsed; 'schedule add' writes it again.")
         }
@@ -120,7 +121,7 @@ package struct ScheduleRecords: Sendable {
     }
 
     /// What tells this machine apart: machine-id(5), or its name where there is none.
-    package static let machine: String = {
+    private static let machine: String = {
         for path in ["/etc/machine-id", "/var/lib/dbus/machine-id"] {
             if let text = systemLine(path), !text.isEmpty { return String(text) }
         }
