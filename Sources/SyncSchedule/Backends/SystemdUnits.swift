@@ -2,9 +2,7 @@ import SyncModel
 
 /// The two units of a schedule for systemd: systemd.service(5), systemd.timer(5).
 struct SystemdUnits: Sendable {
-    private let name: String
-    private let timing: ScheduleTiming
-    private let program: ScheduledProgram
+    private let start: ScheduledStart
     /// Whether the machine's manager starts them, not the user's own, which ends with the last session unless the user lingers.
     private let isForMachine: Bool
     /// The times, as systemd.time(7) writes them.
@@ -14,8 +12,8 @@ struct SystemdUnits: Sendable {
     let calendar: [String]
 
     init(_ start: ScheduledStart, isForMachine: Bool) {
+        (self.start, self.isForMachine) = (start, isForMachine)
         let (timing, delay) = (start.clock.timing, start.clock.delay)
-        (name, self.timing, program, self.isForMachine) = (start.name, timing, start.program, isForMachine)
         let zoneName = timing.timeZone.map { " " + $0 } ?? ""
         let calendar = TimerLine.lines(timing, delay: delay).flatMap { line in
             Self.dates(line.days).map { "\($0) \(Self.clock(line))\(zoneName)" }
@@ -23,7 +21,7 @@ struct SystemdUnits: Sendable {
         self.calendar = calendar + Self.leftOut(start, zoneName)
     }
 
-    var stem: String { Self.stem(name) }
+    var stem: String { Self.stem(start.name) }
     var service: String { stem + ".service" }
     var timer: String { stem + ".timer" }
 
@@ -89,12 +87,15 @@ struct SystemdUnits: Sendable {
     }
 
     var serviceText: String {
+        let program = start.program
         // systemd takes no program with quotes or backslashes in its path; env(1) does.
         let isPlain = program.path.utf8.allSatisfy { !"\"'\\".utf8.contains($0) }
         let words =
             isPlain ? [Self.quoted(program.path, isProgram: true)] : ["/usr/bin/env", Self.quoted(program.path)]
         let command = (words + program.arguments.map { Self.quoted($0) }).joined(separator: " ")
-        var lines = [Self.mark, "[Unit]", "Description=Scheduled pull \(name)", "Documentation=man:systemd.exec(5)"]
+        var lines = [
+            Self.mark, "[Unit]", "Description=Scheduled pull \(start.name)", "Documentation=man:systemd.exec(5)",
+        ]
         if isForMachine { lines += ["Wants=network-online.target", "After=network-online.target"] }
         lines += ["", "[Service]", "Type=oneshot"]
         lines += program.variables.map { "Environment=" + Self.quoted($0, isVariable: true) }
@@ -111,9 +112,10 @@ struct SystemdUnits: Sendable {
     }
 
     var timerText: String {
+        let timing = start.clock.timing
         let lines =
             [
-                Self.mark, "[Unit]", "Description=Scheduled pull \(name), \(timing.recurrence)",
+                Self.mark, "[Unit]", "Description=Scheduled pull \(start.name), \(timing.recurrence)",
                 "Documentation=man:systemd.timer(5)", "", "[Timer]",
             ] + calendar.map { "OnCalendar=\($0)" } + [
                 timing.catchesUp
