@@ -28,14 +28,14 @@ struct WindowTests {
 
     @Test("Outside it a run is told when it opens [S53 S134]")
     func condition() throws {
-        let condition = WindowCondition(window: night, clock: wallClock)
+        let condition = WindowCondition(window: night)
         let noon = ConditionContext(destination: "/", now: day + 12 * hour)
         #expect(
             try condition.state(in: noon)
                 == .blocked(reason: "outside its time of day, 22:00-06:00 UTC", until: day + 22 * hour))
         #expect(try condition.verdict(at: day + 23 * hour) == .ok)
         let elsewhere = DailyWindow(startMinute: 0, lengthMinutes: 60, timeZone: "Nowhere/At all")
-        #expect(try WindowCondition(window: elsewhere, clock: wallClock).verdict() == .unknown)
+        #expect(try WindowCondition(window: elsewhere).verdict() == .unknown)
     }
 
     @Test("Summer time: a window lasts its minutes, and begins when a time that is left out would have come")

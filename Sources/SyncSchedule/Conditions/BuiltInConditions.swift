@@ -14,7 +14,6 @@ package struct MachinePlaces: Sendable {
     package var cores = processorCount
     /// NetworkManager and logind.
     package var bus = SystemBus()
-    package var clock: WindowClock = wallClock
 
     package init() {}
 }
@@ -42,7 +41,7 @@ package func builtInCondition(
     case "window":
         let window = wanted.window ?? DailyWindow(startMinute: 0, lengthMinutes: 1_440)
         try checkWindow(window)
-        return WindowCondition(window: window, clock: machine.clock)
+        return WindowCondition(window: window)
     default:
         throw PluginError(
             plugin: escaped(name), code: .unavailable,

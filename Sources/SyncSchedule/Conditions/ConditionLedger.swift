@@ -23,19 +23,27 @@ package struct ConditionReport: Sendable, Equatable {
 
     /// The answers of all conditions, in order.
     package var answers: [ConditionAnswer] = []
-    /// Name of the first that blocks; `nil` if the run may proceed.
-    package var condition: String?
-    /// Why that one blocks, for people.
-    package var reason: String?
-    /// Until when that one blocks, **milliseconds** since 1970, where it is known.
-    package var until: Int64?
-    /// Since when that one blocks, **milliseconds** since 1970.
+    /// Since when the first that blocks does, **milliseconds** since 1970.
     package var since: Int64?
     package var changes: [Change] = []
     /// Conditions that could not be determined and so count as met, each reported once, when nothing else blocks.
     package var warnings: [String] = []
 
-    package var isBlocked: Bool { condition != nil }
+    /// The first that blocks, and why, for people.
+    private var first: (condition: String, reason: String)? {
+        for answer in answers {
+            if case .blocked(let reason, _) = answer.state { return (answer.name, reason) }
+        }
+        return nil
+    }
+
+    /// Name of the first that blocks; `nil` if the run may proceed.
+    package var condition: String? { first?.condition }
+
+    /// Why that one blocks, for people.
+    package var reason: String? { first?.reason }
+
+    package var isBlocked: Bool { first != nil }
 
     /// When to check again, **milliseconds** since 1970.
     ///
@@ -100,8 +108,7 @@ package struct ConditionLedger: Sendable, Equatable {
         // A clock that was set back cannot make it block since the future.
         let since = min(blockedSince[name] ?? now, now)
         blockedSince[name] = since
-        guard report.condition == nil else { return }
-        (report.condition, report.reason, report.until, report.since) = (name, reason, until, since)
+        report.since = report.since ?? since
     }
 
     /// The answer with its texts made safe for terminals and logs, and without a time that makes no sense.

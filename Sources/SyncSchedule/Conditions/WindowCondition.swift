@@ -14,11 +14,9 @@ struct WindowCondition: Condition {
     let name = "window"
     /// When it may run.
     let window: DailyWindow
-    /// The calendar.
-    let clock: WindowClock
 
     func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
-        guard let times = clock(window, context.now) else {
+        guard let times = wallClock(window, context.now) else {
             return .unknown(reason: "the time zone '\(escaped(window.timeZone ?? ""))' is not known on this machine")
         }
         guard times.end == nil else { return .ok }
