@@ -63,9 +63,14 @@ final class FactBook: Sendable {
 
     // MARK: Reading manifests
 
+    /// What may be manifests, of the documents that have come since the last call; the latest first.
+    private func arrived() -> [String] {
+        documents.takeFresh().filter { $0.hasSuffix(".json") || $0.hasSuffix(".json.zst") }
+    }
+
     /// Reads what has come.
     private func readNew() async {
-        let arrived = documents.takeFresh().filter { $0.hasSuffix(".json") || $0.hasSuffix(".json.zst") }
+        let arrived = arrived()
         let isDue = state.withLock { state in
             state.unread.removeAll(where: arrived.contains)
             state.unread = arrived + state.unread
@@ -96,7 +101,7 @@ final class FactBook: Sendable {
                 defer { state.missed = [] }
                 return state.missed
             }
-            let arrived = self.documents.takeFresh().filter { $0.hasSuffix(".json") || $0.hasSuffix(".json.zst") }
+            let arrived = self.arrived()
             for path in arrived + missed.filter({ !arrived.contains($0) }) { await self.read(path) }
         }
     }

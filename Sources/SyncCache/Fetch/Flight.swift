@@ -107,14 +107,14 @@ final class Flight: TransferSink {
         return isGood ? .taken : .stop
     }
 
-    /// What became of it; `nil` for all of it is proved, and not told yet.
-    func outcome(_ result: Result<TransferReport, TransferError>) -> End? {
+    /// What became of it; told with ``finish(_:)``.
+    func outcome(_ result: Result<TransferReport, TransferError>) -> End {
         let (isWrong, isUnwritten, isFull) = state.withLock { ($0.isWrong, $0.isUnwritten, $0.filled == slice.end) }
         if isUnwritten { return .unwritten }
         if isWrong { return .wrong }
         if case .failure(let error) = result { return .failed(error) }
         guard isFull, verifier.withLock({ $0.end(at: slice.end) }) else { return .wrong }
-        return nil
+        return .proved
     }
 
     /// Whether all of it has come and was right.
@@ -158,9 +158,7 @@ final class Flight: TransferSink {
     func bytes(at offset: UInt64, atMost most: UInt64, holding hold: UInt64) async -> Progress {
         while true {
             let found = state.withLock { state -> Progress? in
-                var ready = state.proven
-                if givesUnproven, !state.isWrong, state.end == nil { ready = max(ready, min(state.filled, hold)) }
-                ready = min(ready, slice.end)
+                let ready = readable(state, holding: hold)
                 if ready > offset {
                     let range = offset..<min(ready, offset + most)
                     if let bytes = read(range, state.buffer) {
@@ -173,6 +171,12 @@ final class Flight: TransferSink {
             if let found { return found }
             guard await wait(at: offset, holding: hold) else { return .stopped }
         }
+    }
+
+    /// Everything before this offset can be given.
+    private func readable(_ state: State, holding hold: UInt64) -> UInt64 {
+        let givesMore = givesUnproven && !state.isWrong && state.end == nil
+        return min(slice.end, givesMore ? max(state.proven, min(state.filled, hold)) : state.proven)
     }
 
     private func read(_ range: Range<UInt64>, _ buffer: Buffer) -> [UInt8]? {
@@ -194,9 +198,9 @@ final class Flight: TransferSink {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isReady = state.withLock { state in
-                    var ready = state.proven
-                    if givesUnproven, !state.isWrong { ready = max(ready, min(state.filled, hold)) }
-                    guard ready <= offset, state.end == nil, !Task.isCancelled else { return true }
+                    guard readable(state, holding: hold) <= offset, state.end == nil, !Task.isCancelled else {
+                        return true
+                    }
                     state.waiters[number] = continuation
                     return false
                 }

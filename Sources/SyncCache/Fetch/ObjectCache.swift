@@ -380,8 +380,9 @@ extension ObjectCache {
     ) {
         let (slice, place) = (flight.slice, reading.place)
         let outcome = flight.outcome(result)
+        let isProved = if case .proved = outcome { true } else { false }
         var isKept = false
-        if outcome == nil, hasRoom {
+        if isProved, hasRoom {
             let code = keep(flight)
             isKept = code == nil
             if let code { desk.say("The store takes nothing more, what comes is handed on: \(code).") }
@@ -391,7 +392,7 @@ extension ObjectCache {
         if case .unwritten = outcome { desk.store.isInTrouble() }
         let now = desk.now()
         // What could not be kept stays for a moment, for whoever asks for the same at about the same time.
-        let lingers = outcome == nil && !isKept && isInMemory
+        let lingers = isProved && !isKept && isInMemory
         if lingers {
             desk.start {
                 try? await Task.sleep(for: .seconds(15))
@@ -408,12 +409,12 @@ extension ObjectCache {
                 let times = (known.first { $0.offset == offset && $0.until > now }?.times ?? 0) + 1
                 known.removeAll { $0.offset == offset }
                 known.append(Wrong(offset: offset, times: times, until: now + 30))
-            } else if outcome == nil {
+            } else if isProved {
                 known.removeAll { (slice.start..<slice.end).contains($0.offset) }
                 // With all of an object its length is proved.
                 if flight.givesUnproven { state.note(slice.end, of: place, until: .max) }
             }
-            if outcome != nil { state.sizes[place] = nil }
+            if !isProved { state.sizes[place] = nil }
             if state.wrong.count >= 1_000 { state.wrong = [:] }
             state.wrong[place] = known.isEmpty ? nil : known.suffix(1_000)
         }
@@ -422,7 +423,7 @@ extension ObjectCache {
             desk.say("Not what its name says, and not kept: \(Self.shown(slice, reading.names)).")
         }
         if case .failed(let error) = outcome { desk.say("\(error)") }
-        flight.finish(outcome ?? .proved)
+        flight.finish(outcome)
     }
 
     private func forget(_ flight: Flight, of place: Place, isInMemory: Bool) {
