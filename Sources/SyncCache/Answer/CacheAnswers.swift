@@ -79,14 +79,9 @@ final class CacheAnswers: Sendable {
     }
 
     private func metrics() -> HTTPResponse {
-        let totals = desk.origin.transport.totals
-        let text = CacheMetrics(
-            originBytes: totals.bytesReceived, originRequests: totals.requests, storedBytes: desk.store.keptBytes,
-            evictedBytes: desk.store.evictedBytes, counts: desk.counts
-        ).text
-        return HTTPResponse(
-            status: 200, headers: [.contentType: CacheMetrics.contentType, .cacheControl: "no-store"],
-            body: .bytes(Array(text.utf8)))
+        HTTPResponse(
+            status: 200, headers: [.contentType: CacheDesk.metricsType, .cacheControl: "no-store"],
+            body: .bytes(Array(desk.metrics.utf8)))
     }
 
     /// What a client is told of a failed request to the origin.
@@ -127,17 +122,12 @@ extension CacheAnswers {
         _ request: HTTPRequest, _ path: RequestPath, _ document: DocumentCache.Document, _ file: SharedDescriptor
     ) -> HTTPResponse {
         let version = FileVersion(
-            size: document.size, modified: document.modified.flatMap { HTTPDate($0) } ?? noDate,
+            size: document.size, modified: document.validator.lastModified.flatMap { HTTPDate($0) } ?? noDate,
             entityTag: document.tag)
         let answer = Answer(to: request.headers, isHead: request.isHead, file: version)
-        var response = HTTPResponse(
-            status: answer.status,
-            headers: [.acceptRanges: "bytes", .cacheControl: path.cacheControl, .eTag: version.entityTag])
-        response.headers[.lastModified] = document.modified
-        response.headers[.contentRange] = answer.contentRange
+        var response = Self.response(answer, version, path)
+        response.headers[.lastModified] = document.validator.lastModified
         guard let range = answer.body else { return response }
-        response.headers[.contentType] = path.contentType
-        response.headers[.xContentTypeOptions] = "nosniff"
         response.body = body(range, isHead: request.isHead) { stream in
             var position = range.lowerBound
             while position < range.upperBound {
@@ -149,6 +139,19 @@ extension CacheAnswers {
                 position += count
             }
             stream.end()
+        }
+        return response
+    }
+
+    /// The head of an answer with what is kept of a path: all of it, a part, or nothing.
+    private static func response(_ answer: Answer, _ version: FileVersion, _ path: RequestPath) -> HTTPResponse {
+        var response = HTTPResponse(
+            status: answer.status,
+            headers: [.acceptRanges: "bytes", .cacheControl: path.cacheControl, .eTag: version.entityTag])
+        response.headers[.contentRange] = answer.contentRange
+        if answer.body != nil {
+            response.headers[.contentType] = path.contentType
+            response.headers[.xContentTypeOptions] = "nosniff"
         }
         return response
     }
@@ -185,13 +188,8 @@ extension CacheAnswers {
         headers[.ifRange] = nil
         let version = FileVersion(size: size, modified: Self.noDate, entityTag: "\"\(object.digest.hex)\"")
         let answer = Answer(to: headers, isHead: request.isHead, file: version)
-        var response = HTTPResponse(
-            status: answer.status,
-            headers: [.acceptRanges: "bytes", .cacheControl: path.cacheControl, .eTag: version.entityTag])
-        response.headers[.contentRange] = answer.contentRange
+        var response = Self.response(answer, version, path)
         guard let range = answer.body else { return response }
-        response.headers[.contentType] = path.contentType
-        response.headers[.xContentTypeOptions] = "nosniff"
         if request.isHead {
             response.body = Self.body(range, isHead: true) { _ in }
             return response
@@ -358,15 +356,15 @@ extension CacheAnswers {
 
     /// Sends what comes. Where it can be proved, the last piece goes out when it is.
     private static func send(_ download: Download, _ passing: Passing, to stream: BodyStream) async {
-        var verifier: PassedProof?
-        if let check = passing.check { verifier = PassedProof(check, from: passing.start) }
+        var verifier: SliceVerifier?
+        if let check = passing.check { verifier = try? SliceVerifier(check, from: passing.start) }
         var count: UInt64 = 0
         var held: [UInt8] = []
         while true {
             switch await download.next() {
             case .bytes(let bytes):
                 count += UInt64(bytes.count)
-                if let verifier, !verifier.take(bytes) {
+                guard bytes.withUnsafeBytes({ verifier?.take($0) ?? true }) else {
                     download.cancel()
                     return stream.breakOff()
                 }
@@ -384,22 +382,6 @@ extension CacheAnswers {
             }
         }
     }
-}
-
-/// Proves what is passed through, from a task that may go on on another thread.
-private final class PassedProof: Sendable {
-    private let verifier: Mutex<SliceVerifier>
-
-    init?(_ check: SliceCheck, from start: UInt64) {
-        guard let verifier = try? SliceVerifier(check, from: start) else { return nil }
-        self.verifier = Mutex(verifier)
-    }
-
-    func take(_ bytes: [UInt8]) -> Bool {
-        verifier.withLock { verifier in bytes.withUnsafeBytes { verifier.take($0) } }
-    }
-
-    func end(at end: UInt64) -> Bool { verifier.withLock { $0.end(at: end) } }
 }
 
 extension HTTPFields.Name {

@@ -1,14 +1,9 @@
 /// What a cache has done since its start, as OpenMetrics 1.0 text.
-struct CacheMetrics {
-    let originBytes: UInt64
-    let originRequests: UInt64
-    let storedBytes: UInt64
-    let evictedBytes: UInt64
-    let counts: CacheCounts
+extension CacheDesk {
+    static let metricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-    static let contentType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-
-    var text: String {
+    var metrics: String {
+        let totals = origin.transport.totals
         var text = ""
         func family(_ name: String, _ kind: String, _ help: String, _ value: UInt64, unit: String? = nil) {
             text += "# TYPE syncagent_cache_\(name) \(kind)\n"
@@ -16,11 +11,12 @@ struct CacheMetrics {
             text += "# HELP syncagent_cache_\(name) \(help)\n"
             text += "syncagent_cache_\(name)\(kind == "counter" ? "_total" : "") \(value)\n"
         }
-        family("origin_bytes", "counter", "Body bytes received from the origin.", originBytes, unit: "bytes")
+        family("origin_bytes", "counter", "Body bytes received from the origin.", totals.bytesReceived, unit: "bytes")
         family("sent_bytes", "counter", "Body bytes sent to clients.", counts.sentBytes.value, unit: "bytes")
-        family("stored_bytes", "gauge", "Bytes that the store holds.", storedBytes, unit: "bytes")
-        family("evicted_bytes", "counter", "Bytes removed from the store to make room.", evictedBytes, unit: "bytes")
-        family("origin_requests", "counter", "Requests sent to the origin.", originRequests)
+        family("stored_bytes", "gauge", "Bytes that the store holds.", store.keptBytes, unit: "bytes")
+        family(
+            "evicted_bytes", "counter", "Bytes removed from the store to make room.", store.evictedBytes, unit: "bytes")
+        family("origin_requests", "counter", "Requests sent to the origin.", totals.requests)
         family("requests", "counter", "Requests of clients.", counts.requests.value)
         family("hits", "counter", "Answers that began with bytes that were held.", counts.hits.value)
         family("misses", "counter", "Answers that waited for the origin.", counts.misses.value)

@@ -9,8 +9,8 @@ final class DocumentCache: Sendable {
     /// What is held of a path. Its file begins with a line of JSON in a block of its own.
     struct Document: Sendable, Equatable {
         var path: String
-        var etag: String?
-        var modified: String?
+        /// What the origin said of its version.
+        var validator: Validator
         /// **Bytes** without the block.
         var size: UInt64
         var sha256: SHA256Digest
@@ -22,7 +22,7 @@ final class DocumentCache: Sendable {
 
         /// The origin's tag where it is strong, else one of the bytes.
         var tag: String {
-            guard let etag, etag.hasPrefix("\""), etag.hasSuffix("\""), etag.utf8.count >= 2 else {
+            guard let etag = validator.etag, etag.hasPrefix("\""), etag.hasSuffix("\""), etag.utf8.count >= 2 else {
                 return "\"\(sha256.hex)\""
             }
             return etag
@@ -174,8 +174,7 @@ extension DocumentCache {
             return .stale(known.0, known.1)
         }
         var request = desk.origin.request(names, reload: reload)
-        if let known { request.knownValidator = Validator(etag: known.0.etag, lastModified: known.0.modified) }
-        if request.knownValidator?.isEmpty == true { request.knownValidator = nil }
+        if let known, !known.0.validator.isEmpty { request.knownValidator = known.0.validator }
         let download = Download.start(request, on: desk.origin.transport)
         switch await download.head() {
         case .failure(let error): return failed(error, known, path)
@@ -240,8 +239,7 @@ extension DocumentCache {
         }
         guard let digest = try? hasher.finish() else { return .pass }
         let document = Document(
-            path: path, etag: head.validator.etag, modified: head.validator.lastModified, size: size, sha256: digest,
-            checked: desk.now())
+            path: path, validator: head.validator, size: size, sha256: digest, checked: desk.now())
         state.withLock { $0.goneUntil = 0 }
         if let named, !isManifest(named, file, size) {
             desk.counts.refused.add(1)
@@ -284,8 +282,8 @@ extension DocumentCache.Document {
     fileprivate var block: [UInt8]? {
         let line = JSONLine.object { line in
             line.field("path", path)
-            line.field("etag", optional: etag)
-            line.field("modified", optional: modified)
+            line.field("etag", optional: validator.etag)
+            line.field("modified", optional: validator.lastModified)
             line.field("size", size)
             line.field("sha256", sha256.hex)
             line.field("checked", checked)
@@ -301,7 +299,7 @@ extension DocumentCache.Document {
             let digest = json["sha256"]?.string.flatMap({ SHA256Digest(hex: $0) })
         else { return nil }
         self.init(
-            path: path, etag: json["etag"]?.string, modified: json["modified"]?.string,
+            path: path, validator: Validator(etag: json["etag"]?.string, lastModified: json["modified"]?.string),
             size: size, sha256: digest, checked: Int64(clamping: checked))
     }
 }
