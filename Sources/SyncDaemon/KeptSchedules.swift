@@ -21,8 +21,7 @@ extension ScheduleRecords {
         request.session = record.session
         let tried = store?.recordTry(request, EngineError(status, reason, cause: cause), now: now)?.run
         if let store, let session = tried?.session ?? record.session, (try? store.session(session)) != nil {
-            let event = SyncEvent(.scheduleFailed, time: now) {
-                $0.field("session", session)
+            let event = SyncEvent(.scheduleFailed, time: now, session: session) {
                 $0.field("schedule", name)
                 $0.field("reason", reason)
                 $0.field("cause", cause)

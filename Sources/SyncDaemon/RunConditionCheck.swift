@@ -89,18 +89,18 @@ final class RunConditionCheck: Sendable {
             let event =
                 switch change {
                 case .blocked(let condition, let reason, let until):
-                    SyncEvent(.conditionBlocked, time: now) {
+                    SyncEvent(.conditionBlocked, time: now, session: session, run: run) {
                         $0.field("condition", condition)
                         $0.field("detail", reason)
                         $0.time("until", until)
                     }
                 case .cleared(let condition, let after):
-                    SyncEvent(.conditionCleared, time: now) {
+                    SyncEvent(.conditionCleared, time: now, session: session, run: run) {
                         $0.field("condition", condition)
                         $0.field("after_ms", after)
                     }
                 }
-            return event.of(session: session, run: run).json.bytes
+            return event.json.bytes
         }
         do throws(StoreError) {
             // A check may end after the run has.

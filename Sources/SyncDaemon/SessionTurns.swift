@@ -104,7 +104,8 @@ extension Agent {
 
     /// The event for a stopped run that no process works on: the same that a working process would record.
     func stopped(_ run: StoredRun, _ reason: StopReason) -> [UInt8] {
-        let event = SyncEvent(.runStopped, time: environment.now()) { $0.field("reason", reason.rawValue) }
-        return event.of(session: run.session, run: run.identifier).json.bytes
+        SyncEvent(.runStopped, time: environment.now(), session: run.session, run: run.identifier) {
+            $0.field("reason", reason.rawValue)
+        }.json.bytes
     }
 }

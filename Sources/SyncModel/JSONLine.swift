@@ -19,6 +19,15 @@ public struct JSONLine: Sendable {
         return line
     }
 
+    /// Adds fields at the end of the one object that the line is.
+    package mutating func extend(_ fill: (inout JSONLine) -> Void) {
+        bytes.removeLast()
+        needsComma = bytes.count > 1
+        fill(&self)
+        bytes.append(0x7D)
+        needsComma = true
+    }
+
     /// Adds an object.
     public mutating func object(_ fill: (inout JSONLine) -> Void) { nested(0x7B, 0x7D, fill) }
 

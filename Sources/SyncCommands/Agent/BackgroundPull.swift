@@ -80,9 +80,7 @@ struct BackgroundPull: Sendable {
     }
 
     private static func event(_ reply: EnqueueReply) -> JSONLine {
-        SyncEvent(.runEnqueued, time: SystemTime.milliseconds()) { line in
-            line.field("session", reply.session)
-            line.field("run", reply.run)
+        SyncEvent(.runEnqueued, time: SystemTime.milliseconds(), session: reply.session, run: reply.run) { line in
             line.field("is_new", reply.isNew)
             line.field("state", reply.state)
             line.field("superseded", reply.superseded)

@@ -34,14 +34,14 @@ final class PullEnd: Sendable {
     func tell(_ error: (any Error)?, on output: Output) {
         let (told, transport) = state.withLock { ($0.told, $0.transport) }
         let cause = error.map { Self.cause($0) }
-        var event = told
+        var line = told?.json
         if let (status, message) = cause, status != ExitStatus.done.rawValue {
-            let end = told ?? Self.unknown(transport, since: start)
+            var end = line ?? Self.unknown(transport, since: start).json
             // A run that is only stopped has no error of its own: it goes on.
-            let hasError = JSONValue(text: end.json.text)?["error"] != nil
-            event = hasError ? end : end.with { $0.error(status, message) }
+            if JSONValue(text: end.text)?["error"] == nil { end.extend { $0.error(status, message) } }
+            line = end
         }
-        if let event { output.event(event.json, flushing: true) }
+        if let line { output.event(line, flushing: true) }
     }
 
     /// The end of what has come to no run.
@@ -51,7 +51,7 @@ final class PullEnd: Sendable {
         report.requests = transport?.totals.requests ?? 0
         report.bytes.received = transport?.totals.bytesReceived ?? 0
         report.elapsedMilliseconds = Int64((ContinuousClock.now - start) / .milliseconds(1))
-        return SyncEvent(.pullFinished, time: SystemTime.milliseconds()) { [report] in report.write(to: &$0) }
+        return SyncEvent(.pullFinished, time: SystemTime.milliseconds()) { report.write(to: &$0) }
     }
 
     /// What the process is about to exit with, and why.

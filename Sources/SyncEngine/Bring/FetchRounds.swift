@@ -228,14 +228,15 @@ extension EngineEnvironment {
         let (path, source, wanted) = (files.path(row), redacted(url: url), files.digest(row))
         let failure = FileFailure(path: path, reason: "\(source): \(words)", cause: .wrongBytes, isFinal: false)
         let note = "\(escaped(path)): \(source) \(words)"
-        events.tell(
-            transfer: SyncEvent(.sourceWrongBytes, time: now(), note: note, failure: failure) {
+        events.tellTransfer {
+            SyncEvent(.sourceWrongBytes, time: now(), note: note, failure: failure, session: $0, run: $1) {
                 $0.field("path", path)
                 $0.field("source", source)
                 $0.field("sha256", wanted.hex)
                 $0.field("got_sha256", optional: found?.hex)
                 $0.field("reason", words)
-            })
+            }
+        }
     }
 }
 

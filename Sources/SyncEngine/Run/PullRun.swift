@@ -99,7 +99,7 @@ struct PullRun {
         }
         let groups = recipe.completing(names)
         try enter(groups)
-        named?.tell(environment.events, session: session, run: report.run, time: environment.now())
+        if let named { journal.undefined(named) }
         do throws(EngineError) {
             if let completion { try trees?.know(completion, revision: facts.revision ?? 0, run: report.run) }
             if let manifest {

@@ -65,17 +65,20 @@ package final class EventRecorder: Sendable {
         // Not reported, so do not look up what it is for.
         if case .asked = event { return }
         let subject = event.transfer.flatMap { subjects.subject(of: $0) }
-        if let event = SyncEvent(transfer: event, time: time, subject: subject) { tell(transfer: event) }
+        tellTransfer { SyncEvent(transfer: event, time: time, subject: subject, session: $0, run: $1) }
     }
 
     /// Reports what happened to a transfer, as one of the run's events.
-    func tell(transfer event: SyncEvent) {
+    ///
+    /// - Parameter event: Makes it for the session and the run that are open; `nil` for none.
+    func tellTransfer(_ event: (_ session: String?, _ run: String?) -> SyncEvent?) {
         state.withLock { state in
-            guard let recording = state.recording else { return listener(event) }
-            let event = event.of(session: recording.session, run: recording.run)
-            // Whatever records next takes it along; a thread does twice a second (``LiveRun``).
-            _ = recording.log.gather(event.json.bytes, time: event.time)
-            if event.name == .taskRedirected { state.hops += 1 }
+            guard let event = event(state.recording?.session, state.recording?.run) else { return }
+            if let log = state.recording?.log {
+                // Whatever records next takes it along; a thread does twice a second (``LiveRun``).
+                _ = log.gather(event.json.bytes, time: event.time)
+                if event.name == .taskRedirected { state.hops += 1 }
+            }
             listener(event)
         }
     }

@@ -43,19 +43,4 @@ struct NamedHooks {
         }
         return notes + (more > 0 ? [rest] : [])
     }
-
-    /// Reports undefined names, each once; the last event stands for those beyond the limit.
-    func tell(_ events: EventRecorder, session: String, run: String, time: Int64) {
-        for (index, note) in notes.enumerated() {
-            events.tell(
-                SyncEvent(.hookUnknown, time: time, note: note) {
-                    if index < unknown.count {
-                        $0.field("group", unknown[index].group)
-                        $0.field("hook", unknown[index].name)
-                    } else {
-                        $0.field("more", more)
-                    }
-                }.of(session: session, run: run))
-        }
-    }
 }

@@ -10,16 +10,14 @@ struct RunJournal: Sendable {
     let run: String
 
     private func event(
-        _ name: EventName, note: String? = nil, failure: FileFailure? = nil,
-        _ fill: @escaping @Sendable (inout JSONLine) -> Void
+        _ name: EventName, note: String? = nil, failure: FileFailure? = nil, _ fill: (inout JSONLine) -> Void
     ) -> SyncEvent {
-        SyncEvent(name, time: environment.now(), note: note, failure: failure, fields: fill).of(
-            session: session, run: run)
+        SyncEvent(
+            name, time: environment.now(), note: note, failure: failure, session: session, run: run, fields: fill)
     }
 
     private func tell(
-        _ name: EventName, note: String? = nil, failure: FileFailure? = nil,
-        _ fill: @escaping @Sendable (inout JSONLine) -> Void
+        _ name: EventName, note: String? = nil, failure: FileFailure? = nil, _ fill: (inout JSONLine) -> Void
     ) { environment.events.tell(event(name, note: note, failure: failure, fill)) }
 
     /// - Parameter former: The previous request, if the session followed another channel.
@@ -30,15 +28,14 @@ struct RunJournal: Sendable {
         let note = former.map {
             "\(escaped(destination)) now follows \(words(recipe.channel)) instead of \(words($0.channel))"
         }
-        let (channel, revision, expected) = (recipe.channel, recipe.revision, recipe.expectedBytes)
         tell(.runStarted, note: note) {
             $0.field("project", found.project)
             $0.field("manifest", found.shown)
             $0.field("manifest_sha256", found.digest.hex)
-            $0.field("channel", optional: channel)
-            $0.field("revision", optional: revision)
+            $0.field("channel", optional: recipe.channel)
+            $0.field("revision", optional: recipe.revision)
             $0.field("destination", destination)
-            $0.field("expected_bytes", optional: expected)
+            $0.field("expected_bytes", optional: recipe.expectedBytes)
             $0.json("user_data", userData)
         }
     }
@@ -58,16 +55,14 @@ struct RunJournal: Sendable {
     }
 
     func planned(_ plan: Plan, total: Int, unchanged: Int) {
-        let (requests, files, fetch, gaps) = (plan.requestCount, plan.files, plan.fetchBytes, plan.gapBytes)
-        let avoided = plan.requestsAvoided
         tell(.planReady) {
             $0.field("files", total)
             $0.field("unchanged", unchanged)
-            $0.field("wanted", files)
-            $0.field("requests", requests)
-            $0.field("requests_avoided", avoided)
-            $0.field("bytes", fetch)
-            $0.field("gap_bytes", gaps)
+            $0.field("wanted", plan.files)
+            $0.field("requests", plan.requestCount)
+            $0.field("requests_avoided", plan.requestsAvoided)
+            $0.field("bytes", plan.fetchBytes)
+            $0.field("gap_bytes", plan.gapBytes)
         }
     }
 
@@ -137,20 +132,33 @@ struct RunJournal: Sendable {
         return owed
     }
 
+    /// Reports hooks that are not defined here, each once; the last event stands for those beyond the limit.
+    func undefined(_ hooks: NamedHooks) {
+        for (index, note) in hooks.notes.enumerated() {
+            tell(.hookUnknown, note: note) {
+                if index < hooks.unknown.count {
+                    $0.field("group", hooks.unknown[index].group)
+                    $0.field("hook", hooks.unknown[index].name)
+                } else {
+                    $0.field("more", hooks.more)
+                }
+            }
+        }
+    }
+
     /// - Parameter write: Adds fields behind those of the attempt.
     private func tell(
         _ name: EventName, _ hook: StoredHook, _ input: HookInput, attempt: Int, note: String?,
-        _ write: @escaping @Sendable (inout JSONLine) -> Void = { _ in }
+        _ write: (inout JSONLine) -> Void = { _ in }
     ) {
-        let (batches, other) = (input.calls, input.otherManifest?.digest.hex)
         tell(name, note: note) {
             $0.field("group", hook.group)
             $0.field("program", Self.program(hook))
             $0.field("attempt", attempt)
             if let size = hook.batch {
                 $0.field("batch_size", size)
-                $0.field("batches", batches)
-                $0.field("entries_manifest_sha256", optional: other)
+                $0.field("batches", input.calls)
+                $0.field("entries_manifest_sha256", optional: input.otherManifest?.digest.hex)
             }
             write(&$0)
         }

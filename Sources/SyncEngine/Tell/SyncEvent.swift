@@ -1,6 +1,6 @@
 package import SyncModel
 
-/// Something that happened in a run. The same value is printed, stored and replayed.
+/// Something that happened in a run. The same line is printed, stored and replayed.
 package struct SyncEvent: Sendable {
     package let name: EventName
     /// When, in **milliseconds** since 1970-01-01 UTC.
@@ -9,37 +9,22 @@ package struct SyncEvent: Sendable {
     package let note: String?
     /// The file that went wrong, if any; reported in sums.
     package let failure: FileFailure?
-    private let fill: @Sendable (inout JSONLine) -> Void
+    /// The event as one JSON object: `event`, `time` (RFC 3339, UTC, milliseconds), `session` and `run`, then its own fields.
+    package let json: JSONLine
 
+    /// - Parameters:
+    ///   - session: Whose event it is; `nil` if it belongs to none.
+    ///   - run: The run of the session; `nil` if it belongs to none.
+    ///   - fill: Adds its own fields.
     package init(
-        _ name: EventName, time: Int64, note: String? = nil, failure: FileFailure? = nil,
-        fields: @escaping @Sendable (inout JSONLine) -> Void = { _ in }
+        _ name: EventName, time: Int64, note: String? = nil, failure: FileFailure? = nil, session: String? = nil,
+        run: String? = nil, fields fill: (inout JSONLine) -> Void
     ) {
         (self.name, self.time, self.note, self.failure) = (name, time, note, failure)
-        fill = fields
-    }
-
-    /// The same event, as one of a run.
-    package func of(session: String, run: String) -> SyncEvent {
-        SyncEvent(name, time: time, note: note, failure: failure) { [fill] in
-            $0.field("session", session)
-            $0.field("run", run)
-            fill(&$0)
-        }
-    }
-
-    /// The same event with more fields after its own.
-    package func with(_ more: @escaping @Sendable (inout JSONLine) -> Void) -> SyncEvent {
-        SyncEvent(name, time: time, note: note, failure: failure) { [fill] in
-            fill(&$0)
-            more(&$0)
-        }
-    }
-
-    /// The event as one JSON object: `event`, `time` (RFC 3339, UTC, milliseconds), then its own fields.
-    package var json: JSONLine {
-        JSONLine.event(name) { line in
+        json = JSONLine.event(name) { line in
             line.time("time", time)
+            line.field("session", optional: session)
+            line.field("run", optional: run)
             fill(&line)
         }
     }

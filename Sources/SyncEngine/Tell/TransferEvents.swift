@@ -5,13 +5,18 @@ import SyncSystem
 extension SyncEvent {
     /// A transport's event in the contract's words. URLs are redacted already.
     ///
-    /// - Parameter subject: What the transfer is for, where it is for something of the set.
+    /// - Parameters:
+    ///   - subject: What the transfer is for, where it is for something of the set.
+    ///   - session: Whose transfer it is; `nil` if no run is open, and so for `run`.
     /// - Returns: `nil` for what is shown by the states of tasks alone.
-    package init?(transfer event: TransferEvent, time: Int64, subject: TransferSubject? = nil) {
+    package init?(
+        transfer event: TransferEvent, time: Int64, subject: TransferSubject? = nil, session: String? = nil,
+        run: String? = nil
+    ) {
         switch event {
         case .asked: return nil
         case .moved(let transfer, let hop):
-            self.init(.taskRedirected, time: time) {
+            self.init(.taskRedirected, time: time, session: session, run: run) {
                 $0.transfer(transfer, subject)
                 $0.field("reason", hop.word)
                 $0.field("hop", hop.number)
@@ -28,7 +33,7 @@ extension SyncEvent {
             let milliseconds = Int64(wait / .milliseconds(1))
             // Waits below a second are not worth a line.
             let note = wait < .seconds(1) ? nil : "\(url): \(reason); retrying in \(milliseconds / 1000) s"
-            self.init(.transferRetrying, time: time, note: note) {
+            self.init(.transferRetrying, time: time, note: note, session: session, run: run) {
                 $0.transfer(transfer, subject)
                 $0.field("url", url)
                 $0.field("reason", reason)
@@ -36,7 +41,10 @@ extension SyncEvent {
                 $0.field("wait_ms", milliseconds)
             }
         case .sourcePenalised(let transfer, let url, let reason):
-            self.init(.sourcePenalised, time: time, note: "\(url): \(reason); trying other sources first") {
+            self.init(
+                .sourcePenalised, time: time, note: "\(url): \(reason); trying other sources first", session: session,
+                run: run
+            ) {
                 $0.transfer(transfer, subject)
                 $0.field("url", url)
                 $0.field("reason", reason)
@@ -47,7 +55,7 @@ extension SyncEvent {
             // One line per server, not one per file.
             var note = "waiting for \(OriginLedger.origin(url) ?? url): \(reason)"
             if let until { note += "; trying until \(SystemTime.timeOfDay(at: until)), Ctrl-C stops" }
-            self.init(.transferWaiting, time: time, note: note) {
+            self.init(.transferWaiting, time: time, note: note, session: session, run: run) {
                 $0.transfer(transfer, subject)
                 $0.field("url", url)
                 $0.field("reason", reason)
@@ -55,7 +63,7 @@ extension SyncEvent {
                 $0.time("until", until)
             }
         case .pluginFailed(let point, let error):
-            self.init(.pluginFailed, time: time, note: "\(error)") {
+            self.init(.pluginFailed, time: time, note: "\(error)", session: session, run: run) {
                 $0.field("point", point.rawValue)
                 $0.field("plugin", error.plugin)
                 $0.field("code", error.code.description)

@@ -62,12 +62,15 @@ enum ManifestBenchmarks {
             let before = sa_allocations()
             var bytes = 0
             for (index, path) in paths.enumerated() {
-                let event = SyncEvent(.taskInstalled, time: 1_790_000_000_000 + Int64(index)) {
+                let event = SyncEvent(
+                    .taskInstalled, time: 1_790_000_000_000 + Int64(index), session: "org.example.benchmark",
+                    run: "01890a5d"
+                ) {
                     $0.field("path", path)
                     $0.field("size", 12_345)
                     $0.field("source", "network")
                 }
-                bytes += event.of(session: "org.example.benchmark", run: "01890a5d").json.bytes.count
+                bytes += event.json.bytes.count
             }
             let allocations = Double(sa_allocations() &- before) / Double(paths.count)
             return ["bytes a line": Double(bytes / paths.count), "allocations a line": allocations]

@@ -180,10 +180,10 @@ struct DurableRunTests {
         let events = RunEvents(run: "r1")
         func line(_ name: EventName, _ run: String) -> [UInt8] {
             let others = name == .taskInstalled ? ["source"] : ["reason", "cause"]
-            return SyncEvent(name, time: 0) {
+            return SyncEvent(name, time: 0, session: path, run: run) {
                 for field in others { $0.field(field, "x") }
                 $0.field("path", path)
-            }.of(session: path, run: run).json.bytes
+            }.json.bytes
         }
         #expect(events.installedPath(in: line(.taskInstalled, "r1")) == RunEvents.path(path))
         #expect(events.installedPath(in: line(.taskInstalled, "r11")) == nil)
