@@ -1,6 +1,6 @@
 import Foundation
 import GRDB
-import SyncModel
+package import SyncModel
 
 /// One event as it is told to whoever reads it later.
 package struct StoredEvent: Sendable, Equatable {
@@ -12,6 +12,17 @@ package struct StoredEvent: Sendable, Equatable {
     package init(sequence: Int64, line: [UInt8]) { (self.sequence, self.line) = (sequence, line) }
 
     package var text: String { String(decoding: line, as: UTF8.self) }
+
+    private static let head = Array("{\"event\":\"".utf8)
+
+    /// What has happened; `nil` for what this program does not know. The line is not parsed for it: its name comes first.
+    package var name: EventName? {
+        guard line.starts(with: Self.head) else { return nil }
+        let rest = line[Self.head.count...]
+        return rest.firstIndex(of: UInt8(ascii: "\"")).flatMap {
+            EventName(rawValue: String(decoding: rest[..<$0], as: UTF8.self))
+        }
+    }
 
     /// The line with its number first, as readers get it: `{"seq":12,"event":"task.installed","time":…,"path":…}`.
     package var numbered: String {
@@ -131,6 +142,18 @@ extension SyncStore {
                 }
             }
             return (events, found.prunedSequence, found.lastSequence)
+        }
+    }
+
+    /// Passes on a session's events after a number, a page at a time, until `take` says that it is enough.
+    package func scanEvents(of session: String, after sequence: Int64, _ take: (StoredEvent) -> Bool)
+        throws(StoreError)
+    {
+        var seen = sequence
+        while true {
+            let page = try events(of: session, after: seen, limit: 4_096)
+            guard let last = page.events.last, page.events.allSatisfy(take) else { return }
+            seen = last.sequence
         }
     }
 

@@ -23,7 +23,7 @@ extension PullRun {
         try recording { () throws(StoreError) in
             let told = try toldPaths(of: loggingRun(), atMost: files.rows.count)
             for row in placed {
-                let isReused = told[RunEvents.path(table.path(row))]
+                let isReused = told[StoredEvent.spelled(table.path(row))]
                 // A run that has come to its end has counted it.
                 if isReused != nil, !isTakenUp { continue }
                 files[row] = isReused == true ? .reused : .installed
@@ -47,7 +47,7 @@ extension PullRun {
         let run = isTakenUp ? report.run : nil
         let told = try recording { () throws(StoreError) in try toldPaths(of: run, atMost: files.rows.count) }
         for row in rows {
-            let before = told[RunEvents.path(table.path(row))]
+            let before = told[StoredEvent.spelled(table.path(row))]
             files[row] = before ?? isReused ? .reused : .installed
             if before ?? isReused { report.bytes.reused = report.bytes.reused.saturatingAdd(table.size(row)) }
             if before == nil { journal.installed(row, of: files.manifest, isReused: isReused ? true : nil) }
@@ -65,11 +65,10 @@ extension PullRun {
     private func toldPaths(of run: String?, atMost count: Int) throws(StoreError) -> [[UInt8]: Bool] {
         guard let run else { return [:] }
         let end = try environment.store.session(session)?.lastSequence ?? 0
-        let events = RunEvents(run: run)
         var told: [[UInt8]: Bool] = [:]
         // Its files, each with events that may precede it: hops, waits, failures.
-        try environment.store.scanEvents(of: session, after: max(0, end - Int64(count) * 3 - 20_000)) {
-            if let path = events.installedPath(in: $0.line) { told[path] = RunEvents.isReused($0.line) }
+        try environment.store.scanEvents(of: session, after: max(0, end - Int64(count) * 3 - 20_000)) { event in
+            if let path = event.installedPath, event.isOf(run: run) { told[path] = event.isReused }
             return true
         }
         return told
@@ -79,72 +78,50 @@ extension PullRun {
 extension RunJournal {
     /// Whether the process that completed the run's groups has reported what it did.
     func isSummarized() throws(StoreError) -> Bool {
-        let events = RunEvents(run: run)
         var isSummarized = false
         try environment.store.scanEvents(of: session, after: 0) { event in
-            if events.has(.groupCompleted, in: event.line) { isSummarized = false }
-            if events.has(.runSummary, in: event.line) { isSummarized = true }
+            switch event.name {
+            case .groupCompleted where event.isOf(run: run): isSummarized = false
+            case .runSummary where event.isOf(run: run): isSummarized = true
+            default: break
+            }
             return true
         }
         return isSummarized
     }
 }
 
-extension SyncStore {
-    /// Passes on a session's events after a number, a page at a time, until `take` says that it is enough.
-    func scanEvents(of session: String, after sequence: Int64, _ take: (StoredEvent) -> Bool) throws(StoreError) {
-        var seen = sequence
-        while true {
-            let page = try events(of: session, after: seen, limit: 4_096)
-            guard let last = page.events.last, page.events.allSatisfy(take) else { return }
-            seen = last.sequence
-        }
-    }
-}
-
-/// Finds a run's events in the lines of its session. Paths stay in their JSON spelling, to be compared with the same.
-struct RunEvents {
-    /// `nil` for the events of all runs.
-    private let run: [UInt8]?
-    private static let pathKey = Array(#""path":""#.utf8)
-
-    init(run: String? = nil) { self.run = run.map { Array(#""run":"\#($0)""#.utf8) } }
-
-    /// A path in its JSON spelling, without quotes.
-    static func path(_ text: String) -> [UInt8] {
-        Array(JSONLine.object { $0.field("path", text) }.bytes.dropFirst(pathKey.count + 1).dropLast(2))
-    }
-
-    /// Whether a line is an event of the run with this name.
-    ///
-    /// Quotes inside strings are escaped, so a key is never found there.
-    func has(_ name: EventName, in line: [UInt8]) -> Bool {
-        line.starts(with: "{\"event\":\"\(name.rawValue)\"".utf8)
-            && run.map { Self.end(of: $0, in: line) != nil } ?? true
-    }
-
-    /// The path of a `task.installed`, without quotes; `nil` for another event or another run's.
-    func installedPath(in line: [UInt8]) -> [UInt8]? {
-        guard has(.taskInstalled, in: line), let start = Self.end(of: Self.pathKey, in: line) else { return nil }
-        var end = start
-        while end < line.count, line[end] != UInt8(ascii: "\"") { end += line[end] == UInt8(ascii: "\\") ? 2 : 1 }
-        return end < line.count ? Array(line[start..<end]) : nil
-    }
+// What recovery looks for in an event's line. It is not parsed: there can be very many, and paths are compared as they are spelled.
+extension StoredEvent {
+    /// The path of a `task.installed` as it is spelled in JSON, without quotes; `nil` for another event.
+    var installedPath: [UInt8]? { name == .taskInstalled ? spelling(of: "path").map { Array($0) } : nil }
 
     /// Whether a `task.installed` says that the bytes were here.
-    static func isReused(_ line: [UInt8]) -> Bool {
-        line.suffix(reusedEnd.count).elementsEqual(reusedEnd)
+    var isReused: Bool { spelling(of: "source")?.elementsEqual("reused".utf8) ?? false }
+
+    func isOf(run: String) -> Bool { spelling(of: "run")?.elementsEqual(run.utf8) ?? false }
+
+    /// A path as it is spelled in JSON, without quotes.
+    static func spelled(_ path: String) -> [UInt8] {
+        var line = JSONLine()
+        line.value(path)
+        return Array(line.bytes.dropFirst().dropLast())
     }
 
-    private static let reusedEnd = Array(#""source":"reused"}"#.utf8)
-
-    /// Where the first occurrence of `wanted` ends.
-    private static func end(of wanted: [UInt8], in event: [UInt8]) -> Int? {
-        guard event.count >= wanted.count else { return nil }
-        for start in 0...(event.count - wanted.count) where event[start] == wanted[0] {
-            if event[start..<(start + wanted.count)].elementsEqual(wanted) { return start + wanted.count }
-        }
-        return nil
+    /// The text of the first field of this name, as it is spelled; `nil` where there is none, or it does not end.
+    ///
+    /// Quotes inside strings are escaped, so a key is never found there.
+    private func spelling(of field: String) -> ArraySlice<UInt8>? {
+        let key = Array("\"\(field)\":\"".utf8)
+        guard line.count >= key.count,
+            let place = (0...(line.count - key.count)).first(where: {
+                line[$0] == key[0] && line[$0..<($0 + key.count)].elementsEqual(key)
+            })
+        else { return nil }
+        let start = place + key.count
+        var end = start
+        while end < line.count, line[end] != UInt8(ascii: "\"") { end += line[end] == UInt8(ascii: "\\") ? 2 : 1 }
+        return end < line.count ? line[start..<end] : nil
     }
 }
 

@@ -221,17 +221,16 @@ extension SyncStore {
         }
         var marks: Set<Int> = []
         var hasStarted = work.after == nil
-        let events = RunEvents()
         try scanEvents(of: session, after: work.after ?? 0) { event in
-            if events.has(.groupCompleted, in: event.line) {
+            if event.name == .groupCompleted {
                 if let through = work.through, event.sequence > through { return false }
                 hasStarted = true
             }
-            if hasStarted, let path = events.installedPath(in: event.line) { marks.insert(mark(path)) }
+            if hasStarted, let path = event.installedPath { marks.insert(mark(path)) }
             return true
         }
         guard !marks.isEmpty else { return [] }
-        return rows.filter { marks.contains(mark(RunEvents.path(manifest.files.path($0)))) }
+        return rows.filter { marks.contains(mark(StoredEvent.spelled(manifest.files.path($0)))) }
     }
 }
 

@@ -1,6 +1,7 @@
 import SyncModel
+import SyncStore
 
-/// What the events of one session say about a time, gathered one line at a time.
+/// What the events of one session say about a time, gathered one event at a time.
 struct EventFacts {
     /// Of each run: what processes did for it, in order.
     private(set) var work: [String: [WorkPiece]] = [:]
@@ -25,27 +26,19 @@ struct EventFacts {
 
     init(since: Int64) { self.since = since }
 
-    /// The names whose lines matter; the others, one for every file, are not even parsed.
+    /// The names of events that matter; the others, one for every file, are not even parsed.
     private static let wanted: Set<EventName> = [
         .runStarted, .runSummary, .taskCancelled, .taskFailed, .sourceWrongBytes, .taskRedirected, .transferRetrying,
         .transferWaiting, .conditionBlocked, .conditionCleared, .scheduleFailed,
     ]
 
-    /// Takes the next line. What is no event of ours is left alone.
-    mutating func take(_ line: [UInt8]) {
-        guard let name = Self.name(line), Self.wanted.contains(name) else { return }
-        guard let fields = line.withUnsafeBytes(JSONParser.parse), let text = fields.text("time"),
+    /// Takes the next one. What is no event of ours is left alone.
+    mutating func take(_ event: StoredEvent) {
+        guard let name = event.name, Self.wanted.contains(name) else { return }
+        guard let fields = event.line.withUnsafeBytes(JSONParser.parse), let text = fields.text("time"),
             let time = parseTimestamp(utc: text)
         else { return }
         take(name, fields, time)
-    }
-
-    /// `{"event":"NAME"` begins every line (``SyncEvent``).
-    private static func name(_ line: [UInt8]) -> EventName? {
-        let head = Array("{\"event\":\"".utf8)
-        guard line.starts(with: head) else { return nil }
-        let rest = line[head.count...]
-        return rest.firstIndex(of: 0x22).flatMap { EventName(rawValue: String(decoding: rest[..<$0], as: UTF8.self)) }
     }
 
     private mutating func take(_ name: EventName, _ fields: JSONValue, _ time: Int64) {

@@ -116,18 +116,17 @@ package struct ReportReader: Sendable {
         events: EventFacts, isIncomplete: Bool
     ) {
         var facts = EventFacts(since: since)
-        var seen = try store.sequence(before: earliest, of: session.identifier)
+        let start = try store.sequence(before: earliest, of: session.identifier)
         // With nothing pruned everything is there; else what is older than the oldest event may be missing.
         var isIncomplete = false
         if session.prunedSequence > 0 {
             isIncomplete = try store.sequence(before: since, of: session.identifier) <= session.prunedSequence
         }
-        while true {
-            let page = try store.events(of: session.identifier, after: seen)
-            for event in page.events { facts.take(event.line) }
-            guard let last = page.events.last?.sequence else { return (facts, isIncomplete) }
-            seen = last
+        try store.scanEvents(of: session.identifier, after: start) { event in
+            facts.take(event)
+            return true
         }
+        return (facts, isIncomplete)
     }
 
     private func add(_ stored: [StoredRun], _ events: EventFacts, since: Int64, to report: inout SessionReport) {

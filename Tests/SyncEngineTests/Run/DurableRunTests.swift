@@ -177,18 +177,19 @@ struct DurableRunTests {
         "Paths are found in events however they are written",
         arguments: ["a/b", "a \"b\"", "\\", "ü\u{1}", "\"path\":\""])
     func installedEvents(path: String) {
-        let events = RunEvents(run: "r1")
-        func line(_ name: EventName, _ run: String) -> [UInt8] {
+        func event(_ name: EventName, cut: Int = 0) -> StoredEvent {
             let others = name == .taskInstalled ? ["source"] : ["reason", "cause"]
-            return SyncEvent(name, time: 0, session: path, run: run) {
+            let told = SyncEvent(name, time: 0, session: path, run: "r1") {
                 for field in others { $0.field(field, "x") }
                 $0.field("path", path)
-            }.json.bytes
+            }
+            return StoredEvent(sequence: 1, line: told.json.bytes.dropLast(cut))
         }
-        #expect(events.installedPath(in: line(.taskInstalled, "r1")) == RunEvents.path(path))
-        #expect(events.installedPath(in: line(.taskInstalled, "r11")) == nil)
-        #expect(events.installedPath(in: line(.taskFailed, "r1")) == nil)
-        #expect(events.installedPath(in: Array(line(.taskInstalled, "r1").dropLast(2))) == nil)
+        let installed = event(.taskInstalled)
+        #expect(installed.installedPath == StoredEvent.spelled(path))
+        #expect(installed.isOf(run: "r1") && !installed.isOf(run: "r11") && !installed.isOf(run: "r"))
+        #expect(event(.taskFailed).installedPath == nil)
+        #expect(event(.taskInstalled, cut: 2).installedPath == nil)
     }
 
     @Test(
