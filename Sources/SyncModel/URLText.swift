@@ -43,6 +43,19 @@ package func isAlphanumeric(_ byte: UInt8) -> Bool {
 /// Whether text is a URL of a web server; else it is one of another scheme, or a path.
 public func isWebURL(_ text: String) -> Bool { urlScheme(of: text).map(webSchemes.contains) == true }
 
+/// Scheme, host and port, `https://host:port`, of a text that begins with a URL; `nil` for all others.
+package func urlOrigin(_ text: String) -> String? {
+    for scheme in ["https://", "http://"] where text.lowercased().hasPrefix(scheme) {
+        // Scalars, not characters: a `?` with a combining mark behind it begins a query all the same.
+        let authority = text.unicodeScalars.dropFirst(scheme.count).prefix { !"/?# ".unicodeScalars.contains($0) }
+        let host = Substring(authority.split(separator: "@", omittingEmptySubsequences: false).last ?? authority)
+        // `host:` before a message is no port.
+        let plain = host.last == ":" ? host.dropLast() : host
+        return plain.isEmpty ? nil : scheme + plain.lowercased()
+    }
+    return nil
+}
+
 /// What libcurl is asked for.
 public let webSchemes: Set = ["http", "https"]
 

@@ -61,7 +61,7 @@ final class OriginLedger: Transport {
             entry.failed = isStopped || !isObject ? 0 : 1
         }
         // Thousands may be stopped before they are sent; there is nothing to note of them.
-        guard entry != Entry(), let origin = Self.origin(url) else { return }
+        guard entry != Entry(), let origin = urlOrigin(url).map(escaped) else { return }
         state.withLock { [entry] state in
             guard state.count < Self.limit || state[origin] != nil else { return }
             var sum = state[origin] ?? Entry()
@@ -71,16 +71,6 @@ final class OriginLedger: Transport {
             sum.failed += entry.failed
             state[origin] = sum
         }
-    }
-
-    /// Scheme, host and port of an http URL, without user and password.
-    static func origin(_ url: String) -> String? {
-        for scheme in ["https://", "http://"] where url.lowercased().hasPrefix(scheme) {
-            let authority = url.dropFirst(scheme.count).prefix { !"/?#".contains($0) }
-            let host = authority.split(separator: "@", omittingEmptySubsequences: false).last ?? ""
-            return host.isEmpty ? nil : scheme + escaped(host.lowercased())
-        }
-        return nil
     }
 
     // MARK: The transport's own

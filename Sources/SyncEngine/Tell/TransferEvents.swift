@@ -53,7 +53,7 @@ extension SyncEvent {
             let milliseconds = Int64(wait / .milliseconds(1))
             let until = patience.map { time.addingReportingOverflow(Int64($0 / .milliseconds(1))).partialValue }
             // One line per server, not one per file.
-            var note = "waiting for \(OriginLedger.origin(url) ?? url): \(reason)"
+            var note = "waiting for \(urlOrigin(url).map(escaped) ?? url): \(reason)"
             if let until { note += "; trying until \(SystemTime.timeOfDay(at: until)), Ctrl-C stops" }
             self.init(.transferWaiting, time: time, note: note, session: session, run: run) {
                 $0.transfer(transfer, subject)

@@ -197,16 +197,3 @@ extension JSONValue {
 
     fileprivate func list(_ name: String) -> [JSONValue] { self[name]?.array ?? [] }
 }
-
-/// Scheme, host and port, `https://host:port`, of a text that begins with a URL; `nil` for all others.
-func urlOrigin(_ text: String) -> String? {
-    for scheme in ["https://", "http://"] where text.lowercased().hasPrefix(scheme) {
-        // Scalars, not characters: a `?` with a combining mark behind it begins a query all the same.
-        let authority = text.unicodeScalars.dropFirst(scheme.count).prefix { !"/?# ".unicodeScalars.contains($0) }
-        let host = Substring(authority.split(separator: "@", omittingEmptySubsequences: false).last ?? authority)
-        // `host:` before a message is no port.
-        let plain = host.last == ":" ? host.dropLast() : host
-        return plain.isEmpty ? nil : scheme + plain.lowercased()
-    }
-    return nil
-}
