@@ -36,7 +36,7 @@ package final class EventLog: Sendable {
     }
 
     private let store: SyncStore
-    private let session: String
+    package let session: String
     private let maximumLines: Int
     private let maximumBytes: Int
     /// So many rows' worth of events are kept while the store takes none.

@@ -229,8 +229,7 @@ extension PullEngine {
                 if run.state == .paused { continue }
                 let input = lateInput(hook, run, in: destination)
                 if hook.batch != nil, environment.stop.isStopped { return }
-                let log = EventLog(store: store, session: session)
-                environment.events.open(log, session: session, run: run.identifier)
+                environment.events.open(session: session, run: run.identifier, in: store)
                 _ = try hooks.run(hook, input)
                 try environment.events.close()
                 if environment.stop.isStopped { return }

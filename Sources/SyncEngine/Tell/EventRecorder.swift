@@ -7,7 +7,7 @@ import SyncSystem
 /// thread it comes from.
 package final class EventRecorder: Sendable {
     private struct State: Sendable {
-        var recording: (session: String, run: String, log: EventLog)?
+        var recording: (run: String, log: EventLog)?
         var hops = 0
         /// Called once what has been told by then is on record.
         var waiting: [@Sendable () -> Void] = []
@@ -28,10 +28,10 @@ package final class EventRecorder: Sendable {
     /// - Parameter listener: Told of every event, from several threads, one call at a time.
     package init(_ listener: @escaping @Sendable (SyncEvent) -> Void = { _ in }) { self.listener = listener }
 
-    /// From here on, events belong to this run.
-    func open(_ log: EventLog, session: String, run: String) {
+    /// From here on, events belong to this run, and go to the store.
+    func open(session: String, run: String, in store: SyncStore) {
         state.withLock { state in
-            state.recording = (session, run, log)
+            state.recording = (run, EventLog(store: store, session: session))
             state.hops = 0
         }
     }
@@ -73,7 +73,7 @@ package final class EventRecorder: Sendable {
     /// - Parameter event: Makes it for the session and the run that are open; `nil` for none.
     func tellTransfer(_ event: (_ session: String?, _ run: String?) -> SyncEvent?) {
         state.withLock { state in
-            guard let event = event(state.recording?.session, state.recording?.run) else { return }
+            guard let event = event(state.recording?.log.session, state.recording?.run) else { return }
             if let log = state.recording?.log {
                 // Whatever records next takes it along; a thread does twice a second (``LiveRun``).
                 _ = log.gather(event.json.bytes, time: event.time)

@@ -131,7 +131,7 @@ extension RunJournal {
 
     /// From here on, events go to the store.
     func open() {
-        environment.events.open(EventLog(store: store, session: session), session: session, run: run)
+        environment.events.open(session: session, run: run, in: store)
         environment.live.open(run: run, session: session, environment)
     }
 

@@ -26,7 +26,7 @@ struct HopRecordTests {
         let recorder = EventRecorder()
         // It waits for whoever writes, for as long as that takes.
         let store = try SyncStore.open(directory: scene.root.path("state"), now: 1, wait: 600_000)
-        recorder.open(EventLog(store: store, session: Self.session), session: Self.session, run: run)
+        recorder.open(session: Self.session, run: run, in: store)
         return recorder
     }
 
