@@ -10,7 +10,7 @@ import SyncSystem
 final class PullEnd: Sendable {
     /// What the run has told of its end, printed last, when it is known what the process exits with; and what sends its
     /// requests.
-    private let state = Mutex((told: SyncEvent?.none, transport: (any Transport)?.none))
+    private let state = Mutex((told: JSONLine?.none, transport: (any Transport)?.none))
     private let start = ContinuousClock.now
 
     /// Sees an event that is told.
@@ -18,7 +18,7 @@ final class PullEnd: Sendable {
     /// - Returns: Whether it is kept for the end.
     func keeps(_ event: SyncEvent) -> Bool {
         guard event.name == .pullFinished else { return false }
-        state.withLock { $0.told = event }
+        state.withLock { $0.told = event.json }
         return true
     }
 
@@ -34,9 +34,9 @@ final class PullEnd: Sendable {
     func tell(_ error: (any Error)?, on output: Output) {
         let (told, transport) = state.withLock { ($0.told, $0.transport) }
         let cause = error.map { Self.cause($0) }
-        var line = told?.json
+        var line = told
         if let (status, message) = cause, status != ExitStatus.done.rawValue {
-            var end = line ?? Self.unknown(transport, since: start).json
+            var end = told ?? Self.unknown(transport, since: start)
             // A run that is only stopped has no error of its own: it goes on.
             if JSONValue(text: end.text)?["error"] == nil { end.extend { $0.error(status, message) } }
             line = end
@@ -45,13 +45,13 @@ final class PullEnd: Sendable {
     }
 
     /// The end of what has come to no run.
-    private static func unknown(_ transport: (any Transport)?, since start: ContinuousClock.Instant) -> SyncEvent {
+    private static func unknown(_ transport: (any Transport)?, since start: ContinuousClock.Instant) -> JSONLine {
         var report = PullReport()
         report.result = .failed
         report.requests = transport?.totals.requests ?? 0
         report.bytes.received = transport?.totals.bytesReceived ?? 0
         report.elapsedMilliseconds = Int64((ContinuousClock.now - start) / .milliseconds(1))
-        return SyncEvent(.pullFinished, time: SystemTime.milliseconds()) { report.write(to: &$0) }
+        return SyncEvent(.pullFinished, time: SystemTime.milliseconds()) { report.write(to: &$0) }.json
     }
 
     /// What the process is about to exit with, and why.
