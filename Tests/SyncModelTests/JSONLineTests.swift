@@ -32,6 +32,15 @@ struct JSONLineTests {
         #expect(line.bytes == Array(line.text.utf8))
     }
 
+    @Test("An object can have more fields at its end")
+    func extended() {
+        var line = JSONLine.object { _ in }
+        line.extend { $0.field("a", 1) }
+        line.extend { _ in }
+        line.extend { $0.object("b") { $0.field("c", true) } }
+        #expect(line.text == #"{"a":1,"b":{"c":true}}"#)
+    }
+
     @Test(
         "Strings are escaped as little as JSON allows, and never break the line [V27, V63]",
         arguments: [

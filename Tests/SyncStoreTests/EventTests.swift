@@ -265,6 +265,17 @@ struct EventTests {
         #expect(try feed.next().map(\.sequence) == [701])
     }
 
+    @Test(
+        "An event's name is read from its line; what this program does not know has none",
+        arguments: [
+            (#"{"event":"task.installed","path":"a"}"#, .taskInstalled), (#"{"event":"plan"}"#, .plan),
+            (#"{"event":"moon.rose"}"#, nil), (#"{"event":"plan"#, nil), (#"{"path":"a","event":"plan"}"#, nil),
+            ("", nil),
+        ] as [(String, EventName?)])
+    func name(line: String, name: EventName?) {
+        #expect(StoredEvent(sequence: 1, line: Array(line.utf8)).name == name)
+    }
+
     @Test("Old events go, numbers go on, and a reader is told what it has missed")
     func pruning() throws {
         let store = try store()
