@@ -97,23 +97,18 @@ final class PullWork: Sendable {
 
     /// The next event, or how it ended: with `nil` where it ended well. `nil` while there is nothing.
     private func take() -> Result<Sync.Event?, any Error>? {
-        while true {
-            let item = state.change { state -> Item? in
-                if state.taken < state.items.count {
-                    defer { state.forgetTaken() }
-                    state.taken += 1
-                    return state.items[state.taken - 1]
-                }
-                return state.takeLatest()
+        let item = state.change { state -> Item? in
+            if state.taken < state.items.count {
+                defer { state.forgetTaken() }
+                state.taken += 1
+                return state.items[state.taken - 1]
             }
-            switch item {
-            case .told(let event): return .success(event)
-            case .event(let event):
-                // The end is told with what the command would exit with.
-                if event.name == .pullFinished { continue }
-                return .success(Sync.Event(event.name.rawValue, event.json.text))
-            case nil: return state.withLock(\.end)?.map { nil }
-            }
+            return state.takeLatest()
+        }
+        switch item {
+        case .told(let event): return .success(event)
+        case .event(let event): return .success(Sync.Event(event.name.rawValue, event.json.text))
+        case nil: return state.withLock(\.end)?.map { nil }
         }
     }
 
@@ -231,7 +226,8 @@ final class PullWork: Sendable {
                 stop: stop,
                 listener: { [self] event in
                     note(event.name)
-                    tell(.event(event))
+                    // The end is told with what the command would exit with.
+                    if event.name != .pullFinished { tell(.event(event)) }
                 }, progress: { [self] in tell($0) }, requests: { [self] in tell(requests: $0) })
             let ended = StopFlag()
             let before = earlier
