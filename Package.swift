@@ -101,7 +101,8 @@ let package = Package(
                 "SyncAssembly", "SyncCurl", "SyncTransfer", "SyncS3", "SyncPlugins", "SyncModel", "SyncTestKit",
             ]),
         library("SyncFiles", ["SyncModel", "SyncSystem", "SyncContent", "SyncManifest"]),
-        tests("SyncFilesTests", ["SyncFiles", "SyncSystem", "SyncContent", "SyncModel", "SyncTestKit"]),
+        tests(
+            "SyncFilesTests", ["SyncFiles", "SyncSystem", "SyncContent", "SyncManifest", "SyncModel", "SyncTestKit"]),
         tests(
             "SyncUnpackTests",
             [

@@ -1,3 +1,4 @@
+import SyncManifest
 import SyncModel
 
 /// An index in memory whose records come one after the other, in ``PathOrder``: like another one in all but these.
@@ -108,7 +109,7 @@ private struct RawRecord {
     var changed: Int64 { integer(at: 32) }
     private var kind: UInt8 { integer(at: Self.kind) }
     var flags: UInt8 { integer(at: Self.flags) }
-    private var isDirectory: Bool { kind == IndexRecord.Kind.directory.rawValue }
+    private var isDirectory: Bool { kind == FileTable.Kind.directory.indexNumber }
 
     /// As ``StatIndex/trusts(_:at:)`` has it.
     func isTrusted(at stamp: Int64) -> Bool {

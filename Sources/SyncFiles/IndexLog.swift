@@ -1,4 +1,5 @@
 import SyncContent
+package import SyncManifest
 package import SyncModel
 package import SyncSystem
 
@@ -35,11 +36,11 @@ package final class IndexLog {
     package struct Entry: Sendable {
         package var path: [UInt8]
         package var digest: SHA256Digest
-        package var kind: IndexRecord.Kind
+        package var kind: FileTable.Kind
         /// What is true of it as long as nobody changes it; `nil` before it is durable in its place.
         package var status: IndexRecord.Status?
 
-        package init(path: [UInt8], digest: SHA256Digest, kind: IndexRecord.Kind, status: IndexRecord.Status? = nil) {
+        package init(path: [UInt8], digest: SHA256Digest, kind: FileTable.Kind, status: IndexRecord.Status? = nil) {
             self.path = path
             self.digest = digest
             self.kind = kind
@@ -63,7 +64,7 @@ package final class IndexLog {
         withUnsafeTemporaryAllocation(byteCount: longest, alignment: 8) { room in
             guard let start = room.baseAddress else { return }
             for entry in entries {
-                room[0] = entry.kind.rawValue | (entry.status == nil ? 0 : Self.statusFollows)
+                room[0] = entry.kind.indexNumber | (entry.status == nil ? 0 : Self.statusFollows)
                 room[1] = UInt8(truncatingIfNeeded: entry.path.count)
                 room[2] = UInt8(truncatingIfNeeded: entry.path.count >> 8)
                 entry.digest.store(to: start + 3)
@@ -161,7 +162,7 @@ package final class IndexLog {
         var rest = payload
         while !rest.isEmpty {
             let start = rest.startIndex
-            guard rest.count > 35, let kind = IndexRecord.Kind(rawValue: rest[start] & ~statusFollows) else {
+            guard rest.count > 35, let kind = FileTable.Kind(indexNumber: rest[start] & ~statusFollows) else {
                 return false
             }
             let hasStatus = rest[start] & statusFollows != 0

@@ -1,4 +1,5 @@
 import SyncContent
+package import SyncManifest
 package import SyncModel
 package import SyncSystem
 
@@ -7,17 +8,6 @@ package import SyncSystem
 /// A file whose ``device``, ``inode``, ``size``, ``modified`` and ``changed`` are unchanged holds the bytes of
 /// ``digest``; see ``StatIndex/trusts(_:)`` for the exception.
 package struct IndexRecord: Equatable, Sendable {
-    package enum Kind: UInt8, Sendable {
-        /// Nothing known; never stored.
-        case none = 0
-        case file = 1
-        case executable = 2
-        /// `digest` is of the target's text.
-        case link = 3
-        /// A directory named by a manifest; has no content.
-        case directory = 4
-    }
-
     /// The part of a file's status that stays the same as long as nobody changes the file.
     package struct Status: Equatable, Sendable {
         package var device: UInt64 = 0
@@ -31,8 +21,9 @@ package struct IndexRecord: Equatable, Sendable {
     }
 
     package var status: Status
+    /// Of the content; for a link, of the target's text; without meaning for a directory.
     package var digest: SHA256Digest
-    package var kind: Kind
+    package var kind: FileTable.Kind
     /// Whether a pull put it there, rather than found it there. Only such files are ever pruned.
     package var installed: Bool
     /// Whether the latest manifest names it.
@@ -42,14 +33,14 @@ package struct IndexRecord: Equatable, Sendable {
     /// kind (1), flags (1: installed, 2: named).
     static let byteCount = 80
 
-    package init(_ status: Status, digest: SHA256Digest, kind: Kind, installed: Bool) {
+    package init(_ status: Status, digest: SHA256Digest, kind: FileTable.Kind, installed: Bool) {
         self.status = status
         self.digest = digest
         self.kind = kind
         self.installed = installed
     }
 
-    package init(status: FileStatus, digest: SHA256Digest, kind: Kind, installed: Bool) {
+    package init(status: FileStatus, digest: SHA256Digest, kind: FileTable.Kind, installed: Bool) {
         self.init(Status(status), digest: digest, kind: kind, installed: installed)
     }
 
@@ -81,7 +72,6 @@ package struct IndexRecord: Equatable, Sendable {
     /// ``Status/changed``; where they cannot, a file need not have the bit that ``kind`` tells.
     package func matches(_ status: FileStatus) -> Bool {
         switch kind {
-        case .none: false
         case .file, .executable: status.kind == .file && Status(status) == self.status
         case .link: status.kind == .link && Status(status) == self.status
         case .directory: isKept(status)
@@ -94,7 +84,7 @@ package struct IndexRecord: Equatable, Sendable {
 
 extension IndexRecord {
     init?(_ bytes: UnsafeRawBufferPointer) {
-        guard let kind = Kind(rawValue: bytes[78]), kind != .none,
+        guard let kind = FileTable.Kind(indexNumber: bytes[78]),
             let digest = SHA256Digest(bytes: UnsafeRawBufferPointer(rebasing: bytes[40..<72]))
         else { return nil }
         status = Status(bytes)
@@ -109,8 +99,18 @@ extension IndexRecord {
         digest.store(to: target + Status.byteCount)
         target.store(pathOffset, at: 72)
         target.store(pathLength, at: 76)
-        target.store(kind.rawValue, at: 78)
+        target.store(kind.indexNumber, at: 78)
         target.store(UInt8((installed ? 1 : 0) | (isNamed ? 2 : 0)), at: 79)
+    }
+}
+
+extension FileTable.Kind {
+    /// Its number in the index and in its log, where 0 is that of nothing.
+    var indexNumber: UInt8 { rawValue + 1 }
+
+    init?(indexNumber: UInt8) {
+        guard indexNumber > 0 else { return nil }
+        self.init(rawValue: indexNumber - 1)
     }
 }
 
@@ -287,12 +287,12 @@ package struct StatIndex: Sendable {
 
     /// Whether the record at `index` is a link's.
     package func isLink(_ index: Int) -> Bool {
-        bytes[Self.headerLength + index * IndexRecord.byteCount + 78] == IndexRecord.Kind.link.rawValue
+        bytes[Self.headerLength + index * IndexRecord.byteCount + 78] == FileTable.Kind.link.indexNumber
     }
 
     /// Whether the record at `index` is a directory's.
     package func isDirectory(_ index: Int) -> Bool {
-        bytes[Self.headerLength + index * IndexRecord.byteCount + 78] == IndexRecord.Kind.directory.rawValue
+        bytes[Self.headerLength + index * IndexRecord.byteCount + 78] == FileTable.Kind.directory.indexNumber
     }
 
     /// How many directories the latest manifest names.
@@ -302,7 +302,7 @@ package struct StatIndex: Sendable {
     package var obsoleteFiles: Int {
         (0..<count).count { index in
             let start = Self.headerLength + index * IndexRecord.byteCount
-            return bytes[start + 79] & 3 == 1 && bytes[start + 78] != IndexRecord.Kind.directory.rawValue
+            return bytes[start + 79] & 3 == 1 && bytes[start + 78] != FileTable.Kind.directory.indexNumber
         }
     }
 
@@ -465,8 +465,7 @@ package struct StatIndexWriter: ~Copyable {
     /// - Returns: `false` when 4 GiB of paths are used up; the index is then left incomplete, which costs a
     ///   re-hash of what is missing.
     @discardableResult package mutating func append(_ record: IndexRecord, path: UnsafeBufferPointer<UInt8>) -> Bool {
-        guard record.kind != .none, let offset = UInt32(exactly: paths.length), let length = UInt16(exactly: path.count)
-        else { return false }
+        guard let offset = UInt32(exactly: paths.length), let length = UInt16(exactly: path.count) else { return false }
         withUnsafeTemporaryAllocation(byteCount: IndexRecord.byteCount, alignment: 8) { buffer in
             guard let base = buffer.baseAddress else { return }
             record.store(to: base, pathOffset: offset, pathLength: length)

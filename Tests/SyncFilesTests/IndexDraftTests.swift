@@ -1,3 +1,4 @@
+import SyncManifest
 import SyncModel
 import SyncTestKit
 import Testing
@@ -6,7 +7,7 @@ import Testing
 
 @Suite("Indexes made of others")
 struct IndexDraftTests {
-    private func record(_ number: UInt8, changed: Int64 = 5, kind: IndexRecord.Kind = .file) throws -> IndexRecord {
+    private func record(_ number: UInt8, changed: Int64 = 5, kind: FileTable.Kind = .file) throws -> IndexRecord {
         let status = IndexRecord.Status(device: 1, inode: UInt64(number), size: 3, modified: 4, changed: changed)
         let digest = kind == .directory ? SHA256Digest.zero : try FilesFixture.digest([number])
         return IndexRecord(status, digest: digest, kind: kind, installed: false)

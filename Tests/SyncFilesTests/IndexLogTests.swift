@@ -1,4 +1,5 @@
 import SyncFiles
+import SyncManifest
 import SyncSystem
 import SyncTestKit
 import Testing
@@ -9,7 +10,7 @@ struct IndexLogTests {
 
     init() throws { fixture = try FilesFixture() }
 
-    private func entry(_ path: String, _ kind: IndexRecord.Kind = .file) throws -> IndexLog.Entry {
+    private func entry(_ path: String, _ kind: FileTable.Kind = .file) throws -> IndexLog.Entry {
         IndexLog.Entry(path: Array(path.utf8), digest: try FilesFixture.digest(Array(path.utf8)), kind: kind)
     }
 

@@ -1,6 +1,7 @@
 import Foundation
 import SyncContent
 import SyncFiles
+import SyncManifest
 import SyncModel
 import SyncSystem
 import SyncTestKit

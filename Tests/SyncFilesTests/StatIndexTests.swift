@@ -1,5 +1,6 @@
 import Foundation
 import SyncFiles
+import SyncManifest
 import SyncModel
 import SyncSystem
 import SyncTestKit
@@ -12,7 +13,7 @@ struct StatIndexTests {
 
     init() throws { fixture = try FilesFixture() }
 
-    private func record(_ number: Int, kind: IndexRecord.Kind = .file, installed: Bool = true) throws -> IndexRecord {
+    private func record(_ number: Int, kind: FileTable.Kind = .file, installed: Bool = true) throws -> IndexRecord {
         let found = SyncSystem.status(fixture.destination.root)
         let status = try #require(found)
         var record = IndexRecord(
@@ -29,7 +30,7 @@ struct StatIndexTests {
         var writer = StatIndexWriter(in: fixture.destination)
         var records: [IndexRecord] = []
         for (number, path) in paths.enumerated() {
-            let kind: IndexRecord.Kind = number == 1 ? .executable : number == 2 ? .link : .file
+            let kind: FileTable.Kind = number == 1 ? .executable : number == 2 ? .link : .file
             let record = try record(number, kind: kind, installed: number != 3)
             records.append(record)
             writer.append(record, path: path)

@@ -148,7 +148,7 @@ struct RecordColumn: Sendable {
     /// A record without what the manifest says anyway.
     private struct Entry: Sendable {
         var status: IndexRecord.Status
-        var kind: IndexRecord.Kind
+        var kind: FileTable.Kind
         var installed: Bool
     }
 

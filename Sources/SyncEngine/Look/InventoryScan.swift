@@ -82,7 +82,7 @@ extension InventoryScan {
         case .file:
             guard files.kind(row) != .link, status.size == files.size(row) else { return .differs(isOurs: isOurs) }
         }
-        if let known, known.matches(status), known.kind == files.indexKind(row), index.trusts(known) {
+        if let known, known.matches(status), known.kind == files.kind(row), index.trusts(known) {
             guard known.digest == files.contentDigest(row) else { return .differs(isOurs: isOurs) }
             if files.traits(row).hold(of: status) { return .unchanged }
             return wear == .counts ? .differs(isOurs: isOurs) : .worn

@@ -64,7 +64,7 @@ struct PlaceReader: ~Copyable {
             }
             // What cannot be read is wanted.
             guard let found, let status = found, let digest = files.contentDigest(row) else { return nil }
-            var kind = files.indexKind(row)
+            var kind = files.kind(row)
             // A record says what is there, not what is listed.
             if wear == .ignored, !Self.hasListedBit(status, row, files) { kind = kind == .file ? .executable : .file }
             return IndexRecord(status: status, digest: digest, kind: kind, installed: installed)
@@ -137,7 +137,7 @@ struct PlaceReader: ~Copyable {
         guard let after = status(file.raw) else { throw unread(.last) }
         guard after == before else { return nil }
         // Its content makes it ours. Where modes cannot be set, it has another bit than it was given.
-        let kind: IndexRecord.Kind = before.isExecutable ? .executable : .file
+        let kind: FileTable.Kind = before.isExecutable ? .executable : .file
         return IndexRecord(status: before, digest: entry.digest, kind: kind, installed: true)
     }
 
@@ -155,7 +155,7 @@ struct PlaceReader: ~Copyable {
                     guard let found = right else { return problem(wrong) }
                     guard var finding = VerifyReport.Problem(files, row, found) else { return nil }
                     if let known = index.position(of: path).flatMap(index.record), known.matches(found),
-                        known.kind == files.indexKind(row), known.digest == files.contentDigest(row)
+                        known.kind == files.kind(row), known.digest == files.contentDigest(row)
                     {
                         finding.acceptMode()
                     }

@@ -228,14 +228,7 @@ final class Committer: Sendable {
 
 extension FileTable {
     /// The row's kind as the index has it.
-    func indexKind(_ row: Int) -> IndexRecord.Kind {
-        switch kind(row) {
-        case .file: .file
-        case .executable: .executable
-        case .link: .link
-        case .directory: .directory
-        }
-    }
+    func indexKind(_ row: Int) -> Kind { kind(row) }
 }
 
 /// A verifier, and the files that it checks before they are installed.

@@ -85,7 +85,7 @@ final class Placement {
                 let traits = manifest.files.traits(staged.row)
                 let status = traits == .none ? status : give(traits, toMember: staged.row, of: number, status)
                 let record = IndexRecord(
-                    status: status, digest: staged.digest, kind: manifest.files.indexKind(staged.row), installed: true)
+                    status: status, digest: staged.digest, kind: manifest.files.kind(staged.row), installed: true)
                 gather((staged.row, record), number, &result)
             }
         }
@@ -109,7 +109,7 @@ final class Placement {
                 batch.map { staged in
                     IndexLog.Entry(
                         path: manifest.files.withPath(staged.row) { Array($0) }, digest: staged.digest,
-                        kind: manifest.files.indexKind(staged.row))
+                        kind: manifest.files.kind(staged.row))
                 })
         } catch {
             // Without the log, a crash costs a re-hash and the right to prune these files.
@@ -259,7 +259,7 @@ final class Placement {
                 }
             return FileError(step: step, path: files.path(row), code: code, remark: remark)
         }
-        let kind = files.indexKind(row)
+        let kind = files.kind(row)
         let there = status(directory, name)
         if let code {
             guard known != nil, case .success(let found?) = there, found.isSame(as: known, kind) else {
@@ -290,7 +290,7 @@ extension FileStatus {
     /// Whether this is the file that was hashed; rename(2) may have changed ``changed``.
     ///
     /// - Parameter known: What it was then; `nil` when only the kind is known.
-    fileprivate func isSame(as known: IndexRecord.Status?, _ kind: IndexRecord.Kind) -> Bool {
+    fileprivate func isSame(as known: IndexRecord.Status?, _ kind: FileTable.Kind) -> Bool {
         guard (self.kind == .link) == (kind == .link), self.kind == .link || self.kind == .file else { return false }
         guard let known else { return true }
         return device == known.device && inode == known.inode && size == known.size && modified == known.modified

@@ -206,7 +206,7 @@ struct TreeMirror {
                 guard let here else { return add(row: row, position, own) }
                 let files = mirror.manifest.files
                 let isShown = there.map(here.isSame) ?? false
-                let isWanted = here.digest == files.contentDigest(row) && here.kind == files.indexKind(row)
+                let isWanted = here.digest == files.contentDigest(row) && here.kind == files.kind(row)
                 if isWanted, !isShown { ahead.append(row) }
                 guard isWanted || isShown else { return add(row: row, position, own) }
                 let entry = Entry(path: .row(row), record: there.map(here.later) ?? here, isHere: true)

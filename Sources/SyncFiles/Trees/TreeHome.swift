@@ -1,3 +1,4 @@
+import SyncManifest
 package import SyncModel
 package import SyncSystem
 

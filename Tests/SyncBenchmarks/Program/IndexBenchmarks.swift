@@ -1,5 +1,6 @@
 import CPosix
 import SyncFiles
+import SyncManifest
 import SyncModel
 import SyncSystem
 
