@@ -77,12 +77,12 @@ final class ChunkCopies: Sendable {
     /// - Returns: Rows that could not be written.
     func run(onBytes: @escaping @Sendable (UInt64) -> Void) -> [RowFailure] {
         _ = concurrently(min(context.environment.workers, units.count), name: "chunks") { [self] _ in
-            guard let copier = try? ChunkReader() else { return }  // No memory: fetched instead.
-            let opener = ChunkOpener(
-                index: context.index, staging: context.staging, directories: Directories(context.destination))
+            guard let reader = try? ChunkReader(context.index, context.destination, context.staging) else {
+                return  // No memory: fetched instead.
+            }
             var own: Int?
             while !context.isStopped, let position = queue.next(after: &own) {
-                copy(units[position], copier, opener, onBytes)
+                copy(units[position], reader, onBytes)
             }
         }
         // For units left over when threads ran out of memory.
@@ -99,7 +99,7 @@ final class ChunkCopies: Sendable {
     /// Rows that may get chunks from here.
     var rows: Set<Int> { Set(units.map(\.row)) }
 
-    private func copy(_ unit: Unit, _ copier: ChunkReader, _ opener: ChunkOpener, _ onBytes: (UInt64) -> Void) {
+    private func copy(_ unit: Unit, _ reader: ChunkReader, _ onBytes: (UInt64) -> Void) {
         let part: PartFile
         do throws(FileError) { part = try parts.part(for: unit.row, whole: false) } catch {
             return fail(unit.row, error)
@@ -109,9 +109,9 @@ final class ChunkCopies: Sendable {
         while position < unit.blobs.upperBound {
             let run = run(from: position, in: unit, blobs)
             let file = sources.files[Int(run.place.file)]
-            let done: Int? = file.withDescriptor(opener) { raw in
+            let done: Int? = file.withDescriptor(reader.opener) { raw in
                 let shared = share(run, part, raw)
-                return put(run, shared, part, raw, unit.row, copier, onBytes)
+                return put(run, shared, part, raw, unit.row, reader, onBytes)
             }
             if done != run.blobs.count { state.withLock { _ = $0.missing.insert(unit.row) } }
             position = run.blobs.upperBound
@@ -168,7 +168,7 @@ final class ChunkCopies: Sendable {
     ///
     /// - Returns: How many chunks are.
     private func put(
-        _ run: Run, _ shared: Range<UInt64>, _ part: PartFile, _ source: Int32, _ row: Int, _ copier: ChunkReader,
+        _ run: Run, _ shared: Range<UInt64>, _ part: PartFile, _ source: Int32, _ row: Int, _ reader: ChunkReader,
         _ onBytes: (UInt64) -> Void
     ) -> Int {
         var complete = 0
@@ -180,7 +180,7 @@ final class ChunkCopies: Sendable {
             let target = start..<(start &+ blob.rawLength)
             let from = run.place.offset &+ (start - run.target.lowerBound)
             do throws(FileError) {
-                guard try copy(position, target, from: from, of: source, besides: shared, to: part, copier.buffer)
+                guard try copy(position, target, from: from, of: source, besides: shared, to: part, reader.buffer)
                 else { continue }
             } catch {
                 fail(row, error)
@@ -189,7 +189,7 @@ final class ChunkCopies: Sendable {
             complete += 1
             state.withLock { $0.bytes &+= blob.rawLength }
             onBytes(blob.rawLength)
-            finish(part, row, position, copier)
+            finish(part, row, position, reader)
         }
         return complete
     }
@@ -231,8 +231,8 @@ final class ChunkCopies: Sendable {
         }
     }
 
-    private func finish(_ part: PartFile, _ row: Int, _ blob: Int, _ copier: ChunkReader) {
-        switch copier.withHasher({ parts.complete(part, row: row, blob: blob, hasher: &$0) }) {
+    private func finish(_ part: PartFile, _ row: Int, _ blob: Int, _ reader: ChunkReader) {
+        switch parts.complete(part, row: row, blob: blob, hasher: &reader.hasher) {
         case .incomplete: return
         case .verified: context.committer.add(Committer.Staged(row: row, file: part.staged, part.fileStatus))
         case .failed(let error): fail(row, error)

@@ -53,12 +53,11 @@ struct ChunkSources: Sendable {
     /// - Complexity: O(records of the map + entries of the index); 32 **bytes** of memory or so a wanted chunk.
     static func find(
         _ manifest: Manifest, wanted: [Int], isHere: (_ row: Int, _ blob: Int) -> Bool, index: StatIndex,
-        destination: Destination, staging: Staging?, parts: [Staging.File], isStopped: @escaping @Sendable () -> Bool
+        destination: Destination, staging: Staging?, parts: [Staging.File], isStopped: () -> Bool
     ) -> ChunkSources {
         var sources = ChunkSources(manifest: manifest)
-        let search = ChunkSearch(index, destination, staging, isStopped: isStopped)
-        guard let search else { return sources }
-        let unknown = manifest.chunking == nil ? [] : search.filesWithoutMap(manifest.files, wanted)
+        guard let reader = try? ChunkReader(index, destination, staging) else { return sources }
+        let unknown = manifest.chunking == nil ? [] : reader.filesWithoutMap(manifest.files, wanted)
         guard index.count > 0 || !parts.isEmpty || !unknown.isEmpty else { return sources }
         for row in wanted {
             let blobs = manifest.files.blobs(row)
@@ -69,55 +68,57 @@ struct ChunkSources: Sendable {
             }
         }
         guard !sources.places.isEmpty else { return sources }
-        sources.look(into: search.mappedFiles(parts), with: search)
-        sources.cut(unknown, with: search)
+        sources.look(into: reader.mappedFiles(parts), with: reader, isStopped)
+        sources.cut(unknown, with: reader, isStopped)
         return sources
     }
 
     /// Reads the map and picks what is wanted.
-    private mutating func look(into mapped: [UInt64: LocalFile], with search: borrowing ChunkSearch) {
-        guard var map = ChunkMap(search.destination) else { return lookAtWholeFiles(with: search) }
+    private mutating func look(
+        into mapped: [UInt64: LocalFile], with reader: ChunkReader, _ isStopped: () -> Bool
+    ) {
+        guard var map = ChunkMap(reader.destination) else { return lookAtWholeFiles(with: reader) }
         while let record = map.nextFile() {
             guard let local = mapped[record.digest.firstWord] else { continue }
             var opened: ChunkFile?
             var offset: UInt64 = 0
-            while !search.isStopped(), let chunk = map.nextChunk() {
+            while !isStopped(), let chunk = map.nextChunk() {
                 defer { offset &+= UInt64(chunk.number) }
                 guard places[chunk.digest.firstWord]?.file == Self.nowhere else { continue }
-                if opened == nil { opened = search.open(local, number: files.count) }
-                guard let found = opened, search.holds(found, chunk, at: offset) else { break }
-                if !found.isTrusted, !search.verify(found, chunk, at: offset) { continue }
+                if opened == nil { opened = reader.open(local, number: files.count) }
+                guard let found = opened, reader.holds(found, chunk, at: offset) else { break }
+                if !found.isTrusted, !reader.verify(found, chunk, at: offset) { continue }
                 take(chunk.digest, from: found, at: offset)
             }
         }
-        lookAtWholeFiles(with: search)
+        lookAtWholeFiles(with: reader)
     }
 
     /// Files that are in no map are cut as the publisher would cut them.
-    private mutating func cut(_ unknown: [LocalFile], with search: borrowing ChunkSearch) {
+    private mutating func cut(_ unknown: [LocalFile], with reader: ChunkReader, _ isStopped: () -> Bool) {
         guard !unknown.isEmpty, var cutter = OldFileCutter(manifest.chunking) else { return }
-        for local in unknown where !search.isStopped() {
-            guard let found = search.open(local, number: files.count) else { continue }
-            search.withDescriptor(found) { raw in
+        for local in unknown where !isStopped() {
+            guard let found = reader.open(local, number: files.count) else { continue }
+            _ = found.withDescriptor(reader.opener) { raw in
                 cutter.cut(raw, size: found.size) { chunk, offset in
                     if places[chunk.digest.firstWord]?.file == Self.nowhere {
                         take(chunk.digest, from: found, at: offset)
                     }
-                    return !search.isStopped()
+                    return !isStopped()
                 }
             }
         }
     }
 
     /// Whole files that are a chunk of a wanted one.
-    private mutating func lookAtWholeFiles(with search: borrowing ChunkSearch) {
-        for entry in 0..<search.index.count {
-            guard let record = search.index.record(entry), record.kind != .link,
+    private mutating func lookAtWholeFiles(with reader: ChunkReader) {
+        for entry in 0..<reader.index.count {
+            guard let record = reader.index.record(entry), record.kind != .link,
                 places[record.digest.firstWord]?.file == Self.nowhere, let length = UInt32(exactly: record.status.size),
-                let found = search.open(.indexed(entry), number: files.count), found.isTrusted
+                let found = reader.open(.indexed(entry), number: files.count), found.isTrusted
             else { continue }
             let chunk = ChunkMap.Record(digest: record.digest, number: length)
-            if search.holds(found, chunk, at: 0) { take(record.digest, from: found, at: 0) }
+            if reader.holds(found, chunk, at: 0) { take(record.digest, from: found, at: 0) }
         }
     }
 
@@ -216,23 +217,27 @@ private func openShared(_ directory: Int32, _ leaf: UnsafePointer<CChar>) -> Sha
     SharedDescriptor(openToRead(directory, leaf))
 }
 
-/// Opens local files that may hold chunks, and checks them. For one thread.
-struct ChunkSearch: ~Copyable {
+/// Opens local files that may hold chunks, reads parts of them and hashes these. For one thread.
+final class ChunkReader {
+    let opener: ChunkOpener
     let destination: Destination
-    let isStopped: @Sendable () -> Bool
-    private let opener: ChunkOpener
-    private let reader: ChunkReader
+    var hasher: SHA256Hasher
+    let buffer: UnsafeMutableRawBufferPointer
     var index: StatIndex { opener.index }
 
-    /// `nil` if out of memory: nothing is then reused.
-    init?(
-        _ index: StatIndex, _ destination: Destination, _ staging: Staging?, isStopped: @escaping @Sendable () -> Bool
-    ) {
-        guard let reader = try? ChunkReader() else { return nil }
+    /// - Throws: ``DigestError`` if out of memory: nothing is then reused.
+    init(_ index: StatIndex, _ destination: Destination, _ staging: Staging?) throws(DigestError) {
+        hasher = try SHA256Hasher()
         self.destination = destination
-        self.isStopped = isStopped
-        self.reader = reader
         opener = ChunkOpener(index: index, staging: staging, directories: Directories(destination))
+        buffer = .allocate(byteCount: 1 << 20, alignment: 4096)
+    }
+
+    deinit { buffer.deallocate() }
+
+    /// The SHA-256 of a part of a file; `nil` if it could not be read to its end.
+    func digest(of file: Int32, _ range: Range<UInt64>) -> SHA256Digest? {
+        sha256(of: file, range, with: &hasher, through: buffer)
     }
 
     /// The local file for each content in the map, by the first 8 bytes of its digest.
@@ -272,9 +277,6 @@ struct ChunkSearch: ~Copyable {
         return found
     }
 
-    /// Calls `body` with a descriptor of an open file.
-    func withDescriptor(_ file: ChunkFile, _ body: (Int32) -> Void) { _ = file.withDescriptor(opener, body) }
-
     private func isIndexed(_ local: ChunkSources.LocalFile?) -> Bool {
         if case .indexed = local { true } else { false }
     }
@@ -303,7 +305,7 @@ struct ChunkSearch: ~Copyable {
     /// Whether the file's bytes at an offset are this chunk.
     func verify(_ file: ChunkFile, _ chunk: ChunkMap.Record, at offset: UInt64) -> Bool {
         file.withDescriptor(opener) { raw in
-            reader.digest(of: raw, offset..<(offset + UInt64(chunk.number))) == chunk.digest
+            digest(of: raw, offset..<(offset + UInt64(chunk.number))) == chunk.digest
         } ?? false
     }
 }
@@ -315,27 +317,6 @@ extension ChunkMap {
         var files: Set<UInt64> = []
         while let record = map.nextFile() { files.insert(record.digest.firstWord) }
         return files
-    }
-}
-
-/// Reads and hashes parts of files. For one thread.
-final class ChunkReader {
-    private(set) var hasher: SHA256Hasher
-    let buffer: UnsafeMutableRawBufferPointer
-
-    init() throws(DigestError) {
-        hasher = try SHA256Hasher()
-        buffer = .allocate(byteCount: 1 << 20, alignment: 4096)
-    }
-
-    deinit { buffer.deallocate() }
-
-    /// Gives the hasher to `body`.
-    func withHasher<R>(_ body: (inout SHA256Hasher) -> R) -> R { body(&hasher) }
-
-    /// The SHA-256 of a part of a file; `nil` if it could not be read to its end.
-    func digest(of file: Int32, _ range: Range<UInt64>) -> SHA256Digest? {
-        sha256(of: file, range, with: &hasher, through: buffer)
     }
 }
 

@@ -33,11 +33,10 @@ struct DeltaBases: Sendable {
         let checks = Self.checks(candidates, manifest, index, destination)
         let found = concurrently(
             over: checks.count, threads: threads, name: "bases", isStopped: isStopped,
-            by: { _ in (try ChunkReader(), Self.opener(index, destination)) }
-        ) { worker, place -> [Int] in
-            let (reader, opener) = worker
+            by: { _ in try ChunkReader(index, destination, nil) }
+        ) { reader, place -> [Int] in
             var right: [Int] = []
-            _ = checks[place].file.withDescriptor(opener) { raw in
+            _ = checks[place].file.withDescriptor(reader.opener) { raw in
                 for delta in checks[place].deltas where !isStopped() {
                     let wanted = manifest.files.delta(at: delta)
                     if reader.digest(of: raw, wanted.base) == wanted.baseDigest { right.append(delta) }
@@ -56,20 +55,16 @@ struct DeltaBases: Sendable {
         for candidate in candidates {
             deltas[manifest.files.delta(at: candidate).baseFile, default: []].append(candidate)
         }
-        guard let search = ChunkSearch(index, destination, nil, isStopped: { false }) else { return [] }
+        guard let reader = try? ChunkReader(index, destination, nil) else { return [] }
         var checks: [(ChunkFile, [Int])] = []
         for entry in 0..<index.count where !deltas.isEmpty {
             guard let record = index.record(entry), record.kind != .link, let users = deltas[record.digest],
-                let opened = search.open(.indexed(entry), number: checks.count), opened.size == record.status.size
+                let opened = reader.open(.indexed(entry), number: checks.count), opened.size == record.status.size
             else { continue }
             deltas[record.digest] = nil
             checks.append((opened, users))
         }
         return checks
-    }
-
-    private static func opener(_ index: StatIndex, _ destination: Destination) -> ChunkOpener {
-        ChunkOpener(index: index, staging: nil, directories: Directories(destination))
     }
 
     /// The index of a delta from which a blob can be made.
@@ -89,9 +84,8 @@ struct DeltaBases: Sendable {
     func read(_ delta: Int, into target: UnsafeMutableRawBufferPointer) -> Bool {
         guard let file = files[delta] else { return false }
         let start = manifest.files.delta(at: delta).base.lowerBound
-        let count = file.withDescriptor(Self.opener(index, destination)) { raw in
-            readFully(raw, into: target, at: start)
-        }
+        let opener = ChunkOpener(index: index, staging: nil, directories: Directories(destination))
+        let count = file.withDescriptor(opener) { raw in readFully(raw, into: target, at: start) }
         return count == target.count
     }
 }
