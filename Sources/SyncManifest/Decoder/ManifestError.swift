@@ -1,4 +1,4 @@
-package import SyncModel
+import SyncModel
 
 /// Why a manifest was refused: where in the JSON, what is wrong there, and what to do about it.
 ///
@@ -31,9 +31,6 @@ package struct ManifestError: Error, Sendable, Hashable {
         (error.offset, error.line, error.column) = (offset, line, column)
         return error
     }
-
-    /// A broken manifest is broken data: 65.
-    package var exitStatus: ExitStatus { .dataInvalid }
 }
 
 extension ManifestError: CustomStringConvertible {

@@ -1,4 +1,4 @@
-package import SyncModel
+import SyncModel
 
 extension Manifest {
     /// The rows that belong to any of the named groups; none means all files.
@@ -119,9 +119,6 @@ package struct RowSelection: Sendable, Equatable {
 package struct UnknownGroup: Error, Sendable, Equatable, CustomStringConvertible {
     package let name: String
     package let known: [String]
-
-    /// The caller asked for the wrong thing: 64.
-    package var exitStatus: ExitStatus { .usage }
 
     /// One line for people.
     package var description: String {
