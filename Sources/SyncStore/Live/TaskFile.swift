@@ -81,26 +81,19 @@ package final class TaskFile: Sendable {
     ///
     /// - Parameter rows: Any order; neighbours cost one write together.
     package func set(_ rows: [Int], _ mark: Mark) {
-        write(rows.sorted()) { _ in
-            mark.rawValue
-        } at: {
-            Self.headerLength + $0
-        }
+        write(mark.rawValue, to: rows, from: Self.headerLength)
     }
 
     /// Rows are given to a transfer.
     package func give(_ rows: [Int], to transfer: UInt32) {
-        let start = Self.headerLength + self.rows
-        write(rows.sorted()) { _ in
-            transfer.littleEndian
-        } at: {
-            start + 4 * $0
-        }
+        write(transfer.littleEndian, to: rows, from: Self.headerLength + self.rows)
     }
 
-    /// Writes a value for each row, as few writes as there are runs of neighbours.
-    private func write<Value: BitwiseCopyable>(_ rows: [Int], value: (Int) -> Value, at offset: (Int) -> Int) {
-        var rest = rows[...]
+    /// Writes one value for some rows, with as few writes as there are runs of neighbours.
+    ///
+    /// - Parameter start: Where the values of all rows begin.
+    private func write<Value: BitwiseCopyable>(_ value: Value, to rows: [Int], from start: Int) {
+        var rest = rows.sorted()[...]
         while let first = rest.first {
             var last = first
             rest.removeFirst()
@@ -109,8 +102,9 @@ package final class TaskFile: Sendable {
                 rest.removeFirst()
             }
             guard first >= 0, last < self.rows else { continue }
-            let values = (first...last).map(value)
-            _ = values.withUnsafeBytes { writeAll($0, to: file.raw, at: UInt64(offset(first))) }
+            let values = Array(repeating: value, count: last - first + 1)
+            let place = UInt64(start + first * MemoryLayout<Value>.stride)
+            _ = values.withUnsafeBytes { writeAll($0, to: file.raw, at: place) }
         }
     }
 
