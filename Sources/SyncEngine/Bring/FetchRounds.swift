@@ -33,7 +33,7 @@ struct FetchRounds: Sendable {
     }
 
     /// How often a row is fetched: once more from the same place, then from the file's own URLs.
-    private static let rounds = 3
+    static let rounds = 3
     var manifest: Manifest { context.manifest }
     var environment: EngineEnvironment { context.environment }
     private var parts: PartFiles { context.parts }
@@ -189,7 +189,9 @@ struct FetchRounds: Sendable {
                 let sender = trouble.span == nil ? nil : trouble.source ?? (urls.count == 1 ? urls.first : nil)
                 let words = Self.words(
                     trouble.reason, found: trouble.found, wanted: manifest.files.digest(trouble.row))
-                if let sender { tell(trouble.row, sender, words, found: trouble.found) }
+                if let sender {
+                    environment.tellWrongBytes(manifest.files, trouble.row, from: sender, words, found: trouble.found)
+                }
                 if let known, known.cause.isOfDisk || trouble.span == nil { continue }
                 failures[trouble.row] =
                     sender.map { RowFailure(row: trouble.row, wrongBytes: "\(redacted(url: $0)): \(words)") } ?? trouble
@@ -212,11 +214,6 @@ struct FetchRounds: Sendable {
     /// What a source delivered, for people.
     private static func words(_ reason: String, found: SHA256Digest?, wanted: SHA256Digest) -> String {
         "gave wrong bytes: " + (found.map { "SHA-256 \($0) instead of \(wanted)" } ?? reason)
-    }
-
-    /// Reports a source that delivered wrong bytes, whether or not another one helps.
-    private func tell(_ row: Int, _ url: String, _ words: String, found: SHA256Digest?) {
-        environment.tellWrongBytes(manifest.files, row, from: url, words, found: found)
     }
 }
 
@@ -310,7 +307,7 @@ extension FetchRounds {
     }
 
     /// A thousand files with the same content must not make a thousand attempts.
-    private static let mostURLs = 8
+    static let mostURLs = 8
 
     private func objectSize(of source: Plan.Source) -> UInt64 {
         switch source {

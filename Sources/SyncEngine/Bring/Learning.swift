@@ -35,10 +35,6 @@ struct Learning {
 
     /// Files that are fetched at a time: as many descriptors.
     private static let mostOpen = 64
-    /// URLs of one content, beyond which those of no other file with it are added.
-    private static let mostURLs = 8
-    /// How often a file is fetched whose bytes are wrong, as ``FetchRounds`` has it.
-    private static let rounds = 3
 
     /// - Parameter rows: Those that are wanted.
     func run(_ manifest: Manifest, rows: [Int]) throws(EngineError) -> Outcome {
@@ -119,7 +115,7 @@ struct Learning {
     /// Where the content of some rows is: at the URLs of the first, and at those of some others.
     private func urls(_ rows: [Int], _ files: FileTable) -> [String] {
         var urls: [String] = []
-        for row in rows.prefix(Self.mostOpen) where urls.count < Self.mostURLs {
+        for row in rows.prefix(Self.mostOpen) where urls.count < FetchRounds.mostURLs {
             for url in resolve(files.urls(row), against: found.bases) where !urls.contains(url) { urls.append(url) }
         }
         return ofOneKind(urls)
@@ -212,8 +208,8 @@ struct Learning {
         for row in rows { same[files.digest(row), default: []].append(row) }
         var open = rows.filter { same[files.digest($0)]?.first == $0 }
         var results: [(row: Int, result: Result<LearningSink.Come, RowFailure>)] = []
-        for attempt in 0..<Self.rounds where !open.isEmpty {
-            let isLast = attempt + 1 == Self.rounds
+        for attempt in 0..<FetchRounds.rounds where !open.isEmpty {
+            let isLast = attempt + 1 == FetchRounds.rounds
             let groups = open.map { same[files.digest($0)] ?? [$0] }
             open = []
             for (rows, result) in transfer(groups, files, store, isAgain: attempt > 0) {

@@ -42,7 +42,8 @@ struct FoundManifest: Sendable {
     var origin: SourceOrigin?
     let place: ManifestPlace
     let source: ManifestSource
-    private let decodeBody: @Sendable () throws(EngineError) -> Manifest
+    /// Gives the checked manifest.
+    let decode: @Sendable () throws(EngineError) -> Manifest
 
     var shown: String { place.shown }
     var location: String { place.location }
@@ -54,7 +55,7 @@ struct FoundManifest: Sendable {
     ) {
         (self.digest, self.project, self.place, self.source) = (digest, project, place, source)
         bases = [place.baseURL]
-        decodeBody = decode
+        self.decode = decode
     }
 
     /// One that is decoded already.
@@ -85,9 +86,6 @@ struct FoundManifest: Sendable {
         guard let own = bases.first, !own.hasPrefix("file:") else { return }
         bases += mirrors.map { $0 + "manifest.json" }.filter { !bases.contains($0) }
     }
-
-    /// The checked manifest.
-    func decode() throws(EngineError) -> Manifest { try decodeBody() }
 }
 
 extension String {
