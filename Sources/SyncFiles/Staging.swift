@@ -104,17 +104,34 @@ package final class Staging: Sendable {
     @discardableResult package func write(_ bytes: UnsafeRawBufferPointer, to file: File, executable: Bool)
         throws(FileError) -> FileStatus
     {
-        guard let made = create(file, executable: executable) else { throw .last("create", shown(file)) }
+        try file.withName { name in
+            Result { () throws(FileError) in
+                try write(
+                    bytes, as: name, in: descriptor(lane: file.lane), executable: executable, shown: shown(file))
+            }
+        }.get()
+    }
+
+    /// Makes a file with these bytes; nothing stays of one that cannot be written.
+    ///
+    /// - Parameter shown: Its path, for messages.
+    private func write(
+        _ bytes: UnsafeRawBufferPointer, as name: UnsafePointer<CChar>, in directory: Int32, executable: Bool,
+        shown: @autoclosure () -> String
+    ) throws(FileError) -> FileStatus {
+        guard let made = create(name, in: directory, executable: executable) else { throw .last("create", shown()) }
         do throws(Errno) { return try Self.fill(made, with: bytes) } catch {
-            remove(file)
-            throw FileError(step: "write", path: shown(file), code: error)
+            removeFile(name, in: directory)
+            throw FileError(step: "write", path: shown(), code: error)
         }
     }
 
     /// Writes the bytes of a new file and closes it.
     ///
     /// - Returns: What the file system says of it.
-    static func fill(_ file: consuming Descriptor, with bytes: UnsafeRawBufferPointer) throws(Errno) -> FileStatus {
+    private static func fill(_ file: consuming Descriptor, with bytes: UnsafeRawBufferPointer) throws(Errno)
+        -> FileStatus
+    {
         if let code = writeAll(bytes, to: file.raw, at: 0) { throw code }
         guard let found = SyncSystem.status(file.raw) else { throw .last }
         if let code = file.close() { throw code }
@@ -361,13 +378,7 @@ extension Staging {
         _ bytes: UnsafeRawBufferPointer, as leaf: UnsafePointer<CChar>, in target: Directory, executable: Bool
     ) throws(FileError) -> FileStatus {
         let opened = try open(target, make: true)
-        guard let made = create(leaf, in: opened.raw, executable: executable) else {
-            throw .last("create", shown(leaf, target))
-        }
-        do throws(Errno) { return try Self.fill(made, with: bytes) } catch {
-            removeFile(leaf, in: opened.raw)
-            throw FileError(step: "write", path: shown(leaf, target), code: error)
-        }
+        return try write(bytes, as: leaf, in: opened.raw, executable: executable, shown: shown(leaf, target))
     }
 
     /// Creates a symbolic link in a directory being assembled.
