@@ -101,6 +101,39 @@ package final class Directories {
         }
     }
 
+    /// What is at a path; `nil` where there is nothing, and where that cannot be told.
+    package func status(of path: UnsafeBufferPointer<UInt8>) -> FileStatus? {
+        let found = try? withLeaf(of: path) { directory, leaf -> FileStatus? in
+            try? SyncSystem.status(directory, leaf).get()
+        }
+        return (found ?? nil) ?? nil
+    }
+
+    /// Opens a directory that is closed to its owner. One that cannot be opened stays closed, and shows when something is to be done
+    /// in it.
+    package func openToOwner(_ path: UnsafeBufferPointer<UInt8>) {
+        _ = try? withLeaf(of: path) { directory, leaf in
+            guard case .success(let found?) = SyncSystem.status(directory, leaf), found.kind == .directory,
+                found.permissions & 0o700 != 0o700
+            else { return }
+            _ = setMode(leaf, in: directory, FileMode(found.permissions) | 0o700)
+        }
+    }
+
+    /// Removes a directory, and those above it, while nothing is in them. rmdir(2); one that stays does no harm.
+    ///
+    /// - Parameter mayGo: Asked of each before.
+    package func removeEmpty(_ path: [UInt8], while mayGo: (UnsafeBufferPointer<UInt8>) -> Bool = { _ in true }) {
+        var rest = path
+        while !rest.isEmpty, rest.withUnsafeBufferPointer(mayGo) {
+            // None is held open while it goes.
+            closeAll()
+            let isGone = try? withLeaf(of: rest) { removeDirectory($1, in: $0) == nil }
+            guard isGone == true else { return }
+            rest.removeSubrange((rest.lastIndex(of: 0x2F) ?? 0)...)
+        }
+    }
+
     private func isBelowMissing(_ path: UnsafeBufferPointer<UInt8>) -> Bool {
         guard let missing, path.count >= missing.count, path.starts(with: missing) else { return false }
         return path.count == missing.count || path[missing.count] == 0x2F

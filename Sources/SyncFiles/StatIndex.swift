@@ -370,16 +370,23 @@ extension StatIndex {
         return draft.index()
     }
 
+    /// Passes on the records of some positions, each with its path.
+    package func pass(
+        _ positions: some Sequence<Int>, to append: (IndexRecord, UnsafeBufferPointer<UInt8>) -> Void
+    ) {
+        for position in positions {
+            guard let record = record(position) else { continue }
+            withPath(position) { append(record, $0) }
+        }
+    }
+
     /// The record of a position, if it may stand for its file.
     package func trusted(_ position: Int) -> IndexRecord? { record(position).flatMap { trusts($0) ? $0 : nil } }
 
     /// Writes it as it is.
     package func write(to destination: Destination, durable: Bool) throws(FileError) {
         var writer = StatIndexWriter(in: destination)
-        for position in 0..<count {
-            guard let record = record(position) else { continue }
-            withPath(position) { _ = writer.append(record, path: $0) }
-        }
+        pass(0..<count) { writer.append($0, path: $1) }
         try writer.write(owner: owner, completion: completion, revision: revision, durable: durable)
     }
 

@@ -197,17 +197,13 @@ extension StatIndex {
         _ append: (IndexRecord, UnsafeBufferPointer<UInt8>) -> Void
     ) {
         var walk = IndexWalk(index: self)
-        func copy(_ position: Int) {
-            guard let record = record(position) else { return }
-            withPath(position) { append(record, $0) }
-        }
         for (entry, record) in found {
             entry.path.withUnsafeBufferPointer { path in
                 // An old record of the same path is out of date.
-                let position = walk.find(path, passing: copy)
+                let position = walk.find(path) { pass($0...$0, to: append) }
                 if let record = record ?? position.flatMap(self.record) { append(record, path) }
             }
         }
-        for position in walk.rest { copy(position) }
+        pass(walk.rest, to: append)
     }
 }

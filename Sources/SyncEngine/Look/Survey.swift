@@ -161,9 +161,7 @@ extension StatIndex {
         guard !positions.isEmpty else { return self }
         let gone = Set(positions)
         let rest = replacingRecords { append in
-            for position in 0..<count where !gone.contains(position) {
-                if let record = record(position) { withPath(position) { append(record, $0) } }
-            }
+            pass((0..<count).lazy.filter { !gone.contains($0) }, to: append)
         }
         return rest ?? self
     }

@@ -194,11 +194,6 @@ extension StatIndex {
                     return place < count && withPath(place) { $0.elementsEqual(path) } ? place + 1 : place
                 }
             } else if next < files.count { files.withPath(next) { lowerBound($0) } } else { count }
-        return replacingRecords { append in
-            for position in start..<max(start, end) {
-                guard let record = record(position) else { continue }
-                withPath(position) { append(record, $0) }
-            }
-        } ?? .empty
+        return replacingRecords { append in pass(start..<max(start, end), to: append) } ?? .empty
     }
 }

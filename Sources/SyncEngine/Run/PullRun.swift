@@ -573,19 +573,16 @@ struct PullRun {
     {
         // The log goes: from then on only the events say what this run has put in place.
         try stored(environment.events.flush(synced: environment.isDurable && report.changed > 0))
-        let (manifest, records) = (files.manifest, survey.inventory.records)
-        let isComplete = directories.failures.isEmpty && files.rows.allSatisfy { records.has($0) }
+        let manifest = files.manifest
+        let isComplete = directories.failures.isEmpty && files.rows.allSatisfy(survey.inventory.records.has)
         let completion = recipe.selectionMark.map {
             StatIndex.Completion(
                 manifest: manifest.digest, selection: $0, totalBytes: files.bytes, files: UInt64(files.rows.count))
         }
-        let merged = IndexMerge(
-            manifest: manifest, records: records, old: survey.index, gone: survey.gone,
-            directories: directories.records,
-            isTree: trees != nil)
         do throws(FileError) {
-            try merged.write(
-                to: destination, owner: ([manifest.project] + manifest.groups.map(\.name)).joined(separator: "\n"),
+            try survey.writeIndex(
+                naming: directories.records, isTree: trees != nil,
+                owner: ([manifest.project] + manifest.groups.map(\.name)).joined(separator: "\n"),
                 completion: isComplete ? completion : nil, durable: environment.isDurable)
             IndexLog.remove(destination)
             if recipe.join != nil, isComplete { destination.forgetShards() }

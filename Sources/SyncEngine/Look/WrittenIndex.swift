@@ -4,29 +4,24 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// The index after a run: the run's records for the manifest's rows, and the old index's for the rest.
-struct IndexMerge {
-    let manifest: Manifest
-    /// What the run knows.
-    let records: RecordColumn
-    let old: StatIndex
-    /// Positions of the old index whose files are gone.
-    let gone: Set<Int>
-    /// Rows of ``Manifest/directories``, ascending, with their records.
-    let directories: [(row: Int, record: IndexRecord)]
-    /// Whether all of it counts as installed, whoever put it there: it is in a tree that pulls have made.
-    let isTree: Bool
-
-    func write(to destination: Destination, owner: String, completion: StatIndex.Completion?, durable: Bool)
-        throws(FileError)
-    {
+extension Survey {
+    /// Writes the index after a run: what it knows of the manifest's rows, and the records of the old index for the rest.
+    ///
+    /// - Parameters:
+    ///   - named: Rows of ``Manifest/directories``, ascending, with their records.
+    ///   - isTree: Whether all of it counts as installed, whoever put it there: it is in a tree that pulls have made.
+    func writeIndex(
+        naming named: [(row: Int, record: IndexRecord)], isTree: Bool, owner: String,
+        completion: StatIndex.Completion?, durable: Bool
+    ) throws(FileError) {
+        let manifest = pruning.manifest
         var writer = Writer(
-            writer: StatIndexWriter(in: destination), table: manifest.directories, directories: directories[...])
-        var walk = IndexWalk(index: old)
+            writer: StatIndexWriter(in: pruning.destination), table: manifest.directories, directories: named[...])
+        var walk = IndexWalk(index: index)
         for row in manifest.files.indices {
             manifest.files.withPath(row) { path in
                 let position = walk.find(path) { copy($0, to: &writer) }
-                let record = records[row] ?? position.flatMap { gone.contains($0) ? nil : old.record($0) }
+                let record = inventory.records[row] ?? position.flatMap { gone.contains($0) ? nil : index.record($0) }
                 if var record {
                     record.isNamed = true
                     record.installed = record.installed || isTree
@@ -41,9 +36,9 @@ struct IndexMerge {
     }
 
     private func copy(_ position: Int, to writer: inout Writer) {
-        guard !gone.contains(position), var record = old.record(position) else { return }
+        guard !gone.contains(position), var record = index.record(position) else { return }
         record.isNamed = false
-        old.withPath(position) { writer.append(record, path: $0) }
+        index.withPath(position) { writer.append(record, path: $0) }
     }
 
     /// Inserts directories at their places among the other records.
@@ -102,35 +97,23 @@ extension StatIndex {
     /// Whether every file is unchanged: one lstat(2) per file, nothing is opened.
     func isCurrent(in destination: Destination, threads: Int) -> Bool {
         let slices = Array(0..<count).evenSlices(count < 2048 ? 1 : threads)
-        let failed = StopFlag()
-        return concurrently(slices.count, name: "stat") { isCurrent(slices[$0], in: destination, failed) }.allSatisfy {
-            $0
+        let hasChanged = StopFlag()
+        _ = concurrently(slices.count, name: "stat") { number in
+            let directories = Directories(destination)
+            for position in slices[number] {
+                if position % 256 == 0, hasChanged.isSet { return }
+                guard isCurrent(position, directories) else { return hasChanged.set() }
+            }
         }
+        return !hasChanged.isSet
     }
 
-    private func isCurrent(_ positions: ArraySlice<Int>, in destination: Destination, _ failed: StopFlag) -> Bool {
-        let directories = Directories(destination)
-        for position in positions {
-            guard let record = record(position), trusts(record) else {
-                failed.set()
-                return false
-            }
-            // Left from an earlier manifest and still there.
-            if record.kind == .directory, !record.isNamed { continue }
-            let isSame = withPath(position) { path in
-                // What cannot be entered has changed.
-                try? directories.withLeaf(of: path) { directory, leaf in
-                    guard case .success(let found?) = status(directory, leaf) else { return false }
-                    return record.matches(found)
-                }
-            }
-            guard isSame == true else {
-                failed.set()
-                return false
-            }
-            if position % 256 == 0, failed.isSet { return false }
-        }
-        return true
+    private func isCurrent(_ position: Int, _ directories: Directories) -> Bool {
+        guard let record = record(position), trusts(record) else { return false }
+        // Left from an earlier manifest and still there.
+        if record.kind == .directory, !record.isNamed { return true }
+        // What cannot be looked at has changed.
+        return withPath(position, directories.status(of:)).map(record.matches) ?? false
     }
 }
 
