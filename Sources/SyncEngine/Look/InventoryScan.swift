@@ -217,6 +217,12 @@ extension Array {
         return (0..<slices).map { self[(self.count * $0 / slices)..<(self.count * ($0 + 1) / slices)] }
     }
 
+    /// Whether a row is among rows that ascend.
+    func hasRow(_ row: Int) -> Bool where Element == Int {
+        let place = indices.partitioningIndex { self[$0] >= row }
+        return place < count && self[place] == row
+    }
+
     /// Everything but some; the same array where these are none.
     func without(_ some: Set<Element>) -> Self where Element: Hashable {
         some.isEmpty ? self : filter { !some.contains($0) }

@@ -73,12 +73,8 @@ struct PlaceReader: ~Copyable {
 
     /// The record of what an interrupted run logged, if that is still there; else `nil`. What was logged with its status is not
     /// read as long as it has that.
-    mutating func verify(_ entry: IndexLog.Entry) -> IndexRecord? {
-        // What cannot be reached, or read, is not ours.
-        (try? read(entry)) ?? nil
-    }
-
-    /// The same, told apart from what cannot be read.
+    ///
+    /// - Throws: ``FileError`` where it cannot be reached, or read.
     mutating func read(_ entry: IndexLog.Entry) throws(FileError) -> IndexRecord? {
         guard !entry.path.isEmpty, !entry.path.contains(0) else { return nil }
         return try directories.withLeaf(of: entry.path) { directory, leaf throws(FileError) in

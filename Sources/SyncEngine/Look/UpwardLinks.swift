@@ -38,10 +38,9 @@ struct UpwardLinks {
             guard index.isLink(position) else { return false }
             return index.withPath(position) { path in
                 guard let row = manifest.files.row(of: path) else { return false }
-                let place = rows.indices.partitioningIndex { rows[$0] >= row }
-                if place < rows.count, rows[place] == row { return false }
-                return manifest.files.kind(row) != .link
-                    || manifest.files.contentDigest(row) != index.record(position)?.digest
+                return !rows.hasRow(row)
+                    && (manifest.files.kind(row) != .link
+                        || manifest.files.contentDigest(row) != index.record(position)?.digest)
             }
         }
     }

@@ -140,15 +140,7 @@ struct NamedDirectories {
     func prepare(former: [Int]) {
         let directories = Directories(destination)
         for position in former where index.record(position)?.installed == true {
-            index.withPath(position) { path in
-                // What cannot be opened stays closed.
-                _ = try? directories.withLeaf(of: path) { directory, leaf in
-                    guard case .success(let found?) = status(directory, leaf), found.kind == .directory,
-                        found.permissions & 0o700 != 0o700
-                    else { return }
-                    _ = SyncSystem.setMode(leaf, in: directory, FileMode(found.permissions) | 0o700)
-                }
-            }
+            index.withPath(position, directories.openToOwner)
         }
     }
 

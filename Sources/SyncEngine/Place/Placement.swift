@@ -168,10 +168,7 @@ final class Placement {
     }
 
     private func isThere(_ row: Int) -> Bool {
-        let found = manifest.files.withPath(row) { path in
-            try? directories.withLeaf(of: path) { directory, leaf in (try? status(directory, leaf).get()) != nil }
-        }
-        return found == true
+        manifest.files.withPath(row, directories.status(of:)) != nil
     }
 
     /// - Returns: Whether the directory is in place; anything already there is left as it is.
@@ -293,6 +290,6 @@ extension FileStatus {
     fileprivate func isSame(as known: IndexRecord.Status?, _ kind: FileTable.Kind) -> Bool {
         guard (self.kind == .link) == (kind == .link), self.kind == .link || self.kind == .file else { return false }
         guard let known else { return true }
-        return device == known.device && inode == known.inode && size == known.size && modified == known.modified
+        return IndexRecord.Status(self).isOfSameFile(as: known)
     }
 }

@@ -125,7 +125,7 @@ struct Removal: Sendable {
             if end == .ours { result.removedDirectories += 1 }
         }
         directories.closeAll()
-        for parent in emptied.reversed() { removeEmpty(parent) }
+        for parent in emptied.reversed() { Directories(destination, capacity: 1).removeEmpty(parent) }
         return result
     }
 
@@ -187,17 +187,6 @@ struct Removal: Sendable {
     private func error(_ step: String, _ path: UnsafeBufferPointer<UInt8>, _ code: Errno) -> FileError {
         FileError(step: step, path: String(decoding: path, as: UTF8.self), code: code)
     }
-
-    /// rmdir(2) upwards while directories are empty. One that stays does no harm.
-    private func removeEmpty(_ path: [UInt8]) {
-        var rest = path
-        let directories = Directories(destination, capacity: 1)
-        while !rest.isEmpty {
-            let isGone = try? directories.withLeaf(of: rest) { SyncSystem.removeDirectory($1, in: $0) == nil }
-            guard isGone == true else { return }
-            rest.removeSubrange((rest.lastIndex(of: 0x2F) ?? 0)...)
-        }
-    }
 }
 
 /// Files that an earlier pull installed and the manifest no longer names.
@@ -232,13 +221,8 @@ struct Pruning: Sendable {
     func existing(_ obsolete: [Int]) -> [Int] {
         let directories = Directories(destination)
         return obsolete.filter { position in
-            guard index.record(position)?.installed == true else { return false }
-            let found = index.withPath(position) { path in
-                try? directories.withLeaf(of: path) { directory, leaf -> FileStatus.Kind? in
-                    (try? status(directory, leaf).get())?.kind
-                }
-            }
-            return found == .directory
+            index.record(position)?.installed == true
+                && index.withPath(position, directories.status(of:))?.kind == .directory
         }
     }
 

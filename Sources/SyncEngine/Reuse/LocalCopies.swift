@@ -22,7 +22,7 @@ extension RunContext {
                 switch source {
                 case .indexed(let entry): copier.copy(entry, to: row)
                 case .staged(let file): copier.check(file, of: row)
-                case .named: nil as (file: Staging.File, status: FileStatus)?
+                case .named: nil as Committer.Staged?
                 }
             guard let staged else { return nil }
             if case .staged = source, fetched.contains(manifest.files.digest(row)) {
@@ -30,7 +30,7 @@ extension RunContext {
             } else {
                 reused.withLock { _ = $0.insert(row) }
             }
-            committer.add(Committer.Staged(row: row, file: staged.file, staged.status))
+            committer.add(staged)
             return row
         }
         let rows = Set(done.compactMap(\.result))
@@ -89,18 +89,19 @@ extension StatIndex {
             else { continue }
             let isRight = withPath(position) { path -> Bool in
                 // What cannot be reached is of no use.
-                let there = try? directories.withLeaf(of: path) { (try? status($0, $1).get()) ?? nil }
-                guard let there = (there ?? nil) ?? nil, there.kind == .file, there.size == record.status.size else {
-                    return false
-                }
+                guard let there = directories.status(of: path), there.kind == .file,
+                    there.size == record.status.size
+                else { return false }
                 if record.matches(there), trusts(record) { return true }
-                if let row = manifest.files.row(of: path), manifest.files.digest(row) == record.digest {
-                    let place = wanted.indices.partitioningIndex { wanted[$0] >= row }
-                    if place < wanted.count, wanted[place] == row { return false }
+                if let row = manifest.files.row(of: path), manifest.files.digest(row) == record.digest,
+                    wanted.hasRow(row)
+                {
+                    return false
                 }
                 guard var reader = try? PlaceReader(destination, isStopped: isStopped) else { return false }
                 let entry = IndexLog.Entry(path: Array(path), digest: record.digest, kind: record.kind)
-                return reader.verify(entry) != nil
+                // What cannot be read is of no use, either.
+                return ((try? reader.read(entry)) ?? nil) != nil
             }
             if isRight { found[open.remove(record.digest) ?? record.digest] = position }
             if open.isEmpty { break }
@@ -129,7 +130,7 @@ private final class LocalCopier {
     deinit { buffer.deallocate() }
 
     /// Copies an indexed file when it is still the one that was verified.
-    func copy(_ entry: Int, to row: Int) -> (file: Staging.File, status: FileStatus)? {
+    func copy(_ entry: Int, to row: Int) -> Committer.Staged? {
         let (size, digest) = (files.size(row), files.digest(row))
         guard let reading = context.index.withPath(entry, directories.openFile) else { return nil }
         defer { withExtendedLifetime(reading) {} }
@@ -146,11 +147,11 @@ private final class LocalCopier {
             if !context.isStopped { staging.remove(file) }
             return nil
         }
-        return (file, found)
+        return Committer.Staged(row: row, file: file, found)
     }
 
     /// Takes a staged left-over when its bytes are right.
-    func check(_ file: Staging.File, of row: Int) -> (file: Staging.File, status: FileStatus)? {
+    func check(_ file: Staging.File, of row: Int) -> Committer.Staged? {
         let size = files.size(row)
         guard let reading = staging.open(file), transfer(from: reading.raw, to: nil, size: size) == files.digest(row),
             staging.renew(reading.raw, executable: files.kind(row) == .executable) == nil,
@@ -160,7 +161,7 @@ private final class LocalCopier {
             if !context.isStopped { staging.remove(file) }
             return nil
         }
-        return (file, found)
+        return Committer.Staged(row: row, file: file, found)
     }
 
     /// Hashes `size` **bytes** of `source`, and writes them to `target` where there is one.

@@ -102,7 +102,7 @@ struct Strangers {
                 let bytes = UnsafeRawBufferPointer(start: name, count: length)
                 if directory.isEmpty, bytes.elementsEqual(Destination.stateName.utf8) { return }
                 if let isDirectory { return names.add(bytes, isDirectory: isDirectory) }
-                let found = try Self.look(at: prefix + bytes, name, in: raw)
+                let found = try SyncEngine.look(at: prefix + bytes, name, in: raw)
                 names.add(bytes, isDirectory: found?.kind == .directory)
             }
             if let code { throw FileError(step: "read", path: Strangers.shown(directory), code: code) }
@@ -110,24 +110,12 @@ struct Strangers {
             found.isExact = false
             for path in names.all.map({ prefix + $0 }) {
                 let there = try directories.withLeaf(of: path) { directory, leaf throws(FileError) in
-                    try Self.look(at: path, leaf, in: directory)
+                    try SyncEngine.look(at: path, leaf, in: directory)
                 }
                 guard let status = there ?? nil else { continue }
                 let isDirectory = status.kind == .directory
                 guard !isKnown(path, isDirectory: isDirectory) else { continue }
                 if isDirectory { found.directories.append(path) } else { found.paths.append(path) }
-            }
-        }
-
-        /// What has a name; `nil` where that is gone by now.
-        ///
-        /// - Throws: ``FileError`` where that cannot be told: it may be somebody's, and would be gone with the tree.
-        private static func look(at path: [UInt8], _ name: UnsafePointer<CChar>, in directory: Int32)
-            throws(FileError) -> FileStatus?
-        {
-            switch status(directory, name) {
-            case .success(let found): return found
-            case .failure(let code): throw FileError(step: "look at", path: Strangers.shown(path), code: code)
             }
         }
 
@@ -172,13 +160,7 @@ struct Strangers {
                     throw FileError(step: "remove", path: Strangers.shown(path), code: code)
                 }
             }
-            var rest = path[..<(path.lastIndex(of: 0x2F) ?? 0)]
-            while !rest.isEmpty, rest.withUnsafeBufferPointer({ known.position(of: $0) }) == nil {
-                directories.closeAll()
-                let isGone = try? directories.withLeaf(of: Array(rest)) { removeDirectory($1, in: $0) == nil }
-                guard isGone == true else { break }
-                rest = rest[..<(rest.lastIndex(of: 0x2F) ?? 0)]
-            }
+            directories.removeEmpty(Array(path[..<(path.lastIndex(of: 0x2F) ?? 0)])) { known.position(of: $0) == nil }
         }
     }
 }

@@ -234,8 +234,7 @@ struct TreeMirror {
             guard let row = mirror.manifest.files.row(of: path) else { return nil }
             let rows = mirror.rows
             if rows.count == mirror.manifest.files.count { return row }
-            let place = rows.indices.partitioningIndex { rows[$0] >= row }
-            return place < rows.count && rows[place] == row ? row : nil
+            return rows.hasRow(row) ? row : nil
         }
 
         /// What is known of a place in the source, if it is as a pull has left it. Where that is not certain it is taken over all the
@@ -303,14 +302,7 @@ struct TreeMirror {
     private func openDirectories(of index: StatIndex) {
         let directories = Directories(target)
         for position in 0..<index.count where index.isDirectory(position) {
-            index.withPath(position) { path in
-                _ = try? directories.withLeaf(of: path) { directory, leaf in
-                    guard case .success(let found?) = status(directory, leaf), found.kind == .directory,
-                        found.permissions & 0o700 != 0o700
-                    else { return }
-                    _ = setMode(leaf, in: directory, FileMode(found.permissions) | 0o700)
-                }
-            }
+            index.withPath(position, directories.openToOwner)
         }
     }
 
@@ -364,15 +356,7 @@ struct TreeMirror {
         mutating func removeEmptied() {
             to.closeAll()
             let directories = Directories(mirror.target, capacity: 1)
-            for path in emptied.reversed() {
-                var rest = path
-                while !rest.isEmpty {
-                    let isGone = try? directories.withLeaf(of: rest) { removeDirectory($1, in: $0) == nil }
-                    directories.closeAll()
-                    guard isGone == true else { break }
-                    rest.removeSubrange((rest.lastIndex(of: 0x2F) ?? 0)...)
-                }
-            }
+            for path in emptied.reversed() { directories.removeEmpty(path) }
         }
 
         /// Gives the target what the source has.
@@ -415,9 +399,9 @@ struct TreeMirror {
         }
 
         private func made(_ record: IndexRecord, _ status: FileStatus) -> IndexRecord {
-            var new = IndexRecord(status: status, digest: record.digest, kind: record.kind, installed: record.installed)
-            new.isNamed = record.isNamed
-            return new
+            var made = record
+            made.status = IndexRecord.Status(status)
+            return made
         }
 
         private func shown(_ path: some Collection<UInt8>) -> String { String(decoding: path, as: UTF8.self) }
@@ -504,11 +488,11 @@ struct TreeMirror {
     }
 }
 
-/// What is at a path in one of the trees; `nil` where there is nothing.
+/// What is at a path in one of the trees; `nil` where there is nothing, or nothing any more.
 ///
-/// - Throws: ``FileError`` where that cannot be told.
-private func look(at path: UnsafeBufferPointer<UInt8>, _ leaf: UnsafePointer<CChar>, in directory: Int32)
-    throws(FileError) -> FileStatus?
+/// - Throws: ``FileError`` where that cannot be told: it may be somebody's, and would be gone with the tree.
+func look(at path: some Collection<UInt8>, _ leaf: UnsafePointer<CChar>, in directory: Int32) throws(FileError)
+    -> FileStatus?
 {
     switch status(directory, leaf) {
     case .success(let found): return found

@@ -778,7 +778,7 @@ private struct LosingNames {
         let directories = Directories(place)
         isKnown = (0..<index.count).map { position in
             guard let record = index.trusted(position), record.kind != .directory else { return false }
-            return index.status(position, directories).map(record.matches) ?? false
+            return index.withPath(position, directories.status(of:)).map(record.matches) ?? false
         }
     }
 
@@ -789,7 +789,8 @@ private struct LosingNames {
         let now = index.replacingRecords(isComplete: true) { append in
             for position in 0..<index.count {
                 guard var record = index.record(position) else { continue }
-                if isKnown[position], let found = index.status(position, directories).map(IndexRecord.Status.init),
+                if isKnown[position],
+                    let found = index.withPath(position, directories.status(of:)).map(IndexRecord.Status.init),
                     found.isOfSameFile(as: record.status), found != record.status
                 {
                     record.status = found
@@ -799,20 +800,6 @@ private struct LosingNames {
             }
         }
         if isChanged, let now { try now.write(to: place, durable: true) }
-    }
-}
-
-extension StatIndex {
-    /// What there is at the place of a record.
-    fileprivate func status(_ position: Int, _ directories: Directories) -> FileStatus? {
-        withPath(position) { path in
-            // What cannot be reached is not known.
-            let found = try? directories.withLeaf(of: path) { directory, leaf -> FileStatus? in
-                guard case .success(let found) = SyncSystem.status(directory, leaf) else { return nil }
-                return found
-            }
-            return (found ?? nil) ?? nil
-        }
     }
 }
 
