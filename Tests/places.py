@@ -77,7 +77,6 @@ EXAMPLES = [
             "manifests and task files are always zstd": [
                 "SyncAssembly/Engine/UserState",
                 "SyncCache/Fetch/DocumentCache",
-                "SyncHomes/Registry/RegistryStore",
                 "SyncEngine/Find/ManifestParts",
                 "SyncEngine/Find/ManifestSource",
                 "SyncEngine/Trust/ReleaseSource",

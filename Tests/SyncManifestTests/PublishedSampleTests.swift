@@ -23,9 +23,8 @@ struct PublishedSampleTests {
                 let pack = [UInt8](try Data(contentsOf: folder.appending(path: url)))
                 let stored = Array(pack[Int(blob.offset)..<Int(blob.range.upperBound)])
                 let length = Int(blob.rawLength)
-                raw =
-                    try number == 0
-                    ? decompressed(stored, length) : BlobDecoder.decode(stored, behind: raw, length: length)
+                raw = try BlobDecoder.decode(
+                    stored, as: blob.codec, behind: number == 0 ? nil : raw, length: length)
                 #expect(try digest(raw) == own.digest)
             }
             try raw.withUnsafeBytes { try assembly.add($0) }
@@ -79,6 +78,6 @@ struct PublishedSampleTests {
     }
 
     private func decompressed(_ bytes: [UInt8], _ limit: Int) throws -> [UInt8] {
-        try bytes.withUnsafeBytes { try decodeZstd($0, limit: limit) }
+        try decodeZstd(bytes, limit: limit)
     }
 }

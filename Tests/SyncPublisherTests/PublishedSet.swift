@@ -75,11 +75,8 @@ struct PublishedSet {
                 let pack = root.read("\(output)/\(assembly.pack(of: own).urls[0])") ?? []
                 guard blob.range.upperBound <= UInt64(pack.count) else { throw Wrong("a part's pack") }
                 let stored = Array(pack[Int(blob.offset)..<Int(blob.range.upperBound)])
-                if number > 0 {
-                    raw = try BlobDecoder.decode(stored, behind: raw, length: length)
-                } else {
-                    raw = blob.codec == .zstd ? try decoded(stored, limit: length) : stored
-                }
+                raw = try BlobDecoder.decode(
+                    stored, as: blob.codec, behind: number == 0 ? nil : raw, length: length)
                 guard try digest(raw) == own.digest else { throw Wrong("a part") }
             }
             try raw.withUnsafeBytes { try assembly.add($0) }
@@ -100,7 +97,7 @@ struct PublishedSet {
         let dictionary = try manifest.dictionary.map { named throws in
             let blob = named.blob
             let stored = Array(packs[Int(blob.pack)][Int(blob.offset)..<Int(blob.range.upperBound)])
-            let raw = blob.codec == .zstd ? try decoded(stored, limit: Int(blob.rawLength)) : stored
+            let raw = blob.codec == .zstd ? try decodeZstd(stored, limit: Int(blob.rawLength)) : stored
             guard try digest(raw) == named.digest else { throw Wrong("the dictionary") }
             return try raw.withUnsafeBytes { try DecodingDictionary($0) }
         }
@@ -115,7 +112,7 @@ struct PublishedSet {
             var content: [UInt8] = []
             for blob in manifest.files.blobs(row) {
                 let stored = Array(packs[Int(blob.pack)][Int(blob.offset)..<Int(blob.range.upperBound)])
-                var raw = blob.codec == .zstd ? try decoded(stored, limit: Int(blob.rawLength)) : stored
+                var raw = blob.codec == .zstd ? try decodeZstd(stored, limit: Int(blob.rawLength)) : stored
                 if blob.codec == .zstdDictionary, let dictionary {
                     raw = [UInt8](repeating: 0, count: Int(blob.rawLength))
                     try stored.withUnsafeBytes { stored in
@@ -139,10 +136,6 @@ struct PublishedSet {
 }
 
 func digest(_ bytes: [UInt8]) throws -> SHA256Digest { try bytes.withUnsafeBytes { try sha256($0) } }
-
-func decoded(_ bytes: [UInt8], limit: Int) throws -> [UInt8] {
-    try bytes.withUnsafeBytes { try decodeZstd($0, limit: limit) }
-}
 
 extension FileManager {
     func isRegularFile(_ path: String) -> Bool {

@@ -1,4 +1,5 @@
 import Foundation
+import SyncContent
 import SyncManifest
 import SyncModel
 import SyncPublisher
@@ -113,7 +114,7 @@ struct PublishingTests {
         try set.publish()
         let plain = try #require(set.root.read("out/manifest.json"))
         let frame = try #require(set.root.read("out/manifest.json.zst"))
-        #expect(try decoded(frame, limit: plain.count) == plain)
+        #expect(try decodeZstd(frame, limit: plain.count) == plain)
         #expect(frame.count < plain.count)
     }
 

@@ -27,5 +27,5 @@ private let compression: EventCompression = (
             isSmaller = used > 0
         }
         return isSmaller ? small : nil
-    }, decompress: { bytes, limit in bytes.withUnsafeBytes { try? decodeZstd($0, limit: limit) } }
+    }, decompress: { bytes, limit in try? decodeZstd(bytes, limit: limit) }
 )

@@ -220,13 +220,8 @@ final class FactBook: Sendable {
             guard case .bytes(let bytes, _, _) = piece else { throw Unavailable() }
             stored += bytes
         }
-        let length = Int(clamping: blob.rawLength)
-        let raw =
-            if let prefix {
-                try BlobDecoder.decode(stored, behind: prefix, length: length)
-            } else {
-                try stored.withUnsafeBytes { try BlobDecoder.decode($0, as: blob.codec, limit: length) }
-            }
+        let raw = try BlobDecoder.decode(
+            stored, as: blob.codec, behind: prefix, length: Int(clamping: blob.rawLength))
         guard try sha256(raw) == own.digest else { throw Unavailable() }
         return raw
     }

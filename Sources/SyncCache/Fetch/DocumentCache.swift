@@ -274,7 +274,7 @@ extension DocumentCache {
 /// A manifest's text, of its bytes as they are served; `nil` where they are a broken zstd frame.
 func plainText(_ bytes: [UInt8]) -> [UInt8]? {
     guard bytes.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) else { return bytes }
-    return bytes.withUnsafeBytes { try? decodeZstd($0, limit: 128 << 20) }
+    return try? decodeZstd(bytes, limit: 128 << 20)
 }
 
 extension DocumentCache.Document {

@@ -33,15 +33,15 @@ extension BlobDecoder {
         }
     }
 
-    /// Decodes a blob held in memory that has at most `limit` raw **bytes**, without a dictionary.
-    package static func decode(_ stored: UnsafeRawBufferPointer, as codec: Codec, limit: Int) throws(CompressionError)
-        -> [UInt8]
-    { try codec.isCompressed ? decodeZstd(stored, limit: limit) : Array(stored) }
-
-    /// Decodes one whole frame held in memory that was made behind `prefix` and has `length` raw **bytes**.
-    package static func decode(_ stored: [UInt8], behind prefix: [UInt8], length: Int) throws(CompressionError)
-        -> [UInt8]
+    /// Decodes a blob held in memory, without a dictionary.
+    ///
+    /// - Parameters:
+    ///   - prefix: The bytes that it was made behind; `nil` for one that was made alone.
+    ///   - length: Its raw **bytes**. More are not decoded; whether there are fewer, its digest shows.
+    package static func decode(_ stored: [UInt8], as codec: Codec, behind prefix: [UInt8]?, length: Int)
+        throws(CompressionError) -> [UInt8]
     {
+        guard let prefix else { return codec.isCompressed ? try decodeZstd(stored, limit: length) : stored }
         var decoder = try BlobDecoder()
         var raw = [UInt8](repeating: 0, count: length)
         try stored.withUnsafeBufferPointer { stored throws(CompressionError) in

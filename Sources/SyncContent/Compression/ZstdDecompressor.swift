@@ -102,13 +102,16 @@ package struct ZstdDecompressor: ~Copyable {
 ///
 /// They are decoded in place, without a window beside the output, so no more memory is touched than bytes come out,
 /// whatever a frame says of itself. `ZSTD_decompressDCtx`.
-package func decodeZstd(_ input: UnsafeRawBufferPointer, limit: Int) throws(CompressionError) -> [UInt8] {
+package func decodeZstd(_ input: [UInt8], limit: Int) throws(CompressionError) -> [UInt8] {
     let tooMuch = CompressionError(reason: "more than \(limit) bytes inside")
     let decompressor = try ZstdDecompressor()
-    guard let room = try room(for: input, limit: limit) else { throw tooMuch }
+    let capacity = try input.withUnsafeBufferPointer { input throws(CompressionError) -> Int? in
+        try room(for: UnsafeRawBufferPointer(input), limit: limit)
+    }
+    guard let capacity else { throw tooMuch }
     var result = 0
-    let output = [UInt8](unsafeUninitializedCapacity: room) { buffer, used in
-        result = decompressor.decodeAll(input, into: UnsafeMutableRawBufferPointer(buffer))
+    let output = [UInt8](unsafeUninitializedCapacity: capacity) { buffer, used in
+        result = input.withUnsafeBytes { decompressor.decodeAll($0, into: UnsafeMutableRawBufferPointer(buffer)) }
         used = ZSTD_isError(result) == 0 ? result : 0
     }
     guard let error = CompressionError.from(result) else { return output }

@@ -347,7 +347,7 @@ struct ManifestSource: Sendable {
         var limits = limits
         limits.learns = learns
         if isCompressed {
-            json = try body.withUnsafeBytes { try decodeZstd($0, limit: limits.ownTextBytes) }
+            json = try decodeZstd(body, limit: limits.ownTextBytes)
             limits.memoryBytes -= body.count
         }
         let digest = try json.withUnsafeBytes { try sha256($0) }

@@ -411,7 +411,7 @@ extension ManifestSource {
             throw told.status == .unavailable ? Self.silence(error, url, until: end) : .engine(told)
         }
         let limit = size.map { Int($0) } ?? most
-        guard (try? body.withUnsafeBytes { try sha256(try decodeZstd($0, limit: limit)) }) == digest else {
+        guard (try? sha256(decodeZstd(body, limit: limit))) == digest else {
             throw .refused(TrustRefusal(.mixed, "it is not the signed manifest"), url: url)
         }
         do throws(EngineError) {

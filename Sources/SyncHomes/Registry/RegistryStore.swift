@@ -1,4 +1,3 @@
-import SyncContent
 import SyncManifest
 import SyncModel
 package import SyncPublisher
@@ -180,8 +179,7 @@ package final class RegistryStore: ObjectStore {
     }
 
     private static func text(of frame: [UInt8], _ shown: String) throws(PublishError) -> [UInt8] {
-        let limit = ManifestLimits.standard.manifestBytes
-        guard let text = frame.withUnsafeBytes({ try? decodeZstd($0, limit: limit) }) else { throw damaged(shown) }
+        guard let text = unframed(frame) else { throw damaged(shown) }
         return text
     }
 

@@ -108,7 +108,7 @@ struct BasePlace {
             throw PublishError.invalid("the base manifest \(shown(path)) cannot be used: \(remark)", remedy)
         }
         if bytes.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) {
-            bytes = try bytes.withUnsafeBytes { try decodeZstd($0, limit: limit) }
+            bytes = try decodeZstd(bytes, limit: limit)
         }
         return try ManifestAssembly(bytes, digest: try sha256(bytes))
     }
@@ -180,13 +180,7 @@ struct BasePlace {
         }
         let length = Int(clamping: blob.rawLength)
         // What cannot be decoded counts as no bytes at all, whose digest does not match.
-        let decoded =
-            if let prefix {
-                try? BlobDecoder.decode(stored, behind: prefix, length: length)
-            } else {
-                stored.withUnsafeBytes { try? BlobDecoder.decode($0, as: blob.codec, limit: length) }
-            }
-        let raw = decoded ?? []
+        let raw = (try? BlobDecoder.decode(stored, as: blob.codec, behind: prefix, length: length)) ?? []
         let found = try calling { try sha256(raw) }
         guard UInt64(raw.count) == blob.rawLength, found == digest else {
             throw .invalid(

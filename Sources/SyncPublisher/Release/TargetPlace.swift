@@ -44,8 +44,8 @@ extension OutputDirectory {
 }
 
 /// A manifest's text of the frame as which it is published; `nil` if it cannot be read.
-func unframed(_ frame: [UInt8]) -> [UInt8]? {
-    frame.withUnsafeBytes { try? decodeZstd($0, limit: ManifestLimits.standard.manifestBytes) }
+package func unframed(_ frame: [UInt8]) -> [UInt8]? {
+    try? decodeZstd(frame, limit: ManifestLimits.standard.manifestBytes)
 }
 
 /// A manifest's text as one zstd frame, as it is published.
