@@ -88,11 +88,11 @@ package struct SourceListing: Sendable {
             path.withUnsafeBufferPointer { path in
                 switch row {
                 case .file(let file):
-                    let isKnown = file.size != nil && file.sha256 != nil
                     writer.file(
-                        path: path, size: file.size, digest: isKnown ? file.sha256 : nil, executable: file.isExecutable,
+                        path: path, size: file.size, digest: file.isKnown ? file.sha256 : nil,
+                        executable: file.isExecutable,
                         urls: file.urls, group: group,
-                        check: isKnown
+                        check: file.isKnown
                             ? nil : ContentCheck(file.digest, stamp: file.stamp, isSizeKnown: file.size != nil))
                 case .link(let link):
                     link.target.withUnsafeBufferPointer { writer.link(path: path, target: $0, group: group) }
