@@ -151,14 +151,11 @@ final class RegistryClient: Sendable {
             "the published set is unchanged; run it again")
     }
 
-    /// Where a redirect leads; `nil` where it must not.
-    private func target(_ location: String, from url: String) -> String? {
+    /// The absolute URL to which an answer leads; `nil` for none, and for what others on the way could read.
+    func target(_ location: String, from url: String) -> String? {
         guard let next = try? CurlURL(url).joined(location), let own = try? CurlURL(url) else { return nil }
         return own.origin.scheme == "https" && next.origin.scheme != "https" ? nil : next.text
     }
-
-    /// The absolute URL of what an answer names; `nil` for none, and for what others on the way could read.
-    func own(_ location: String, from url: String) -> String? { target(location, from: url) }
 
     private static func isSame(_ one: String, _ other: String) -> Bool {
         guard let one = try? CurlURL(one), let other = try? CurlURL(other) else { return false }

@@ -30,7 +30,8 @@ package final class RegistryStore: ObjectStore {
         var text: [UInt8]?
         /// By revision.
         var releases: [UInt64: Kept]?
-        var marks: Marks?
+        /// `nil` as long as nobody has looked for them; `.some(nil)` where there are none.
+        var marks: [UInt8]??
         /// Packs that are there, and how many of them were sent.
         var packs: [SHA256Digest: UInt64] = [:]
         var sent = 0
@@ -47,11 +48,6 @@ package final class RegistryStore: ObjectStore {
         /// Of the artifact's manifest.
         var artifact: SHA256Digest
         var bytes: [UInt8]
-    }
-
-    private enum Marks {
-        case none
-        case some([UInt8])
     }
 
     private static let manifest = "manifest.json"
@@ -199,19 +195,17 @@ package final class RegistryStore: ObjectStore {
     }
 
     private func marks(_ state: inout State) throws(PublishError) -> [UInt8]? {
-        if case .some(let bytes)? = state.marks { return bytes }
-        if case .none? = state.marks { return nil }
+        if let known = state.marks { return known }
         try look(&state)
-        var found = Marks.none
+        var found: [UInt8]?
         if state.tags?.contains(marksTag) == true, let answer = try client.manifest(marksTag),
             let value = answer.bytes.withUnsafeBytes({ JSONParser.parse($0) }),
             let text = value["annotations"]?[Self.marksKey]?.string
         {
-            found = .some(Array(text.utf8))
+            found = Array(text.utf8)
         }
-        state.marks = found
-        if case .some(let bytes) = found { return bytes }
-        return nil
+        state.marks = .some(found)
+        return found
     }
 
     private var marksTag: String { "\(address.reference).unnamed" }

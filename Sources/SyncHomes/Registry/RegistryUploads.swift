@@ -75,7 +75,7 @@ extension RegistryClient {
             // No tags are null.
             tags += (value["tags"]?.array ?? []).compactMap(\.string)
             pages += 1
-            next = answer.headers.link.flatMap { nextLink($0) }.flatMap { own($0, from: answer.url) }
+            next = answer.headers.link.flatMap { nextLink($0) }.flatMap { target($0, from: answer.url) }
             guard pages < Self.mostPages, tags.count <= Self.mostTags else {
                 throw PublishError(
                     .dataInvalid, "\(shown) has more than \(Self.mostTags) tags", "use another repository")
@@ -144,7 +144,8 @@ extension RegistryClient {
                 // It knows no mounts, or does not let this user.
                 if start.status != 202 { continue }
             }
-            guard start.status == 202, let location = start.headers.location, let place = own(location, from: start.url)
+            guard start.status == 202, let location = start.headers.location,
+                let place = target(location, from: start.url)
             else { throw refusal(start, "an upload") }
             let outcome = Result { () throws(PublishError) in
                 try length == object.size ? whole(object, place) : chunks(object, place, length)
@@ -211,7 +212,7 @@ extension RegistryClient {
                     headers: ["Content-Type: application/octet-stream", "Content-Range: \(offset)-\(end - 1)"],
                     part: (offset..<end, object), limit: RegistryAnswer.limit, mayRepeat: false))
             guard answer.status == 202 else { return answer }
-            guard let next = answer.headers.location.flatMap({ own($0, from: answer.url) }) else {
+            guard let next = answer.headers.location.flatMap({ target($0, from: answer.url) }) else {
                 throw PublishError(
                     .dataInvalid, "\(shown): the registry does not say where the next chunk goes",
                     "ask its operator; the published set is unchanged")
