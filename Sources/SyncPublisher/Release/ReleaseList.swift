@@ -42,7 +42,7 @@ package struct ReleaseList {
         warnings = releases.faults.map { "\($0.summary); \($0.remedy)" }
         let retired = ReleaseMarks(of: output).retired
         let listed = releases.all.filter { !retired.contains($0.digest) || $0.isNamed }
-        guard !listed.isEmpty || !warnings.isEmpty else { throw .noReleases(place.shown) }
+        guard !listed.isEmpty || !warnings.isEmpty else { throw .noReleases(output.path) }
         var users: [SHA256Digest: Int] = [:]
         for release in listed { for pack in Set(release.packs.map(\.sha256)) { users[pack, default: 0] += 1 } }
         for release in listed {

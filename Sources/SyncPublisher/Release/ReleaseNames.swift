@@ -47,11 +47,7 @@ struct ReleaseNames {
     private mutating func find(_ folder: OutputDirectory.Folder, _ name: String) throws(PublishError) -> SHA256Digest? {
         guard let object = try target.object(folder, name) else { return nil }
         if let digest = known[object.tag] { return digest }
-        let text =
-            name.hasSuffix(".zst")
-            ? target.text(ofFrame: name, in: folder)
-            : target.read(folder, name, limit: ManifestLimits.standard.manifestBytes)
-        guard let text else {
+        guard let text = target.manifestText(folder, name) else {
             try target.home?.checkReach()
             faults.append(
                 .invalid(
@@ -66,7 +62,7 @@ struct ReleaseNames {
 
     /// What the `fresh` statements name; a channel that was removed names nothing.
     private mutating func readStatements() throws(PublishError) {
-        let names = try target.names(in: .trust) ?? []
+        let names = try target.statementNames()
         let channels = [nil] + names.compactMap(FreshStatement.channel(ofFile:))
         for channel in channels where names.contains(FreshStatement.name(channel)) {
             guard let fresh = target.word(channel)?.fresh else {

@@ -128,14 +128,8 @@ struct Releases {
         (one == ChannelName.ofDefault ? "" : one) < (other == ChannelName.ofDefault ? "" : other)
     }
 
-    private func text(_ folder: OutputDirectory.Folder, _ name: String) -> [UInt8]? {
-        name.hasSuffix(".zst")
-            ? target.text(ofFrame: name, in: folder)
-            : target.read(folder, name, limit: ManifestLimits.standard.manifestBytes)
-    }
-
     private func digest(_ folder: OutputDirectory.Folder, _ name: String) throws(PublishError) -> SHA256Digest? {
-        guard let text = text(folder, name) else {
+        guard let text = target.manifestText(folder, name) else {
             try target.home?.checkReach()
             return nil
         }
@@ -153,7 +147,7 @@ struct Releases {
     private mutating func read(_ folder: OutputDirectory.Folder, _ name: String, _ object: StoredObject)
         throws(PublishError) -> SHA256Digest?
     {
-        guard let text = text(folder, name) else {
+        guard let text = target.manifestText(folder, name) else {
             try target.home?.checkReach()
             return nil
         }
@@ -195,9 +189,19 @@ extension OutputDirectory {
     func keepRelease() throws(PublishError) {
         guard let digest = try digest(.top, "manifest.json"), try object(.manifests, "\(digest).json.zst") == nil,
             // A run that was killed may have replaced only this one.
-            let text = text(ofFrame: "manifest.json.zst"), try calling({ try sha256(text) }) == digest
+            let text = manifestText(.top, "manifest.json.zst"), try calling({ try sha256(text) }) == digest
         else { return }
-        try give("manifest.json.zst", "\(digest).json.zst", in: .manifests, replacing: false)
+        try keep(digest)
+    }
+
+    /// Keeps under its digest the manifest that is in place as the newest, or as that of a revision.
+    func keep(_ digest: SHA256Digest, ofRevision revision: UInt64? = nil) throws(PublishError) {
+        let name = "\(digest).json.zst"
+        if let revision {
+            try give("\(revision).json.zst", from: .channels, name, in: .manifests, replacing: false)
+        } else {
+            try give("manifest.json.zst", name, in: .manifests, replacing: false)
+        }
     }
 }
 

@@ -34,6 +34,8 @@ package struct Restore {
         }
     }
 
+    private var signedOutput: SignedOutput? { signing.map { SignedOutput(output: output, signing: $0) } }
+
     /// - Parameter signing: Who signs it; `nil` for a set that nobody signs.
     package init(_ place: TargetPlace, signing: Signing?) throws(PublishError) {
         output = try OutputDirectory(published: place, isReadOnly: false)
@@ -54,12 +56,12 @@ package struct Restore {
         let manifest = try place.manifest(remedy: "restore another release")
         try check(manifest, release)
         let newest = try newest(releases)
-        guard let former = text(of: release) else {
+        guard let former = output.manifestText(release.place.folder, release.place.name) else {
             throw .invalid("\(shown(place.path)) cannot be read", "restore another release")
         }
         if let (revision, digest, size) = try inPlace(former), revision >= newest {
             // One that was killed before it was signed is signed now.
-            let until = try sign(manifest.project, revision, digest, size: size)
+            let until = try sign(revision, digest, size: size)
             return Report(
                 project: manifest.project, revision: revision, restored: release.revision, manifest: digest,
                 isUnchanged: true, validUntil: until)
@@ -85,8 +87,8 @@ package struct Restore {
         // First, since it reserves the number.
         if try output.hasChannels() { try output.put(frame, "\(revision).json.zst", in: .channels) }
         try output.putManifest(text, frame: frame)
-        try output.give("manifest.json.zst", "\(digest).json.zst", in: .manifests, replacing: false)
-        let fresh = try sign(manifest.project, revision, digest, size: UInt64(text.count))
+        try output.keep(digest)
+        let fresh = try sign(revision, digest, size: UInt64(text.count))
         ReleaseMarks.update(output, now: now)
         try output.home?.commit()
         return Report(
@@ -158,9 +160,9 @@ package struct Restore {
         let signed = try signing?.known?.lastRevision ?? 0
         let numbers = releases.all.map(\.revision) + (try output.keptRevisions())
         let newest = max(numbers.max() ?? 0, signed, output.word(nil)?.fresh.revision ?? 0)
-        guard let signing else { return newest }
+        guard let signedOutput else { return newest }
         // What a machine that has signed nothing yet measures with.
-        let last = max(signed, try signedRevision(signing.root))
+        let last = max(signed, try signedOutput.newestRelease(above: 0) ?? 0)
         guard newest - min(newest, last) <= PublishOptions.mostRevisionsAtOnce else {
             throw .refused(
                 "\(shown(output.path)) has revision \(newest), \(newest - last) above \(last), the last one known to be signed",
@@ -169,25 +171,13 @@ package struct Restore {
         return newest
     }
 
-    /// The highest revision here that a release key has signed; 0 for none.
-    private func signedRevision(_ root: RootStatement) throws(PublishError) -> UInt64 {
-        let revisions = try (output.names(in: .trust) ?? []).compactMap { name -> UInt64? in
-            guard name.hasSuffix(".release"), let revision = UInt64(name.dropLast(8)),
-                let release = output.release(revision), release.content.project == root.project,
-                release.content.revision == revision, release.statement.isSigned(.release, by: root.release)
-            else { return nil }
-            return revision
-        }
-        return revisions.max() ?? 0
-    }
-
     /// The release in `manifest.json`, if it has the same contents as that of a text; `nil` if it has others, or one of its two
     /// forms is not in place.
     private func inPlace(_ text: [UInt8]) throws(PublishError) -> (
         revision: UInt64, digest: SHA256Digest, size: UInt64
     )? {
-        guard let own = output.read(.top, "manifest.json", limit: ManifestLimits.standard.manifestBytes),
-            own == output.text(ofFrame: "manifest.json.zst")
+        guard let own = output.manifestText(.top, "manifest.json"),
+            own == output.manifestText(.top, "manifest.json.zst")
         else { return nil }
         let digest = try calling { try sha256(own) }
         guard let current = try? ManifestAssembly(own, digest: digest), let created = current.created,
@@ -196,26 +186,8 @@ package struct Restore {
         return (current.revision, digest, UInt64(own.count))
     }
 
-    private func text(of release: Releases.Release) -> [UInt8]? {
-        let limit = ManifestLimits.standard.manifestBytes
-        let place = release.place
-        return place.name.hasSuffix(".zst")
-            ? output.text(ofFrame: place.name, in: place.folder) : output.read(place.folder, place.name, limit: limit)
-    }
-
     /// - Returns: Until when it is valid; `nil` if nobody signs.
-    private func sign(_ project: String, _ revision: UInt64, _ digest: SHA256Digest, size: UInt64)
-        throws(PublishError) -> Int64?
-    {
-        guard let signing else { return nil }
-        do throws(PublishError) {
-            let fresh = try SignedOutput(output: output, signing: signing).publish(
-                project: project, revision: revision, digest: digest, size: size, frame: (.top, "manifest.json.zst"),
-                channel: nil)
-            return fresh.until
-        } catch {
-            guard output.home?.namesAtOnce != false else { throw error }
-            throw error.unsigned("revision \(revision) is published", "run the same command again")
-        }
+    private func sign(_ revision: UInt64, _ digest: SHA256Digest, size: UInt64) throws(PublishError) -> Int64? {
+        try signedOutput?.publish(revision, digest, size: size, to: nil, ifUnsigned: "run the same command again").until
     }
 }

@@ -9,23 +9,16 @@ package enum TargetPlace: Sendable {
     /// Its path.
     case directory(String)
     case store(HomePlace)
-
-    /// For people.
-    var shown: String {
-        switch self {
-        case .directory(let path): path
-        case .store(let place): place.store.shown
-        }
-    }
 }
 
 extension OutputDirectory {
     /// The same as ``contents(_:_:limit:)``; `nil` if there is none that can be read.
     func read(_ folder: Folder, _ name: String, limit: Int) -> [UInt8]? { try? contents(folder, name, limit: limit) }
 
-    /// What a zstd frame holds; `nil` if it cannot be read.
-    func text(ofFrame name: String, in folder: Folder = .top) -> [UInt8]? {
-        read(folder, name, limit: ManifestLimits.standard.manifestBytes).flatMap(unframed)
+    /// The text of a manifest's file, which may be a frame; `nil` if it cannot be read.
+    func manifestText(_ folder: Folder, _ name: String) -> [UInt8]? {
+        let bytes = read(folder, name, limit: ManifestLimits.standard.manifestBytes)
+        return name.hasSuffix(".zst") ? bytes.flatMap(unframed) : bytes
     }
 
     /// The published fresh statement of a channel, whoever signed it; `nil` if there is none that can be read.

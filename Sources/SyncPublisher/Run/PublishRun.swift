@@ -434,10 +434,7 @@ extension PublishRun {
             try Channels(output).note(channel, revision, project)
         }
         if !choices.isLoose {
-            let frame: (folder: OutputDirectory.Folder, name: String) =
-                options.channel == nil ? (.top, "manifest.json.zst") : (.channels, "\(revision).json.zst")
-            try output.give(
-                frame.name, from: frame.folder, "\(written.digest).json.zst", in: .manifests, replacing: false)
+            try output.keep(written.digest, ofRevision: options.channel == nil ? nil : revision)
         }
         report.revision = revision
         report.manifestDigest = written.digest
@@ -451,7 +448,7 @@ extension PublishRun {
             let frame = try output.size(.top, "manifest.json.zst"),
             try output.digest(.top, "manifest.json") == base.digest,
             // A run that was killed may have replaced only this one.
-            let text = output.text(ofFrame: "manifest.json.zst"), (try? sha256(text)) == base.digest
+            let text = output.manifestText(.top, "manifest.json.zst"), (try? sha256(text)) == base.digest
         else { return false }
         report.revision = base.revision
         report.manifestDigest = base.digest
@@ -512,7 +509,11 @@ extension PublishOptions {
                         + "pinned do not get it; publish again with --sign")
             }
             if let signing {
-                report.fresh = try sign(report, output, signing)
+                report.fresh = try report.manifestDigest.map { digest throws(PublishError) in
+                    try SignedOutput(output: output, signing: signing).publish(
+                        report.revision, digest, size: report.manifestBytes, to: channel,
+                        ifUnsigned: "publish again with --sign")
+                }
                 if permits.contains(.otherKeys) { try output.removeOtherRoots(than: signing) }
             }
             note()
@@ -537,21 +538,6 @@ extension PublishOptions {
         do throws(PublishError) {
             report.pruned = try Prune(keep: keep, now: now).run(output)
         } catch { report.warnings.append("old releases stay: \(error.summary); \(error.remedy)") }
-    }
-
-    private func sign(_ report: PublishReport, _ output: OutputDirectory, _ signing: Signing) throws(PublishError)
-        -> FreshStatement?
-    {
-        guard let digest = report.manifestDigest else { return nil }
-        do throws(PublishError) {
-            return try SignedOutput(output: output, signing: signing).publish(
-                project: report.project, revision: report.revision, digest: digest, size: report.manifestBytes,
-                frame: channel == nil ? (.top, "manifest.json.zst") : (.channels, "\(report.revision).json.zst"),
-                channel: channel)
-        } catch {
-            guard output.home?.namesAtOnce != false else { throw error }
-            throw error.unsigned("revision \(report.revision) is published", "publish again with --sign")
-        }
     }
 
     /// Says what ``publish(isCancelled:progress:)`` would do, and writes nothing at all: the source is read, and of the output

@@ -104,8 +104,7 @@ package struct Channels {
 
     /// A signed set stays signed.
     private func requireSigner(_ signing: Signing?) throws(PublishError) {
-        let isSigned = try output.statementNames().contains { $0 == "fresh" || $0.hasSuffix(".fresh") }
-        guard isSigned, signing == nil else { return }
+        guard try output.isSigned(), signing == nil else { return }
         throw .usage(
             "what is published to \(shown(output.path)) is signed",
             "add --sign with the directory that has fresh.key and the roots")
@@ -194,7 +193,7 @@ package struct Channels {
         if let release = output.release(revision) { files.append((.manifests, "\(release.content.manifest).json.zst")) }
         for (folder, name) in files where try output.size(folder, name) != nil {
             let manifest = try BasePlace(folder, name, of: output).manifest(remedy: "publish it again")
-            guard let text = output.text(ofFrame: name, in: folder), manifest.revision == revision else {
+            guard let text = output.manifestText(folder, name), manifest.revision == revision else {
                 throw .invalid(
                     "\(shown(output.display(folder, name))) is not revision \(revision)", "publish it again")
             }

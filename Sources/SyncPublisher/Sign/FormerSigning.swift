@@ -10,8 +10,7 @@ extension OutputDirectory {
     func objection(to signing: Signing?, _ permits: PublishOptions.Permits) throws(PublishError) -> PublishError? {
         guard let signing else {
             guard !permits.contains(.unsigned) else { return nil }
-            let isSigned = try statementNames().contains { $0 == FreshStatement.name(nil) || $0.hasSuffix(".fresh") }
-            guard isSigned else { return nil }
+            guard try isSigned() else { return nil }
             return .refused(
                 "\(shown(path)) has signed releases, and this one would not be signed: machines that are pinned would not "
                     + "get it", "add --sign, or --signer; if that is wanted: --allow-unsigned; nothing was published")
@@ -23,6 +22,11 @@ extension OutputDirectory {
             "use the keys of that root, with every newer one; if those are lost, and these, made with 'syncagent keys new "
                 + "--after', replace them: --allow-other-keys, and pin the project again on every machine; nothing was published"
         )
+    }
+
+    /// Whether a signed release was published here, in whatever channel.
+    func isSigned() throws(PublishError) -> Bool {
+        try statementNames().contains { $0 == FreshStatement.name(nil) || $0.hasSuffix(".fresh") }
     }
 
     /// Removes the roots of others, once a release under these is in place.

@@ -20,25 +20,29 @@ struct SignedOutput {
     let output: OutputDirectory
     let signing: Signing
 
-    /// Signs a manifest that is in place, with its frame, and the channel pointing at it. The project is that of the keys.
+    /// Signs a manifest that is in place, and the channel pointing at it. The project is that of the keys.
+    ///
+    /// - Parameter remedy: What to do where everybody can see it by now, and it cannot be signed.
     func publish(
-        project: String, revision: UInt64, digest: SHA256Digest, size: UInt64,
-        frame: (folder: OutputDirectory.Folder, name: String), channel: String?
+        _ revision: UInt64, _ digest: SHA256Digest, size: UInt64, to channel: String?, ifUnsigned remedy: String
     ) throws(PublishError) -> FreshStatement {
-        try output.give(frame.name, from: frame.folder, "\(digest).json.zst", in: .manifests, replacing: false)
-        if let known = output.release(revision), known.content.manifest == digest, isSigned(known) {
-            return try finish(known, channel)
+        do throws(PublishError) {
+            try output.keep(digest, ofRevision: channel == nil ? nil : revision)
+            if let known = output.release(revision), known.content.manifest == digest, isSigned(known) {
+                return try finish(known, channel)
+            }
+            let content = ReleaseStatement(
+                project: signing.root.project, revision: revision, signed: signing.now, manifest: digest, size: size)
+            return try finish((try signing.sign(content.json, .release), content), channel)
+        } catch {
+            guard output.home?.namesAtOnce != false else { throw error }
+            throw error.unsigned("revision \(revision) is published", remedy)
         }
-        let content = ReleaseStatement(
-            project: project, revision: revision, signed: signing.now, manifest: digest, size: size)
-        return try finish((try signing.sign(content.json, .release), content), channel)
     }
 
     /// Points a channel at a release signed before, as returned by ``signed(_:)``.
     func point(_ channel: String?, at release: SignedRelease) throws(PublishError) -> FreshStatement {
-        try output.give(
-            "\(release.content.revision).json.zst", from: .channels, "\(release.content.manifest).json.zst",
-            in: .manifests, replacing: false)
+        try output.keep(release.content.manifest, ofRevision: release.content.revision)
         return try finish(release, channel)
     }
 
@@ -73,11 +77,16 @@ struct SignedOutput {
                 ?? .notFound(
                     "\(shown(output.path)) has no signed release", "publish one with 'syncagent publish --sign'")
         }
-        let named = refreshed.newest
-        refreshed.ahead = names.filter { $0.hasSuffix(".release") }.compactMap { UInt64($0.dropLast(8)) }.filter {
-            $0 > named && (try? signed($0)) != nil
-        }.max()
+        refreshed.ahead = try newestRelease(above: refreshed.newest)
         return refreshed
+    }
+
+    /// The newest published release above a revision that is signed by currently valid keys; `nil` if there is none.
+    func newestRelease(above revision: UInt64) throws(PublishError) -> UInt64? {
+        let names = try output.statementNames()
+        return names.filter { $0.hasSuffix(".release") }.compactMap { UInt64($0.dropLast(8)) }.filter {
+            $0 > revision && (try? signed($0)) != nil
+        }.max()
     }
 
     /// States that a channel has been removed; its releases stay.
