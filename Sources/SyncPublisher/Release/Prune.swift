@@ -155,7 +155,7 @@ private struct Sweep {
                 if release.isNamed { marks.manifests[release.digest] = nil }
                 for file in files { report.kept.add(file.object.size) }
             } else {
-                var since = marks.since(manifest: release.digest, now: prune.now)
+                var since = ReleaseMarks.since(release.digest, in: &marks.manifests, now: prune.now)
                 if !release.entries.isEmpty, prune.isOver(since: since) {
                     entries += release.entries
                     since = prune.now
@@ -197,7 +197,8 @@ private struct Sweep {
                 } else {
                     isTaken ? ReleaseMarks.longestRemoval : 0
                 }
-            if prune.isOver(since: marks.since(pack: pack.digest, now: prune.now), atLeast: least) {
+            let since = ReleaseMarks.since(pack.digest, in: &marks.packs, now: prune.now)
+            if prune.isOver(since: since, atLeast: least) {
                 gone.append(pack)
             } else {
                 report.waiting.add(pack.size)

@@ -52,17 +52,11 @@ struct ReleaseMarks: Equatable {
         return times
     }
 
-    /// Since when a manifest is not named: as noted, or from now on. A time in the future is one of a clock that was wrong.
-    mutating func since(manifest digest: SHA256Digest, now: Int64) -> Int64 {
-        let since = min(manifests[digest] ?? now, now)
-        manifests[digest] = since
-        return since
-    }
-
-    /// The same of a pack.
-    mutating func since(pack digest: SHA256Digest, now: Int64) -> Int64 {
-        let since = min(packs[digest] ?? now, now)
-        packs[digest] = since
+    /// Since when one of ``manifests`` or ``packs`` is not named: as noted, or from now on, which is noted. A time in the future is
+    /// one of a clock that was wrong.
+    static func since(_ digest: SHA256Digest, in times: inout [SHA256Digest: Int64], now: Int64) -> Int64 {
+        let since = min(times[digest] ?? now, now)
+        times[digest] = since
         return since
     }
 
@@ -108,7 +102,7 @@ struct ReleaseMarks: Equatable {
                 marks.manifests[digest] = nil
                 marks.retired.remove(digest)
             } else {
-                _ = marks.since(manifest: digest, now: now)
+                _ = since(digest, in: &marks.manifests, now: now)
             }
         }
         if marks != before { try? marks.write(to: target) }
