@@ -124,17 +124,18 @@ struct BaseSet {
             return overflow ? .max : sum
         }
         var done: UInt64 = 0
+        func take(_ piece: UnsafeRawBufferPointer, at offset: UInt64) -> Bool {
+            done &+= UInt64(piece.count)
+            progress(done, total)
+            return !isCancelled()
+        }
         for index in packs.indices where usable[index] && !hashed.contains(index) {
             let digest = packs[index].sha256
-            let name = digest.hex + ".pack"
+            let name = digest.packName
             guard try place.output.size(.packs, name) != nil else { continue }
             if place.output.home != nil {
                 guard !options.trustsStamps else { continue }
-                let found = try place.output.home?.digest(.packs, name) { piece, _ in
-                    done &+= UInt64(piece.count)
-                    progress(done, total)
-                    return !isCancelled()
-                }
+                let found = try place.output.home?.digest(.packs, name, taking: take)
                 if isCancelled() { throw .cancelled }
                 if found != digest { drop(index, "does not have the content that its name says") }
                 continue
@@ -145,11 +146,7 @@ struct BaseSet {
             }
             let stamp = SourceTree.FileStamp(before)
             if known[digest] != stamp {
-                let found = try OutputDirectory.digest(file.raw) { piece, _ in
-                    done &+= UInt64(piece.count)
-                    progress(done, total)
-                    return !isCancelled()
-                }
+                let found = try OutputDirectory.digest(file.raw, taking: take)
                 if isCancelled() { throw .cancelled }
                 guard found == digest else {
                     drop(index, "does not have the content that its name says")

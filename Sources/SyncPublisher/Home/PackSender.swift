@@ -24,10 +24,6 @@ final class PackSender: Sendable {
 
     init(_ store: any ObjectStore) { self.store = store }
 
-    var pending: (packs: Int, sent: UInt64, bytes: UInt64) {
-        state.withLock { ($0.waiting.count + $0.active, $0.sent, $0.bytes) }
-    }
-
     /// Takes a pack to be sent.
     ///
     /// - Throws: ``PublishError`` of an earlier pack.
