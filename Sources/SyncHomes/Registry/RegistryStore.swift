@@ -218,7 +218,7 @@ package final class RegistryStore: ObjectStore {
             case Self.manifest: if state.named != nil { names.formUnion([Self.manifest, Self.frame]) }
             case "packs/":
                 _ = try lookBack(&state)
-                names.formUnion(state.packs.keys.map { "packs/\($0).pack" })
+                names.formUnion(state.packs.keys.map { "packs/\($0.packName)" })
             case "manifests/":
                 for kept in try lookBack(&state).values + [state.named].compactMap(\.self) {
                     names.insert("manifests/\(kept.release.manifest)\(Self.suffix)")
@@ -514,7 +514,7 @@ package final class RegistryStore: ObjectStore {
         guard let manifest = try? ManifestAssembly(text, digest: digest) else { throw Self.damaged(shown) }
         var layers: [RegistryRelease.Layer] = []
         for pack in manifest.packs {
-            let path = "packs/\(pack.sha256).pack"
+            let path = "packs/\(pack.sha256.packName)"
             guard pack.urls.contains(path) else { continue }
             if state.packs[pack.sha256] != pack.size {
                 guard try client.has(pack.sha256, pack.size) else {

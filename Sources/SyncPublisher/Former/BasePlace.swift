@@ -54,7 +54,7 @@ struct BasePlace {
     var ranges: PackRanges? { served?.ranges ?? output.home?.ranges }
 
     /// Opens a pack elsewhere; `nil` if it is not there.
-    func openElsewhere(_ pack: SHA256Digest) -> Descriptor? { elsewhere?.open(.packs, pack.hex + ".pack") }
+    func openElsewhere(_ pack: SHA256Digest) -> Descriptor? { elsewhere?.open(.packs, pack.packName) }
 
     /// The statement that says which manifest a revision is, whoever signed it; `nil` if there is none that can be read.
     func release(_ revision: UInt64) -> SignedRelease? {
@@ -191,7 +191,7 @@ struct BasePlace {
     }
 
     private func stored(_ blob: Blob, _ pack: Manifest.Pack) -> [UInt8]? {
-        if let file = output.open(.packs, pack.sha256.hex + ".pack"), let bytes = Self.read(file.raw, blob) {
+        if let file = output.open(.packs, pack.sha256.packName), let bytes = Self.read(file.raw, blob) {
             return bytes
         }
         if let file = openElsewhere(pack.sha256) { return Self.read(file.raw, blob) }

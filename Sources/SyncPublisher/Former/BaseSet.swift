@@ -64,7 +64,7 @@ struct BaseSet {
         var far: [String] = []
         for index in packs.indices {
             let pack = packs[index]
-            let name = pack.sha256.hex + ".pack"
+            let name = pack.sha256.packName
             if let size = try place.output.size(.packs, name) {
                 if size == pack.size {
                     // Perhaps no release there names it any more, and a prune is about to remove it.
@@ -163,7 +163,7 @@ struct BaseSet {
         }
         guard isRemembered, let path = options.packStamps, let now = options.now else { return }
         let code = StampCache.write(checked.count, to: path, now: now) { index, add in
-            let name = Array((checked[index].digest.hex + ".pack").utf8)
+            let name = Array(checked[index].digest.packName.utf8)
             name.withUnsafeBufferPointer { add($0, checked[index].stamp, checked[index].digest) }
         }
         if let code { warnings.append("cannot write \(shown(path)): \(code); the next publish reads every pack again") }

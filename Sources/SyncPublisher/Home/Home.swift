@@ -31,7 +31,7 @@ final class Home {
         (self.store, temporaryDirectory, self.isReadOnly) = (store, place.temporaryDirectory, isReadOnly)
         now = place.now
         ranges = PackRanges(shown: store.shown) { pack, range in
-            try store.read("packs/\(pack.sha256.hex).pack", range)
+            try store.read(Folder.packs.path(pack.sha256.packName), range)
         }
         sending = PackSender(store)
     }
@@ -87,7 +87,7 @@ final class Home {
             try rethrow()
             return nil
         }
-        let path = Self.path(folder, name)
+        let path = folder.path(name)
         if let bytes = held[path] { return bytes }
         // One that lets nobody in, or is away, is not asked for each file.
         try checkReach()
@@ -132,7 +132,7 @@ final class Home {
         var offset: UInt64 = 0
         while offset < size {
             let end = min(size, offset + Self.piece)
-            let bytes = try store.read(Self.path(folder, name), offset..<end)
+            let bytes = try store.read(folder.path(name), offset..<end)
             guard UInt64(bytes.count) == end - offset else { return nil }
             let isWanted = try calling {
                 try bytes.withUnsafeBytes { bytes in
@@ -148,10 +148,6 @@ final class Home {
 
     /// **Bytes** that are read at a time.
     private static let piece: UInt64 = 8 << 20
-
-    static func path(_ folder: Folder, _ name: String) -> String {
-        folder == .top ? name : "\(folder.rawValue)/\(name)"
-    }
 
     private func noting<R>(_ body: () throws(PublishError) -> R) throws(PublishError) -> R {
         do throws(PublishError) { return try body() } catch {
@@ -177,8 +173,8 @@ final class Home {
             let count = readFully(file.raw, into: target, at: offset)
             return count > 0 ? count : nil
         }
-        try sending.send(object, as: Self.path(.packs, pack.hex + ".pack"))
-        known[.packs]?[pack.hex + ".pack"] = StoredObject(size: size, tag: "new")
+        try sending.send(object, as: Folder.packs.path(pack.packName))
+        known[.packs]?[pack.packName] = StoredObject(size: size, tag: "new")
     }
 
     /// Makes a pack of a base in the same store a pack of this set, which is not sent where the store can do without.
@@ -187,7 +183,7 @@ final class Home {
     func take(_ pack: Manifest.Pack, from base: ServedBase) throws(PublishError) -> Bool {
         guard store.isBeside(base.location) else { return false }
         if !isReadOnly { try store.take(base.ranges.object(of: pack), from: base.location) }
-        known[.packs]?[pack.sha256.hex + ".pack"] = StoredObject(size: pack.size, tag: "new")
+        known[.packs]?[pack.sha256.packName] = StoredObject(size: pack.size, tag: "new")
         return true
     }
 
@@ -196,15 +192,15 @@ final class Home {
 
     /// Looks again at the next question.
     func forget(_ folder: Folder, _ name: String) {
-        held[Self.path(folder, name)] = nil
+        held[folder.path(name)] = nil
         // What cannot be seen now is found out when it is put.
-        do throws(PublishError) { known[folder]?[name] = try store.look(at: Self.path(folder, name)) } catch {}
+        do throws(PublishError) { known[folder]?[name] = try store.look(at: folder.path(name)) } catch {}
     }
 
     /// Whether a file is there at this moment, as it was seen.
     func isThere(_ folder: Folder, _ name: String) throws(PublishError) -> Bool {
         let seen = try files(folder)[name]
-        return try store.look(at: Self.path(folder, name))?.size == seen?.size
+        return try store.look(at: folder.path(name))?.size == seen?.size
     }
 
     /// Waits until all packs are there.
@@ -236,11 +232,11 @@ final class Home {
     ) throws(PublishError) -> Bool {
         try rethrow()
         try settle()
-        held[Self.path(folder, name)] = nil
-        guard let tag = try store.put(object, as: Self.path(folder, name), if: condition) else { return false }
+        held[folder.path(name)] = nil
+        guard let tag = try store.put(object, as: folder.path(name), if: condition) else { return false }
         _ = try files(folder)
         known[folder]?[name] = StoredObject(size: object.size, tag: tag)
-        hold(bytes, Self.path(folder, name))
+        hold(bytes, folder.path(name))
         return true
     }
 
@@ -265,7 +261,7 @@ final class Home {
 
     private func changed(_ folder: Folder, _ name: String) -> PublishError {
         .busy(
-            "\(SyncPublisher.shown(store.shown))/\(Self.path(folder, name)) was changed by somebody else meanwhile",
+            "\(SyncPublisher.shown(store.shown))/\(folder.path(name)) was changed by somebody else meanwhile",
             "another publish was faster; run it again")
     }
 
@@ -275,10 +271,10 @@ final class Home {
         let there = try files(folder)
         let names = names.filter { there[$0] != nil }
         guard !names.isEmpty else { return }
-        try store.remove(names.map { Self.path(folder, $0) })
+        try store.remove(names.map { folder.path($0) })
         for name in names {
             known[folder]?[name] = nil
-            held[Self.path(folder, name)] = nil
+            held[folder.path(name)] = nil
         }
     }
 

@@ -81,7 +81,7 @@ struct PublishChoices: Sendable, Equatable {
             // All packs of a set have the same mirrors; packs elsewhere have none.
             mirrors =
                 base.packs.last { $0.urls.count > 1 }.map { pack in
-                    Array(Self.prefixes(pack.urls, suffix: packURLPrefix + pack.sha256.hex + ".pack").dropFirst())
+                    Array(Self.prefixes(pack.urls, suffix: packURLPrefix + pack.sha256.packName).dropFirst())
                 } ?? []
         }
     }

@@ -1,7 +1,7 @@
 import SyncContent
 import SyncFiles
 import SyncManifest
-import SyncModel
+package import SyncModel
 import SyncSystem
 
 /// The output directory: one publisher at a time, temporary names, manifest last.
@@ -21,6 +21,9 @@ final class OutputDirectory {
         case packs, manifests, channels, trust
         /// What shards have left for the join; no part of the set.
         case shards = ".publish-shards"
+
+        /// A file's path from the published directory.
+        func path(_ name: String) -> String { self == .top ? name : "\(rawValue)/\(name)" }
     }
 
     /// Those that are open.
@@ -330,7 +333,7 @@ final class OutputDirectory {
 
     /// A folder's path, or a file's, for people.
     func display(_ folder: Folder, _ name: String? = nil) -> String {
-        name.map { "\(path)/\(folder.prefix)\($0)" } ?? (folder == .top ? path : "\(path)/\(folder.rawValue)")
+        name.map { "\(path)/\(folder.path($0))" } ?? (folder == .top ? path : "\(path)/\(folder.rawValue)")
     }
 
     /// A new file under a temporary name.
@@ -348,7 +351,7 @@ final class OutputDirectory {
 
     /// Makes a temporary file durable and renames it to a pack's name. fsync(2), rename(2).
     func placePack(_ file: TemporaryFile, as digest: SHA256Digest) throws(PublishError) {
-        let name = digest.hex + ".pack"
+        let name = digest.packName
         if let home {
             guard let size = status(file.descriptor.raw)?.size else {
                 throw .writing(file.shown, "look at", code: .last)
@@ -488,11 +491,11 @@ final class OutputDirectory {
     }
 
     /// Whether a pack is on this machine, as far as that can be seen.
-    func hasHere(pack: SHA256Digest) -> Bool { home == nil && (try? size(.packs, pack.hex + ".pack")) != nil }
+    func hasHere(pack: SHA256Digest) -> Bool { home == nil && (try? size(.packs, pack.packName)) != nil }
 
     /// A pack of this machine, or one that is fetched whole for this; `nil` if there is none, or it is not what its name says.
     func openWhole(pack: SHA256Digest) throws(PublishError) -> SharedDescriptor? {
-        let name = pack.hex + ".pack"
+        let name = pack.packName
         guard let home else {
             guard let file = open(.packs, name) else { return nil }
             let digest = try Self.digest(file.raw)
@@ -540,7 +543,7 @@ final class OutputDirectory {
     /// - Returns: Whether it is here now, with the digest it should have.
     func adopt(_ file: Int32, asPack digest: SHA256Digest) throws(PublishError) -> Bool {
         guard !isReadOnly else { return try Self.digest(file) == digest }
-        let name = digest.hex + ".pack"
+        let name = digest.packName
         let packs = home == nil ? try made(.packs) : -1
         if home == nil, isOurs(file), status(file)?.device == status(packs)?.device {
             guard try Self.digest(file) == digest else { return false }
@@ -586,9 +589,9 @@ final class OutputDirectory {
     }
 }
 
-extension OutputDirectory.Folder {
-    /// Before the names of its files.
-    fileprivate var prefix: String { self == .top ? "" : rawValue + "/" }
+extension SHA256Digest {
+    /// The file of the pack with this digest, in `packs/`.
+    package var packName: String { hex + ".pack" }
 }
 
 /// A file without a final name.

@@ -104,7 +104,7 @@ final class PackWriter {
         let digest = try calling { try hasher.finish() }
         guard let file = current else { return }
         current = nil
-        let name = digest.hex + ".pack"
+        let name = digest.packName
         // A damaged one is replaced. Packs that exist already are rare, so reading them costs little.
         var wasThere = try output.size(.packs, name) == size
         if wasThere {

@@ -125,18 +125,18 @@ package struct Prune: Sendable {
 private struct Sweep {
     private let releases: [Releases.Release]
     private let target: OutputDirectory
-    private let packs: [(digest: SHA256Digest, name: String, size: UInt64)]
+    private let packs: [(digest: SHA256Digest, size: UInt64)]
     private var entries: [Releases.Place] = []
     private var manifests: [(digest: SHA256Digest, place: Releases.Place)] = []
-    private var gone: [(digest: SHA256Digest, name: String, size: UInt64)] = []
+    private var gone: [(digest: SHA256Digest, size: UInt64)] = []
     private(set) var report = Prune.Report()
 
     init(_ target: OutputDirectory, _ releases: Releases) throws(PublishError) {
         (self.releases, self.target) = (releases.all, target)
-        var packs: [(digest: SHA256Digest, name: String, size: UInt64)] = []
+        var packs: [(digest: SHA256Digest, size: UInt64)] = []
         for name in try (target.names(in: .packs) ?? []).sorted() {
             guard let digest = Releases.pack(ofFile: name), let size = try target.size(.packs, name) else { continue }
-            packs.append((digest, name, size))
+            packs.append((digest, size))
         }
         self.packs = packs
     }
@@ -217,7 +217,7 @@ private struct Sweep {
             let isFirst = counted.insert(place.room(in: target)).inserted
             list(place.path, isFirst ? place.object.size : 0)
         }
-        for pack in gone { list("packs/\(pack.name)", pack.size) }
+        for pack in gone { list(OutputDirectory.Folder.packs.path(pack.digest.packName), pack.size) }
     }
 
     private mutating func list(_ path: String, _ bytes: UInt64) {
@@ -246,7 +246,7 @@ private struct Sweep {
             if now + (ContinuousClock.now - start).milliseconds - noted > ReleaseMarks.longestRemoval / 4 {
                 try note()
             }
-            try target.remove(gone[first..<min(gone.count, first + Self.atOnce)].map(\.name), from: .packs)
+            try target.remove(gone[first..<min(gone.count, first + Self.atOnce)].map(\.digest.packName), from: .packs)
         }
         (marks.going, marks.goingSince) = ([], 0)
     }

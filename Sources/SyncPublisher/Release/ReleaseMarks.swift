@@ -138,7 +138,7 @@ extension ReleaseMarks {
                 continue
             }
             for pack in packs.sorted() {
-                guard try home.isThere(.packs, pack.hex + ".pack") else { throw busy(until: nil) }
+                guard try home.isThere(.packs, pack.packName) else { throw busy(until: nil) }
             }
             return
         }

@@ -39,7 +39,7 @@ struct Releases {
         func room(in target: OutputDirectory) -> String { target.home == nil ? object.tag : path }
 
         /// From the published directory.
-        var path: String { folder == .top ? name : "\(folder.rawValue)/\(name)" }
+        var path: String { folder.path(name) }
     }
 
     let target: OutputDirectory

@@ -138,7 +138,7 @@ package struct Restore {
             }
         }
         for pack in manifest.packs {
-            let name = pack.sha256.hex + ".pack"
+            let name = pack.sha256.packName
             let fault: String?
             if try output.size(.packs, name) != pack.size {
                 fault = "is missing, or of another size"

@@ -332,7 +332,7 @@ extension PublishRun {
             guard isKept else { continue }
             packs.append(pack)
             // A mirror of this directory has everything in it.
-            let name = options.packURLPrefix + pack.sha256.hex + ".pack"
+            let name = options.packURLPrefix + pack.sha256.packName
             if pack.urls == [name] { packs[packs.count - 1].urls = choices.packURLs(name) }
         }
         for pack in writer.packs {
@@ -359,7 +359,7 @@ extension PublishRun {
 
     func named(_ pack: Manifest.Pack) -> Manifest.Pack {
         var pack = pack
-        pack.urls = choices.packURLs(options.packURLPrefix + pack.sha256.hex + ".pack")
+        pack.urls = choices.packURLs(options.packURLPrefix + pack.sha256.packName)
         return pack
     }
 

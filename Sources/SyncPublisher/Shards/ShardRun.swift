@@ -128,7 +128,7 @@ extension PublishRun {
 
     /// Whether packs are where they should be, by their names and lengths.
     private func isInPlace(_ packs: [Manifest.Pack]) throws(PublishError) -> Bool {
-        for pack in packs where try output.size(.packs, pack.sha256.hex + ".pack") != pack.size { return false }
+        for pack in packs where try output.size(.packs, pack.sha256.packName) != pack.size { return false }
         return true
     }
 
@@ -239,7 +239,7 @@ extension PublishRun {
         let all = Set(records.flatMap(\.manifest.packs).map(\.sha256)).subtracting(verdicts.keys)
         for digest in all {
             if isCancelled() { throw .cancelled }
-            verdicts[digest] = try output.digest(.packs, digest.hex + ".pack") == digest
+            verdicts[digest] = try output.digest(.packs, digest.packName) == digest
             progress(PublishProgress(step: .checking, files: 0))
         }
         let damaged = records.filter { !$0.manifest.packs.allSatisfy { verdicts[$0.sha256] == true } }.map(\.shard)
@@ -247,7 +247,7 @@ extension PublishRun {
         // So that they are packed again.
         for record in records {
             for pack in record.manifest.packs where verdicts[pack.sha256] == false {
-                try output.remove(pack.sha256.hex + ".pack", from: .packs)
+                try output.remove(pack.sha256.packName, from: .packs)
             }
         }
         try refuse(damaged, "have damaged packs, which were removed", of: damaged.first?.count ?? 0)
