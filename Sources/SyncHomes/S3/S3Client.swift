@@ -97,11 +97,7 @@ final class S3Client: Sendable {
         }
     }
 
-    func shown(of request: Request) -> String { shown(request.name) }
-
-    private func shown(_ name: String?) -> String { name.map { "\(address.shown)/\($0)" } ?? address.shown }
-
-    private func key(_ name: String) -> String { address.prefix.isEmpty ? name : "\(address.prefix)/\(name)" }
+    func shown(of request: Request) -> String { (request.name.map(address.object) ?? address).shown }
 
     // MARK: One try
 
@@ -111,7 +107,8 @@ final class S3Client: Sendable {
         do throws(S3Fault) { keys = try credentials.keys(now: now) } catch { throw PublishError(error) }
         let endpoint = endpoint.withLock(\.self)
         let origin = endpoint.origin
-        var signature = AWSSignature(origin, path: request.name.map { endpoint.path(key($0)) } ?? endpoint.path(""))
+        var signature = AWSSignature(
+            origin, path: request.name.map { endpoint.path(address.object($0).prefix) } ?? endpoint.path(""))
         (signature.method, signature.query, signature.headers) = (request.method, request.query, request.headers)
         if let body = request.body { signature.payload = body.digest.hex }
         let lines: [String]

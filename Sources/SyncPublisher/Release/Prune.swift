@@ -30,6 +30,11 @@ package struct Prune: Sendable {
         package internal(set) var bytes: UInt64 = 0
 
         mutating func add(_ size: UInt64) { (objects, bytes) = (objects + 1, bytes &+ size) }
+
+        func write(to line: inout JSONLine) {
+            line.field("objects", objects)
+            line.field("bytes", bytes)
+        }
     }
 
     /// What was removed, or would be.
@@ -52,14 +57,11 @@ package struct Prune: Sendable {
         package var json: JSONLine {
             JSONLine.object { line in
                 for (name, count) in [("removed", removed), ("waiting", waiting)] {
-                    line.object(name) {
-                        $0.field("objects", count.objects); $0.field("bytes", count.bytes)
-                    }
+                    line.object(name) { count.write(to: &$0) }
                 }
                 line.object("kept") { line in
                     line.field("releases", releases)
-                    line.field("objects", kept.objects)
-                    line.field("bytes", kept.bytes)
+                    kept.write(to: &line)
                 }
             }
         }

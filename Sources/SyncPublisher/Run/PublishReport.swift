@@ -192,12 +192,7 @@ package struct PublishReport: Sendable, Equatable {
         }
         line.field("deltas", deltas)
         line.field("repack_pays", repackPays)
-        if let pruned {
-            line.object("removed") { line in
-                line.field("objects", pruned.removed.objects)
-                line.field("bytes", pruned.removed.bytes)
-            }
-        }
+        if let pruned { line.object("removed") { pruned.removed.write(to: &$0) } }
         line.field("manifest_sha256", optional: manifestDigest?.hex)
     }
 }
