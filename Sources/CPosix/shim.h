@@ -200,7 +200,10 @@ static inline int sa_lease(int fd, int kind) { return 0; }
 static inline int sa_route_socket(void) { return -1; }
 static inline int sa_clone_file(int target, int source) { return -1; }
 static inline int sa_mount(int fd, uint64_t *mount) { return -1; }
-static inline ssize_t sa_default_acl(int fd, void *bytes, size_t count) { return -1; }
+static inline ssize_t sa_default_acl(int fd, void *bytes, size_t count) {
+    errno = ENOTSUP;
+    return -1;
+}
 static inline int sa_set_acl(int fd, const void *bytes, size_t count) { return -1; }
 static inline int sa_drop_default_acl(int fd) { return 0; }
 static inline void sa_name_thread(const char *name) { pthread_setname_np(name); }

@@ -31,7 +31,11 @@ package final class BackupDirectory: Sendable {
         guard let root = openDirectory(path), let found = status(root.raw), let there = status(destination.root) else {
             throw .last(step, path)
         }
-        if isInside(root.raw, there) || isInside(destination.root, found) {
+        let isWithin: Bool
+        do throws(Errno) {
+            isWithin = try isInside(root.raw, there) ? true : isInside(destination.root, found)
+        } catch { throw FileError(step: step, path: path, code: error) }
+        if isWithin {
             throw FileError(
                 step: step, path: path, code: .invalidArgument,
                 remark: "neither it nor the destination may be inside the other; choose a directory beside it")

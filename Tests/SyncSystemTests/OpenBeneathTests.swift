@@ -42,7 +42,30 @@ struct OpenBeneathTests {
         let top = try opened(root.path)
         let deep = try opened(root.path + "/a/b")
         let (topStatus, deepStatus) = (try #require(status(top.raw)), try #require(status(deep.raw)))
-        #expect(isInside(deep.raw, topStatus) && isInside(deep.raw, deepStatus))
-        #expect(!isInside(top.raw, deepStatus))
+        #expect(try isInside(deep.raw, topStatus) && isInside(deep.raw, deepStatus))
+        #expect(try !isInside(top.raw, deepStatus))
+        #expect(throws: Errno.self) { try isInside(-1, topStatus) }
+    }
+
+    @Test("What a directory hands down is not taken for nothing where it cannot be looked at")
+    func inheritance() throws {
+        #expect(throws: Errno.self) { try Inheritance(of: -1) }
+        // A temporary directory may hand something down itself.
+        let plain = try opened(root.path + "/a")
+        let handed = try Inheritance(of: plain.raw)
+        #expect((handed != nil) == handsDownTraits(plain.raw))
+    }
+
+    @Test("So it is however deep, however long the way to it would be")
+    func deepInside() throws {
+        let top = try opened(root.path)
+        var last = try opened(root.path + "/a")
+        for _ in 0..<1_200 {
+            #expect(makeDirectory("d", in: last.raw) == nil)
+            last = try #require(SharedDescriptor(openDirectory("d", in: last.raw)))
+        }
+        let (topStatus, deepStatus) = (try #require(status(top.raw)), try #require(status(last.raw)))
+        #expect(try isInside(last.raw, topStatus))
+        #expect(try !isInside(top.raw, deepStatus))
     }
 }

@@ -26,8 +26,8 @@ final class Placement {
     private let directories: Directories
     private let wholes: WholeDirectories
     private let backup: (directory: BackupDirectory, kept: Directories)?
-    /// What directories hand down to files in them, by descriptor; most do not.
-    private var inheritance: [Int32: Inheritance] = [:]
+    /// What directories hand down to files in them, by descriptor, or why nobody knows; most do not.
+    private var inheritance: [Int32: Result<Inheritance, Errno>] = [:]
     /// Opened with the first batch: a run that changes nothing writes nothing.
     private var log: IndexLog?
     /// Members of incomplete directories, by the directory's number.
@@ -45,8 +45,12 @@ final class Placement {
         (self.staging, self.wholes) = (staging, wholes)
         self.backup = backup.map { ($0, $0.directories()) }
         directories = Directories(destination)
-        inheritance[destination.root] = Inheritance(of: destination.root)
-        directories.opened = { [unowned self] _, directory in inheritance[directory] = Inheritance(of: directory) }
+        inheritance[destination.root] = Self.inheritance(of: destination.root)
+        directories.opened = { [unowned self] _, directory in inheritance[directory] = Self.inheritance(of: directory) }
+    }
+
+    private static func inheritance(of directory: Int32) -> Result<Inheritance, Errno>? {
+        do throws(Errno) { return try Inheritance(of: directory).map { .success($0) } } catch { return .failure(error) }
     }
 
     /// Links what a batch will replace into the backup. The next sync makes these names durable before one of the files is replaced.
@@ -205,7 +209,7 @@ final class Placement {
 
     /// Gives a staged file what the directory that it goes to hands down.
     private func inherit(_ row: Int, _ name: UnsafePointer<CChar>, _ staged: Int32, _ directory: Int32) {
-        guard let handed = inheritance[directory] else { return }
+        guard case .success(let handed)? = inheritance[directory] else { return }
         let (files, executable) = (manifest.files, manifest.files.kind(row) == .executable)
         let kept = files.traits(row).mode.map { FileMode($0) }
         handed.give(to: name, in: staged, mode: kept ?? (executable ? 0o777 : 0o666), keeping: kept)
@@ -223,6 +227,10 @@ final class Placement {
         do throws(FileError) {
             let placed = try files.withPath(row) { path throws(FileError) in
                 try directories.withLeaf(of: path, create: true) { directory, leaf throws(FileError) in
+                    // Its group or ACL would be wrong, perhaps for good.
+                    if case .failure(let code)? = inheritance[directory] {
+                        throw FileError(step: "look at the directory of", path: files.path(row), code: code)
+                    }
                     if let backup { try backup.directory.keep(leaf, in: directory, path: path, backup.kept) }
                     return try record(of: row, digest, known, leaf, directory, code: rename(leaf, directory))
                 }

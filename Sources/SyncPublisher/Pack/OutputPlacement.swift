@@ -14,19 +14,33 @@ enum OutputPlacement: Equatable {
     static func find(source: SourceRoot, output: String) throws(PublishError) -> OutputPlacement {
         guard let root = status(source.raw) else { throw .reading(source.path, "look at", code: .last) }
         if let there = try opened(output), status(there.raw)?.isSameFile(as: root) == true { return .same }
-        if let start = try nearestDirectory(output), isInside(start.raw, root) {
+        if let start = try nearestDirectory(output), try isInside(start.raw, root, output, source.path) {
             throw .usage(
                 "the output \(shown(output)) is inside the source \(shown(source.path))",
                 "name an output directory outside it")
         }
-        if let packs = try opened(output + "/packs"), let status = status(packs.raw), isInside(source.raw, status) {
-            throw .usage(
-                "the source \(shown(source.path)) is inside the output's packs", "name another output directory")
+        if let packs = try opened(output + "/packs") {
+            guard let found = status(packs.raw) else { throw .unread(output + "/packs", "look at", code: .last) }
+            if try isInside(source.raw, found, source.path, output + "/packs") {
+                throw .usage(
+                    "the source \(shown(source.path)) is inside the output's packs", "name another output directory")
+            }
         }
         guard let from = try place(of: output), let to = try place(of: source.path), to.hasPrefix(from + "/") else {
             return .apart
         }
         return .below(String(to.dropFirst(from.count + 1)))
+    }
+
+    /// - Throws: ``PublishError`` where nobody can tell: what is published might contain itself.
+    private static func isInside(_ directory: Int32, _ ancestor: FileStatus, _ path: String, _ other: String)
+        throws(PublishError) -> Bool
+    {
+        do throws(Errno) { return try SyncSystem.isInside(directory, ancestor) } catch {
+            throw .cannotRead(
+                "cannot tell whether \(shown(path)) is inside \(shown(other)): \(error)",
+                "check the permissions of the directories above it; nothing was published")
+        }
     }
 
     /// The prefix of files' paths relative to the manifest: empty, or with a final `/`.

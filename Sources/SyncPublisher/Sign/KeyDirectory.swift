@@ -52,7 +52,9 @@ package struct KeyDirectory {
                 continue
             }
             guard let status = status(folder.raw) else { throw unseen(place, .last) }
-            guard isInside(keys.raw, status) else { continue }
+            let isServed: Bool
+            do throws(Errno) { isServed = try isInside(keys.raw, status) } catch { throw unseen(place, error) }
+            guard isServed else { continue }
             throw .refused(
                 "the keys in \(shown(path)) are inside \(shown(place)), which everybody gets",
                 "move them to a directory of their own, outside; nothing was published")

@@ -10,13 +10,19 @@ package struct Inheritance: Sendable {
     private var acl: [UInt8]
 
     /// - Returns: `nil` where a directory hands nothing down.
-    package init?(of directory: Int32) {
+    /// - Throws: Why that cannot be told. A file system without ACLs has none.
+    package init?(of directory: Int32) throws(Errno) {
         var own = stat()
-        guard fstat(directory, &own) == 0 else { return nil }
+        guard fstat(directory, &own) == 0 else { throw .last }
         group = own.st_mode & mode_t(S_ISGID) == 0 ? nil : own.st_gid
+        var failure: Errno?
         let found = [UInt8](unsafeUninitializedCapacity: Self.mostBytes) { buffer, used in
-            used = max(0, sa_default_acl(directory, buffer.baseAddress, buffer.count))
+            let count = sa_default_acl(directory, buffer.baseAddress, buffer.count)
+            if count < 0 { failure = .last }
+            used = max(0, count)
         }
+        // All others say in their own words that there is none.
+        if let failure, [.ioError, .noMemory, .staleNFSFileHandle].contains(failure) { throw failure }
         acl = Array(found[...])
         if group == nil, acl.isEmpty { return nil }
     }

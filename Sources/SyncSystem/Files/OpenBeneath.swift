@@ -38,15 +38,25 @@ package func openBeneath(_ root: Int32, _ path: UnsafePointer<CChar>, _ flags: O
 }
 
 /// Whether an open directory is `ancestor`, or below it.
-package func isInside(_ directory: Int32, _ ancestor: FileStatus) -> Bool {
-    var current = openDirectory(".", in: directory)
-    while let here = current.take() {
-        guard let status = status(here.raw) else { return false }
-        if status.isSameFile(as: ancestor) { return true }
-        guard let above = openDirectory("..", in: here.raw), let next = SyncSystem.status(above.raw),
-            !next.isSameFile(as: status)  // The root is its own parent.
-        else { return false }
-        current = consume above
+///
+/// - Throws: Why that cannot be told.
+package func isInside(_ directory: Int32, _ ancestor: FileStatus) throws(Errno) -> Bool {
+    guard var here = status(directory) else { throw .last }
+    // Those above are looked at and not opened: one may be entered, and not read.
+    var start: Descriptor?
+    var way = ".."
+    while !here.isSameFile(as: ancestor) {
+        guard let above = try status(start?.raw ?? directory, way).get() else { throw .noSuchFileOrDirectory }
+        // The root is its own parent.
+        if above.isSameFile(as: here) { return false }
+        here = above
+        way += "/.."
+        // A path has 4,095 bytes at most.
+        guard way.utf8.count > 3_000 else { continue }
+        guard let opened = openDirectory(way, in: start?.raw ?? directory) else { throw .last }
+        guard let found = status(opened.raw) else { throw .last }
+        (here, way) = (found, "..")
+        start = consume opened
     }
-    return false
+    return true
 }
