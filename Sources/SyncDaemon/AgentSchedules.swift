@@ -4,8 +4,24 @@ package import SyncSchedule
 
 /// The schedules that the agent's own clock fires: where neither systemd nor cron runs.
 package struct AgentSchedules: Sendable {
-    /// Reads them, each with the last occurrence that was dealt with; asked again and again, since people add and remove them.
-    package var load: @Sendable () -> [(name: String, clock: ScheduleClock, handled: Slot?)]
+    /// What is there at one moment.
+    package struct Look: Sendable {
+        /// Each with the last occurrence that was dealt with.
+        package typealias Entry = (name: String, clock: ScheduleClock, handled: Slot?)
+
+        package var entries: [Entry]
+        /// Whether there are more that cannot be read now. The agent stays for them, and looks again.
+        package var hasUnread: Bool
+
+        package init(_ entries: [Entry], hasUnread: Bool = false) {
+            (self.entries, self.hasUnread) = (entries, hasUnread)
+        }
+
+        var isEmpty: Bool { entries.isEmpty && !hasUnread }
+    }
+
+    /// Reads them; asked again and again, since people add and remove them.
+    package var load: @Sendable () -> Look
     /// What is to be enqueued for an occurrence, and a word on why it starts when it does.
     package var request: @Sendable (_ name: String, Occurrence) -> Result<(EnqueueRequest, String?), ControlError>
     /// Keeps that an occurrence was dealt with, and by which run.
@@ -16,7 +32,7 @@ package struct AgentSchedules: Sendable {
     package var failed: @Sendable (_ name: String, ControlError) -> Void
 
     package init(
-        load: @escaping @Sendable () -> [(name: String, clock: ScheduleClock, handled: Slot?)],
+        load: @escaping @Sendable () -> Look,
         request: @escaping @Sendable (String, Occurrence) -> Result<(EnqueueRequest, String?), ControlError>,
         remember: @escaping @Sendable (String, Occurrence, EnqueueReply) -> Bool,
         failed: @escaping @Sendable (String, ControlError) -> Void = { _, _ in }
@@ -47,11 +63,11 @@ extension Agent {
     ///
     /// - Returns: When to look again, **milliseconds** since 1970.
     private func fireDue(_ schedules: AgentSchedules) async -> Int64? {
-        let entries = schedules.load()
-        hasSchedules = !entries.isEmpty
+        let look = schedules.load()
+        hasSchedules = !look.isEmpty
         var next: Int64?
         func later(_ time: Int64?) { if let time { next = min(next ?? time, time) } }
-        for entry in entries where stopMode == nil {
+        for entry in look.entries where stopMode == nil {
             let name = entry.name
             let now = environment.now()
             let handled = [entry.handled, handledSlots[name]].compactMap(\.self).filter {

@@ -59,19 +59,23 @@ extension AgentSchedules {
                 let names: [String]
                 do throws(ScheduleError) { names = try records.names() } catch {
                     tell("\(error)")
-                    return []
+                    return Look([], hasUnread: true)
                 }
-                return names.compactMap { name in
+                var look = Look([])
+                for name in names {
                     do throws(ScheduleError) {
                         guard let record = try records.find(name), record.backend.needsAgent,
                             !record.definition.isPaused
-                        else { return nil }
-                        return (name, record.clock, record.memory.handled)
+                        else { continue }
+                        look.entries.append((name, record.clock, record.memory.handled))
                     } catch {
-                        tell("schedule \(name): \(error)")
-                        return nil
+                        // One that cannot be understood stays so until somebody writes it again.
+                        let isUnread = error.isOfReading
+                        if isUnread { look.hasUnread = true }
+                        tell("schedule \(name)\(isUnread ? " does not run until it can be read" : ""): \(error)")
                     }
                 }
+                return look
             },
             request: { name, occurrence in
                 do throws(ScheduleError) {

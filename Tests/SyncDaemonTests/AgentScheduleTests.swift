@@ -4,6 +4,7 @@ import SyncDaemon
 import SyncModel
 import SyncSchedule
 import SyncStore
+import SyncSystem
 import SyncTestKit
 import Synchronization
 import Testing
@@ -33,8 +34,8 @@ private final class Nights: Sendable {
         AgentSchedules(
             load: { [self] in
                 looks.withLock { $0 += 1 }
-                guard !isGone.withLock({ $0 }) else { return [] }
-                return [("tower", clock, handled.withLock { $0 })]
+                guard !isGone.withLock({ $0 }) else { return AgentSchedules.Look([]) }
+                return AgentSchedules.Look([("tower", clock, handled.withLock { $0 })])
             },
             request: { [bench] _, night in
                 var request = bench.request()
@@ -110,6 +111,33 @@ struct AgentScheduleTests {
             bench.advance(.seconds(86_400))
             try await nights.until(2)
         }
+    }
+
+    @Test("For a schedule that cannot be read the agent stays; one that cannot be understood is said and left out")
+    func unread() throws {
+        let bench = try AgentBench()
+        let installation = ScheduleInstallation(
+            BaseDirectories(home: bench.root.path) { _ in nil }, root: bench.root.path, isRoot: false,
+            run: { _, _ in CommandOutcome(status: 127) }, ownProgram: { () throws(ScheduleError) in "/bin/syncagent" })
+        let records = ScheduleRecords(
+            configuration: bench.root.path("config"), state: bench.root.path("records"), installation: installation)
+        let lines = Mutex<[String]>([])
+        let schedules = AgentSchedules(
+            records, store: bench.store, now: { bench.now() }, reason: { _, _ in "" },
+            log: { line in lines.withLock { $0.append(line) } })
+        let none = schedules.load()
+        #expect(none.entries.isEmpty && !none.hasUnread)
+        try writeScheduleFile(Array("{".utf8), to: records.path("broken"), mode: 0o600, directories: 0o700)
+        let broken = schedules.load()
+        #expect(broken.entries.isEmpty && !broken.hasUnread)
+        // A link to itself: ELOOP, for root as well.
+        try bench.root.link("config/schedules/night.json", to: "night.json")
+        for _ in 0..<2 {
+            let look = schedules.load()
+            #expect(look.entries.isEmpty && look.hasUnread)
+        }
+        let said = lines.withLock { $0 }
+        #expect(said.count == 2 && said[1].hasPrefix("schedule night does not run until it can be read: "), "\(said)")
     }
 
     @Test("What is to be shown in the morning keeps nobody from working through the night")

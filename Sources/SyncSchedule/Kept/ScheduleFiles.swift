@@ -16,8 +16,15 @@ package func readScheduleFile(_ path: String) throws(ScheduleError) -> [UInt8]? 
         return bytes
     } catch {
         if error.isMissing { return nil }
-        throw ScheduleError(.file, "reading \(escaped(path)): \(error.reason)")
+        throw ScheduleError(.file, ScheduleError.reading + "\(escaped(path)): \(error.reason)")
     }
+}
+
+extension ScheduleError {
+    fileprivate static let reading = "reading "
+
+    /// Whether a file is there, as far as anybody knows, and cannot be read: it says nothing of what is in it.
+    package var isOfReading: Bool { code == .file && description.hasPrefix(Self.reading) }
 }
 
 /// Writes a file in the place of a former one: fsync(2), then rename(2). Makes the directories above it.
@@ -52,6 +59,6 @@ package func writeScheduleFile(
 /// - Throws: ``ScheduleError`` with code `file`.
 package func scheduleFileNames(in path: String) throws(ScheduleError) -> [String] {
     do throws(Errno) { return try (directoryEntries(path) ?? []).sorted() } catch {
-        throw ScheduleError(.file, "reading \(escaped(path)): \(error)")
+        throw ScheduleError(.file, ScheduleError.reading + "\(escaped(path)): \(error)")
     }
 }
