@@ -194,6 +194,21 @@ struct SessionTests {
         #expect(again?["requests"] as? Int == 1)
     }
 
+    @Test("Where a destination does not say which revisions it keeps, gc names its session and removes no manifest")
+    func notAsked() throws {
+        let set = try ServedSet()
+        #expect(try set.pull().status == 0)
+        // As it would be if its disk was damaged.
+        let ledger = try set.scratch.write(Data("x".utf8), to: "tower/.syncagent/ledger")
+        chmod(ledger.path, 0o600)
+        let outcome = try set.tool.run(["gc"])
+        #expect(outcome.status == 0)
+        #expect(
+            outcome.error.contains("no cached manifest is removed: session com.example.tower cannot be asked"),
+            "\(outcome.error)")
+        #expect(outcome.error.contains("run gc again"), "\(outcome.error)")
+    }
+
     @Test("gc counts what went, and says what it could not remove")
     func notCollected() throws {
         let set = try ServedSet()

@@ -56,11 +56,14 @@ private struct GarbageCollection {
     func manifests() throws {
         let directory = state.place.stateDirectory + "/manifests"
         var needed = try store.neededManifests().map(\.hex)
+        do { needed += try store.manifestsInTrees().map(\.hex) } catch {
+            // Any of them may be needed there.
+            return state.output.warning(
+                "no cached manifest is removed: \(error). Mount or repair that destination, or move it away if it is given up, "
+                    + "and run gc again")
+        }
         let parts: Set<String>
-        do {
-            needed += try store.manifestsInTrees().map(\.hex)
-            parts = try neededParts(of: needed, in: directory)
-        } catch {
+        do { parts = try neededParts(of: needed, in: directory) } catch {
             // Any of them may be needed.
             return state.output.warning("no cached manifest is removed: \(error)")
         }

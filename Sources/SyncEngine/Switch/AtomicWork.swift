@@ -380,8 +380,10 @@ extension SyncStore {
     /// - Throws: ``EngineError``, also where a destination does not let itself be asked what it keeps.
     package func manifestsInTrees() throws(EngineError) -> [SHA256Digest] {
         var found: [SHA256Digest] = []
-        for path in Set(try stored(sessions().map(\.destination))) {
-            let home = try usable(Self.trees(at: path))
+        var asked: Set<String> = []
+        for session in try stored(sessions()) where asked.insert(session.destination).inserted {
+            let what = "session \(escaped(session.identifier)) cannot be asked which revisions it keeps: "
+            let home = try usable(Self.trees(at: session.destination), what)
             found += home?.ledger.trees.compactMap(\.manifest) ?? []
         }
         return found
