@@ -24,6 +24,7 @@ package final class Staging: Sendable {
     private static let mostLanes = 1024
     /// The largest serial number in use.
     private let lastSerial = Atomic<UInt32>(0)
+    private let isLittered = Atomic(false)
     /// The directories being assembled.
     let underWay: UnderWay
     /// What files here are made without.
@@ -209,7 +210,13 @@ package final class Staging: Sendable {
     }
 
     /// Removes a staged file, if it exists.
-    package func remove(_ file: File) { _ = file.withName { removeFile($0, in: descriptor(lane: file.lane)) } }
+    package func remove(_ file: File) {
+        let code = file.withName { removeFile($0, in: descriptor(lane: file.lane)) }
+        if let code, code != .noSuchFileOrDirectory { isLittered.store(true, ordering: .relaxed) }
+    }
+
+    /// Whether a file could not be removed, and is still there.
+    package var hasLeftovers: Bool { isLittered.load(ordering: .relaxed) }
 
     /// Moves a staged file to `name` in `directory`, replacing what is there. rename(2): old or new, never none.
     ///

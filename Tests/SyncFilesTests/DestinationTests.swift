@@ -109,6 +109,18 @@ struct DestinationTests {
         }
     }
 
+    @Test("A file that could not be removed from staging is known, one that is gone by itself is none")
+    func unremoved() throws {
+        let destination = try Destination.open(path: root.path("dest"), create: true)
+        let staging = try Staging(destination, lanes: 1)
+        let file = staging.newFile(lane: 0, partialBlobOf: try FilesFixture.digest([1]))
+        staging.remove(file)
+        #expect(!staging.hasLeftovers)
+        try root.write("x", to: "\(FilesFixture.state("staging/0"))/\(file.name)/x")
+        staging.remove(file)
+        #expect(staging.hasLeftovers)
+    }
+
     @Test("Foreign things in staging are not taken for left-overs; links there are not followed [V5]")
     func leftovers() throws {
         let destination = try Destination.open(path: root.path("dest"), create: true)

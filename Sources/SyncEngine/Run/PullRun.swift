@@ -32,6 +32,8 @@ struct PullRun {
     private var hasSyncFailed = false
     /// Whether files are in place that may not be durable: then the log stays.
     private var hasUnsyncedFiles = false
+    /// Whether staging has files that could not be removed: then the next run, which may have nothing to fetch, does not pass over it.
+    private var hasLeftovers = false
     /// What was here before the pieces that this run joins; `nil` if it joins none.
     var beforeJoin: StatIndex?
     /// What was fetched to find out what it is.
@@ -182,7 +184,13 @@ struct PullRun {
         let tasks = environment.live.begin(files)
         leave(unknown, &survey, &files)
         leaveObstructed(&survey, &files)
-        do throws(EngineError) { if !survey.inventory.wanted.isEmpty { try fetch(&survey, &files, tasks) } } catch {
+        do throws(EngineError) {
+            if !survey.inventory.wanted.isEmpty {
+                try fetch(&survey, &files, tasks)
+            } else if index.completion == nil {
+                clearStaging()
+            }
+        } catch {
             // The next process of a stopped run finds in the log what is in place, and counts it.
             if environment.stop.reason.map({ $0 == .late }) ?? true { count(files) }
             throw error
@@ -317,6 +325,19 @@ struct PullRun {
         survey.inventory.wanted.removeAll { files[$0] == .failed }
     }
 
+    /// Tries again to remove what a run could not remove from staging, where nothing is missing that it could be used for: such a
+    /// run has left an index without a completion. A second failure keeps nobody from passing over the set; gc says what is in the
+    /// way. Parts of large files stay: a run of other files may have been stopped in the middle of them.
+    private func clearStaging() {
+        guard trees == nil, recipe.piece == nil,
+            let lanes = try? directoryEntries("\(destination.statePath)/staging"), !lanes.isEmpty,
+            let staging = try? Staging(destination, lanes: 1)
+        else { return }
+        for (file, _) in staging.leftovers(removing: false) where !file.isPart || file.isPartialBlob {
+            staging.remove(file)
+        }
+    }
+
     private mutating func fetch(_ survey: inout Survey, _ files: inout RunFiles, _ tasks: TaskTracker)
         throws(EngineError)
     {
@@ -347,6 +368,7 @@ struct PullRun {
         for row in step.records.rows { files[row] = reused.contains(row) ? .reused : .installed }
         hasSyncFailed = context.disk.syncFailure != nil
         hasUnsyncedFiles = step.leftUnsynced
+        hasLeftovers = context.staging.hasLeftovers
         try result.get()
         report.reason = step.diskFailure?.reasonForFile
         note(step.failures, &files)
@@ -579,11 +601,13 @@ struct PullRun {
             StatIndex.Completion(
                 manifest: manifest.digest, selection: $0, totalBytes: files.bytes, files: UInt64(files.rows.count))
         }
+        // What others ask of a tree's or a shard's index is whether it is whole.
+        let isUntidy = hasLeftovers && trees == nil && recipe.piece == nil
         do throws(FileError) {
             try survey.writeIndex(
                 naming: directories.records, isTree: trees != nil,
                 owner: ([manifest.project] + manifest.groups.map(\.name)).joined(separator: "\n"),
-                completion: isComplete ? completion : nil, durable: environment.isDurable)
+                completion: isComplete && !isUntidy ? completion : nil, durable: environment.isDurable)
             IndexLog.remove(destination)
             if recipe.join != nil, isComplete { destination.forgetShards() }
         } catch {

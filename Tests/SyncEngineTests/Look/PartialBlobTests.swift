@@ -109,6 +109,25 @@ struct PartialBlobTests {
         #expect(how != "link" || scene.root.read("outside") == Array("victim".utf8))
     }
 
+    @Test("What could not be removed is removed by a pull that has nothing to fetch; parts of large files stay")
+    func unremoved() throws {
+        var tree = AssetTree()
+        tree.addFile("small", size: 10, seed: 1)
+        try scene.publish(tree)
+        #expect(try scene.pull().status == .done)
+        let digest = String(repeating: "ab", count: 32)
+        for name in [".1.begun", ".2", ".3.part"] {
+            try scene.root.write("x", to: "dest/.syncagent/staging/0/\(digest)\(name)")
+        }
+        // While the index says that all is done, nobody looks.
+        #expect(try scene.pull().status == .done)
+        #expect(scene.staged.count == 3)
+        unlink(scene.root.path("dest/.syncagent/index"))
+        let outcome = try scene.pull()
+        #expect(outcome.status == .done && asked(outcome) == 0)
+        #expect(scene.staged == ["0/\(digest).3.part"])
+    }
+
     @Test("Partial blobs of a pack that is no longer wanted are removed")
     func unwanted() throws {
         _ = try interrupted(.chunks)
