@@ -15,9 +15,13 @@ struct ServedBaseTests {
     final class Server: Sendable {
         private let root: TemporaryRoot
         private let isSilent: Bool
+        /// A pack of which wrong bytes come.
+        private let lying: SHA256Digest?
         private let asked = Mutex<[Range<UInt64>]>([])
 
-        init(_ set: PublishedSet, isSilent: Bool = false) { (root, self.isSilent) = (set.root, isSilent) }
+        init(_ set: PublishedSet, isSilent: Bool = false, lying: SHA256Digest? = nil) {
+            (root, self.isSilent, self.lying) = (set.root, isSilent, lying)
+        }
 
         var requests: [Range<UInt64>] { asked.withLock { $0 } }
 
@@ -32,7 +36,8 @@ struct ServedBaseTests {
                 guard !self.isSilent, let bytes = self.root.read("out/packs/\(pack.sha256.hex).pack") else {
                     throw PublishedSet.Wrong("the server is silent")
                 }
-                return Array(bytes[Int(range.lowerBound)..<Int(range.upperBound)])
+                let asked = Array(bytes[Int(range.lowerBound)..<Int(range.upperBound)])
+                return pack.sha256 == self.lying ? asked.map { $0 ^ 0x15 } : asked
             }
         }
     }
@@ -131,6 +136,60 @@ struct ServedBaseTests {
         }
         #expect(set.root.read("far/manifest.json") == set.root.read("near/manifest.json"))
         #expect((1...2).contains(server.requests.count), "\(server.requests)")
+    }
+
+    /// A set in parts, and what one entry in a hundred of it has become.
+    private static func inParts() throws -> PublishedSet {
+        func tree(_ content: String) -> AssetTree {
+            var tree = AssetTree()
+            for number in 0..<4_000 { tree.nodes["d\(number / 100)/\(number)"] = .link("\(number % 97)") }
+            for number in stride(from: 5, to: 4_000, by: 100) {
+                tree.addText("d\(number / 100)/\(number)", "\(content) \(number)")
+            }
+            return tree
+        }
+        var set = try PublishedSet(tree("first"))
+        set.options.isInParts = true
+        try set.publish()
+        try set.replace(tree("second"))
+        return set
+    }
+
+    @Test("A changed part becomes its difference to the served one, and is read back behind that")
+    func differences() throws {
+        let set = try Self.inParts()
+        let (server, before) = (Server(set), try set.manifest())
+        let report = try set.publish {
+            $0.output = set.root.path("far")
+            $0.base = .served(server.base(before))
+        }
+        #expect(report.partsWritten == report.parts && !server.requests.isEmpty)
+        // Copied over what is served, as whoever has only the files does.
+        for (path, bytes) in try set.bytes(below: "far") { try set.root.write(bytes, to: "out/\(path)") }
+        let after = try set.manifest()
+        #expect(after.parts.count == report.parts && after.parts.count >= 2)
+        for part in after.parts {
+            let former = try #require(before.parts.first { $0.text.digest == part.from.first?.digest })
+            #expect(part.from.count == 1 && part.from[0].blob.range == former.text.blob.range)
+            #expect(before.packs[Int(former.text.blob.pack)].sha256 == after.packs[Int(part.from[0].blob.pack)].sha256)
+        }
+        #expect(try set.unpacked().nodes == AssetTree.read(set.root.path("in")).nodes)
+    }
+
+    @Test("Wrong bytes for a former text are not taken for it: its part is stored whole")
+    func wrongText() throws {
+        let set = try Self.inParts()
+        let before = try set.manifest()
+        let texts = before.packs[Int(before.parts[0].text.blob.pack)].sha256
+        let server = Server(set, lying: texts)
+        try set.publish {
+            $0.output = set.root.path("far")
+            $0.base = .served(server.base(before))
+        }
+        #expect(!server.requests.isEmpty)
+        for (path, bytes) in try set.bytes(below: "far") { try set.root.write(bytes, to: "out/\(path)") }
+        #expect(try set.manifest().parts.allSatisfy { $0.from.isEmpty })
+        #expect(try set.unpacked().nodes == AssetTree.read(set.root.path("in")).nodes)
     }
 
     @Test("Signed again is only a base that this machine has made, or that its keys have signed; else 77")

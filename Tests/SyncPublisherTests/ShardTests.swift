@@ -198,6 +198,43 @@ struct ShardTests {
         #expect(left.sorted() == (0..<count).map { "\($0)-of-\(count).shard" }.sorted())
     }
 
+    @Test("Where the borders between shards have moved, changed parts are differences to the former ones all the same")
+    func movedBorders() throws {
+        let set = try Self.set()
+        func shares() throws -> [Int] {
+            try (0..<4).map { number in
+                let report = try publish(set, number, of: 4)
+                return report.files + report.links
+            }
+        }
+        let before = try shares()
+        try join(set, 4)
+        let former = try set.manifest()
+        var tree = Self.tree()
+        // All at the end, so that without a move the first shards would have what they had.
+        for number in 0..<300 { tree.addText("z\(number / 100)/\(number)", "new \(number)") }
+        for number in stride(from: 5, to: 2_000, by: 100) {
+            tree.addText("d\(number / 100)/\(number)", "other content of \(number)")
+        }
+        try set.replace(tree)
+        let after = try shares()
+        #expect(before.dropLast() != after.dropLast(), "\(before) \(after)")
+        try join(set, 4)
+        let manifest = try set.manifest()
+        let differences = manifest.parts.filter { !$0.from.isEmpty }
+        #expect(!differences.isEmpty)
+        for part in differences {
+            let base = try #require(former.parts.first { $0.text.digest == part.from.last?.digest })
+            #expect(part.from.map(\.digest) == base.chain.map(\.digest))
+            for (text, known) in zip(part.from, base.chain) {
+                #expect(text.blob.range == known.blob.range)
+                #expect(manifest.packs[Int(text.blob.pack)].sha256 == former.packs[Int(known.blob.pack)].sha256)
+            }
+        }
+        #expect(try set.unpacked().nodes == tree.nodes)
+        #expect(try join(set, 4).unchanged)
+    }
+
     @Test("Two runs of one shard, a shard and a publish, a join and a shard: one of them ends with 75")
     func busy() throws {
         let set = try Self.set()

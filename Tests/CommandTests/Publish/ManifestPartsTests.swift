@@ -83,6 +83,59 @@ struct ManifestPartsTests {
         }
     }
 
+    @Test(
+        "Over a base on a server a changed part is its difference to the one there; a server with wrong bytes of that is refused"
+    )
+    func servedBase() throws {
+        _ = try publish()
+        func root(_ place: String) throws -> [String: Any] {
+            let text = try #require(FileManager.default.contents(atPath: "\(scratch.path)/\(place)/manifest.json"))
+            return try #require(try JSONSerialization.jsonObject(with: text) as? [String: Any])
+        }
+        func publishNext() throws -> Tool.Outcome {
+            let server = try RunningServer(scratch)
+            return try Tool(scratch).run([
+                "publish", "in", "--to", "next", "--manifest-parts", "--base",
+                "http://127.0.0.1:\(server.client.port)/manifest.json",
+            ])
+        }
+        let former = try root("site")
+        let blob = try #require((former["parts"] as? [[String: Any]])?.first?["blob"] as? [Any])
+        let number = try #require(blob.first as? Int)
+        let packs = try #require(former["packs"] as? [[String: Any]])
+        let url = try #require(packs[number]["url"] as? String)
+        let pack = "site/\(url)"
+        try write(1_234, "changed")
+
+        let right = try #require(FileManager.default.contents(atPath: "\(scratch.path)/\(pack)"))
+        try scratch.write(Data(right.map { $0 ^ 0x15 }), to: pack)
+        let refused = try publishNext()
+        #expect(refused.status == 65 && refused.error.contains("not what the manifest says"), "\(refused)")
+        #expect(!FileManager.default.fileExists(atPath: scratch.path + "/next/manifest.json"))
+        try scratch.write(right, to: pack)
+
+        let outcome = try publishNext()
+        #expect(outcome.status == 0, "\(outcome.error)")
+        let next = try root("next")
+        let parts = try #require(next["parts"] as? [[String: Any]])
+        let from = parts.compactMap { $0["from"] as? [Any] }
+        #expect(from.count == 1 && from[0].count == 1, "\(from)")
+        // Copied over what is served, as rsync(1) would.
+        for path in try scratch.contents(of: "next") {
+            guard let bytes = try? Data(contentsOf: scratch.url.appendingPathComponent("next/\(path)")) else {
+                continue
+            }
+            try scratch.write(bytes, to: "site/\(path)")
+        }
+        let server = try RunningServer(scratch)
+        #expect(try pull(server)["result"] as? String == "ok")
+        let check = try Tool(scratch).run(["verify", "site/manifest.json", "--into", "tower"])
+        #expect(check.status == 0, "\(check.error)")
+        let path = "d12/f1234"
+        #expect(
+            FileManager.default.contents(atPath: "\(scratch.path)/tower/\(path)") == Data("changed".utf8))
+    }
+
     @Test("gc keeps the parts of the latest manifest and drops those that none names")
     func collect() throws {
         _ = try publish()
