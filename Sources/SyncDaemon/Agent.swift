@@ -235,7 +235,7 @@ extension Agent {
         else { return }
         let engine = run.flatMap { spares.removeValue(forKey: $0.identifier) }
         let job = SessionJob(
-            session: session, run, engine: engine, environment, isWatched: { [live] in live.isFollowed(session) },
+            session: session, run, engine: engine, environment, live,
             turnChanged: { Task { await self.wake() } })
         // Until the next division it gets an equal share.
         if let total = environment.rateLimit, run != nil { job.setShare(max(1, total / UInt64(transferring + 1))) }
@@ -267,10 +267,10 @@ extension Agent {
     private func watch(_ job: SessionJob) async {
         while !job.isOver, (try? await environment.sleep(environment.lookInterval)) != nil, !job.isOver {
             // Once its hooks are called, all its files are in place.
-            guard let check = job.conditions, !job.isCallingHooks else { continue }
-            check.holdRate()
+            guard job.conditions != nil, !job.isCallingHooks else { continue }
+            job.holdRate()
             // Without a thread, the next time will do.
-            let mayGoOn = try? await onThread("look") { check.evaluate() }
+            let mayGoOn = try? await onThread("look") { job.mayGoOn() }
             if mayGoOn == false, !job.isCallingHooks { return job.stop.stop(.policy) }
         }
     }

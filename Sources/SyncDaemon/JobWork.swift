@@ -57,10 +57,8 @@ extension SessionJob {
             (try store.run(identifier), try store.session(self.session))
         }
         guard let session, run.state == .waiting else { return nil }
-        let check = try RunConditionCheck(run, destination: session.destination, environment)
-        conditions = check
-        guard let check, !check.evaluate() else { return nil }
-        return check.block
+        conditions = try RunConditionCheck(run, destination: session.destination, environment)
+        return mayGoOn() ? nil : conditions?.block
     }
 
     /// Runs owed hooks and ends runs that only have to be ended, each with an engine as its client requested.
@@ -109,11 +107,7 @@ extension SessionJob {
             handle = try environment.engine(needs).get()
         }
         defer { handle.end() }
-        var limited = handle
-        limited.rateLimit = [handle.rateLimit, run.recipe.settings.limitRate].compactMap(\.self).min()
-        limited.setRateLimit = { [self] in setOwnLimit($0) }
-        opened(handle, limit: limited.rateLimit)
-        conditions?.opened(limited)
+        opened(handle, usual: [handle.rateLimit, run.recipe.settings.limitRate].compactMap(\.self).min())
         do throws(EngineError) {
             let report = try handle.engine.work(on: run)
             let end = stop.isStopped && report.result != .ok ? "stopped" : report.result.rawValue
@@ -163,7 +157,7 @@ extension SessionJob {
         var needs = needs
         needs.listener = { [self] event in
             // Once for all hooks that a job calls.
-            if event.name == .hookStarted, !hasCalledHooks, !isWatched() { raiseLimiter() }
+            if event.name == .hookStarted, !hasCalledHooks, !live.isFollowed(session) { raiseLimiter() }
             note(event)
             if event.name == .hookStarted || event.name == .hookFinished { turnChanged() }
         }

@@ -1,5 +1,4 @@
 import SyncAgent
-import SyncAssembly
 import SyncEngine
 import SyncModel
 import SyncPlugins
@@ -9,13 +8,6 @@ import SyncSystem
 
 /// Whether one run may proceed, and how fast: evaluated before it starts and every few seconds while it runs.
 final class RunConditionCheck: Sendable {
-    private struct State: Sendable {
-        var handle: AssembledEngine?
-        var report: ConditionReport?
-        /// The limit that was set last.
-        var rate: UInt64??
-    }
-
     private let wanted: RunConditions
     private let check: ConditionCheck
     private let environment: AgentEnvironment
@@ -24,7 +16,8 @@ final class RunConditionCheck: Sendable {
     private let destination: String
     /// Body **bytes** that earlier attempts have received.
     private let earlier: UInt64
-    private let state = Mutex(State())
+    /// What the last evaluation has found.
+    private let report = Mutex<ConditionReport?>(nil)
 
     /// `nil` for a run without conditions.
     ///
@@ -43,39 +36,25 @@ final class RunConditionCheck: Sendable {
     }
 
     /// What blocked at the last evaluation.
-    var block: ConditionReport? { state.withLock(\.report).flatMap { $0.isBlocked ? $0 : nil } }
-
-    /// Work starts with this engine.
-    func opened(_ handle: AssembledEngine) {
-        state.withLock { $0.handle = handle }
-        holdRate()
-    }
+    var block: ConditionReport? { report.withLock { $0 }.flatMap { $0.isBlocked ? $0 : nil } }
 
     /// Asks all conditions and records what has changed; blocks for seconds at most.
     ///
+    /// - Parameter received: Body **bytes** that this attempt has received.
     /// - Returns: Whether the run may go on.
-    func evaluate() -> Bool {
-        let received = state.withLock { $0.handle?.received ?? 0 }
+    func evaluate(received: UInt64) -> Bool {
         let now = environment.now()
         let report = check.evaluate(
             ConditionContext(destination: destination, receivedBytes: earlier.saturatingAdd(received), now: now))
-        state.withLock { $0.report = report }
+        self.report.withLock { $0 = report }
         for warning in report.warnings { environment.log("\(escaped(session)): \(warning)") }
         record(report.changes, now)
         return !report.isBlocked
     }
 
-    /// Applies the rate limit for this time of day: outside of all windows the one that the engine is made with.
-    func holdRate() {
-        guard !wanted.rates.isEmpty, let usual = state.withLock(\.handle).map(\.rateLimit) else { return }
-        let now = environment.now()
-        let limit = rate(at: now, of: wanted.rates, usual: usual, clock: environment.windowClock)
-        let handle = state.withLock { state -> AssembledEngine? in
-            guard let handle = state.handle, state.rate != .some(limit) else { return nil }
-            state.rate = .some(limit)
-            return handle
-        }
-        handle?.setRateLimit(limit)
+    /// The limit on its rate at this time of day; the usual one outside of all windows.
+    func rateLimit(usual: UInt64?) -> UInt64? {
+        rate(at: environment.now(), of: wanted.rates, usual: usual, clock: environment.windowClock)
     }
 
     /// When to check again while it is blocked, **milliseconds** since 1970.

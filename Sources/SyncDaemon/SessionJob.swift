@@ -17,6 +17,9 @@ final class SessionJob: Sendable {
         var handle: AssembledEngine?
         /// An engine that has found the manifest already.
         var spare: AssembledEngine?
+        /// What its client and the settings say, whatever the time of day.
+        var usualLimit: UInt64?
+        /// Its own limit now.
         var ownLimit: UInt64?
         var share: UInt64?
         /// Body **bytes** received when the share was set last.
@@ -31,8 +34,8 @@ final class SessionJob: Sendable {
     /// Called when a hook starts and when it ends, and when only the time is waited for, since other runs may then start, or
     /// may not.
     let turnChanged: @Sendable () -> Void
-    /// Whether a client follows the session.
-    let isWatched: @Sendable () -> Bool
+    /// Knows whether a client follows the session.
+    let live: LiveSessions
     let stop = StopRequest()
     private let state: Mutex<State>
     /// Its share of a limit for all: a person's request weighs four times that of a hook or a schedule.
@@ -41,13 +44,12 @@ final class SessionJob: Sendable {
     /// - Parameters:
     ///   - run: `nil` if only owed hooks are run.
     ///   - engine: One that has the run's manifest already, if there is one.
-    ///   - isWatched: Whether a client follows the session.
     init(
         session: String, _ run: StoredRun?, engine: AssembledEngine?, _ environment: AgentEnvironment,
-        isWatched: @escaping @Sendable () -> Bool, turnChanged: @escaping @Sendable () -> Void
+        _ live: LiveSessions, turnChanged: @escaping @Sendable () -> Void
     ) {
         (self.session, self.run) = (session, run?.identifier)
-        (self.environment, self.isWatched, self.turnChanged) = (environment, isWatched, turnChanged)
+        (self.environment, self.live, self.turnChanged) = (environment, live, turnChanged)
         weight = run?.recipe.origin == .interactive ? 4 : 1
         state = Mutex(State(isCallingHooks: run == nil, spare: engine))
     }
@@ -69,19 +71,32 @@ final class SessionJob: Sendable {
 
     // MARK: Its rate
 
-    /// Work starts with this engine; `limit` is the run's own, in **bytes** a second.
-    func opened(_ handle: AssembledEngine, limit: UInt64?) {
+    /// Work starts with this engine; `usual` is the run's own limit, in **bytes** a second, whatever the time of day.
+    func opened(_ handle: AssembledEngine, usual: UInt64?) {
+        let limit = ownLimit(usual)
         let isShared = state.withLock { state in
-            (state.handle, state.ownLimit, state.received) = (handle, limit, handle.received)
+            (state.handle, state.usualLimit, state.ownLimit) = (handle, usual, limit)
+            state.received = handle.received
             return state.share != nil
         }
-        if isShared { applyLimits() }
+        if isShared || limit != handle.rateLimit { applyLimits() }
     }
 
-    /// The run's own limit has changed.
-    func setOwnLimit(_ limit: UInt64?) {
-        state.withLock { $0.ownLimit = limit }
-        applyLimits()
+    /// Holds it to the limit for this time of day.
+    func holdRate() {
+        let (isOpen, usual) = state.withLock { ($0.handle != nil, $0.usualLimit) }
+        guard isOpen else { return }
+        let limit = ownLimit(usual)
+        let isNew = state.withLock { state in
+            defer { state.ownLimit = limit }
+            return state.ownLimit != limit
+        }
+        if isNew { applyLimits() }
+    }
+
+    private func ownLimit(_ usual: UInt64?) -> UInt64? {
+        guard let conditions else { return usual }
+        return conditions.rateLimit(usual: usual)
     }
 
     /// Its claim to a share of a limit for all; `nil` while it transfers nothing.
@@ -120,6 +135,12 @@ final class SessionJob: Sendable {
     var conditions: RunConditionCheck? {
         get { state.withLock(\.conditions) }
         set { state.withLock { $0.conditions = newValue } }
+    }
+
+    /// Asks its conditions, and records what has changed; blocks for seconds at most.
+    func mayGoOn() -> Bool {
+        let (check, handle) = state.withLock { ($0.isOver ? nil : $0.conditions, $0.handle) }
+        return check?.evaluate(received: handle?.received ?? 0) ?? true
     }
 
     var isOver: Bool { state.withLock(\.isOver) }
