@@ -17,17 +17,10 @@ package struct ControlServer: Sendable {
     package var version: String
     /// **Seconds** since 1970, for the date of every answer.
     package var now: @Sendable () -> Int64
-    /// Most connections at a time. Before they are taken up, the one that has waited longest for its client is
-    /// closed; while the agent works for all of them, others wait in the kernel's queue.
-    package var maximumClients = 64
-    /// Most of them that may follow events: commands always find a place.
+    /// Most connections that may follow events: commands always find a place.
     package var maximumStreams = 48
-    /// **Seconds** until a connection on which nothing is asked is closed.
-    package var idleTimeout: Int64 = 60
     /// Longest time from the first byte of a request to its last, and of an answer that is no stream.
     package var clientTimeout: Duration = .seconds(5)
-    /// How long answers under way may take after a stop.
-    package var stopTimeout: Duration = .seconds(2)
     let control: any AgentControl
     let logger: Logger
     let streams = EventStreams()
@@ -41,7 +34,7 @@ package struct ControlServer: Sendable {
     }
 
     /// Serves until `stop` returns or the task is cancelled, then ends streams, lets answers under way end within
-    /// ``stopTimeout``, and removes the socket.
+    /// two seconds, and removes the socket.
     ///
     /// The caller holds the agent's lock, so that a socket that is there already belongs to nobody.
     ///
@@ -56,9 +49,9 @@ package struct ControlServer: Sendable {
         defer { removeFile(socketPath) }
 
         var limits = HTTPServer.Limits(
-            maximumConnections: maximumClients, idleTimeout: .seconds(idleTimeout),
-            requestTimeout: clientTimeout, bodyLength: Self.bodyLimit,
-            stopTimeout: stopTimeout, threads: 1)
+            maximumConnections: 64, idleTimeout: .seconds(60), requestTimeout: clientTimeout,
+            bodyLength: Self.bodyLimit, stopTimeout: .seconds(2), threads: 1)
+        // While the agent works for all of them, others wait in the kernel's queue.
         limits.makesRoom = true
         limits.answerTimeout = clientTimeout
         let server = HTTPServer(at: .unix(path: socketPath), limits, .later { await respond(to: $0) })
