@@ -10,7 +10,6 @@ import SyncSystem
 /// is stopped. All its state is in the store: if it is killed, the next one continues.
 package actor Agent {
     let environment: AgentEnvironment
-    let reader: StatusReader
     let started: Int64
 
     /// Sessions that a command is working on, each with the commands waiting for it.
@@ -66,7 +65,6 @@ package actor Agent {
 
     package init(_ environment: AgentEnvironment) {
         self.environment = environment
-        reader = StatusReader(store: environment.store, now: environment.now)
         started = environment.now()
     }
 

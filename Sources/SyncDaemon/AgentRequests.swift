@@ -23,13 +23,13 @@ extension Agent: AgentControl {
     }
 
     package func sessions() throws(ControlError) -> [SessionStatus] {
-        var all = try reader.sessions()
+        var all = try store.sessionStatuses(now: environment.now())
         for index in all.indices { addLive(&all[index]) }
         return all
     }
 
     package func session(_ identifier: String) throws(ControlError) -> SessionStatus {
-        var status = try reader.session(identifier)
+        var status = try store.sessionStatus(identifier, now: environment.now())
         addLive(&status)
         // A foreground pull was killed since the last look, which may be a minute ago.
         if status.isInterrupted == true { wake() }
@@ -111,7 +111,9 @@ extension Agent: AgentControl {
         try stored(store.remove(session: session))
     }
 
-    package func hooks(session: String?) throws(ControlError) -> [HookStatus] { try reader.hooks(session: session) }
+    package func hooks(session: String?) throws(ControlError) -> [HookStatus] {
+        try store.hookStatuses(session: session)
+    }
 
     package func replay(hook: Int64) throws(ControlError) -> HookStatus {
         try refuseIfStopping()
@@ -158,18 +160,18 @@ extension Agent: AgentControl {
         return AsyncThrowingStream { try await lines.next() }
     }
 
-    package func requests(of session: String) throws(ControlError) -> RequestList { try reader.requests(session) }
+    package func requests(of session: String) throws(ControlError) -> RequestList { try store.requestList(of: session) }
 
     package func tasks(of session: String, state: TaskState?, path: String?) async throws(ControlError)
         -> AsyncThrowingStream<String, any Error>
     {
-        let (reader, directory) = (reader, environment.stateDirectory)
+        let (store, directory) = (store, environment.stateDirectory)
         // Reading a manifest of a million files takes a while.
         let found: Result<TaskListing?, ControlError>
         do throws(ThreadError) {
             found = try await onThread("tasks") {
                 Result { () throws(ControlError) in
-                    try reader.tasks(session, state: state, path: path, stateDirectory: directory)
+                    try store.taskListing(of: session, state: state, path: path, stateDirectory: directory)
                 }
             }
         } catch { throw ControlError(.failed, "\(error)", exitStatus: .ioError) }
@@ -209,7 +211,7 @@ extension Agent: AgentControl {
     }
 
     private func clear(_ session: String, files: Bool) async throws(ControlError) {
-        let found = try reader.session(session)
+        let found = try store.sessionStatus(session, now: environment.now())
         let isShared = try asking { () throws(StoreError) in
             let open = Set(try store.runs(onlyOpen: true, limit: 10_000).map(\.session))
             return try store.sessions().contains {

@@ -27,10 +27,9 @@ struct InterruptedTests {
         let bench = try AgentBench(files: 1)
         var lease = try bench.store.lease(of: session, process: 99, now: 1)
         try begin(bench, isHeld: true)
-        let reader = StatusReader(store: bench.store, now: bench.now)
         for isInterrupted in [false, true] {
             if isInterrupted { lease = nil }
-            let status = try reader.session(session)
+            let status = try bench.store.sessionStatus(session, now: bench.now())
             #expect(status.state == .running && status.run?.state == .running)
             #expect(status.isInterrupted == isInterrupted && status.run?.isInterrupted == isInterrupted)
             let json = String(decoding: try ControlJSON.encode(status), as: UTF8.self)
@@ -41,7 +40,7 @@ struct InterruptedTests {
         }
         #expect(lease == nil)
         try bench.store.apply(.paused, to: "r", now: bench.now())
-        #expect(try reader.sessions().map(\.isInterrupted) == [false])
+        #expect(try bench.store.sessionStatuses(now: bench.now()).map(\.isInterrupted) == [false])
         // An agent of an earlier version does not say.
         let old =
             #"{"session":"s","project":"p","destination":"/d","state":"idle","owed_hooks":0,"#

@@ -108,7 +108,7 @@ struct AttachCommand: AsyncParsableCommand {
     /// The first transfers under way.
     private static func details(of watch: RunWatch) -> [String] {
         // They are shown where they can be read; the bar does not need them.
-        guard let list = try? StateAccess.reader(watch.store).requests(watch.session) else { return [] }
+        guard let list = try? watch.store.requestList(of: watch.session) else { return [] }
         return RequestText(now: SystemTime.milliseconds()).top(list, 4)
     }
 

@@ -133,7 +133,7 @@ struct RemoveCommand: AsyncParsableCommand {
         let state = try StateAccess(output: output)
         let store = try state.store()
         let name = try StateAccess.session(session, in: store)
-        let status = try StateAccess.reader(store).session(name)
+        let status = try store.sessionStatus(name, now: SystemTime.milliseconds())
         guard force || status.state == .idle else {
             throw CommandFailure(
                 .refused, "\(escaped(name)) has a run that is \(status.state). --force cancels it; nothing was removed."

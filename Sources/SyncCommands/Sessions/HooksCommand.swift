@@ -31,7 +31,7 @@ struct HooksListCommand: AsyncParsableCommand {
             return
         }
         if let session { _ = try StateAccess.session(session, in: store) }
-        let hooks = try StateAccess.reader(store).hooks(session: session)
+        let hooks = try store.hookStatuses(session: session)
         if format.json {
             for hook in hooks { try terminal.value(hook) }
             return

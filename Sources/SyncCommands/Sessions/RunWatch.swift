@@ -3,6 +3,7 @@ import SyncDaemon
 import SyncModel
 import SyncReport
 import SyncStore
+import SyncSystem
 
 /// Waits for the end of a session's work by looking at the store: its open run, then its hooks. Needs no agent.
 struct RunWatch: Sendable {
@@ -26,7 +27,7 @@ struct RunWatch: Sendable {
     }
 
     func look() throws -> Sight {
-        let status = try StateAccess.reader(store).session(session)
+        let status = try store.sessionStatus(session, now: SystemTime.milliseconds())
         guard status.state == .idle, status.owedHooks == 0 else { return .open(status) }
         guard let run = status.run else { return .over(.done, "nothing has been requested") }
         let hooks = try store.hooks(run: run.run)

@@ -1,7 +1,6 @@
 import Foundation
 import SyncAgent
 import SyncAssembly
-import SyncDaemon
 import SyncModel
 import SyncStore
 import SyncSystem
@@ -38,9 +37,6 @@ struct StateAccess: Sendable {
         guard let store = try existingStore() else { throw Self.noSessions }
         return store
     }
-
-    /// Reads what the store knows in the control API's words.
-    static func reader(_ store: SyncStore) -> StatusReader { StatusReader(store: store, now: SystemTime.milliseconds) }
 
     static let noSessions = CommandFailure(.noInput, "No sessions. 'syncagent pull MANIFEST' creates one.")
 

@@ -88,8 +88,9 @@ struct StatusCommand: AsyncParsableCommand {
     }
 
     func sessions(in store: SyncStore, _ access: StateAccess) async throws -> Known {
-        let reader = StateAccess.reader(store)
-        let sessions = try session.session.map { [try reader.session($0)] } ?? reader.sessions()
+        let now = SystemTime.milliseconds()
+        let sessions =
+            try session.session.map { [try store.sessionStatus($0, now: now)] } ?? store.sessionStatuses(now: now)
         // The agent knows more, but everything that is on record is told without it.
         let agent = ControlClient(socketPath: access.place.socketPath, timeout: .seconds(2))
         let live = try? await agent.sessions()
@@ -115,7 +116,7 @@ extension StatusCommand {
 
     /// What is on the wire for a session.
     func requestLines(_ name: String, in store: SyncStore) throws -> [String] {
-        let list = try StateAccess.reader(store).requests(name)
+        let list = try store.requestList(of: name)
         if format.json { return try list.requests.map { try Output.text($0) } }
         let text = RequestText(now: SystemTime.milliseconds())
         return list.requests.flatMap(text.lines) + (list.more > 0 ? ["\(list.more) more are queued"] : [])
@@ -126,7 +127,7 @@ extension StatusCommand {
         let name = try StateAccess.session(session.session, in: store)
         let (output, directory) = (access.output, access.place.stateDirectory)
         var count = 0
-        let tasks = try StateAccess.reader(store).tasks(name, state: state, path: path, stateDirectory: directory)
+        let tasks = try store.taskListing(of: name, state: state, path: path, stateDirectory: directory)
         while let task = tasks?.next() {
             count += 1
             output.line(format.json ? try Output.text(task) : RequestText.line(task))

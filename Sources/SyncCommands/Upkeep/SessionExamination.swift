@@ -70,7 +70,7 @@ extension Examination {
 
     private static func work(_ session: StoredSession, _ store: SyncStore, _ findings: inout Findings) throws {
         let subject = "session \(escaped(session.identifier))"
-        let status = try StateAccess.reader(store).session(session.identifier)
+        let status = try store.sessionStatus(session.identifier, now: SystemTime.milliseconds())
         let text = SessionText(now: SystemTime.milliseconds(), hasAgent: true)
         if status.isInterrupted == true {
             findings.problem(

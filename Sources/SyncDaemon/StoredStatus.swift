@@ -5,38 +5,37 @@ import SyncPlugins
 package import SyncStore
 import SyncSystem
 
-/// Says what the store knows, in the control API's words. Needs no agent.
-package struct StatusReader: Sendable {
-    private let store: SyncStore
-    private let now: @Sendable () -> Int64
-
-    package init(store: SyncStore, now: @escaping @Sendable () -> Int64) { (self.store, self.now) = (store, now) }
-
-    package func sessions() throws(ControlError) -> [SessionStatus] {
+// What the store knows, in the control API's words. Needs no agent.
+extension SyncStore {
+    /// Every session, by name.
+    ///
+    /// - Parameter now: **Milliseconds** since 1970.
+    package func sessionStatuses(now: Int64) throws(ControlError) -> [SessionStatus] {
         try asking { () throws(StoreError) in
             var all: [SessionStatus] = []
-            for session in try store.sessions() { all.append(try status(of: session)) }
+            for session in try sessions() { all.append(try status(of: session, now)) }
             return all
         }
     }
 
     /// A session by its name.
     ///
+    /// - Parameter now: **Milliseconds** since 1970.
     /// - Throws: ``ControlError`` with code `unknown_session`.
-    package func session(_ identifier: String) throws(ControlError) -> SessionStatus {
-        try stored(status(of: store.session(named: identifier)))
+    package func sessionStatus(_ identifier: String, now: Int64) throws(ControlError) -> SessionStatus {
+        try stored(status(of: session(named: identifier), now))
     }
 
     /// Hooks, newest first.
-    package func hooks(session: String?) throws(ControlError) -> [HookStatus] {
-        try stored(store.hooks(session: session, limit: 200).map(HookStatus.init))
+    package func hookStatuses(session: String?) throws(ControlError) -> [HookStatus] {
+        try stored(hooks(session: session, limit: 200).map(HookStatus.init))
     }
 
     /// What is on the wire for a session's open run, as far as it is known.
-    package func requests(_ identifier: String) throws(ControlError) -> RequestList {
+    package func requestList(of identifier: String) throws(ControlError) -> RequestList {
         try asking { () throws(StoreError) in
-            guard let run = try latestRun(of: store.session(named: identifier)),
-                let live = LiveRecord.read(of: run, holder: store.holder(of: identifier), in: store)
+            guard let run = try latestRun(of: session(named: identifier)),
+                let live = LiveRecord.read(of: run, holder: holder(of: identifier), in: self)
             else { return RequestList() }
             return RequestList(requests: live.requests, more: live.more)
         }
@@ -48,38 +47,37 @@ package struct StatusReader: Sendable {
     ///   - state: Only tasks in this state.
     ///   - path: Only paths that match this pattern, as in a group of a manifest.
     ///   - stateDirectory: Where manifests are kept, absolute.
-    package func tasks(_ identifier: String, state: TaskState?, path: String?, stateDirectory: String)
+    package func taskListing(of identifier: String, state: TaskState?, path: String?, stateDirectory: String)
         throws(ControlError) -> TaskListing?
     {
-        let session = try stored(store.session(named: identifier))
+        let session = try stored(session(named: identifier))
         guard let run = try stored(latestRun(of: session)) else { return nil }
-        let live = LiveRecord.read(of: run, holder: store.holder(of: identifier), in: store)
+        let live = LiveRecord.read(of: run, holder: holder(of: identifier), in: self)
         let requests = (live?.requests ?? []).map { ($0.transfer, (state: $0.state, reason: $0.reason)) }
         do throws(EngineError) {
             return try TaskListing(
-                run, project: session.project, store: store, stateDirectory: stateDirectory,
+                run, project: session.project, store: self, stateDirectory: stateDirectory,
                 requests: Dictionary(requests) { first, _ in first }, state: state, glob: path)
         } catch { throw ControlError(error) }
     }
 
     /// The open run, else the latest one.
     private func latestRun(of session: StoredSession) throws(StoreError) -> StoredRun? {
-        let open = try store.runs(session: session.identifier, onlyOpen: true, limit: 1)
-        return try open.isEmpty ? store.runs(session: session.identifier, limit: 1).first : open.first
+        let open = try runs(session: session.identifier, onlyOpen: true, limit: 1)
+        return try open.isEmpty ? runs(session: session.identifier, limit: 1).first : open.first
     }
 
-    private func status(of session: StoredSession) throws(StoreError) -> SessionStatus {
+    private func status(of session: StoredSession, _ now: Int64) throws(StoreError) -> SessionStatus {
         let run = try latestRun(of: session)
         let open = run?.state.isOpen == true ? run : nil
         var status = SessionStatus(
             session: session.identifier, project: session.project, destination: session.destination,
             label: session.label, state: SessionState(open?.state),
-            owedHooks: try store.owedHooks(session: session.identifier).count, lastSequence: session.lastSequence)
+            owedHooks: try owedHooks(session: session.identifier).count, lastSequence: session.lastSequence)
         let limiter = LaunchLimiter(delay: session.limiterDelay, raised: session.limiterRaised)
-        let now = now()
         status.limiterDelaySeconds = limiter.earliestStart(now: now).map { ($0 - now) / 1_000 } ?? 0
         status.run = run.map(RunStatus.init)
-        if let open, try store.isInterrupted(open) {
+        if let open, try isInterrupted(open) {
             status.isInterrupted = true
             status.run?.isInterrupted = true
         }
@@ -94,8 +92,8 @@ package struct StatusReader: Sendable {
             if start > now { status.until = WallTime(milliseconds: start) }
             status.since = open.waitingSince.map(WallTime.init)
         }
-        status.holder = store.holder(of: session.identifier)
-        if let open, let live = LiveRecord.read(of: open, holder: status.holder, in: store) { add(live, to: &status) }
+        status.holder = holder(of: session.identifier)
+        if let open, let live = LiveRecord.read(of: open, holder: status.holder, in: self) { add(live, to: &status) }
         return status
     }
 
