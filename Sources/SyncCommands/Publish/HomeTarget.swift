@@ -2,6 +2,7 @@ import ArgumentParser
 import SyncAssembly
 import SyncModel
 import SyncPublisher
+import SyncSystem
 
 /// Where a set is published, as a command line names it: a directory of this machine, or the URL of a store.
 struct HomeTarget {
@@ -40,5 +41,41 @@ struct HomeTarget {
     /// The place, for whoever works on both alike.
     func place(isWriting: Bool) throws -> TargetPlace {
         try home(isWriting: isWriting).map { .store($0) } ?? .directory(name)
+    }
+
+    /// Works on the place, on a thread of its own where that may wait for a network, until a signal.
+    ///
+    /// - Parameter isWriting: Whether anything may be put there.
+    func working<R: Sendable>(isWriting: Bool, _ work: @escaping @Sendable (TargetPlace) throws -> R) async throws -> R
+    {
+        let place = try place(isWriting: isWriting)
+        guard case .store = place else { return try work(place) }
+        do {
+            return try await StopSignals.cancelling(notice: {}, atOnce: {}) {
+                try await onThread("releases") { _ in try work(place) }
+            }
+        } catch let error as PublishError {
+            if let status = StopSignals.requestedStatus, error.exitStatus == .interrupted {
+                throw CommandFailure(status)
+            }
+            throw error
+        }
+    }
+}
+
+/// What is published, as an argument of the commands that work on it, and where its bucket is.
+struct PublishedOptions: ParsableArguments {
+    @Argument(
+        help: "The published directory, s3://BUCKET/PREFIX or oci://HOST/NAME:TAG.".taking("target"),
+        completion: .directory)
+    var place: String
+
+    @OptionGroup(title: "Transfer") var bucket: BucketOptions
+
+    /// Where it is, with what options say of its bucket.
+    var target: HomeTarget { HomeTarget((try? bucket.named(place)) ?? place) }
+
+    func validate() throws {
+        try HomeTarget(bucket.named(place)).check("TARGET", "run this where the set is published")
     }
 }

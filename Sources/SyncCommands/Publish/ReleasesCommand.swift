@@ -30,7 +30,7 @@ struct ReleasesListCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = Output()
-        let list = try await published.working(isWriting: false) { place in try ReleaseList(place) }
+        let list = try await published.target.working(isWriting: false) { place in try ReleaseList(place) }
         for warning in list.warnings { output.warning(warning) }
         if format.json {
             for entry in list.entries { output.event(entry.json) }
@@ -97,7 +97,7 @@ struct ReleasesPruneCommand: AsyncParsableCommand {
         let now = SystemTime.milliseconds()
         var prune = Prune(keep: keep, olderThan: try limit(now: now), now: now)
         prune.grace = grace ?? prune.grace
-        let report = try await published.working(isWriting: !isDryRun) { [prune, isDryRun] place in
+        let report = try await published.target.working(isWriting: !isDryRun) { [prune, isDryRun] place in
             try prune.run(place, isDryRun: isDryRun)
         }
         for file in report.files where format.json || isDryRun {
@@ -149,7 +149,7 @@ struct ReleasesRestoreCommand: AsyncParsableCommand {
         let output = Output()
         let created = try PublishCommand.created()
         let signer = try signing.signing(for: published.target.name, [.release, .fresh])
-        let report = try await published.working(isWriting: true) { [revision] place in
+        let report = try await published.target.working(isWriting: true) { [revision] place in
             try Restore(place, signing: signer).run(revision, created: created, now: SystemTime.milliseconds())
         }
         if format.json { output.event(report.json, flushing: true) }

@@ -52,9 +52,8 @@ struct ImportCommand: AsyncParsableCommand {
             try listing.apply(to: &recipe)
             return recipe
         }
-        let recipe = request.recipe ?? RunRecipe(manifest: source)
         let call = EngineCall(reporting, on: console, request)
-        let imported = try await call.reading { engine in try engine.imported(recipe) }
+        let imported = try await call.reading { engine in try engine.imported(call.recipe) }
         guard let output else {
             guard !imported.isRelative else { throw Self.isRelative(source) }
             console.clearProgress()
