@@ -62,7 +62,7 @@ struct StatusCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let access = try StateAccess(environment: place.environment(), output: output)
-        if watch { return try await StatusWatch(command: self, access: access).run() }
+        if watch { return try await showAgain(access) }
         if tasks { return try showTasks(access) }
         if requests { return try showRequests(access) }
         guard let store = try access.existingStore() else {

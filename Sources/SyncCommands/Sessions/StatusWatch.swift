@@ -5,25 +5,22 @@ import SyncModel
 import SyncStore
 import SyncSystem
 
-/// `syncagent status --watch`: the same, again and again.
-struct StatusWatch: Sendable {
-    let command: StatusCommand
-    let access: StateAccess
-
+// `syncagent status --watch`: the same, again and again.
+extension StatusCommand {
     /// From one look to the next.
     private static let interval = Duration.seconds(1)
 
-    func run() async throws {
+    func showAgain(_ access: StateAccess) async throws {
         let output = access.output
         try await StopSignals.ending(within: StopSignals.onlooker, atOnce: { output.clearProgress() }) {
             defer { output.clearProgress() }
-            try await look()
+            try await look(access)
         }
     }
 
-    private func look() async throws {
+    private func look(_ access: StateAccess) async throws {
         let isDrawn =
-            !command.format.json && isTerminal(STDOUT_FILENO) && isTerminal(STDERR_FILENO)
+            !format.json && isTerminal(STDOUT_FILENO) && isTerminal(STDERR_FILENO)
             && EnvironmentPaths.ofProcess.hasCapableTerminal
         var cares: [String: RunCare] = [:]
         var shown: [String]?
@@ -33,7 +30,7 @@ struct StatusWatch: Sendable {
             // There may be no state yet.
             if store == nil { store = try access.existingStore() }
             if let store {
-                let known = try await command.sessions(in: store, access)
+                let known = try await sessions(in: store, access)
                 for status in known.all where status.state != .idle || status.owedHooks > 0 {
                     try await cares[status.session, default: RunCare(access)].look(at: status)
                 }
@@ -42,7 +39,7 @@ struct StatusWatch: Sendable {
             if isDrawn {
                 access.output.drawProgress(ProgressDisplay.fitting(lines.isEmpty ? ["No sessions."] : lines))
             } else if lines != shown {
-                for line in lines where !command.format.json || shown?.contains(line) != true {
+                for line in lines where !format.json || shown?.contains(line) != true {
                     access.output.line(line)
                 }
                 shown = lines
@@ -51,10 +48,10 @@ struct StatusWatch: Sendable {
         }
     }
 
-    private func lines(_ known: StatusCommand.Known, in store: SyncStore) throws -> [String] {
-        guard command.requests else { return try command.lines(known) }
+    private func lines(_ known: Known, in store: SyncStore) throws -> [String] {
+        guard requests else { return try lines(known) }
         // Without a name: all that is on the wire, whoever works on it.
-        let names = known.all.filter { command.session.session != nil || $0.state == .running }.map(\.session)
-        return try names.flatMap { try command.requestLines($0, in: store) }
+        let names = known.all.filter { session.session != nil || $0.state == .running }.map(\.session)
+        return try names.flatMap { try requestLines($0, in: store) }
     }
 }
