@@ -109,10 +109,9 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
 
         output.warn(ofHooks: recipe.hooks)
         if later.background {
-            let background = BackgroundPull(engine: engine)
             // Who reads lines gets the last one, too; the agent is left within a second.
             let limit = reporting.json ? .seconds(5) : StopSignals.onlooker
-            return try await StopSignals.ending(within: limit) { try await background.run() }
+            return try await StopSignals.ending(within: limit) { try await engine.pullInBackground() }
         }
         CurrentProcess.clearUmask()  // The recipe has one.
         let report = try await engine.pull()

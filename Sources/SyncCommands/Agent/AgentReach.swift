@@ -4,18 +4,16 @@ import SyncDaemon
 import SyncModel
 import SyncSystem
 
-/// How verbs that change something reach the agent: the running one, the user's systemd unit, or one of our own.
-struct AgentReach: Sendable {
-    let state: StateAccess
-
+// How verbs that change something reach the agent: the running one, the user's systemd unit, or one of our own.
+extension StateAccess {
     /// The unit that is started when the user has enabled it.
-    static let unit = "syncagent.service"
+    private static let unit = "syncagent.service"
 
-    /// A client whose agent answers.
+    /// Makes sure that an agent answers; starts one if none does.
     ///
+    /// - Returns: A client of it.
     /// - Throws: ``CommandFailure`` with status 69 when none comes up within ten seconds.
-    func client() async throws -> ControlClient {
-        let client = state.client
+    @discardableResult func reachAgent() async throws -> ControlClient {
         do {
             if try await client.status().state != .stopping { return client }
         } catch let error as ControlError where error.code == .unreachable {
@@ -28,10 +26,10 @@ struct AgentReach: Sendable {
     }
 
     /// Asks the agent; its errors become the command's.
-    func ask<R: Sendable>(_ work: @Sendable (ControlClient) async throws -> R) async throws -> R {
+    func askAgent<R: Sendable>(_ work: @Sendable (ControlClient) async throws -> R) async throws -> R {
         var (since, freshStarts) = (ContinuousClock.now, 3)
         while true {
-            let client = try await client()
+            let client = try await reachAgent()
             let start = ContinuousClock.now
             do { return try await work(client) } catch let error as ControlError {
                 // One that is lost after it has worked for a while: the next one gets its time, too. Not after a call that
@@ -49,14 +47,8 @@ struct AgentReach: Sendable {
     }
 
     private var launcher: AgentLauncher {
-        AgentLauncher(program: Self.ownProgram, place: state.place, environment: ProcessInfo.processInfo.environment)
-    }
-
-    /// This program's file; its link in proc(5) also works after the file has been replaced.
-    static var ownProgram: String {
-        let link = "/proc/self/exe"
-        let path = try? FileManager.default.destinationOfSymbolicLink(atPath: link)
-        return path.flatMap { isPermitted(.execute, $0) ? $0 : nil } ?? link
+        AgentLauncher(
+            program: EnvironmentPaths.ownProgram, place: place, environment: ProcessInfo.processInfo.environment)
     }
 
     /// Starts the user's unit when it is enabled. Whether it works shows at the socket.

@@ -6,23 +6,18 @@ import SyncEngine
 import SyncModel
 import SyncSystem
 
-/// Hands a pull to the agent: everything it needs is made absolute here, where the user is.
-struct BackgroundPull: Sendable {
-    /// With what is asked for, and the settings of the client; to look into the manifest when nobody says where files go.
-    let engine: EngineCall
-
-    private var output: Output { engine.output }
-    private var recipe: RunRecipe { engine.recipe }
-
-    func run() async throws {
+// A pull that is handed to the agent: everything it needs is made absolute here, where the user is.
+extension EngineCall {
+    /// Hands the pull to the agent, and says what becomes of it.
+    func pullInBackground() async throws {
         let environment = EnvironmentPaths.ofProcess
         let state = try StateAccess(environment: environment, output: output)
-        let request = try await request(environment)
+        let request = try await enqueueRequest(environment)
         let reply = try await saying("The agent is fetching the manifest; Ctrl-C stops waiting.") {
-            try await AgentReach(state: state).ask { try await $0.enqueue(request) }
+            try await state.askAgent { try await $0.enqueue(request) }
         }
         for warning in reply.warnings ?? [] { output.warning(warning) }
-        if engine.json { return output.event(Self.event(reply), flushing: true) }
+        if json { return output.event(Self.event(reply), flushing: true) }
         let text = SessionText(now: SystemTime.milliseconds(), hasAgent: true)
         let name = escaped(reply.session)
         var words = "\(name): run \(reply.run) " + (reply.isNew ? "is" : "exists already and is") + " \(reply.state)"
@@ -32,7 +27,7 @@ struct BackgroundPull: Sendable {
         if !recipe.conditions.words.isEmpty {
             output.message("It runs only \(recipe.conditions.words.joined(separator: ", ")).")
         }
-        let agent = try await AgentReach(state: state).ask { try await $0.status() }
+        let agent = try await state.askAgent { try await $0.status() }
         output.message(
             agent.onDemand
                 ? "It survives a logout and a crash. After a reboot it continues with the next command that needs the "
@@ -51,11 +46,11 @@ struct BackgroundPull: Sendable {
         return try await work()
     }
 
-    /// What is asked of the agent.
+    /// What is asked of the agent. The engine looks into the manifest where that is needed to know it.
     ///
     /// - Parameter isReadOnly: Whether nothing is kept yet, not even whom to believe.
-    func request(_ environment: EnvironmentPaths, isReadOnly: Bool = false) async throws -> EnqueueRequest {
-        let (_, settings) = try engine.request.resolved(on: environment.host)
+    func enqueueRequest(_ environment: EnvironmentPaths, isReadOnly: Bool = false) async throws -> EnqueueRequest {
+        let (_, settings) = try self.request.resolved(on: environment.host)
         var (request, project) = (recipe, String?.none)
         try rethrowing(settings.keep(in: &request)) { (error: SettingsError) in
             CommandFailure(.usage, "--background: \(error.description).")
@@ -63,11 +58,11 @@ struct BackgroundPull: Sendable {
         // The manifest's project tells the destination, and its groups name hooks of the configuration file. Whom to believe is
         // settled here: the agent keeps to the pins.
         if recipe.destination == nil || !settings.hooks.isEmpty || recipe.trust != nil {
-            let prepared = try await engine.lookedUp(recipe, isReadOnly: isReadOnly)
+            let prepared = try await lookedUp(isReadOnly: isReadOnly)
             (request.hooks, project) = (prepared.recipe.hooks, prepared.project)
         }
-        if !request.manifest.contains("://") { request.manifest = try Self.absolute(request.manifest) }
-        request.destination = try Self.absolute(recipe.destination ?? project ?? ".")
+        if !request.manifest.contains("://") { request.manifest = try EnvironmentPaths.standardized(request.manifest) }
+        request.destination = try EnvironmentPaths.standardized(recipe.destination ?? project ?? ".")
         // What the agent plans with.
         if settings.transfer.connections != nil { request.settings.connections = settings.transfer.plannedConnections }
         request.deadlineSeconds = settings.transfer.deadline.map { Int64($0 / .seconds(1)) }
@@ -75,8 +70,12 @@ struct BackgroundPull: Sendable {
         return request
     }
 
-    static func absolute(_ path: String) throws(CommandFailure) -> String {
-        URL(fileURLWithPath: try EnvironmentPaths.absolute(path)).standardizedFileURL.path
+    /// The recipe with the hooks that the manifest names, and its project; everything that can be checked of the pull is
+    /// checked, too.
+    private func lookedUp(isReadOnly: Bool) async throws -> PreparedRun {
+        var unnamed = recipe
+        unnamed.session = nil
+        return try await looking { [unnamed] in try $0.prepare(unnamed, isReadOnly: isReadOnly) }
     }
 
     private static func event(_ reply: EnqueueReply) -> JSONLine {
@@ -86,15 +85,5 @@ struct BackgroundPull: Sendable {
             line.field("superseded", reply.superseded)
             line.time("not_before", reply.notBefore?.milliseconds)
         }.json
-    }
-}
-
-extension EngineCall {
-    /// The recipe with the hooks that the manifest names, and its project; everything that can be checked of the pull is
-    /// checked, too.
-    fileprivate func lookedUp(_ recipe: RunRecipe, isReadOnly: Bool) async throws -> PreparedRun {
-        var unnamed = recipe
-        unnamed.session = nil
-        return try await looking { [unnamed] in try $0.prepare(unnamed, isReadOnly: isReadOnly) }
     }
 }

@@ -94,6 +94,13 @@ struct EnvironmentPaths: Sendable {
         return host
     }
 
+    /// This program's file; its link in proc(5) also works after the file has been replaced.
+    static var ownProgram: String {
+        let link = "/proc/self/exe"
+        let path = try? FileManager.default.destinationOfSymbolicLink(atPath: link)
+        return path.flatMap { isPermitted(.execute, $0) ? $0 : nil } ?? link
+    }
+
     /// The program a name without a slash means: the first match in `PATH`. execvp(3).
     func program(named name: String) -> String? {
         for directory in (lookup("PATH") ?? "").split(separator: ":") where directory.hasPrefix("/") {
@@ -138,6 +145,11 @@ struct EnvironmentPaths: Sendable {
     /// - Throws: ``CommandFailure`` with status 73 for a relative one where the working directory has been removed.
     static func absolute(_ path: String) throws(CommandFailure) -> String {
         try rethrowing(absolutePath(path)) { (error: FileError) in CommandFailure(.cannotCreate, "\(error).") }
+    }
+
+    /// The same without `.`, `..` and doubled slashes, for what is kept and looked at later, elsewhere.
+    static func standardized(_ path: String) throws(CommandFailure) -> String {
+        URL(fileURLWithPath: try absolute(path)).standardizedFileURL.path
     }
 
     /// Whether the terminal can move its cursor. terminfo(5) calls one that cannot `dumb`.

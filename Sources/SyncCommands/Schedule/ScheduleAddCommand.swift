@@ -65,7 +65,7 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         if dryRun { return try show(plan, output) }
         let replaced = try ScheduleRecords().replace(plan, output: output)
         let state = try StateAccess(output: output)
-        if plan.backend.needsAgent { _ = try await AgentReach(state: state).client() }
+        if plan.backend.needsAgent { try await state.reachAgent() }
         tell(plan, reason, isReplaced: replaced, state, output)
     }
 
@@ -104,8 +104,8 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         var (recipe, settings) = try runRecipe(environment)
         recipe.origin = .schedule
         try conditionOptions.apply(to: &recipe, isDiscretionary: !schedule.interactive)
-        let engine = EngineCall(reporting, on: output, EngineRequest(recipe, settings))
-        return try await BackgroundPull(engine: engine).request(environment, isReadOnly: isReadOnly)
+        return try await EngineCall(reporting, on: output, EngineRequest(recipe, settings))
+            .enqueueRequest(environment, isReadOnly: isReadOnly)
     }
 
     private func name(_ request: EnqueueRequest) throws -> String {

@@ -64,7 +64,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
             }
         }
         output.flush()
-        if needsAgent { _ = try await AgentReach(state: try StateAccess(output: output)).client() }
+        if needsAgent { try await StateAccess(output: output).reachAgent() }
         // It has been said.
         if let failure { throw CommandFailure(failure.status) }
     }
@@ -87,7 +87,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         add: ScheduleAddCommand, plan: ScheduleRecords.Record
     )] {
         let shown = escaped(file)
-        let path = try BackgroundPull.absolute(file)
+        let path = try EnvironmentPaths.standardized(file)
         guard let bytes = try readScheduleFile(path) else {
             throw CommandFailure(.noInput, "\(shown): there is no such file.")
         }

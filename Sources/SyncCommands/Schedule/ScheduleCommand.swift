@@ -32,7 +32,7 @@ struct ScheduleArgument: ParsableArguments {
         record.definition.isPaused = isPaused
         _ = try records.replace(record, output: output)
         if isPaused { return output.message("\(name): paused. 'syncagent schedule resume \(name)' resumes it.") }
-        if record.backend.needsAgent { _ = try await AgentReach(state: try StateAccess(output: output)).client() }
+        if record.backend.needsAgent { try await StateAccess(output: output).reachAgent() }
         let text = ScheduleText(now: SystemTime.milliseconds())
         let next = record.clock.next(after: text.now).map { " Next: \(text.moment($0.fire))." } ?? ""
         output.message("\(name): \(text.rule(record.clock)), by \(record.backend.words).\(next)")

@@ -42,7 +42,7 @@ extension ScheduleInstallation {
     }
 
     @Sendable private static func ownProgram() throws(ScheduleError) -> String {
-        let path = AgentReach.ownProgram
+        let path = EnvironmentPaths.ownProgram
         // Its file is gone, as in the middle of an update.
         guard !path.hasPrefix("/proc/") else {
             throw ScheduleError(.unavailable, "The program was replaced just now: run the new one.")

@@ -76,7 +76,7 @@ struct ScheduleRun: Sendable {
                 + " \(reply.state).")
         if mode == .now {
             // It may be at rest until its window, or until somebody lets it go on: here is somebody.
-            _ = try await AgentReach(state: state).ask { try await $0.resume(reply.session) }
+            _ = try await state.askAgent { try await $0.resume(reply.session) }
         }
         try await wait(reply.session, until: end, record.clock)
     }
@@ -108,10 +108,9 @@ struct ScheduleRun: Sendable {
 
     /// Hands the run to the agent; again and again while the manifest cannot be had.
     private func enqueue(_ request: EnqueueRequest, until end: Int64?) async throws -> EnqueueReply {
-        let reach = AgentReach(state: state)
         var seconds: Int64 = 30
         while true {
-            do { return try await reach.ask { try await $0.enqueue(request) } } catch let error as CommandFailure {
+            do { return try await state.askAgent { try await $0.enqueue(request) } } catch let error as CommandFailure {
                 let due = Self.clock() + seconds * 1_000
                 guard error.status == .unavailable, let end, due < end else { throw error }
                 records.note(name, error, in: try state.existingStore())

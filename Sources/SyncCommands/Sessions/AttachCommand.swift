@@ -52,7 +52,7 @@ struct AttachCommand: AsyncParsableCommand {
         _ watch: RunWatch, _ state: StateAccess, _ display: ProgressDisplay, json: Bool, since: Int64?
     ) async throws {
         if let since { try EventFeed(of: watch.session, after: since, in: watch.store).requireReached() }
-        let client = try await AgentReach(state: state).client()
+        let client = try await state.reachAgent()
         let status = try await client.session(watch.session)
         let session = AgentSession(watch.session, client: client)
         let start = since ?? status.lastSequence

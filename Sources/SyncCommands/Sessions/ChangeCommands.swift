@@ -46,7 +46,7 @@ struct SessionChange: ParsableArguments {
         let output = Output()
         let state = try StateAccess(output: output)
         let name = try StateAccess.session(session, in: try state.store())
-        let status = try await AgentReach(state: state).ask { try await work($0, name) }
+        let status = try await state.askAgent { try await work($0, name) }
         if json { return try output.value(status) }
         let text = SessionText(now: SystemTime.milliseconds(), hasAgent: true)
         let why = text.why(status).map { ": \($0)" } ?? ""
@@ -140,7 +140,7 @@ struct RemoveCommand: AsyncParsableCommand {
             )
         }
         let files = files
-        try await AgentReach(state: state).ask { try await $0.remove(name, files: files) }
+        try await state.askAgent { try await $0.remove(name, files: files) }
         output.message(
             "\(escaped(name)) is removed"
                 + (files ? " with its files." : "; its files are still in \(escaped(status.destination))."))

@@ -76,7 +76,7 @@ struct HooksReplayCommand: AsyncParsableCommand {
         let state = try StateAccess(output: output)
         _ = try state.store()
         let number = number
-        let hook = try await AgentReach(state: state).ask { try await $0.replay(hook: number) }
+        let hook = try await state.askAgent { try await $0.replay(hook: number) }
         if format.json { return try output.value(hook) }
         output.message("Hook \(hook.number) of \(escaped(hook.session)) is \(hook.state).")
     }

@@ -80,7 +80,7 @@ struct RunCare: Sendable {
         guard isLeftAlone(status), ContinuousClock.now >= next else { return }
         next = .now + Self.interval
         do {
-            let agent = try await AgentReach(state: state).client()
+            let agent = try await state.reachAgent()
             isAgentMissed = false
             // An agent that was already running looks only once a minute by itself.
             _ = try? await agent.session(status.session)
