@@ -73,20 +73,15 @@ struct EngineCall: Sendable {
                 request: request)
             return (report, explains ? try await probe.run() : [])
         }
-        for route in routes {
-            if json {
-                output.event(route.event(time: SystemTime.milliseconds()).json)
-            } else {
-                for line in route.lines { output.line(line) }
-            }
-        }
-        if json {
-            let event = SyncEvent(.plan, time: SystemTime.milliseconds()) { report.write(to: &$0) }
-            output.event(event.json, flushing: true)
-        } else {
-            for line in PlanText.lines(report) { output.line(line) }
-        }
+        for route in routes { tell(route.event(time: SystemTime.milliseconds()), route.lines) }
+        tell(SyncEvent(.plan, time: SystemTime.milliseconds()) { report.write(to: &$0) }, PlanText.lines(report))
         if report.status != .done { throw CommandFailure(report.status, report.refusal?.message ?? "") }
+    }
+
+    /// Says what has been found: to programs as an event, to people as lines.
+    private func tell(_ event: SyncEvent, _ lines: [String]) {
+        if json { return output.event(event.json, flushing: true) }
+        for line in lines { output.line(line) }
     }
 
     private func tell(_ file: PlannedFile) {
@@ -101,12 +96,7 @@ struct EngineCall: Sendable {
 
     func verify() async throws {
         let report = try await stoppable { [self] in try await looking { engine in try engine.verify(recipe) } }
-        if json {
-            let event = SyncEvent(.verifyFinished, time: SystemTime.milliseconds()) { report.write(to: &$0) }
-            output.event(event.json, flushing: true)
-        } else {
-            for line in report.lines { output.line(line) }
-        }
+        tell(SyncEvent(.verifyFinished, time: SystemTime.milliseconds()) { report.write(to: &$0) }, report.lines)
         if !report.isWhole { throw CommandFailure(.incomplete) }
     }
 
