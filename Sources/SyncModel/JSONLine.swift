@@ -12,6 +12,12 @@ public struct JSONLine: Sendable {
     /// The text as a string.
     public var text: String { String(decoding: bytes, as: UTF8.self) }
 
+    /// The text since the last call, so that a line of any length can be written piece by piece.
+    package mutating func take() -> [UInt8] {
+        defer { bytes.removeAll(keepingCapacity: true) }
+        return bytes
+    }
+
     /// Makes one object on one line: `JSONLine.object { $0.field("path", "a") }`.
     public static func object(_ fill: (inout JSONLine) -> Void) -> JSONLine {
         var line = JSONLine()

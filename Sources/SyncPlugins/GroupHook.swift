@@ -6,8 +6,9 @@ public struct HookInvocation: Sendable {
     public var directory: String
     /// `SYNCAGENT_…` variables, on top of the hook runner's own minimal environment; others are left out.
     public var environment: [String: String]
-    /// The report, JSON, for standard input.
-    public var input: [UInt8]
+    /// Writes the report, JSON, for standard input: hands it on piece by piece, since that of a million files takes 150 MB, until
+    /// it is done or `false` comes back.
+    public var writeInput: @Sendable (_ write: ([UInt8]) -> Bool) -> Void
     /// The most **seconds** it may run.
     public var timeout: Int
     /// Polled several times a second: `true` ends the hook early.
@@ -18,8 +19,22 @@ public struct HookInvocation: Sendable {
         arguments: [String], directory: String, environment: [String: String], input: [UInt8], timeout: Int,
         isStopped: @escaping @Sendable () -> Bool = { false }
     ) {
-        (self.arguments, self.directory, self.environment, self.input) = (arguments, directory, environment, input)
+        (self.arguments, self.directory, self.environment) = (arguments, directory, environment)
         (self.timeout, self.isStopped) = (timeout, isStopped)
+        writeInput = { write in _ = write(input) }
+    }
+
+    /// The report as a whole, for a hook that has to hold it; ``writeInput`` for others.
+    public var input: [UInt8] {
+        get {
+            var all: [UInt8] = []
+            writeInput { bytes in
+                all += bytes
+                return true
+            }
+            return all
+        }
+        set { writeInput = { write in _ = write(newValue) } }
     }
 }
 

@@ -30,6 +30,8 @@ struct HookInput {
 
     /// Most **bytes** of output kept of all calls together, if there are several: the end of it.
     static let outputLimit = 64 << 10
+    /// **Bytes** of a report after which they are handed on.
+    private static let piece = 256 << 10
 
     /// Calls of one attempt; 0 if the hook need not be called.
     var calls: Int {
@@ -65,7 +67,7 @@ struct HookInput {
 
     private func call(_ number: Int, _ invocation: HookInvocation) -> HookInvocation {
         var call = invocation
-        call.input = json(number)
+        call.writeInput = { write in self.write(number, to: write) }
         if batch != nil {
             call.environment["SYNCAGENT_BATCH"] = String(number)
             call.environment["SYNCAGENT_BATCHES"] = String(calls)
@@ -85,9 +87,10 @@ struct HookInput {
         return both
     }
 
-    /// The report of a call; calls count from 1.
-    private func json(_ call: Int) -> [UInt8] {
-        JSONLine.object { line in
+    /// Writes the report of a call, piece by piece; calls count from 1.
+    private func write(_ call: Int, to write: ([UInt8]) -> Bool) {
+        var isWanted = true
+        let end = JSONLine.object { line in
             line.field("format", "syncagent-report/1")
             line.field("project", optional: manifest?.project)
             line.field("revision", optional: revision ?? (otherManifest == nil ? manifest?.revision : nil))
@@ -111,13 +114,16 @@ struct HookInput {
             let size = batch.map { max(1, $0) } ?? rows.count
             let first = min(rows.count, (call - 1) * size)
             line.list("entries", rows[first..<min(rows.count, first + size)]) { row, line in
+                guard isWanted else { return }
                 line.field("path", manifest.files.path(row))
                 line.field("state", state(row))
                 line.content(of: row, manifest.files)
                 line.json("user_data", manifest.files.userData[row])
                 line.field("reason", optional: files?.reasons[row])
+                if line.bytes.count >= Self.piece { isWanted = write(line.take()) }
             }
-        }.bytes
+        }
+        if isWanted { _ = write(end.bytes) }
     }
 
     private func state(_ row: Int) -> String {

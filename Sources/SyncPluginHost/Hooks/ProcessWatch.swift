@@ -1,6 +1,21 @@
 import SyncPlugins
 import SyncSystem
 
+extension HookInvocation {
+    /// Writes the report to the beginning of a file.
+    ///
+    /// - Returns: Why a write failed.
+    func spoolInput(to file: Int32) -> Errno? {
+        var (offset, failure): (UInt64, Errno?) = (0, nil)
+        writeInput { bytes in
+            failure = bytes.withUnsafeBytes { writeAll($0, to: file, at: offset) }
+            offset &+= UInt64(bytes.count)
+            return failure == nil
+        }
+        return failure
+    }
+}
+
 /// Stays with one program until it, its group and its output have ended.
 struct ProcessWatch: ~Copyable {
     private let program: StartedProgram
@@ -25,9 +40,10 @@ struct ProcessWatch: ~Copyable {
             throw .system("open the destination", invocation.directory, .last)
         }
         let input: Descriptor
-        do throws(FileError) { input = try unnamedFile("syncagent-report", holding: invocation.input) } catch {
+        do throws(FileError) { input = try unnamedFile("syncagent-report") } catch {
             throw .system("store the report for", path, error.code ?? .ioError)
         }
+        if let code = invocation.spoolInput(to: input.raw) { throw .system("store the report for", path, code) }
         guard let pipe = Pipe() else { throw .system("make a pipe for", path, .last) }
         var start = ProgramStart(invocation.arguments, variables: environment.variables(for: invocation))
         start.program = path

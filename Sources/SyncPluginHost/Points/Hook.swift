@@ -21,7 +21,7 @@ package struct PluginHook: GroupHook {
     }
 
     private func call(_ invocation: HookInvocation) throws(PluginError) -> JSONValue {
-        let report = try client.directory.file(holding: invocation.input, for: client)
+        let report = try client.directory.file(for: client) { invocation.spoolInput(to: $0) }
         defer { removeFile(report) }
         return try client.call(
             "hook.run", timeout: .seconds(max(1, invocation.timeout)), isStopped: invocation.isStopped

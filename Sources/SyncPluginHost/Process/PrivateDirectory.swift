@@ -35,14 +35,14 @@ final class PrivateDirectory: Sendable {
         }
     }
 
-    /// Makes a file with `bytes`; the caller removes it.
-    func file(holding bytes: [UInt8], for client: PluginClient) throws(PluginError) -> String {
+    /// Makes a file of what is written to it; the caller removes it.
+    ///
+    /// - Parameter write: Returns why a write failed.
+    func file(for client: PluginClient, _ write: (Int32) -> Errno?) throws(PluginError) -> String {
         let path = try newPath(for: client)
         do throws(FileError) {
             let file = try createFile(path, .writeOnly)
-            if let code = bytes.withUnsafeBytes({ writeAll($0, to: file.raw, at: 0) }) {
-                throw FileError(step: "write", path: path, code: code)
-            }
+            if let code = write(file.raw) { throw FileError(step: "write", path: path, code: code) }
         } catch {
             removeFile(path)
             var failure = client.failure(.unavailable, error.description)

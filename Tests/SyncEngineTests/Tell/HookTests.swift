@@ -49,6 +49,31 @@ struct HookTests {
         #expect(names.suffix(4) == ["hook.started", "hook.finished", "run.summary", "pull.finished"])
     }
 
+    @Test("The report of many files is handed on piece by piece, until whoever takes it has had enough")
+    func reportInPieces() throws {
+        var tree = AssetTree()
+        for number in 0..<3_000 { tree.addFile("many/\(number)", size: 10, seed: UInt64(number)) }
+        try scene.publish(tree)
+        let hook = RecordingHook()
+        _ = try pull(hook)
+        let call = try #require(hook.calls.first)
+        var all: [[UInt8]] = []
+        call.writeInput { bytes in
+            all.append(bytes)
+            return true
+        }
+        #expect(all.count > 1 && all.allSatisfy { $0.count < 300_000 })
+        #expect(Array(all.joined()) == call.input)
+        let report = try report(call)
+        #expect((report["entries"] as? [Any])?.count == 3_000)
+        var taken = 0
+        call.writeInput { _ in
+            taken += 1
+            return false
+        }
+        #expect(taken == 1)
+    }
+
     @Test("The report names every file and what became of it")
     func reportOfFiles() throws {
         let hook = RecordingHook()
