@@ -82,11 +82,38 @@ struct FailureTests {
         // Longer than any path may be.
         let name = String(repeating: "x", count: 5_000)
         #expect(throws: PublishError.self) { try output.size(.top, name) }
+        #expect(throws: PublishError.self) { _ = try output.open(.top, name) != nil }
+        #expect(throws: PublishError.self) { try output.read(.top, name, limit: 100) }
+        #expect(throws: PublishError.self) { try output.digest(.top, name) }
         try set.root.link("out/channels", to: "channels")
         #expect(throws: PublishError.self) { try output.size(.channels, "index.json") }
         try set.root.link("loop", to: "loop")
         #expect(throws: PublishError.self) { try OutputDirectory(set.root.path("loop"), isReadOnly: true) }
         #expect(throws: PublishError.self) { try OutputPlacement.place(of: set.root.path("loop")) }
+    }
+
+    @Test("What is no file counts as none; a file that cannot be read is not taken for another one")
+    func unread() throws {
+        let set = try PublishedSet(Self.tree)
+        try set.publish()
+        try set.root.write("x", to: "out/directory/x")
+        try set.root.link("out/loop", to: "loop")
+        mkfifo(set.root.path("out/fifo"), 0o600)
+        let output = try OutputDirectory(set.root.path("out"), isReadOnly: true)
+        for name in ["none", "directory", "directory/x/below", "loop", "fifo"] {
+            let isOpen = try output.open(.top, name) != nil
+            #expect(!isOpen, "\(name)")
+            #expect(try output.read(.top, name, limit: 100) == nil, "\(name)")
+            #expect(try output.digest(.top, name) == nil, "\(name)")
+        }
+        #expect(try output.read(.top, "manifest.json", limit: 1) == nil)
+        // Open, and not to be read.
+        let path = set.root.path("out/manifest.json")
+        let file = open(path, O_WRONLY)
+        defer { close(file) }
+        let error = #expect(throws: PublishError.self) { try OutputDirectory.digest(file, shown: path) }
+        #expect(error?.exitStatus == .ioError)
+        #expect(error?.summary.hasPrefix("cannot read \(path): ") == true, "\(error?.summary ?? "")")
     }
 
     @Test("Two at a time in one output: the second is told, exit 75")

@@ -266,8 +266,8 @@ struct ReleaseTests {
         #expect(report.revision == 6 && report.validUntil != nil && !report.isUnchanged)
         #expect(try nights.set.unpacked().nodes == nights.trees[4]?.nodes)
         let output = try OutputDirectory(published: .directory(nights.target), isReadOnly: true)
-        #expect(output.word(nil)?.fresh.revision == 6)
-        #expect(output.release(6)?.content.manifest == report.manifest)
+        #expect(try output.word(nil)?.fresh.revision == 6)
+        #expect(try output.release(6)?.content.manifest == report.manifest)
         // Another machine with the same keys: by the signatures alone.
         var elsewhere = try SigningTests.signing(keys)
         elsewhere.now = 20_000

@@ -54,11 +54,14 @@ struct BasePlace {
     var ranges: PackRanges? { served?.ranges ?? output.home?.ranges }
 
     /// Opens a pack elsewhere; `nil` if it is not there.
-    func openElsewhere(_ pack: SHA256Digest) -> Descriptor? { elsewhere?.open(.packs, pack.packName) }
+    func openElsewhere(_ pack: SHA256Digest) throws(PublishError) -> Descriptor? {
+        try elsewhere?.open(.packs, pack.packName)
+    }
 
     /// The statement that says which manifest a revision is, whoever signed it; `nil` if there is none that can be read.
-    func release(_ revision: UInt64) -> SignedRelease? {
-        served.map { $0.release.flatMap(signedRelease) } ?? (elsewhere ?? output).release(revision)
+    func release(_ revision: UInt64) throws(PublishError) -> SignedRelease? {
+        if let served { return served.release.flatMap(signedRelease) }
+        return try (elsewhere ?? output).release(revision)
     }
 
     /// Reads the manifest, with its parts, or with some of them.
@@ -172,7 +175,7 @@ struct BasePlace {
         throws(PublishError) -> [UInt8]
     {
         let (blob, digest) = (own.blob, own.digest)
-        guard let stored = stored(blob, pack) else {
+        guard let stored = try stored(blob, pack) else {
             if let failure = ranges?.failure { throw failure }
             throw .invalid(
                 "\(shown(path)): \(what) is in the pack \(pack.sha256.hex), which is not here",
@@ -190,18 +193,23 @@ struct BasePlace {
         return raw
     }
 
-    private func stored(_ blob: Blob, _ pack: Manifest.Pack) -> [UInt8]? {
-        if let file = output.open(.packs, pack.sha256.packName), let bytes = Self.read(file.raw, blob) {
-            return bytes
-        }
-        if let file = openElsewhere(pack.sha256) { return Self.read(file.raw, blob) }
+    private func stored(_ blob: Blob, _ pack: Manifest.Pack) throws(PublishError) -> [UInt8]? {
+        let name = pack.sha256.packName
+        if let file = try output.open(.packs, name), let bytes = try Self.read(file.raw, blob, name) { return bytes }
+        if let file = try openElsewhere(pack.sha256) { return try Self.read(file.raw, blob, name) }
         return ranges.flatMap { $0.held(pack.sha256, blob.range) ?? $0.bytes((pack, blob.range)) }
     }
 
-    private static func read(_ file: Int32, _ blob: Blob) -> [UInt8]? {
-        guard let count = Int(exactly: blob.storedLength), let size = status(file)?.size, blob.storedLength <= size
+    /// - Returns: `nil` if the pack is shorter than that.
+    private static func read(_ file: Int32, _ blob: Blob, _ name: String) throws(PublishError) -> [UInt8]? {
+        let path = OutputDirectory.Folder.packs.path(name)
+        guard let size = status(file)?.size else { throw .unread(path, "look at", code: .last) }
+        guard let count = Int(exactly: blob.storedLength), blob.storedLength <= size,
+            blob.offset <= size - blob.storedLength
         else { return nil }
         var bytes = [UInt8](repeating: 0, count: count)
-        return bytes.withUnsafeMutableBytes { readFully(file, into: $0, at: blob.offset) } == count ? bytes : nil
+        let done = bytes.withUnsafeMutableBytes { readFully(file, into: $0, at: blob.offset) }
+        guard done >= 0 else { throw .unread(path, "read", code: .last) }
+        return done == count ? bytes : nil
     }
 }

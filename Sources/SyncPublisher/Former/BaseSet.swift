@@ -74,7 +74,7 @@ struct BaseSet {
                     usable[index] = false
                     warnings.append("pack \(name) has \(size) bytes instead of \(pack.size); it is made again")
                 }
-            } else if let file = place.openElsewhere(pack.sha256) {
+            } else if let file = try place.openElsewhere(pack.sha256) {
                 // One that is damaged is worth nothing where it is, either.
                 if status(file.raw)?.size == pack.size, try place.output.adopt(file.raw, asPack: pack.sha256) {
                     hashed.insert(index)
@@ -100,7 +100,7 @@ struct BaseSet {
                     : "\(far.count) packs are not here\(unread.isEmpty ? "" : unread + "them"); they must stay where the base is served"
             )
         }
-        readDictionary()
+        try readDictionary()
     }
 
     /// Reads every pack that is here, once; those of a store, which has checked what was sent to it, only if nothing is to be
@@ -140,13 +140,22 @@ struct BaseSet {
                 if found != digest { drop(index, "does not have the content that its name says") }
                 continue
             }
-            guard let file = place.output.open(.packs, name), let before = status(file.raw) else {
+            guard let file = try place.output.open(.packs, name), let before = status(file.raw) else {
                 drop(index, "cannot be read")
                 continue
             }
             let stamp = SourceTree.FileStamp(before)
             if known[digest] != stamp {
-                let found = try OutputDirectory.digest(file.raw, taking: take)
+                let found: SHA256Digest?
+                do throws(PublishError) {
+                    found = try OutputDirectory.digest(
+                        file.raw, shown: place.output.display(.packs, name), taking: take)
+                } catch {
+                    // What a failing disk does not give back has to be stored again.
+                    guard error.exitStatus == .ioError else { throw error }
+                    drop(index, "cannot be read")
+                    continue
+                }
                 if isCancelled() { throw .cancelled }
                 guard found == digest else {
                     drop(index, "does not have the content that its name says")
@@ -174,11 +183,14 @@ struct BaseSet {
         warnings.append("pack \(packs[index].sha256.hex).pack \(reason); its files are packed again")
     }
 
-    private mutating func readDictionary() {
+    private mutating func readDictionary() throws(PublishError) {
         guard let named = manifest.dictionary else { return }
         let pack = manifest.packs[Int(named.blob.pack)]
-        dictionary = try? place.read("the dictionary", named, pack)
-        if dictionary == nil { warnOfDictionary() }
+        do throws(PublishError) { dictionary = try place.read("the dictionary", named, pack) } catch {
+            // This disk says nothing of what is in the pack; a server that is silent costs the dictionary, and not the release.
+            guard error.exitStatus != .ioError else { throw error }
+            warnOfDictionary()
+        }
     }
 
     private mutating func warnOfDictionary() {

@@ -129,7 +129,8 @@ final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` h
         let digest = base.packs[Int(blob.pack)].sha256
         if packs[blob.pack] == nil {
             if packs.count >= mostPacks { packs = [:] }
-            packs[blob.pack] = .some(SharedDescriptor(output.open(.packs, digest.packName)))
+            // What cannot be read is no base: the blob itself is stored in any case.
+            packs[blob.pack] = .some(SharedDescriptor(try? output.open(.packs, digest.packName)))
         }
         guard case .some(.some(let pack)) = packs[blob.pack] else { return ranges?.held(digest, blob.range) }
         var bytes = [UInt8](repeating: 0, count: Int(blob.storedLength))

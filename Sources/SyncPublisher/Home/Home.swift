@@ -123,7 +123,7 @@ final class Home {
     func digest(
         _ folder: Folder, _ name: String, taking: (UnsafeRawBufferPointer, UInt64) -> Bool = { _, _ in true }
     ) throws(PublishError) -> SHA256Digest? {
-        guard let size = object(folder, name)?.size else { return nil }
+        guard let size = try files(folder)[name]?.size else { return nil }
         if folder != .packs {
             let bytes = try contents(folder, name, limit: ManifestLimits.standard.manifestBytes)
             return try bytes.map { bytes throws(PublishError) in try calling { try sha256(bytes) } }

@@ -151,6 +151,14 @@ final class OutputDirectory {
             "put what it leads to in its place, or mount a directory there with mount --bind")
     }
 
+    /// The folder to look for a file in; `nil` if there is none, or a link, below which nothing is part of the set.
+    private func usable(_ folder: Folder) throws(PublishError) -> SharedDescriptor? {
+        do throws(PublishError) { return try found(folder) } catch {
+            guard error.exitStatus == .refused else { throw error }
+            return nil
+        }
+    }
+
     /// -1, which every call refuses, for a folder that is missing or cannot be used.
     private func descriptor(_ folder: Folder) -> Int32 { (try? found(folder))?.raw ?? -1 }
 
@@ -217,10 +225,10 @@ final class OutputDirectory {
 
     /// Puts a small file into a folder, if it is not there.
     func put(_ bytes: [UInt8], _ name: String, in folder: Folder) throws(PublishError) {
-        // One of another length is not read: the limit would be a failure.
-        guard try size(folder, name) != UInt64(bytes.count) || read(folder, name, limit: bytes.count) != bytes else {
-            return
-        }
+        // One of another length is not read: it is not the same. What cannot be read gives way, too.
+        let isSame =
+            try size(folder, name) == UInt64(bytes.count) && (try? read(folder, name, limit: bytes.count)) == bytes
+        if isSame { return }
         if let home { return try home.put(bytes, folder, name) }
         let directory = try made(folder)
         do throws(FileError) { try replace(name, with: bytes, in: directory) } catch {
@@ -307,7 +315,7 @@ final class OutputDirectory {
     /// Replaces `manifest.json`, after its frame.
     func replaceManifest(with text: [UInt8], from frame: String) throws(PublishError) {
         if let home {
-            guard let bytes = read(.channels, frame, limit: ManifestLimits.standard.manifestBytes) else {
+            guard let bytes = try read(.channels, frame, limit: ManifestLimits.standard.manifestBytes) else {
                 throw .writing(display(.top, "manifest.json.zst"), "write", code: .ioError)
             }
             return try home.putManifest(text, frame: bytes)
@@ -497,8 +505,8 @@ final class OutputDirectory {
     func openWhole(pack: SHA256Digest) throws(PublishError) -> SharedDescriptor? {
         let name = pack.packName
         guard let home else {
-            guard let file = open(.packs, name) else { return nil }
-            let digest = try Self.digest(file.raw)
+            guard let file = try open(.packs, name) else { return nil }
+            let digest = try Self.digest(file.raw, shown: display(.packs, name))
             return digest == pack ? SharedDescriptor(file) : nil
         }
         guard home.object(.packs, name) != nil else { return nil }
@@ -512,29 +520,65 @@ final class OutputDirectory {
         return digest == pack ? copy.descriptor : nil
     }
 
-    /// Opens a file for reading; `nil` if there is none, or something else with that name.
-    func open(_ folder: Folder, _ name: String) -> Descriptor? {
-        try? openFile(name, in: descriptor(folder), trust: Self.trust)
+    /// Opens a file for reading; `nil` if there is none, or something else with that name, or a pack that this user may not read,
+    /// which is as good as none.
+    ///
+    /// - Throws: ``PublishError`` where it may be there, and the system cannot open it.
+    func open(_ folder: Folder, _ name: String) throws(PublishError) -> Descriptor? {
+        guard let directory = try usable(folder) else { return nil }
+        do throws(FileError) { return try openFile(name, in: directory.raw, trust: Self.trust) } catch {
+            let isClosed = folder == .packs && error.code == .permissionDenied
+            guard error.isMissing || error.isRefusal || isClosed else { throw unread(folder, name, error) }
+            return nil
+        }
     }
 
-    /// SHA-256 of a file; `nil` if it cannot be read, or is longer than what has its name may be.
+    /// A whole file; `nil` if there is none, or something else with that name, or one that is longer than it may be.
+    ///
+    /// - Throws: ``PublishError`` where it may be there, and cannot be read.
+    func read(_ folder: Folder, _ name: String, limit: Int) throws(PublishError) -> [UInt8]? {
+        if let home {
+            do throws(PublishError) { return try home.contents(folder, name, limit: limit) } catch {
+                // What is there is of no use, or there is nothing.
+                guard error.exitStatus == .dataInvalid || error.exitStatus == .noInput else { throw error }
+                return nil
+            }
+        }
+        guard let file = try open(folder, name) else { return nil }
+        do throws(FileError) { return try readFile(file.raw, limit: limit, shown: display(folder, name)) } catch {
+            guard error.code == .fileTooLarge || error.isRefusal else { throw unread(folder, name, error) }
+            return nil
+        }
+    }
+
+    private func unread(_ folder: Folder, _ name: String, _ error: FileError) -> PublishError {
+        .unread(display(folder, name), error.step, code: error.code)
+    }
+
+    /// SHA-256 of a file; `nil` if there is none, or it is longer than what has its name may be.
     func digest(_ folder: Folder, _ name: String) throws(PublishError) -> SHA256Digest? {
         if let home { return try home.digest(folder, name) }
-        guard let file = open(folder, name), let size = status(file.raw)?.size,
-            folder == .packs || size <= UInt64(ManifestLimits.standard.manifestBytes)
-        else { return nil }
-        return try Self.digest(file.raw)
+        guard let file = try open(folder, name) else { return nil }
+        let path = display(folder, name)
+        guard let size = status(file.raw)?.size else { throw .unread(path, "look at", code: .last) }
+        guard folder == .packs || size <= UInt64(ManifestLimits.standard.manifestBytes) else { return nil }
+        return try Self.digest(file.raw, shown: path)
     }
 
-    /// SHA-256 of an open file; `nil` if it cannot be read, or `taking`, which gets each piece, returns `false`.
-    static func digest(_ file: Int32, taking: (UnsafeRawBufferPointer, UInt64) -> Bool = { _, _ in true })
-        throws(PublishError) -> SHA256Digest?
-    {
-        guard let size = status(file)?.size else { return nil }
+    /// SHA-256 of an open file; `nil` if it has become shorter meanwhile, or `taking`, which gets each piece, returns `false`.
+    ///
+    /// - Throws: ``PublishError`` where it cannot be read: that says nothing of what is in it.
+    static func digest(
+        _ file: Int32, shown path: String, taking: (UnsafeRawBufferPointer, UInt64) -> Bool = { _, _ in true }
+    ) throws(PublishError) -> SHA256Digest? {
+        guard let size = status(file)?.size else { throw .unread(path, "look at", code: .last) }
         var hasher = try calling { try SHA256Hasher() }
         let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
         defer { piece.deallocate() }
-        return sha256(of: file, 0..<size, with: &hasher, through: piece, taking: taking)
+        var failure: Errno?
+        let digest = sha256(of: file, 0..<size, with: &hasher, through: piece, taking: taking, failed: { failure = $0 })
+        if let failure { throw .unread(path, "read", code: failure) }
+        return digest
     }
 
     /// Takes over a pack from elsewhere, after its bytes were hashed: a hard link to the open file, if it is ours and on the
@@ -542,11 +586,12 @@ final class OutputDirectory {
     ///
     /// - Returns: Whether it is here now, with the digest it should have.
     func adopt(_ file: Int32, asPack digest: SHA256Digest) throws(PublishError) -> Bool {
-        guard !isReadOnly else { return try Self.digest(file) == digest }
         let name = digest.packName
+        let path = Folder.packs.path(name)
+        guard !isReadOnly else { return try Self.digest(file, shown: path) == digest }
         let packs = home == nil ? try made(.packs) : -1
         if home == nil, isOurs(file), status(file)?.device == status(packs)?.device {
-            guard try Self.digest(file) == digest else { return false }
+            guard try Self.digest(file, shown: path) == digest else { return false }
             if addName(name, in: packs, toOpen: file) == nil {
                 notePlaced(name)
                 return true
@@ -554,7 +599,7 @@ final class OutputDirectory {
         }
         let copy = try makeTemporary(.packs)
         var failure: Errno?
-        let found = try Self.digest(file) { piece, offset in
+        let found = try Self.digest(file, shown: path) { piece, offset in
             failure = writeAll(piece, to: copy.descriptor.raw, at: offset)
             return failure == nil
         }

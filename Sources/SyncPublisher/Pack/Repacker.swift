@@ -53,7 +53,7 @@ struct Repacker {
     private func reopened(_ index: UInt32) throws(PublishError) -> SharedDescriptor? {
         let digest = packs[Int(index)].sha256
         guard isWhole[index] == true, output.home == nil else { return try output.openWhole(pack: digest) }
-        return SharedDescriptor(output.open(.packs, digest.packName))
+        return SharedDescriptor(try output.open(.packs, digest.packName))
     }
 
     /// A pack of the base; `nil` if it stays as it is, as a missing or damaged one does.

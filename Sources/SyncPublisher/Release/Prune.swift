@@ -94,7 +94,7 @@ package struct Prune: Sendable {
                 "there is nothing to prune: only sets in packs keep releases")
         }
         if !isDryRun { try releases.keepByDigest() }
-        var marks = ReleaseMarks(of: target)
+        var marks = try ReleaseMarks(of: target)
         var sweep = try Sweep(target, releases)
         sweep.mark(kept(releases.all), &marks, self)
         guard !isDryRun else { return sweep.report }

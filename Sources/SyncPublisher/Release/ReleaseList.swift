@@ -40,7 +40,7 @@ package struct ReleaseList {
         let output = try OutputDirectory(published: place, isReadOnly: true)
         let releases = try Releases(output)
         warnings = releases.faults.map { "\($0.summary); \($0.remedy)" }
-        let retired = ReleaseMarks(of: output).retired
+        let retired = try ReleaseMarks(of: output).retired
         let listed = releases.all.filter { !retired.contains($0.digest) || $0.isNamed }
         guard !listed.isEmpty || !warnings.isEmpty else { throw .noReleases(output.path) }
         var users: [SHA256Digest: Int] = [:]

@@ -28,8 +28,10 @@ struct ReleaseMarks: Equatable {
     init() {}
 
     /// What a target has noted.
-    init(of target: OutputDirectory) {
-        guard let bytes = target.read(.manifests, Self.name, limit: Self.limit),
+    ///
+    /// - Throws: ``PublishError`` where that cannot be read: a prune that is removing packs would not be seen.
+    init(of target: OutputDirectory) throws(PublishError) {
+        guard let bytes = try target.read(.manifests, Self.name, limit: Self.limit),
             let value = bytes.withUnsafeBytes({ JSONParser.parse($0) }), value["format"]?.string == Self.format
         else { return }
         manifests = Self.times(value["manifests"])
@@ -95,7 +97,7 @@ struct ReleaseMarks: Equatable {
             known[object.tag] = digest
         }
         guard let names = try? ReleaseNames(target, known: known), names.faults.isEmpty else { return }
-        let before = ReleaseMarks(of: target)
+        guard let before = try? ReleaseMarks(of: target) else { return }
         var marks = before
         for digest in Set(known.values).union(names.digests) {
             if names.digests.contains(digest) {
@@ -127,7 +129,7 @@ extension ReleaseMarks {
         }
         for _ in 0..<mostTries {
             home.forget(.manifests, name)
-            var marks = ReleaseMarks(of: output)
+            var marks = try ReleaseMarks(of: output)
             if marks.goingSince <= now - longestRemoval { (marks.going, marks.goingSince) = ([], 0) }
             guard marks.going.isDisjoint(with: packs) else {
                 throw busy(until: marks.goingSince.saturatingAdd(longestRemoval))

@@ -33,7 +33,7 @@ struct ReleaseNames {
             else { continue }
             if let revision { numbered.append((revision, digest, object)) } else { name(digest, stem) }
         }
-        let index = target.read(.channels, "index.json", limit: ChannelIndex.limit)
+        let index = try target.read(.channels, "index.json", limit: ChannelIndex.limit)
         if let index = index.flatMap({ try? ChannelIndex(json: $0) }) { revisions.formUnion(index.channels.values) }
         try readStatements()
     }
@@ -47,7 +47,14 @@ struct ReleaseNames {
     private mutating func find(_ folder: OutputDirectory.Folder, _ name: String) throws(PublishError) -> SHA256Digest? {
         guard let object = try target.object(folder, name) else { return nil }
         if let digest = known[object.tag] { return digest }
-        guard let text = target.manifestText(folder, name) else {
+        let found: [UInt8]?
+        do throws(PublishError) { found = try target.manifestText(folder, name) } catch {
+            // Of a store nothing more can be seen then.
+            guard target.home == nil else { throw error }
+            faults.append(error)
+            return nil
+        }
+        guard let text = found else {
             try target.home?.checkReach()
             faults.append(
                 .invalid(
@@ -65,7 +72,7 @@ struct ReleaseNames {
         let names = try target.statementNames()
         let channels = [nil] + names.compactMap(FreshStatement.channel(ofFile:))
         for channel in channels where names.contains(FreshStatement.name(channel)) {
-            guard let fresh = target.word(channel)?.fresh else {
+            guard let fresh = try target.word(channel)?.fresh else {
                 try target.home?.checkReach()
                 let name = target.display(.trust, FreshStatement.name(channel))
                 faults.append(
@@ -74,7 +81,7 @@ struct ReleaseNames {
                 continue
             }
             guard !fresh.isRemoved else { continue }
-            if let release = target.release(fresh.revision), release.statement.digest == fresh.release {
+            if let release = try target.release(fresh.revision), release.statement.digest == fresh.release {
                 name(release.content.manifest, channel ?? ChannelName.ofDefault)
             } else {
                 revisions.insert(fresh.revision)

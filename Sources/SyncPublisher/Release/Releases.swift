@@ -57,14 +57,16 @@ struct Releases {
             guard let digest = Self.digest(ofFile: name), let object = try target.object(.manifests, name) else {
                 continue
             }
-            if try read(.manifests, name, object) == digest {
-                known[object.tag] = digest
-            } else {
-                refuse(.manifests, name)
-            }
+            do throws(PublishError) {
+                if try read(.manifests, name, object) == digest {
+                    known[object.tag] = digest
+                } else {
+                    refuse(.manifests, name)
+                }
+            } catch { try note(error) }
         }
         let names = try ReleaseNames(target, known: known)
-        faults += names.faults
+        faults += names.faults.filter { !faults.contains($0) }
         // Sets from before releases were kept have them in these places alone.
         var seen = Set(all.map(\.digest))
         for (revision, digest, object) in names.numbered where seen.insert(digest).inserted {
@@ -73,6 +75,7 @@ struct Releases {
         for name in ["manifest.json", "manifest.json.zst"] {
             guard let object = try target.object(.top, name) else { continue }
             let digests = names.digests.subtracting(seen)
+            // One that cannot be read is among the faults.
             guard !digests.isEmpty, let digest = try digest(.top, name), digests.contains(digest) else { continue }
             seen.insert(digest)
             try add(.top, name, object)
@@ -87,7 +90,7 @@ struct Releases {
                     Place(folder: .channels, name: "\(release.revision)\(Self.suffix)", object: number.object))
             }
             let statement = "\(release.revision).release"
-            if target.release(release.revision)?.content.manifest == release.digest,
+            if try target.release(release.revision)?.content.manifest == release.digest,
                 let object = try target.object(.trust, statement)
             {
                 all[index].entries.append(Place(folder: .trust, name: statement, object: object))
@@ -128,8 +131,14 @@ struct Releases {
         (one == ChannelName.ofDefault ? "" : one) < (other == ChannelName.ofDefault ? "" : other)
     }
 
-    private func digest(_ folder: OutputDirectory.Folder, _ name: String) throws(PublishError) -> SHA256Digest? {
-        guard let text = target.manifestText(folder, name) else {
+    private mutating func digest(_ folder: OutputDirectory.Folder, _ name: String) throws(PublishError) -> SHA256Digest?
+    {
+        let found: [UInt8]?
+        do throws(PublishError) { found = try target.manifestText(folder, name) } catch {
+            try note(error)
+            return nil
+        }
+        guard let text = found else {
             try target.home?.checkReach()
             return nil
         }
@@ -140,14 +149,22 @@ struct Releases {
     private mutating func add(_ folder: OutputDirectory.Folder, _ name: String, _ object: StoredObject)
         throws(PublishError)
     {
-        if try read(folder, name, object) == nil { refuse(folder, name) }
+        do throws(PublishError) {
+            if try read(folder, name, object) == nil { refuse(folder, name) }
+        } catch { try note(error) }
+    }
+
+    /// A file that cannot be read is a fault, once; of a store nothing more can be seen then.
+    private mutating func note(_ error: PublishError) throws(PublishError) {
+        guard target.home == nil, error.exitStatus == .ioError else { throw error }
+        if !faults.contains(error) { faults.append(error) }
     }
 
     /// - Returns: The manifest's digest; `nil` for what is none.
     private mutating func read(_ folder: OutputDirectory.Folder, _ name: String, _ object: StoredObject)
         throws(PublishError) -> SHA256Digest?
     {
-        guard let text = target.manifestText(folder, name) else {
+        guard let text = try target.manifestText(folder, name) else {
             try target.home?.checkReach()
             return nil
         }
@@ -189,7 +206,7 @@ extension OutputDirectory {
     func keepRelease() throws(PublishError) {
         guard let digest = try digest(.top, "manifest.json"), try object(.manifests, "\(digest).json.zst") == nil,
             // A run that was killed may have replaced only this one.
-            let text = manifestText(.top, "manifest.json.zst"), try calling({ try sha256(text) }) == digest
+            let text = try manifestText(.top, "manifest.json.zst"), try calling({ try sha256(text) }) == digest
         else { return }
         try keep(digest)
     }

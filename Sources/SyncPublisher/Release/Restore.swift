@@ -56,7 +56,7 @@ package struct Restore {
         let manifest = try place.manifest(remedy: "restore another release")
         try check(manifest, release)
         let newest = try newest(releases)
-        guard let former = output.manifestText(release.place.folder, release.place.name) else {
+        guard let former = try output.manifestText(release.place.folder, release.place.name) else {
             throw .invalid("\(shown(place.path)) cannot be read", "restore another release")
         }
         if let (revision, digest, size) = try inPlace(former), revision >= newest {
@@ -159,7 +159,7 @@ package struct Restore {
     private func newest(_ releases: Releases) throws(PublishError) -> UInt64 {
         let signed = try signing?.known?.lastRevision ?? 0
         let numbers = releases.all.map(\.revision) + (try output.keptRevisions())
-        let newest = max(numbers.max() ?? 0, signed, output.word(nil)?.fresh.revision ?? 0)
+        let newest = max(numbers.max() ?? 0, signed, try output.word(nil)?.fresh.revision ?? 0)
         guard let signedOutput else { return newest }
         // What a machine that has signed nothing yet measures with.
         let last = max(signed, try signedOutput.newestRelease(above: 0) ?? 0)
@@ -176,8 +176,8 @@ package struct Restore {
     private func inPlace(_ text: [UInt8]) throws(PublishError) -> (
         revision: UInt64, digest: SHA256Digest, size: UInt64
     )? {
-        guard let own = output.manifestText(.top, "manifest.json"),
-            own == output.manifestText(.top, "manifest.json.zst")
+        guard let own = try output.manifestText(.top, "manifest.json"),
+            try own == output.manifestText(.top, "manifest.json.zst")
         else { return nil }
         let digest = try calling { try sha256(own) }
         guard let current = try? ManifestAssembly(own, digest: digest), let created = current.created,

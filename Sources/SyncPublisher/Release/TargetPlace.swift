@@ -12,18 +12,15 @@ package enum TargetPlace: Sendable {
 }
 
 extension OutputDirectory {
-    /// The same as ``contents(_:_:limit:)``; `nil` if there is none that can be read.
-    func read(_ folder: Folder, _ name: String, limit: Int) -> [UInt8]? { try? contents(folder, name, limit: limit) }
-
-    /// The text of a manifest's file, which may be a frame; `nil` if it cannot be read.
-    func manifestText(_ folder: Folder, _ name: String) -> [UInt8]? {
-        let bytes = read(folder, name, limit: ManifestLimits.standard.manifestBytes)
+    /// The text of a manifest's file, which may be a frame; `nil` if there is none, or it is damaged.
+    func manifestText(_ folder: Folder, _ name: String) throws(PublishError) -> [UInt8]? {
+        let bytes = try read(folder, name, limit: ManifestLimits.standard.manifestBytes)
         return name.hasSuffix(".zst") ? bytes.flatMap(unframed) : bytes
     }
 
-    /// The published fresh statement of a channel, whoever signed it; `nil` if there is none that can be read.
-    func word(_ channel: String?) -> (statement: SignedStatement, fresh: FreshStatement)? {
-        guard let bytes = read(.trust, FreshStatement.name(channel), limit: Role.fresh.limit),
+    /// The published fresh statement of a channel, whoever signed it; `nil` if there is none, or it is damaged.
+    func word(_ channel: String?) throws(PublishError) -> (statement: SignedStatement, fresh: FreshStatement)? {
+        guard let bytes = try read(.trust, FreshStatement.name(channel), limit: Role.fresh.limit),
             let statement = try? SignedStatement(bytes, limit: Role.fresh.limit),
             let fresh = try? FreshStatement(json: statement.json)
         else { return nil }
@@ -31,8 +28,8 @@ extension OutputDirectory {
     }
 
     /// The same of a revision's release.
-    func release(_ revision: UInt64) -> SignedRelease? {
-        read(.trust, "\(revision).release", limit: Role.release.limit).flatMap(signedRelease)
+    func release(_ revision: UInt64) throws(PublishError) -> SignedRelease? {
+        try read(.trust, "\(revision).release", limit: Role.release.limit).flatMap(signedRelease)
     }
 }
 

@@ -56,6 +56,15 @@ extension PublishError {
                 : "check the source disk; the published set is unchanged")
     }
 
+    /// A read of what is published that failed with an errno: it may be whole.
+    static func unread(_ path: String, _ attempt: String, code: Errno?) -> Self {
+        .cannotRead(
+            "cannot \(attempt) \(escaped(path)): \(code?.description ?? "unknown error")",
+            code == .permissionDenied
+                ? "give this user permission to read it; the published set is unchanged"
+                : "check its disk, and how many files may be open; the published set is unchanged")
+    }
+
     /// A write to the output that failed with an errno.
     static func writing(_ path: String, _ attempt: String, code: Errno?) -> Self {
         Self(

@@ -448,7 +448,7 @@ extension PublishRun {
             let frame = try output.size(.top, "manifest.json.zst"),
             try output.digest(.top, "manifest.json") == base.digest,
             // A run that was killed may have replaced only this one.
-            let text = output.manifestText(.top, "manifest.json.zst"), (try? sha256(text)) == base.digest
+            let text = try output.manifestText(.top, "manifest.json.zst"), (try? sha256(text)) == base.digest
         else { return false }
         report.revision = base.revision
         report.manifestDigest = base.digest
@@ -503,7 +503,8 @@ extension PublishOptions {
                 case .shard, nil: try run.run(root, isCancelled: isCancelled, progress: progress)
                 }
             report.channel = channel
-            if signing == nil, let word = output.word(channel), word.fresh.revision != report.revision {
+            // It is published by now: what cannot be read is no reason to say otherwise.
+            if signing == nil, let word = try? output.word(channel), word.fresh.revision != report.revision {
                 report.warnings.append(
                     "revision \(word.fresh.revision) was signed, and revision \(report.revision) is not: machines that are "
                         + "pinned do not get it; publish again with --sign")

@@ -38,7 +38,15 @@ struct ShardRecord {
     static func read(_ shard: Shard, from output: OutputDirectory) throws(PublishError) -> ShardRecord? {
         guard let file = try output.openOwn(.shards, name(shard)) else { return nil }
         let limit = ManifestLimits.standard.ownTextBytes + longestLine
-        guard let bytes = try? readFile(file.raw, limit: limit, shown: output.display(.shards, name(shard))),
+        let path = output.display(.shards, name(shard))
+        let bytes: [UInt8]
+        do throws(FileError) { bytes = try readFile(file.raw, limit: limit, shown: path) } catch {
+            guard error.code == .fileTooLarge || error.isRefusal else {
+                throw .unread(path, error.step, code: error.code)
+            }
+            return nil
+        }
+        guard
             let end = bytes.prefix(longestLine).firstIndex(of: 0x0A),
             let line = bytes[..<end].withUnsafeBytes({ JSONParser.parse($0) }), line["format"]?.string == format,
             line["shard"]?.string == shard.text, let began = line["began"]?.integer

@@ -55,7 +55,7 @@ package struct Channels {
         }
         let former = try current(channel)
         // Followers of a removed channel have seen its last release.
-        let published = output.word(channel)?.fresh.revision
+        let published = try output.word(channel)?.fresh.revision
         let signedBefore = try signing?.known?[channel].revision
         if let last = [former, published, signedBefore].compactMap(\.self).max(), last > revision {
             throw .usage(
@@ -131,7 +131,7 @@ package struct Channels {
     /// `nil` if there is none. A damaged one is never replaced: the channels in it would be lost.
     private func index() throws(PublishError) -> ChannelIndex? {
         guard try output.size(.channels, Self.index) != nil else { return nil }
-        if let json = output.read(.channels, Self.index, limit: ChannelIndex.limit),
+        if let json = try output.read(.channels, Self.index, limit: ChannelIndex.limit),
             let index = try? ChannelIndex(json: json)
         {
             return index
@@ -190,10 +190,12 @@ package struct Channels {
         manifest: Manifest, text: [UInt8], folder: OutputDirectory.Folder, name: String
     ) {
         var files = [(OutputDirectory.Folder.channels, "\(revision).json.zst")]
-        if let release = output.release(revision) { files.append((.manifests, "\(release.content.manifest).json.zst")) }
+        if let release = try output.release(revision) {
+            files.append((.manifests, "\(release.content.manifest).json.zst"))
+        }
         for (folder, name) in files where try output.size(folder, name) != nil {
             let manifest = try BasePlace(folder, name, of: output).manifest(remedy: "publish it again")
-            guard let text = output.manifestText(folder, name), manifest.revision == revision else {
+            guard let text = try output.manifestText(folder, name), manifest.revision == revision else {
                 throw .invalid(
                     "\(shown(output.display(folder, name))) is not revision \(revision)", "publish it again")
             }

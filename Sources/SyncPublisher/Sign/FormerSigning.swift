@@ -41,16 +41,25 @@ extension OutputDirectory {
         let published = try statementNames().compactMap { name in
             name.hasSuffix(".root") ? UInt64(name.dropLast(5)) : nil
         }
-        return published.sorted().filter { number in
-            let statement = read(.trust, "\(number).root", limit: Role.root.limit).flatMap {
+        var others: [UInt64] = []
+        for number in published.sorted() {
+            let statement = try read(.trust, "\(number).root", limit: Role.root.limit).flatMap {
                 try? SignedStatement($0, limit: Role.root.limit)
             }
-            if let digest = known[number] { return statement?.digest != digest }
-            guard number < oldest.content.number else { return true }
-            // Older ones need not be at hand; the last of them has to have signed the first that is.
-            guard number == oldest.content.number - 1 else { return false }
-            let content = statement.flatMap { try? RootStatement(json: $0.json) }
-            return !(content.map { oldest.statement.isSigned(.root, by: $0.root) } ?? false)
+            let isOther: Bool
+            if let digest = known[number] {
+                isOther = statement?.digest != digest
+            } else if number < oldest.content.number {
+                // Older ones need not be at hand; the last of them has to have signed the first that is.
+                let content = statement.flatMap { try? RootStatement(json: $0.json) }
+                isOther =
+                    number == oldest.content.number - 1
+                    && !(content.map { oldest.statement.isSigned(.root, by: $0.root) } ?? false)
+            } else {
+                isOther = true
+            }
+            if isOther { others.append(number) }
         }
+        return others
     }
 }

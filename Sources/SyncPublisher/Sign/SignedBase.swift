@@ -11,7 +11,7 @@ extension PublishRun {
         guard let base else { return }
         let known = try signing.known
         let last = known?.lastRevision ?? 0
-        guard let reason = Self.objection(to: base, known, signing.root) else {
+        guard let reason = try Self.objection(to: base, known, signing.root) else {
             // A machine that has signed nothing yet has no number to measure with.
             if last > 0, known?.made.contains(base.manifest.digest) != true { try checkJump(to: base, from: last) }
             return try checkRead(base)
@@ -54,7 +54,9 @@ extension PublishRun {
     }
 
     /// Why a base may be somebody else's work; `nil` if it is not.
-    private static func objection(to base: BaseSet, _ known: TrustPin?, _ root: RootStatement) -> String? {
+    private static func objection(to base: BaseSet, _ known: TrustPin?, _ root: RootStatement) throws(PublishError)
+        -> String?
+    {
         let (revision, digest) = (base.manifest.revision, base.manifest.digest)
         if let last = known?.lastRevision, revision < last {
             return
@@ -64,7 +66,7 @@ extension PublishRun {
         if known?.made.contains(digest) == true { return nil }
         let name = "trust/\(revision).release"
         let unknown = "this machine does not remember having signed it, and "
-        guard let release = base.place.release(revision) else { return unknown + "there is no \(name)" }
+        guard let release = try base.place.release(revision) else { return unknown + "there is no \(name)" }
         guard release.content.project == root.project, release.content.revision == revision,
             release.content.manifest == digest
         else { return unknown + "\(name) is that of another manifest" }

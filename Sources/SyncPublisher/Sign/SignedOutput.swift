@@ -28,7 +28,7 @@ struct SignedOutput {
     ) throws(PublishError) -> FreshStatement {
         do throws(PublishError) {
             try output.keep(digest, ofRevision: channel == nil ? nil : revision)
-            if let known = output.release(revision), known.content.manifest == digest, isSigned(known) {
+            if let known = try output.release(revision), known.content.manifest == digest, isSigned(known) {
                 return try finish(known, channel)
             }
             let content = ReleaseStatement(
@@ -77,16 +77,22 @@ struct SignedOutput {
                 ?? .notFound(
                     "\(shown(output.path)) has no signed release", "publish one with 'syncagent publish --sign'")
         }
-        refreshed.ahead = try newestRelease(above: refreshed.newest)
+        // The statements are in place by now: what cannot be read is no reason to say otherwise.
+        refreshed.ahead = try? newestRelease(above: refreshed.newest)
         return refreshed
     }
 
     /// The newest published release above a revision that is signed by currently valid keys; `nil` if there is none.
     func newestRelease(above revision: UInt64) throws(PublishError) -> UInt64? {
-        let names = try output.statementNames()
-        return names.filter { $0.hasSuffix(".release") }.compactMap { UInt64($0.dropLast(8)) }.filter {
-            $0 > revision && (try? signed($0)) != nil
-        }.max()
+        let numbers = try output.statementNames().filter { $0.hasSuffix(".release") }.compactMap {
+            UInt64($0.dropLast(8))
+        }
+        for number in numbers.sorted(by: >) where number > revision {
+            if let known = try output.release(number), known.content.revision == number, isSigned(known) {
+                return number
+            }
+        }
+        return nil
     }
 
     /// States that a channel has been removed; its releases stay.
@@ -98,7 +104,7 @@ struct SignedOutput {
     /// The published statement of a channel's newest release, and the root whose fresh keys signed it.
     func said(_ channel: String?) throws(PublishError) -> (fresh: FreshStatement, root: UInt64) {
         let name = "trust/" + FreshStatement.name(channel)
-        guard let (statement, fresh) = output.word(channel) else { throw unsigned("\(name) cannot be read") }
+        guard let (statement, fresh) = try output.word(channel) else { throw unsigned("\(name) cannot be read") }
         guard fresh.project == signing.root.project, fresh.channel == channel else {
             throw unsigned("\(name) is about another project or channel")
         }
@@ -134,7 +140,9 @@ struct SignedOutput {
     /// A published release that is signed by currently valid keys.
     func signed(_ revision: UInt64) throws(PublishError) -> SignedRelease {
         let name = "trust/\(revision).release"
-        guard let known = output.release(revision) else { throw unsigned("\(name) is not there, or cannot be read") }
+        guard let known = try output.release(revision) else {
+            throw unsigned("\(name) is not there, or cannot be read")
+        }
         guard known.content.project == signing.root.project, known.content.revision == revision else {
             throw unsigned("\(name) is about another project or revision")
         }
@@ -190,11 +198,11 @@ struct SignedOutput {
 
     /// The serial of the last statement signed by a valid key, here or by this machine; 0 if there is none.
     private func lastSerial(_ channel: String?) throws(PublishError) -> UInt64 {
-        max(publishedSerial(channel), try signing.known?[channel].serial ?? 0)
+        max(try publishedSerial(channel), try signing.known?[channel].serial ?? 0)
     }
 
-    private func publishedSerial(_ channel: String?) -> UInt64 {
-        guard let (statement, fresh) = output.word(channel), fresh.project == signing.root.project,
+    private func publishedSerial(_ channel: String?) throws(PublishError) -> UInt64 {
+        guard let (statement, fresh) = try output.word(channel), fresh.project == signing.root.project,
             fresh.channel == channel, !statement.signers(.fresh, of: signing.root.fresh).isEmpty
         else { return 0 }
         return fresh.serial
