@@ -226,11 +226,6 @@ final class Committer: Sendable {
     }
 }
 
-extension FileTable {
-    /// The row's kind as the index has it.
-    func indexKind(_ row: Int) -> Kind { kind(row) }
-}
-
 /// A verifier, and the files that it checks before they are installed.
 package struct FileVerification: Sendable {
     /// Its name in events.

@@ -51,7 +51,7 @@ struct RunFiles: Sendable {
         var walk = IndexWalk(index: former)
         return rows.filter { row in
             let record = files.withPath(row) { walk.find($0) }.flatMap(former.record)
-            return record?.digest != files.contentDigest(row) || record?.kind != files.indexKind(row)
+            return record?.digest != files.contentDigest(row) || record?.kind != files.kind(row)
         }
     }
 
