@@ -242,6 +242,14 @@ struct ServedBaseTests {
         #expect(server.requests == [0..<2_010])
         #expect(
             base.ranges.held(pack.sha256, 3..<2_000)?.count == 1_997 && base.ranges.held(pack.sha256, 0..<2_011) == nil)
+        // One inside another hides nothing of what the other has, and nothing is fetched twice.
+        try base.ranges.hold([piece(9_000, 10)]) { false }
+        try base.ranges.hold([piece(8_000, 10), piece(9_000, 10), piece(10_000, 10)]) { false }
+        for start: UInt64 in [8_000, 9_000, 10_000] {
+            #expect(base.ranges.held(pack.sha256, start..<(start + 10))?.count == 10)
+        }
+        try base.ranges.hold([piece(9_000, 10), piece(8_500, 10)]) { false }
+        #expect(server.requests == [0..<2_010, 9_000..<9_010, 8_000..<10_010])
         #expect(base.ranges.warning == nil)
         #expect(throws: PublishError.cancelled) { try base.ranges.hold([piece(1 << 20, 1)]) { true } }
         try base.ranges.hold((1...300).map { piece($0 << 20, 1) }) { false }

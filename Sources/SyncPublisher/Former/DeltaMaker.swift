@@ -40,6 +40,8 @@ struct DeltaMaker {
     private static let batch = 32
     /// How many deltas of a kind are tried before former versions of all the others are fetched.
     private static let samples = 8
+    /// Of how many kinds, those with the most files: so that it takes at most half of the requests of a publish.
+    private static let mostKinds = 16
     /// Former versions shorter than this, in **bytes**, say little of those that are worth a delta.
     private static let shortestSample: UInt64 = 4 << 10
 
@@ -113,19 +115,21 @@ struct DeltaMaker {
         guard base.place.ranges != nil else { return [] }
         let kinds = Dictionary(grouping: tasks.indices.filter { !tasks[$0].former.isGuess }) { kind(of: tasks[$0]) }
             .filter { $0.value.count > Self.samples }
+            .sorted { ($1.value.count, $0.key) < ($0.value.count, $1.key) }.prefix(Self.mostKinds)
         func order(_ index: Int) -> (Int, UInt64, Int) {
             let range = tasks[index].region ?? tasks[index].base
             let length = range.upperBound - range.lowerBound
             return (length < Self.shortestSample ? 1 : 0, length, index)
         }
-        let samples = kinds.values.flatMap { $0.sorted { order($0) < order($1) }.prefix(Self.samples) }.sorted()
+        let samples = kinds.flatMap { $0.value.sorted { order($0) < order($1) }.prefix(Self.samples) }.sorted()
         var rest = samples.map { tasks[$0] }[...]
-        var vain = Set(kinds.keys)
+        var vain = Set(kinds.map(\.key))
         var regions = FormerRegions()
         try fetchFormer(rest, isCancelled: isCancelled)
         while !rest.isEmpty {
             if isCancelled() { throw .cancelled }
-            let batch = Array(rest.prefix(regions.prepare(Array(rest), encoders[0])))
+            let next = Array(rest.prefix(Self.batch))
+            let batch = Array(next.prefix(regions.prepare(next, encoders[0])))
             rest = rest.dropFirst(batch.count)
             for (task, made) in zip(batch, paying(batch, try make(batch, regions, encoders))) where made != nil {
                 vain.remove(kind(of: task))

@@ -123,7 +123,7 @@ package final class PackRanges: Sendable {
 
     /// Fetches ranges, those close to each other at once, until the limits are reached.
     func hold(_ pieces: [Piece], isCancelled: () -> Bool) throws(PublishError) {
-        for piece in Self.merged(pieces) {
+        for piece in Self.merged(pieces.filter { !isHeld($0) }) {
             if isCancelled() { throw .cancelled }
             guard let bytes = bytes(piece) else { return }
             hold(bytes, piece)
@@ -133,6 +133,10 @@ package final class PackRanges: Sendable {
     private func hold(_ bytes: [UInt8], _ piece: Piece) {
         state.withLock { state in
             var all = state.held[piece.pack.sha256] ?? []
+            // A range inside another would hide what the other has behind it.
+            all.removeAll {
+                piece.range.lowerBound <= $0.range.lowerBound && $0.range.upperBound <= piece.range.upperBound
+            }
             let place = all.indices.partitioningIndex { all[$0].range.lowerBound > piece.range.lowerBound }
             all.insert((piece.range, bytes), at: place)
             state.held[piece.pack.sha256] = all
