@@ -122,7 +122,7 @@ package final class Staging: Sendable {
     ) throws(FileError) -> FileStatus {
         guard let made = create(name, in: directory, executable: executable) else { throw .last("create", shown()) }
         do throws(Errno) { return try Self.fill(made, with: bytes) } catch {
-            removeFile(name, in: directory)
+            note(removal: removeFile(name, in: directory))
             throw FileError(step: "write", path: shown(), code: error)
         }
     }
@@ -211,7 +211,10 @@ package final class Staging: Sendable {
 
     /// Removes a staged file, if it exists.
     package func remove(_ file: File) {
-        let code = file.withName { removeFile($0, in: descriptor(lane: file.lane)) }
+        note(removal: file.withName { removeFile($0, in: descriptor(lane: file.lane)) })
+    }
+
+    private func note(removal code: Errno?) {
         if let code, code != .noSuchFileOrDirectory { isLittered.store(true, ordering: .relaxed) }
     }
 

@@ -62,7 +62,8 @@ struct OpenBeneathTests {
         var last = try opened(root.path + "/a")
         for _ in 0..<1_200 {
             #expect(makeDirectory("d", in: last.raw) == nil)
-            last = try #require(SharedDescriptor(openDirectory("d", in: last.raw)))
+            let next = SharedDescriptor(openDirectory("d", in: last.raw))
+            last = try #require(next)
         }
         let (topStatus, deepStatus) = (try #require(status(top.raw)), try #require(status(last.raw)))
         #expect(try isInside(last.raw, topStatus))

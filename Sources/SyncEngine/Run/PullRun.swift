@@ -187,7 +187,7 @@ struct PullRun {
         do throws(EngineError) {
             if !survey.inventory.wanted.isEmpty {
                 try fetch(&survey, &files, tasks)
-            } else if index.completion == nil {
+            } else if index.completion == nil, files.missing == 0 {
                 clearStaging()
             }
         } catch {
@@ -601,8 +601,8 @@ struct PullRun {
             StatIndex.Completion(
                 manifest: manifest.digest, selection: $0, totalBytes: files.bytes, files: UInt64(files.rows.count))
         }
-        // What others ask of a tree's or a shard's index is whether it is whole.
-        let isUntidy = hasLeftovers && trees == nil && recipe.piece == nil
+        // What others ask of a tree's or a shard's index, and a later join of the whole's, is whether it is whole.
+        let isUntidy = hasLeftovers && trees == nil && recipe.piece == nil && recipe.join == nil
         do throws(FileError) {
             try survey.writeIndex(
                 naming: directories.records, isTree: trees != nil,

@@ -1,6 +1,7 @@
 import Foundation
 import SyncEngine
 import SyncFiles
+import SyncManifest
 import SyncModel
 import SyncTestKit
 import Testing

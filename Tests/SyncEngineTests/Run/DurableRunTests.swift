@@ -1,5 +1,6 @@
 import Foundation
 import SyncFiles
+import SyncManifest
 import SyncModel
 import SyncPlugins
 import SyncStore

@@ -2,6 +2,7 @@ import Foundation
 import SyncContent
 import SyncEngine
 import SyncFiles
+import SyncManifest
 import SyncModel
 import SyncTestKit
 import Testing
