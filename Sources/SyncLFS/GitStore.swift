@@ -156,7 +156,7 @@ package struct GitStore: Sendable {
     ///
     /// - Parameter wait: Most **milliseconds** to wait for whoever has it.
     /// - Returns: `nil` when another has it.
-    private static func lock(_ path: String, _ flags: OpenFlags, wait: Int) throws(FileError) -> FileLock? {
+    static func lock(_ path: String, _ flags: OpenFlags, wait: Int) throws(FileError) -> FileLock? {
         while true {
             let file = try openFile(path, flags, trust: .state)
             let opened = status(file.raw)
