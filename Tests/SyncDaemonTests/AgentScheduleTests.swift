@@ -6,7 +6,6 @@ import SyncSchedule
 import SyncStore
 import SyncSystem
 import SyncTestKit
-import Synchronization
 import Testing
 
 /// One schedule, two hours from now in UTC, as the agent's files would have it.
