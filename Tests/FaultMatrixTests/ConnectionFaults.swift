@@ -29,6 +29,9 @@ extension MatrixFault {
         MatrixFault("A connection closed at once is tried again [F004]") { fault in
             fault.before = { $0.server.scriptConnections(.drop, .reset, .serve) }
         }, MatrixFault("An end in place of an answer is tried again [F004]", first: { _ in [.dropped] }),
+        MatrixFault(
+            "An end within the head of an answer is tried again [F004]",
+            first: { _ in [.raw("HTTP/1.1 200 OK\r\nContent-Le")] }),
         MatrixFault("A drop directly behind the headers [F004]", first: { [$0.good.dropping(at: 0)] }),
         MatrixFault("A drop after one byte [F004]", first: { [$0.good.dropping(at: 1)] }),
         MatrixFault("Drops at odd places, one after another [F004]") { fault in

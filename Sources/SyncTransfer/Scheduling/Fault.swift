@@ -194,7 +194,13 @@ extension Fault {
             self = fault.attributed(to: exchange.plan)
             return
         }
-        if result == CURLE_OK || exchange.isServed { return nil }
+        if exchange.isServed { return nil }
+        if result == CURLE_OK {
+            // libcurl 7.88 takes a head that is cut off behind its first line for an answer with an empty body.
+            if exchange.isAnswered { return nil }
+            self.init(.broken, "the connection ended within the head of the answer")
+            return
+        }
         if let fault = Self.ofProxy(result, exchange) {
             self = fault
             return
