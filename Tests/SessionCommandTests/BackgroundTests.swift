@@ -113,17 +113,18 @@ struct BackgroundTests {
     }
 
     @Test("An agent that nobody can reach for a while is not said to be gone: stop waits for it [G6]")
-    func unreachableForAWhile() async throws {
+    func unreachableForAWhile() throws {
         let background = try BackgroundSet()
         #expect(try background.pull("--paused").status == 0)
         let (socket, elsewhere) = (background.socket, background.socket + ".elsewhere")
         try FileManager.default.moveItem(atPath: socket, toPath: elsewhere)
-        let back = Task.detached {
-            try await Task.sleep(for: .milliseconds(800))
-            try FileManager.default.moveItem(atPath: elsewhere, toPath: socket)
-        }
+        // A program of its own: the threads of Swift's tasks may all be waiting for programs.
+        let back = Process()
+        back.executableURL = URL(fileURLWithPath: "/bin/sh")
+        back.arguments = ["-c", "sleep 0.8; exec mv \"$0\" \"$1\"", elsewhere, socket]
+        try back.run()
         let stop = try background.tool.run(["agent", "stop"])
-        try await back.value
+        back.waitUntilExit()
         #expect(stop.status == 0 && stop.error.contains("The agent has stopped."), "\(stop.error)")
         #expect(try background.tool.run(["agent", "stop"]).error.contains("No agent is running."))
     }

@@ -448,7 +448,7 @@ struct BucketHomeTests {
         #expect(bucket.server.log.entries.count - from < 12)
     }
 
-    @Test("Of files whose former versions help nothing only a few are fetched, the shortest; kinds that they help go on")
+    @Test("Of files whose former versions help nothing only the shortest few are fetched; kinds that they help go on")
     func vainFetches() throws {
         // Texts that change in one place, and pictures that are new throughout.
         func text(_ number: Int, _ night: Int) -> [UInt8] {
