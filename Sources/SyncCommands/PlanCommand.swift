@@ -8,7 +8,7 @@ import SyncReport
 import SyncSystem
 import SyncTransfer
 
-struct PlanCommand: AsyncParsableCommand {
+struct PlanCommand: AsyncParsableCommand, ReadingOptions {
     static let configuration = CommandConfiguration(
         commandName: "plan", abstract: "Show what a pull would fetch, with which requests, and why.",
         discussion: """
@@ -26,6 +26,12 @@ struct PlanCommand: AsyncParsableCommand {
 
     @OptionGroup var target: TargetOptions
 
+    @OptionGroup(title: "Release and trust") var release: ReleaseOptions
+
+    @OptionGroup var listing: ListingOptions
+
+    @OptionGroup var bucket: BucketOptions
+
     @OptionGroup(title: "Release and trust") var downgrade: DowngradeOption
 
     @Flag(help: "Explain where the requests go; sends a one-byte request to each source.") var explain = false
@@ -41,7 +47,7 @@ struct PlanCommand: AsyncParsableCommand {
     func run() async throws {
         let output = reporting.output()
         let request = try transfer.engine(trusting: trust) { settings in
-            var recipe = try target.recipe(settings)
+            var recipe = try target.recipe(settings, self)
             downgrade.apply(to: &recipe)
             return recipe
         }

@@ -27,6 +27,12 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
 
     @OptionGroup var target: TargetOptions
 
+    @OptionGroup(title: "Release and trust") var release: ReleaseOptions
+
+    @OptionGroup var listing: ListingOptions
+
+    @OptionGroup var bucket: BucketOptions
+
     @Flag(help: "Print the plan; fetch nothing and change nothing.") var dryRun = false
 
     @OptionGroup var verbose: VerboseOption

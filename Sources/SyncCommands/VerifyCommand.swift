@@ -4,7 +4,7 @@ import SyncEngine
 import SyncModel
 import SyncReport
 
-struct VerifyCommand: AsyncParsableCommand {
+struct VerifyCommand: AsyncParsableCommand, ReadingOptions {
     static let configuration = CommandConfiguration(
         commandName: "verify", abstract: "Hash the installed files again and list those that differ from the manifest.",
         discussion: """
@@ -15,6 +15,12 @@ struct VerifyCommand: AsyncParsableCommand {
 
     @OptionGroup var target: TargetOptions
 
+    @OptionGroup(title: "Release and trust") var release: ReleaseOptions
+
+    @OptionGroup var listing: ListingOptions
+
+    @OptionGroup var bucket: BucketOptions
+
     @OptionGroup(title: "Release and trust") var trust: TrustOptions
 
     @OptionGroup(title: "Transfer") var transfer: TransferOptions
@@ -23,7 +29,7 @@ struct VerifyCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = reporting.output()
-        let request = try transfer.engine(trusting: trust) { try target.recipe($0) }
+        let request = try transfer.engine(trusting: trust) { try target.recipe($0, self) }
         try await EngineCall(reporting, on: output, request).verify()
     }
 }

@@ -97,10 +97,6 @@ struct TargetOptions: ParsableArguments {
             .taking("path"))
     var paths: [String] = []
 
-    @OptionGroup(title: "Release and trust") var release: ReleaseOptions
-
-    @OptionGroup var listing: ListingOptions
-
     @Option(
         name: .customLong("into"), help: "The destination directory.  (default: ./<project>)".taking("dir"),
         completion: .directory)

@@ -12,14 +12,12 @@ import SyncTransfer
 ///
 /// Each command has the groups as its own: in a debug build the parser checks a group once for every check of every group
 /// around it, so that one level more is five times the work.
-protocol RunOptions: ParsableArguments {
+protocol RunOptions: ParsableArguments, ReadingOptions {
     var target: TargetOptions { get }
     var placement: DestinationOptions { get }
     var downgrade: DowngradeOption { get }
-    var trust: TrustOptions { get }
     var metadata: MetadataOptions { get }
     var limits: LimitOptions { get }
-    var transfer: TransferOptions { get }
     var hookOptions: HookOptions { get }
 }
 
@@ -36,7 +34,7 @@ extension RunOptions {
     func runRecipe(_ environment: EnvironmentPaths) throws -> (RunRecipe, RunSettings) {
         let said = limits.settings.over(try transfer.settings(environment.pathBase))
         let settings = try transfer.runSettings(said, environment)
-        var recipe = try target.recipe(settings)
+        var recipe = try target.recipe(settings, self)
         recipe.hooks = try runHooks(environment)
         try refuseChangeable(recipe.hooks, .refused)
         try refuseChangeable(settings.hooks.values, .configuration)
@@ -135,13 +133,12 @@ func absoluteCommands(_ commands: [[String]]) throws(CommandFailure) -> [[String
 
 extension TargetOptions {
     /// A recipe for what is named, with nothing else asked for.
-    func recipe(_ settings: RunSettings) throws(CommandFailure) -> RunRecipe {
+    func recipe(_ settings: RunSettings, _ reading: some ReadingOptions) throws(CommandFailure) -> RunRecipe {
         var recipe = RunRecipe(manifest: try settings.location(manifest), destination: destination)
         recipe.session = session
         recipe.groups = groups
         (recipe.include, recipe.exclude) = (include + paths, exclude)
-        release.apply(to: &recipe)
-        try listing.apply(to: &recipe)
+        try reading.apply(to: &recipe)
         recipe.settings.connections = settings.transfer.plannedConnections
         return recipe
     }

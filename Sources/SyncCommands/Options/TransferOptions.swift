@@ -2,6 +2,7 @@ public import ArgumentParser
 import Foundation
 import SyncAssembly
 import SyncCurl
+import SyncEngine
 import SyncModel
 import SyncTransfer
 
@@ -128,6 +129,36 @@ struct TransferOptions: ParsableArguments {
         var recipe = try asked(settings)
         try trust.apply(to: &recipe, environment)
         return EngineRequest(recipe, settings)
+    }
+
+    /// Works on manifests; nothing is kept.
+    ///
+    /// - Parameters:
+    ///   - recipes: The manifests as they were named; headers and the client's certificate are for the last one's server.
+    ///   - work: Has them as ``RunSettings/location(_:)`` finds them.
+    func reading<R: Sendable>(
+        _ recipes: [RunRecipe], trusting trust: TrustOptions, _ reporting: ReportingOptions, _ output: Output,
+        _ work: @escaping @Sendable (PullEngine, [RunRecipe]) throws -> R
+    ) async throws -> R {
+        let (call, found) = try call(for: recipes, trusting: trust, reporting, output)
+        return try await call.reading { engine in try work(engine, found) }
+    }
+
+    /// The call of an engine that can read manifests, and their recipes with them as ``RunSettings/location(_:)`` finds them.
+    func call(for recipes: [RunRecipe], trusting trust: TrustOptions, _ reporting: ReportingOptions, _ output: Output)
+        throws -> (
+            call: EngineCall, found: [RunRecipe]
+        )
+    {
+        var found = recipes
+        var request = try engine(trusting: trust) { settings in
+            for index in found.indices { found[index].manifest = try settings.location(found[index].manifest) }
+            var recipe = RunRecipe(manifest: found.last?.manifest ?? "")
+            recipe.settings.connections = settings.transfer.plannedConnections
+            return recipe
+        }
+        request.others = found.dropLast().map(\.manifest)
+        return (EngineCall(reporting, on: output, request), found)
     }
 
     /// What the command line says, with paths made absolute.

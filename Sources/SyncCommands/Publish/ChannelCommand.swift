@@ -41,11 +41,10 @@ struct ChannelListCommand: AsyncParsableCommand {
         let output = Output()
         let found: [(channel: String?, revision: UInt64)]
         if ![nil, S3Address.scheme].contains(urlScheme(of: directory)) {
-            var options = ReadingOptions()
-            (options.trust, options.transfer) = (trust, transfer)
             var reporting = ReportingOptions()
             (reporting.json, reporting.quiet) = (format.json, true)
-            found = try await options.reading([RunRecipe(manifest: directory)], reporting, output) { engine, found in
+            found = try await transfer.reading([RunRecipe(manifest: directory)], trusting: trust, reporting, output) {
+                engine, found in
                 do {
                     let hand = try engine.read(found[0])
                     return [(nil, hand.manifest.revision)] + hand.channels().map { ($0.name, $0.revision) }

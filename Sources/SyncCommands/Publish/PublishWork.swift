@@ -52,7 +52,8 @@ extension PublishCommand {
     private func servedBase(_ output: Output) throws -> (call: EngineCall, recipe: RunRecipe)? {
         guard let base, base != place, urlScheme(of: base) != nil else { return nil }
         let location = urlScheme(of: base) == S3Address.scheme ? try bucket.named(base) : base
-        let (call, found) = try ReadingOptions.parse([]).call(for: [RunRecipe(manifest: location)], reporting, output)
+        let (call, found) = try TransferOptions.parse([]).call(
+            for: [RunRecipe(manifest: location)], trusting: TrustOptions.parse([]), reporting, output)
         return (call, found[0])
     }
 

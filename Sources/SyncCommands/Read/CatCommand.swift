@@ -7,7 +7,7 @@ import SyncModel
 import SyncReport
 import SyncSystem
 
-struct CatCommand: AsyncParsableCommand {
+struct CatCommand: AsyncParsableCommand, ReadingOptions {
     static let configuration = CommandConfiguration(
         commandName: "cat", abstract: "Print one file of a manifest, verified.",
         discussion: """
@@ -23,7 +23,15 @@ struct CatCommand: AsyncParsableCommand {
 
     @Argument(help: "The file's path in the manifest.") var path: String
 
-    @OptionGroup var options: ReadingOptions
+    @OptionGroup(title: "Release and trust") var release: ReleaseOptions
+
+    @OptionGroup(title: "Release and trust") var trust: TrustOptions
+
+    @OptionGroup(title: "Transfer") var transfer: TransferOptions
+
+    @OptionGroup var listing: ListingOptions
+
+    @OptionGroup var bucket: BucketOptions
 
     @Flag(name: .shortAndLong, help: "Print only warnings and errors.") var quiet = false
 
@@ -36,9 +44,9 @@ struct CatCommand: AsyncParsableCommand {
         var reporting = ReportingOptions()
         (reporting.json, reporting.quiet) = (false, quiet)
         let output = reporting.output()
-        let (recipe, path) = (try options.recipe(manifest), path)
+        let (recipe, path) = (try recipe(manifest), path)
         let temporary = EnvironmentPaths.ofProcess.lookup("TMPDIR").flatMap { $0.isEmpty ? nil : $0 } ?? "/tmp"
-        try await options.reading([recipe], reporting, output) { engine, found in
+        try await transfer.reading([recipe], trusting: trust, reporting, output) { engine, found in
             let hand = try engine.read(found[0], asksSizes: false)
             guard let row = hand.row(of: path) else { throw Self.unknown(path, hand) }
             try hand.bring(row, in: temporary) { piece throws(EngineError) in

@@ -6,7 +6,7 @@ import SyncModel
 import SyncReport
 import SyncSystem
 
-struct DiffCommand: AsyncParsableCommand {
+struct DiffCommand: AsyncParsableCommand, ReadingOptions {
     static let configuration = CommandConfiguration(
         commandName: "diff", abstract: "Show how two manifests differ, and what an update fetches.",
         discussion: """
@@ -26,7 +26,15 @@ struct DiffCommand: AsyncParsableCommand {
 
     @Argument(help: "The new manifest: a path or an http(s) URL.", completion: .manifests) var new: String
 
-    @OptionGroup var options: ReadingOptions
+    @OptionGroup(title: "Release and trust") var release: ReleaseOptions
+
+    @OptionGroup(title: "Release and trust") var trust: TrustOptions
+
+    @OptionGroup(title: "Transfer") var transfer: TransferOptions
+
+    @OptionGroup var listing: ListingOptions
+
+    @OptionGroup var bucket: BucketOptions
 
     @OptionGroup(title: "Output") var reporting: ReportingOptions
 
@@ -37,8 +45,9 @@ struct DiffCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = reporting.output()
-        let (former, latter) = (RunRecipe(manifest: old), try options.recipe(new))
-        let (before, after) = try await options.reading([former, latter], reporting, output) { engine, found in
+        let (former, latter) = (RunRecipe(manifest: old), try recipe(new))
+        let (before, after) = try await transfer.reading([former, latter], trusting: trust, reporting, output) {
+            engine, found in
             (try engine.read(found[0], looksBack: true).manifest, try engine.read(found[1]).manifest)
         }
         let difference = ManifestDifference(from: before, to: after)

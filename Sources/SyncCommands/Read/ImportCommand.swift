@@ -29,6 +29,8 @@ struct ImportCommand: AsyncParsableCommand {
 
     @OptionGroup var listing: ListingOptions
 
+    @OptionGroup var bucket: BucketOptions
+
     @OptionGroup(title: "Release and trust") var trust: TrustOptions
 
     @OptionGroup(title: "Transfer") var transfer: TransferOptions
@@ -49,7 +51,7 @@ struct ImportCommand: AsyncParsableCommand {
         let console = reporting.output()
         let request = try transfer.engine(trusting: trust) { settings in
             var recipe = RunRecipe(manifest: try settings.location(source))
-            try listing.apply(to: &recipe)
+            try listing.apply(to: &recipe, bucket)
             return recipe
         }
         let call = EngineCall(reporting, on: console, request)
@@ -90,8 +92,6 @@ struct ListingOptions: ParsableArguments {
     )
     var base: String?
 
-    @OptionGroup var bucket: BucketOptions
-
     func validate() throws {
         guard let base else { return }
         guard isWebURL(base), !base.contains(where: { $0 == "?" || $0 == "#" || $0 == "@" || $0.isWhitespace }) else {
@@ -100,7 +100,7 @@ struct ListingOptions: ParsableArguments {
         try requireLocation(base, "--base")
     }
 
-    func apply(to recipe: inout RunRecipe) throws(CommandFailure) {
+    func apply(to recipe: inout RunRecipe, _ bucket: BucketOptions) throws(CommandFailure) {
         recipe.base = base
         do throws(ValidationError) { recipe.manifest = try bucket.named(recipe.manifest) } catch {
             throw CommandFailure(.usage, error.message)

@@ -6,7 +6,7 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-struct LsCommand: AsyncParsableCommand {
+struct LsCommand: AsyncParsableCommand, ReadingOptions {
     static let configuration = CommandConfiguration(
         commandName: "ls", abstract: "List the files of a manifest.",
         discussion: """
@@ -28,7 +28,15 @@ struct LsCommand: AsyncParsableCommand {
     @Option(name: .customLong("group"), help: "Only the files of this group; repeatable.".taking("name"))
     var groups: [String] = []
 
-    @OptionGroup var options: ReadingOptions
+    @OptionGroup(title: "Release and trust") var release: ReleaseOptions
+
+    @OptionGroup(title: "Release and trust") var trust: TrustOptions
+
+    @OptionGroup(title: "Transfer") var transfer: TransferOptions
+
+    @OptionGroup var listing: ListingOptions
+
+    @OptionGroup var bucket: BucketOptions
 
     @OptionGroup(title: "Output") var reporting: ReportingOptions
 
@@ -41,8 +49,10 @@ struct LsCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = reporting.output()
-        let (recipe, groups, paths) = (try options.recipe(manifest), groups, paths)
-        let (hand, rows, directories) = try await options.reading([recipe], reporting, output) { engine, found in
+        let (recipe, groups, paths) = (try recipe(manifest), groups, paths)
+        let (hand, rows, directories) = try await transfer.reading(
+            [recipe], trusting: trust, reporting, output
+        ) { engine, found in
             let hand = try engine.read(found[0])
             let rows = try hand.rows(of: groups)
             let directories = hand.directories(of: groups, with: rows)
@@ -137,49 +147,28 @@ private struct Listing: Sendable {
     }
 }
 
-/// What all verbs that only read manifests take: whom to believe, how to fetch.
-struct ReadingOptions: ParsableArguments {
-    @OptionGroup(title: "Release and trust") var release: ReleaseOptions
+/// What every verb takes that reads the manifest of a set: which release, whom to believe, how to fetch.
+///
+/// Each command has these groups itself. One that lies in another group is built, and checked in a debug build, many times over.
+protocol ReadingOptions {
+    var release: ReleaseOptions { get }
+    var trust: TrustOptions { get }
+    var transfer: TransferOptions { get }
+    var listing: ListingOptions { get }
+    var bucket: BucketOptions { get }
+}
 
-    @OptionGroup(title: "Release and trust") var trust: TrustOptions
-
-    @OptionGroup(title: "Transfer") var transfer: TransferOptions
-
-    @OptionGroup var listing: ListingOptions
+extension ReadingOptions {
+    /// Says in a recipe which release is meant, and where its bucket is.
+    func apply(to recipe: inout RunRecipe) throws(CommandFailure) {
+        release.apply(to: &recipe)
+        try listing.apply(to: &recipe, bucket)
+    }
 
     /// What is read of a manifest: the release that the options name.
     func recipe(_ location: String) throws(CommandFailure) -> RunRecipe {
         var recipe = RunRecipe(manifest: location)
-        release.apply(to: &recipe)
-        try listing.apply(to: &recipe)
+        try apply(to: &recipe)
         return recipe
-    }
-
-    /// Works on manifests; nothing is kept.
-    ///
-    /// - Parameters:
-    ///   - recipes: The manifests as they were named; headers and the client's certificate are for the last one's server.
-    ///   - work: Has them as ``RunSettings/location(_:)`` finds them.
-    func reading<R: Sendable>(
-        _ recipes: [RunRecipe], _ reporting: ReportingOptions, _ output: Output,
-        _ work: @escaping @Sendable (PullEngine, [RunRecipe]) throws -> R
-    ) async throws -> R {
-        let (call, found) = try call(for: recipes, reporting, output)
-        return try await call.reading { engine in try work(engine, found) }
-    }
-
-    /// The call of an engine that can read manifests, and their recipes with them as ``RunSettings/location(_:)`` finds them.
-    func call(for recipes: [RunRecipe], _ reporting: ReportingOptions, _ output: Output) throws -> (
-        call: EngineCall, found: [RunRecipe]
-    ) {
-        var found = recipes
-        var request = try transfer.engine(trusting: trust) { settings in
-            for index in found.indices { found[index].manifest = try settings.location(found[index].manifest) }
-            var recipe = RunRecipe(manifest: found.last?.manifest ?? "")
-            recipe.settings.connections = settings.transfer.plannedConnections
-            return recipe
-        }
-        request.others = found.dropLast().map(\.manifest)
-        return (EngineCall(reporting, on: output, request), found)
     }
 }

@@ -28,6 +28,12 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
 
     @OptionGroup var target: TargetOptions
 
+    @OptionGroup(title: "Release and trust") var release: ReleaseOptions
+
+    @OptionGroup var listing: ListingOptions
+
+    @OptionGroup var bucket: BucketOptions
+
     @Flag(help: "Print what would be set up; change nothing.") var dryRun = false
 
     @OptionGroup var reporting: ReportingOptions
