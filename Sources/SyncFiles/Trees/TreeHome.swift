@@ -265,7 +265,7 @@ package final class TreeHome: Sendable {
     private func begin(with first: TreeLedger, _ place: Place) throws(FileError) {
         try record { $0 = first }
         try FileError.check(synchronizeDirectory(place.above), "sync", SyncSystem.parent(of: homePath))
-        do throws(FileError) { try gather() } catch {
+        do throws(FileError) { try gather(isFirst: true) } catch {
             // Where nothing has been moved, the destination is as it was: another layout may be tried, or none.
             if links == nil, let number = ledger.current,
                 (try? isThere("\(number)", in: states.raw, shown: homePath)) == false
@@ -327,13 +327,15 @@ package final class TreeHome: Sendable {
     }
 
     /// Makes what was at the destination's place the first tree, with what was kept of it.
-    private func gather() throws(FileError) {
+    ///
+    /// - Parameter isFirst: Whether that is begun, and not gone on with after a kill.
+    private func gather(isFirst: Bool = false) throws(FileError) {
         guard ledger.isGathering, let number = ledger.current else { return }
         if let links {
             try takeOverState(of: number)
             try links.gather(into: number)
         } else {
-            try moveState(of: number)
+            try moveState(of: number, isFirst)
             try shareLearned(of: number)
         }
         try record { $0.isGathering = false }
@@ -359,10 +361,14 @@ package final class TreeHome: Sendable {
     }
 
     /// What was kept inside the destination is kept beside it from now on.
-    private func moveState(of number: UInt64) throws(FileError) {
+    private func moveState(of number: UInt64, _ isFirst: Bool) throws(FileError) {
         let shown = "\(path)/\(Destination.stateName)"
         guard let root = openDirectory(name, in: parent.raw, .noFollow) else { throw .last("open", path) }
-        guard try isThere(Destination.stateName, in: root.raw, shown: shown) else { return }
+        guard try isThere(Destination.stateName, in: root.raw, shown: shown) else {
+            // It was locked a moment ago; without it nobody would know which files are whose.
+            if isFirst { throw FileError(step: "move", path: shown, code: .noSuchFileOrDirectory) }
+            return
+        }
         let moved = "\(homePath)/\(Self.statesName)/\(number)/index"
         if try isThere("\(number)/index", in: states.raw, shown: moved),
             try !isThere("\(Destination.stateName)/index", in: root.raw, shown: "\(shown)/index")
