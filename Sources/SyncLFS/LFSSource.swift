@@ -76,7 +76,7 @@ private struct GitTree {
                     file.urls = [LFSObject.plain(repository: store.repository, name: entry.name).url]
                 }
                 // Nobody has to fetch nothing.
-                if file.size == 0 { file.digest = (.sha256, SourceListing.digestOfNothing) }
+                if file.size == 0 { file.digest = (.sha256, SHA256Digest.ofNothing.hex) }
                 file.isExecutable = entry.mode == "100755"
                 try builder.add(file, at: "")
             }

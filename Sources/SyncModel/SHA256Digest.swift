@@ -15,9 +15,15 @@ public struct SHA256Digest: Hashable, Sendable {
     }
 
     /// All zero bits: the digest of nothing we know, for places that need a value.
-    public static let zero = SHA256Digest()
+    public static let zero = SHA256Digest(0, 0, 0, 0)
 
-    private init() { (w0, w1, w2, w3) = (0, 0, 0, 0) }
+    /// SHA-256 of no bytes. FIPS 180-4.
+    public static let ofNothing = SHA256Digest(
+        0xE3B0_C442_98FC_1C14, 0x9AFB_F4C8_996F_B924, 0x27AE_41E4_649B_934C, 0xA495_991B_7852_B855)
+
+    private init(_ w0: UInt64, _ w1: UInt64, _ w2: UInt64, _ w3: UInt64) {
+        (self.w0, self.w1, self.w2, self.w3) = (w0, w1, w2, w3)
+    }
 
     /// Reads 64 hexadecimal digits of either case in place; `nil` for anything else.
     public init?(hex: UnsafeBufferPointer<UInt8>) {

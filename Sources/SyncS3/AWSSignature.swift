@@ -31,12 +31,10 @@ package struct AWSSignature {
     /// Not encoded yet.
     package var query: [(name: String, value: String)] = []
     /// SHA-256 of the body, or `UNSIGNED-PAYLOAD`.
-    package var payload = Self.nothing
+    package var payload = SHA256Digest.ofNothing.hex
     /// Others that are signed, with names in lower case.
     package var headers: [(name: String, value: String)] = []
 
-    /// SHA-256 of no bytes.
-    package static let nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     package static let service = "s3"
     /// Who is asked.
     package var service = Self.service

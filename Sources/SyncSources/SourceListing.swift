@@ -48,9 +48,6 @@ package struct SourceListing: Sendable {
     /// Most files of a listing.
     package static let mostFiles = 500_000
 
-    /// The digest of nothing: a file that has it needs nobody to say its size.
-    package static let digestOfNothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-
     /// The project's name: letters, digits, `.`, `_` and `-` stay, others become a dot.
     package static func project(_ name: some StringProtocol) -> String {
         var text = ""

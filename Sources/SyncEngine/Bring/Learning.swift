@@ -83,7 +83,7 @@ struct Learning {
         var learned: [Int: LearnedContent] = [:]
         for (row, check) in files.checks {
             let content = known.content(check, size: files.size(row), url: url(row, files))
-            if let content, content.size > 0 || content.digest.hex == SourceListing.digestOfNothing {
+            if let content, content.size > 0 || content.digest == .ofNothing {
                 learned[row] = content
             }
         }

@@ -153,7 +153,7 @@ extension ManifestAssembly {
         let blobs = files.blobs.count - row.firstBlob
         if row.size == 0 {
             place.enter("sha256")
-            guard row.digest == Self.digestOfNothing else {
+            guard row.digest == .ofNothing else {
                 throw ManifestError("the file is empty, but this is not the SHA-256 of nothing", "publish it again")
             }
             place.enter("blobs")
@@ -230,9 +230,6 @@ extension ManifestAssembly {
         }
         return stored
     }
-
-    private static let digestOfNothing = SHA256Digest(
-        hex: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
 }
 
 extension FileTable.Text {

@@ -231,7 +231,7 @@ func carriedDeltas(_ tree: SourceTree, _ ledger: Ledger, _ places: [Catalogue.En
         guard files.kind(index) != .link else { continue }
         let blobs = ledger.blobs(index)
         let digest =
-            ledger.digests[index] ?? blobs.first.map { places[Int($0)].digest } ?? ManifestEntries.digestOfNothing
+            ledger.digests[index] ?? blobs.first.map { places[Int($0)].digest } ?? .ofNothing
         guard digest == files.digest(index) else { return [:] }
         let kept = files.deltas(index).filter { base.usable[Int($0.pack)] && Int($0.blob) < blobs.count }
         if !kept.isEmpty { found[index] = Array(kept) }

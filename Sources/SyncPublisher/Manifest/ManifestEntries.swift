@@ -12,15 +12,11 @@ struct ManifestEntries {
     /// resolve against the manifest's own, and the empty one is its directory.
     let prefixes: [String]
 
-    /// SHA-256 of the empty string. FIPS 180-4.
-    static let digestOfNothing =
-        SHA256Digest(hex: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855") ?? .zero
-
     /// The digest of a file; `nil` for a link.
     func digest(of index: Int) -> SHA256Digest? {
         guard tree.entries[index].kind != .link else { return nil }
         if let digest = ledger.digests[index] { return digest }
-        return ledger.blobs(index).first.map { places[Int($0)].digest } ?? Self.digestOfNothing
+        return ledger.blobs(index).first.map { places[Int($0)].digest } ?? .ofNothing
     }
 
     /// Writes one entry.

@@ -53,7 +53,7 @@ package enum HubAnswer {
             var file = SourceListing.File(
                 path: Array(path.utf8), size: size, digest: digest, urls: [prefix + percentEncoded(bytes: path.utf8)])
             // Nobody has to fetch nothing.
-            if size == 0 { file.digest = (.sha256, SourceListing.digestOfNothing) }
+            if size == 0 { file.digest = (.sha256, SHA256Digest.ofNothing.hex) }
             try builder.add(file, at: "")
         }
         return entries.count

@@ -41,7 +41,8 @@ package enum ChecksumList {
             do throws(ListingError) {
                 let (digest, path) = try entry(line, isEscapable: !lines.endWithZero)
                 var file = SourceListing.File(path: path, digest: digest, urls: [base + percentEncoded(bytes: path)])
-                if digest.hex == SourceListing.digestOfNothing { file.size = 0 }
+                // Nobody needs to say its size.
+                if digest.hex == SHA256Digest.ofNothing.hex { file.size = 0 }
                 try builder.add(file, at: "")
             } catch { throw error.at("line \(number)") }
         }

@@ -137,7 +137,7 @@ package enum Metalink {
                     "\(quoted(String(decoding: path, as: UTF8.self))) has no mirror that can be asked over http(s)")
             }
             var file = SourceListing.File(path: path, size: size, digest: digest, urls: kept)
-            if digest?.hex == SourceListing.digestOfNothing { file.size = 0 }
+            if digest?.hex == SHA256Digest.ofNothing.hex { file.size = 0 }
             return file
         }
     }

@@ -1,4 +1,5 @@
 package import SyncCurl
+import SyncModel
 package import SyncPlugins
 
 /// Credentials by origin.
@@ -40,7 +41,7 @@ extension Credential.Kind {
         case .sigV4(_, _, let token, _, _):
             // S3 wants the body's digest, here of the empty body; libcurl signs both lines. Amazon S3, "Authenticating
             // Requests: Using the Authorization Header".
-            ["X-Amz-Content-Sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"]
+            ["X-Amz-Content-Sha256: \(SHA256Digest.ofNothing.hex)"]
                 + (token.map { ["X-Amz-Security-Token: \($0)"] } ?? [])
         }
     }
