@@ -100,6 +100,29 @@ struct PublishCommandTests {
         #expect(throws: CommandFailure.self) { try options("--config", directory + "/none.json") }
     }
 
+    @Test("A shard takes of publish.json what is its own; the join takes the rest")
+    func fileForShards() throws {
+        let directory = NSTemporaryDirectory() + "publish-file-\(UUID().uuidString)"
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let text = """
+            {project: "p", channel: "beta", retain: 3, dictionary: "always", manifest_parts: false, level: 7}
+            """
+        try Data(text.utf8).write(to: URL(fileURLWithPath: directory + "/publish.json"))
+        func options(_ more: String...) throws -> PublishOptions {
+            let arguments = ["publish", directory, "--to", "out"] + more
+            let command = try #require(try SyncagentCommand.parseAsRoot(arguments) as? PublishCommand)
+            return try command.publishOptions(environment: Self.environment)
+        }
+        let shard = try options("--shard", "0/2")
+        #expect(shard.channel == nil && shard.retain == nil && !shard.keepsReleases)
+        #expect(shard.project == "p" && shard.level == 7 && shard.dictionary == .automatic && shard.isInParts == nil)
+        let join = try options("--join", "2")
+        #expect(join.channel == "beta" && join.retain == 3 && join.keepsReleases && join.isInParts == nil)
+        // What somebody asks for here is still refused by the publisher.
+        #expect(try options("--shard", "0/2", "--retain", "4").retain == 4)
+    }
+
     @Test("The summary says in words what was done")
     func summary() {
         var report = PublishReport()

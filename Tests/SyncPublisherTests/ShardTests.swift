@@ -101,6 +101,8 @@ struct ShardTests {
     @Test("A join names the shards that are missing, damaged or without their packs: 75")
     func missing() throws {
         let set = try Self.set()
+        let early = set.failure { $0.shards = .join(5) }
+        #expect(early?.exitStatus == .busy && early?.summary == "shards 0–4 of 5 are not published", "nothing is there")
         for number in [0, 2, 3] { try publish(set, number, of: 5) }
         let error = #expect(throws: PublishError.self) { try join(set, 5) }
         #expect(error?.exitStatus == .busy)

@@ -279,6 +279,7 @@ struct PublishCommand: AsyncParsableCommand {
     func publishOptions(environment: EnvironmentPaths) throws -> PublishOptions {
         var options = PublishOptions(directory: directory, output: output)
         try readFile(into: &options)
+        if let work = pieces.work { options.leaveOut(for: work) }
         options.project = project ?? options.project
         options.revision = revision
         if let channel { (options.channel, options.keepsReleases) = (ChannelName.meant(channel), true) }

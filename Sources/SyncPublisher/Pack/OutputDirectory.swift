@@ -387,7 +387,8 @@ final class OutputDirectory {
     ///
     /// - Throws: ``PublishError`` for somebody else's.
     func openOwn(_ folder: Folder, _ name: String) throws(PublishError) -> Descriptor? {
-        do throws(FileError) { return try openFile(name, in: descriptor(folder), trust: .state) } catch {
+        guard let directory = try found(folder) else { return nil }
+        do throws(FileError) { return try openFile(name, in: directory.raw, trust: .state) } catch {
             guard !error.isMissing else { return nil }
             throw .refused(
                 "\(shown(display(folder, name))) cannot be used: \(error.reason)",

@@ -1,10 +1,18 @@
 import SyncContent
-import SyncManifest
+package import SyncManifest
 import SyncModel
 import SyncSystem
 
 /// Publishing in pieces: each shard packs the files that are its own, beside the others, and the join writes the manifest.
 extension PublishOptions {
+    /// Leaves out what `publish.json` says for a publish in one piece, or for the join.
+    package mutating func leaveOut(for work: ShardWork) {
+        if isInParts == false { isInParts = nil }
+        if dictionary == .always { dictionary = .automatic }
+        guard work.isShard else { return }
+        (channel, keepsReleases, retain) = (nil, false, nil)
+    }
+
     /// Refuses what makes no sense for a piece of the work.
     func checkShards() throws(PublishError) {
         guard let shards else { return }
@@ -68,7 +76,7 @@ extension PublishOptions {
 }
 
 extension ShardWork {
-    fileprivate var isShard: Bool { if case .shard = self { true } else { false } }
+    package var isShard: Bool { if case .shard = self { true } else { false } }
 }
 
 extension PublishRun {
