@@ -125,7 +125,9 @@ extension ManifestInHand {
         throws(EngineError)
     {
         let file = try brought(row, in: directory)
-        let size = status(file.raw)?.size ?? 0
+        guard let size = status(file.raw)?.size else {
+            throw EngineError(.ioError, "cannot look at what was fetched in \(escaped(directory)): \(errnoText)")
+        }
         let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(clamping: min(size, 1 << 20)), alignment: 16)
         defer { piece.deallocate() }
         var offset: UInt64 = 0
