@@ -1,3 +1,4 @@
+import ArgumentParser
 import Foundation
 import SyncAgent
 import SyncModel
@@ -68,6 +69,18 @@ struct ScheduleFileTests {
         #expect(entry.isPaused == true)
         // What is false has no word, and must be an option all the same.
         #expect(entry.keys.contains("allow_older") && !entry.keys.contains("paused"))
+    }
+
+    @Test("\"atomic\": true is --atomic without a value, the first layout that is possible; a name is that one")
+    func atomic() throws {
+        let wishes: [(String, AtomicWish?)] = [("true", .auto), (#""links""#, .links), ("false", nil)]
+        for (value, wish) in wishes {
+            let text = Self.whole + #", "nightly": "02:00", "atomic": \#(value)"#
+            let entry = try #require(try ScheduleFile(Self.file(text), shown: "f").entries.first)
+            let add = try ScheduleAddCommand.parse(entry.arguments)
+            #expect(add.placement.atomic == wish, "\(value)")
+            #expect(add.target.manifest == "https://h.example/m.json")
+        }
     }
 
     @Test(

@@ -116,8 +116,9 @@ struct ScheduleFile: Sendable {
             }
         }
         return Entry(
-            name: name, place: "\(shown):\(node.line): \(name)", arguments: arguments + ["--", manifest], keys: keys,
-            isPaused: isPaused)
+            name: name, place: "\(shown):\(node.line): \(name)",
+            // `true` is `--atomic` alone, which has a meaning of its own.
+            arguments: AtomicWish.named(arguments + ["--", manifest]), keys: keys, isPaused: isPaused)
     }
 
     /// A key and its value as on a command line; `nil` for a value that none can be.
