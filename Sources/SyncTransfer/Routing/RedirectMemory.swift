@@ -4,8 +4,9 @@ import SyncModel
 /// What redirects taught: where a URL is, and where its neighbours are likely to be.
 ///
 /// Spans of one pack, and files of one directory, are redirected alike. A lesson saves them the hops until it
-/// expires or fails; then the original URL is asked again, so a lesson can be wrong without harm: it is for what has a
-/// digest, and never for a manifest, which may stand behind a redirect to the latest one.
+/// expires or fails; then the original URL is asked again, so a lesson can be wrong without harm: it is used for what has
+/// a digest, and never for a manifest, which may stand behind a redirect to the latest one. A manifest may teach, though,
+/// where the files beside it are.
 ///
 /// Lessons go on in the next process, see ``LinkRecord``.
 package struct RedirectMemory: Sendable {
@@ -59,9 +60,10 @@ package struct RedirectMemory: Sendable {
                 originIsPublic: originIsPublic, expires: expires)
         }
         exact[original.text] = record(original.text, target.text, isDirectory: false)
-        // A signature is for one object. Without one, a target of the same name suggests where its neighbours are.
-        guard original.query == nil, target.query == nil, let name = original.path.split(separator: "/").last,
-            target.path.split(separator: "/").last == name, !distrusted.contains(original.directory)
+        // A signature is for one object. Without one, a target of the same name suggests where its neighbours are. `/set` that
+        // became `/set/` has none: it names the directory itself.
+        guard original.query == nil, target.query == nil, let name = original.name, target.name == name,
+            !distrusted.contains(original.directory)
         else { return }
         let directory = original.directory
         directories[directory] = record(String(directory), String(target.directory), isDirectory: true)
@@ -125,6 +127,11 @@ package struct RedirectMemory: Sendable {
 }
 
 extension CurlURL {
+    /// What is behind the last `/` of the path; `nil` for a directory, whose path ends there.
+    fileprivate var name: Substring? {
+        path.split(separator: "/", omittingEmptySubsequences: false).last.flatMap { $0.isEmpty ? nil : $0 }
+    }
+
     /// The end of a signed URL's life by its own parameters.
     ///
     /// AWS Signature Version 4 (`X-Amz-Date`, `X-Amz-Expires`), Google Cloud Storage V4 (`X-Goog-…`), CloudFront

@@ -89,6 +89,19 @@ struct RedirectMemoryTests {
         #expect(memory.lesson(for: try Self.url("https://a.example/other/1.pack"), now: 1001) == nil)
     }
 
+    @Test("A directory that was asked for without its slash says nothing about the files beside it")
+    func slashes() throws {
+        for (from, to) in [("/set", "/set/"), ("/set/", "/set/set/"), ("/a/set", "/b/set/"), ("/", "/")] {
+            let memory = try learnt("https://a.example\(from)", "https://b.example\(to)")
+            let same = memory.lesson(for: try Self.url("https://a.example\(from)"), now: 1001)
+            #expect(same?.target.text == "https://b.example\(to)" && same?.record.isDirectory == false)
+            for directory in ["/", "/set/", "/a/"] {
+                let neighbour = try Self.url("https://a.example\(directory)tile.dat")
+                #expect(memory.lesson(for: neighbour, now: 1001) == nil, "\(from) -> \(to): \(directory)")
+            }
+        }
+    }
+
     @Test("A signed link is for its own object, and for no longer than it says")
     func signed() throws {
         let link = "https://cdn.example/x/1.pack?X-Amz-Date=19700101T001640Z&X-Amz-Expires=30&X-Amz-Signature=ab"
