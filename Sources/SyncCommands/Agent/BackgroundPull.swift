@@ -52,21 +52,23 @@ extension EngineCall {
     func enqueueRequest(_ environment: EnvironmentPaths, isReadOnly: Bool = false) async throws -> EnqueueRequest {
         let (_, settings) = try self.request.resolved(on: environment.host)
         var (request, project) = (recipe, String?.none)
+        var root: SHA256Digest?
         try rethrowing(settings.keep(in: &request)) { (error: SettingsError) in
             CommandFailure(.usage, "--background: \(error.description).")
         }
         // The manifest's project tells the destination, and its groups name hooks of the configuration file. Whom to believe is
-        // settled here: the agent keeps to the pins.
+        // settled here: the agent keeps to the pins there are.
         if recipe.destination == nil || !settings.hooks.isEmpty || recipe.trust != nil {
             let prepared = try await lookedUp(isReadOnly: isReadOnly)
-            (request.hooks, project) = (prepared.recipe.hooks, prepared.project)
+            (request.hooks, project, root) = (prepared.recipe.hooks, prepared.project, prepared.beginningOfTrust)
         }
         if !request.manifest.contains("://") { request.manifest = try EnvironmentPaths.standardized(request.manifest) }
         request.destination = try EnvironmentPaths.standardized(recipe.destination ?? project ?? ".")
         // What the agent plans with.
         if settings.transfer.connections != nil { request.settings.connections = settings.transfer.plannedConnections }
         request.deadlineSeconds = settings.transfer.deadline.map { Int64($0 / .seconds(1)) }
-        request.trust = nil
+        // A schedule outlives pins: it names the root that was accepted now, by which each run begins anew if it has to.
+        request.trust = recipe.origin == .schedule ? root.map { "SHA256:\($0)" } : nil
         return request
     }
 

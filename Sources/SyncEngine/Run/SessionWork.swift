@@ -18,6 +18,8 @@ package struct PreparedRun: Sendable {
 
     /// The manifest's project.
     package var project: String { found.project }
+    /// ``SignedStatement/digest`` of the root that ``RunRecipe/trust`` has come to; `nil` where it names none.
+    package var beginningOfTrust: SHA256Digest? { found.release?.beginning }
     /// The session's identifier.
     package var session: String { recipe.session ?? found.project }
 }

@@ -313,6 +313,7 @@ struct ReleaseSource {
         try keep(pin, &believed)
         if let grace = check.grace { environment.events.tell(.stale(grace, pin, at: environment.now())) }
         found.release = TrustedRelease(check)
+        found.release?.beginning = believed.beginning
         found.add(check.root.mirrors)
         return found
     }

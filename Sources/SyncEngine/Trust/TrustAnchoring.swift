@@ -11,6 +11,9 @@ struct BelievedPin {
     var kept: TrustPin?
     /// A root named by the user, to which the check must lead; `nil` if none was.
     var anchor: TrustPin.Root?
+    /// The root that the user's choice has come to: where trust begins again if the pin is ever lost; `nil` if there was no
+    /// choice.
+    var beginning: SHA256Digest?
     /// Whether the last statement came from a public address; `nil` if unknown.
     var isPublic: Bool?
     /// That the project is pinned, to be reported once the pin is stored; `nil` if it was pinned before.
@@ -39,28 +42,31 @@ extension ReleaseSource {
         if case .fingerprint(let digest) = anchor,
             let pin = try pins.all().pins.first(where: { $0.roots.contains(digest) })
         {
-            return BelievedPin(pin: pin, kept: pin)
+            return BelievedPin(pin: pin, kept: pin, beginning: digest)
         }
         let new = try pin(anchor, basis, location)
+        let named = new.root.statement.digest
         guard let kept = try pins.pin(new.project) else {
             let isFirst = anchor == .first
             let note =
-                "\(new.project) is pinned on first use to SHA256:\(new.root.statement.digest); "
+                "\(new.project) is pinned on first use to SHA256:\(named); "
                 + "compare it with the publisher's"
-            return BelievedPin(pin: new, anchor: isFirst ? nil : new.root) {
+            return BelievedPin(pin: new, anchor: isFirst ? nil : new.root, beginning: named) {
                 .pinned(new, note: isFirst ? note : nil, at: $0)
             }
         }
-        guard anchor != .first, !kept.roots.contains(new.root.statement.digest) else {
-            return BelievedPin(pin: kept, kept: kept)
+        guard anchor != .first else {
+            // What is served now does not count: the first root was another day's.
+            return BelievedPin(pin: kept, kept: kept, beginning: kept.roots.first ?? kept.root.statement.digest)
         }
+        guard !kept.roots.contains(named) else { return BelievedPin(pin: kept, kept: kept, beginning: named) }
         // After a change of keys, the file may arrive before this machine has seen the change.
         guard new.root.content.number > kept.root.content.number else {
             throw refused(
                 "\(new.project) is pinned to another root, SHA256:\(kept.root.statement.digest); if this one is right, run: "
                     + "syncagent trust forget \(new.project)")
         }
-        return BelievedPin(pin: kept, kept: kept, anchor: new.root)
+        return BelievedPin(pin: kept, kept: kept, anchor: new.root, beginning: named)
     }
 
     private func pin(_ anchor: TrustChoice.Anchor, _ basis: TrustPin.Basis, _ location: String) throws(EngineError)

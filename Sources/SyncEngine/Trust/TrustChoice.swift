@@ -94,6 +94,8 @@ package struct TrustedRelease: Sendable, Equatable {
     package let signers: [String]
     /// Whether what is installed may be newer than what is right: its revision was signed by a revoked key.
     let mayBeOlder: Bool
+    /// The root that the user's choice for this pull has come to; `nil` where the pin alone decided.
+    var beginning: SHA256Digest?
 
     /// - Parameter check: One that has accepted a release; otherwise the result is `nil`.
     init?(_ check: TrustCheck) {

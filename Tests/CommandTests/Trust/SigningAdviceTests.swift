@@ -111,6 +111,53 @@ struct SigningAdviceTests {
         #expect(pull.error.contains("a.txt: not a root that can be trusted: "), "\(pull.error)")
     }
 
+    @Test(
+        "A schedule keeps the root it was added with: when the pin is lost, nothing is installed that others or nobody signed",
+        arguments: ["first", "keys/1.root"])
+    func scheduledTrust(anchor: String) throws {
+        let set = try SignedSet()
+        defer { _ = try? set.tool.run(["agent", "stop"]) }
+        let shown = try set.tool.run(["keys", "show", "keys/1.root", "--json"]).objects().first
+        let root = "SHA256:\(try #require(shown?["sha256"] as? String))"
+        let added = try set.tool.run([
+            "schedule", "add", set.url, "--into", "tower", "--nightly", "02:00", "--backend", "agent", "--interactive",
+            "--trust", anchor,
+        ])
+        #expect(added.status == 0, "\(added.error)")
+        #expect(try set.tool.run(["schedule", "show", "tower"]).output.contains(root))
+
+        // Somebody else's machine knows nothing of these keys.
+        let elsewhere = ["HOME": set.scratch.path + "/elsewhere"]
+        try set.scratch.write(Data(), to: "elsewhere/.keep")
+        try set.keys("new", "thief", "--project", "com.example.tower")
+        let named = ["publish", "assets", "--project", "com.example.tower", "--to"]
+        for arguments in [named + ["foreign", "--sign", "thief"], named + ["unsigned"]] {
+            let published = try set.tool.run(arguments, environment: elsewhere)
+            #expect(published.status == 0, "\(published.error)")
+        }
+        // The server keeps its directory open: what is in it changes.
+        func serve(_ directory: String) throws {
+            func names(_ path: String) throws -> [String] {
+                try FileManager.default.contentsOfDirectory(atPath: "\(set.scratch.path)/\(path)")
+            }
+            for name in try names("site") { try set.remove("site/\(name)") }
+            for name in try names(directory) { try set.copy("\(directory)/\(name)", to: "site/\(name)") }
+        }
+        try set.copy("site", to: "right")
+        #expect(try set.tool.run(["trust", "forget", "com.example.tower"]).status == 0)
+        for wrong in ["foreign", "unsigned"] {
+            try serve(wrong)
+            let refused = try set.tool.run(["schedule", "run", "tower", "--now"])
+            #expect(refused.status == 77, "\(refused.error)")
+            #expect(!set.exists("tower/a.txt"))
+        }
+        try serve("right")
+        let run = try set.tool.run(["schedule", "run", "tower", "--now"])
+        #expect(run.status == 0, "\(run.error)")
+        #expect(try set.text("tower/a.txt") == "one")
+        #expect(try set.numbers().first == 1, "and it is pinned again")
+    }
+
     @Test("A schedule that is not set up pins nobody; one that is does [S132]")
     func scheduling() throws {
         let set = try SignedSet()
