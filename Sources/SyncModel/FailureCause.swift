@@ -69,7 +69,6 @@ public enum FailureCause: String, Sendable, CaseIterable, Codable {
             switch status {
             case .unavailable: .unreachable
             case .dataInvalid, .noInput: .badManifest
-            case .cannotCreate: .noPermission
             case .ioError: .diskTrouble
             case .busy: .busy
             case .configuration: .configuration

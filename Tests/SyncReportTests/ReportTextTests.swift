@@ -290,6 +290,85 @@ struct FailureCauseTests {
         #expect(sums.problems.map(\.kind) == [.unreachable])
     }
 
+    @Test("The last run that ended is given its own reason, not one that only an earlier run met")
+    func reasonOfAnotherRun() throws {
+        let store = try SyncStore.inMemory()
+        let tower = StoreStory("tower", in: store)
+        func fail(_ run: String, _ hour: Int, _ failure: (reason: String, cause: FailureCause)?) throws -> String? {
+            try tower.begin(run, at: november(21, hour))
+            if let failure {
+                try tower.event("task.failed", run, at: november(21, hour, 1)) {
+                    $0.field("path", "a.bin")
+                    $0.field("reason", failure.reason)
+                    $0.field("cause", failure.cause.rawValue)
+                }
+            }
+            try tower.finish(
+                StoreStory.Work(failed: 1), run, at: november(21, hour, 2), total: 3, unchanged: 2, result: .partial)
+            return try store.report(at: morning).sessions.first?.headline
+        }
+        #expect(
+            try fail("1", 1, ("cannot write a.bin: Input/output error", .diskTrouble))
+                == "1 of 3 files is missing (the disk has errors)")
+        #expect(try fail("2", 2, nil) == "1 of 3 files is missing")
+        #expect(
+            try fail("3", 3, ("https://a.example/a.bin: status 404", .notThere))
+                == "1 of 3 files is missing (the server does not have all of them)")
+    }
+
+    @Test("Bytes of transfers that were cut off have a name of their own where no server is named above them")
+    func cutOff() throws {
+        let store = try SyncStore.inMemory()
+        let tower = StoreStory("tower", in: store)
+        try tower.begin("1", at: november(21, 1))
+        try tower.finish(
+            StoreStory.Work(received: 327_680, otherBytes: 327_680), "1", at: november(21, 2), total: 3,
+            result: .partial)
+        let text = try store.text(at: morning)
+        #expect(text.contains("           from      320 KiB in transfers that were cut off"), "\(text)")
+    }
+
+    @Test("An exit status of 73 alone is no word of permissions: a place may be unusable for other reasons")
+    func unusablePlace() { #expect(FailureCause(ExitStatus.cannotCreate) == .other) }
+
+    @Test(
+        "What is wrong with a redirect decides what to do about it",
+        arguments: [
+            ("https://a.example/m.json: a redirect loop, back to https://a.example/", "tell its operator"),
+            ("https://a.example/m.json: a redirect without a usable target: no Location header", "tell its operator"),
+            ("https://a.example/m.json: more than 10 redirects", "--max-redirects"),
+            ("https://a.example/m.json: a redirect from https to http", "--allow-redirect-downgrade"),
+        ])
+    func redirects(detail: String, words: String) {
+        let advice = Problem(kind: .refusedRedirect, detail: detail, time: 0).advice
+        #expect(advice.contains(words), "\(advice)")
+        #expect(advice.contains("--allow") == words.hasPrefix("--allow"), "\(advice)")
+        #expect(advice.count < 160 && advice.hasSuffix("."))
+    }
+
+    @Test("What --max-delete refuses is not allowed by --force, and is not told to be")
+    func maxDelete() {
+        let reason = "--prune would remove 2 of 3 installed files from /srv/tower, more than "
+        let most = Problem(kind: .pruneRefused, detail: reason + "--max-delete 1; nothing was changed", time: 0)
+        #expect(most.advice.contains("--max-delete") && !most.advice.contains("--force"))
+        #expect(Problem(kind: .pruneRefused, detail: reason + "half", time: 0).advice.contains("--force"))
+    }
+
+    @Test("A check that refuses a tree is no hook: nobody is sent to list or replay one")
+    func check() throws {
+        let store = try SyncStore.inMemory()
+        let tower = StoreStory("tower", in: store)
+        try tower.begin("1", at: november(21, 1))
+        try tower.finish(
+            StoreStory.Work(), "1", at: november(21, 2), total: 1, result: .failed,
+            error: "/srv/assets: the check /opt/check ended with exit 1: no index; readers see what they saw before",
+            cause: .hookFailed)
+        let text = try store.text(at: morning)
+        #expect(text.contains("-> Mend what the check complains of"), "\(text)")
+        #expect(text.contains("it failed: its check did not accept it"), "\(text)")
+        #expect(!text.contains("syncagent hooks"), "\(text)")
+    }
+
     @Test("Every kind has advice that is a sentence", arguments: FailureCause.allCases)
     func advice(kind: FailureCause) {
         #expect(kind.advice.count > 20 && kind.advice.count < 160)

@@ -188,8 +188,10 @@ struct EngineCall: Sendable {
         for (place, problem) in problems.prefix(Self.toldCauses).enumerated() {
             var lines = [problem.summary, problem.paths].compactMap(\.self)
             // What to do is said once, too.
-            let isLast = !problems.prefix(Self.toldCauses).dropFirst(place + 1).contains { $0.kind == problem.kind }
-            if isLast { lines.append("-> \(problem.kind.advice)") }
+            let isLast = !problems.prefix(Self.toldCauses).dropFirst(place + 1).contains {
+                $0.advice == problem.advice
+            }
+            if isLast { lines.append("-> \(problem.advice)") }
             output.warning(lines.map(escaped).joined(separator: "\n    "))
         }
         let more = problems.count - Self.toldCauses

@@ -125,7 +125,7 @@ extension Examination {
                 load(record, access, &findings)
                 if let failure = record.memory.failure {
                     let cause = record.memory.cause ?? .other
-                    findings.problem(subject, "it could not start: \(escaped(failure))", cause.advice)
+                    findings.problem(subject, "it could not start: \(escaped(failure))", cause.advice(on: failure))
                 }
                 guard record.backend.isInEffect(name) else {
                     findings.problem(

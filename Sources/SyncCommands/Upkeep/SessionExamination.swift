@@ -107,7 +107,7 @@ extension Examination {
         // That somebody has paused it, or rolled it back, is no fault: its state says so.
         let open = told.problems.filter { !$0.isOver }
         let problems = open.filter { $0.kind != .stoppedByPerson && $0.kind != .held }
-        for problem in problems { findings.problem(subject, escaped(problem.summary), problem.kind.advice) }
+        for problem in problems { findings.problem(subject, escaped(problem.summary), problem.advice) }
         guard problems.isEmpty, told.state != .paused, !open.contains(where: { $0.kind == .held }) else { return }
         findings.problem(subject, escaped(told.headline), FailureCause.other.advice)
     }

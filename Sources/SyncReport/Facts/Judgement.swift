@@ -31,7 +31,7 @@ extension SessionReport {
                 ? "did not run; \(wasOn)" : "nothing has run in this time; \(wasOn)"
         }
         // Why somebody is to look, in a few words, if there is a reason.
-        let why = verdict.needsAttention ? openProblems.first?.kind.words : nil
+        let why = verdict.needsAttention ? reason(of: ended)?.words : nil
         let missing = ended.counts.files.failed
         switch ended.result {
         case .ok: return arrived + (why.map { "; \($0)" } ?? "")
@@ -45,6 +45,14 @@ extension SessionReport {
             return missing > 0 && missing == ended.counts.files.total
                 ? "none of \(Figures.count(missing, "file")) could be fetched\(reason)" : "it failed\(reason)"
         }
+    }
+
+    /// What is said of the last run that has ended: of what it lacks itself, and not of what another one met before it. Where it
+    /// lacks nothing, whatever is left to do.
+    private func reason(of run: RunReport) -> Problem? {
+        if run.result == .ok { return openProblems.first }
+        let begin = run.started ?? run.created
+        return openProblems.first { $0.time >= begin && $0.kind != .notRun }
     }
 
     private var arrived: String {

@@ -41,7 +41,73 @@ extension Problem {
     }
 }
 
+extension Problem {
+    /// Whether it is about a program that looked at a new tree: no hook, so that nothing of it is listed or called again.
+    private var isOfCheck: Bool { hook == nil && (kind == .hookFailed || kind == .hookNotStarted) }
+
+    /// In a few words, after what it came to.
+    var words: String {
+        if isOfCheck { return kind == .hookFailed ? "its check did not accept it" : "its check could not be started" }
+        return RefusedRedirect(kind, detail)?.words ?? kind.words
+    }
+
+    /// What to do about it: one sentence or two.
+    package var advice: String {
+        guard isOfCheck else { return kind.advice(on: detail) }
+        return kind == .hookFailed
+            ? "Mend what the check complains of, or the check, then pull again; until then readers see what they saw before."
+            : "The check's program is not there or cannot be run: put it in place, then pull again."
+    }
+}
+
+/// What was wrong with a redirect that no policy forbids. Events have one cause for all of them, and the words that tell them
+/// apart.
+private enum RefusedRedirect {
+    case loop, unusable, tooMany
+
+    /// `nil` for what a policy forbids, and for other causes.
+    init?(_ cause: FailureCause, _ detail: String) {
+        guard cause == .refusedRedirect else { return nil }
+        if detail.contains("a redirect loop") {
+            self = .loop
+        } else if detail.contains("a redirect without a usable target") {
+            self = .unusable
+        } else if let limit = detail.firstRange(of: "more than "),
+            detail[limit.upperBound...].drop(while: \.isNumber).hasPrefix(" redirects")
+        {
+            self = .tooMany
+        } else {
+            return nil
+        }
+    }
+
+    var words: String {
+        switch self {
+        case .loop: "redirects lead in a circle"
+        case .unusable: "a redirect leads nowhere"
+        case .tooMany: "there were too many redirects"
+        }
+    }
+
+    var advice: String {
+        switch self {
+        case .loop: "The server redirects in a circle: tell its operator, or name the URL where the set really is."
+        case .unusable:
+            "The server redirects to no usable URL: tell its operator, or name the URL where the set really is."
+        case .tooMany: "If so many are intended, allow more with --max-redirects; otherwise tell the server's operator."
+        }
+    }
+}
+
 extension FailureCause {
+    /// What to do about it where its words are known, which may say more than the cause.
+    package func advice(on detail: String) -> String {
+        if self == .pruneRefused, detail.contains("more than --max-delete") {
+            return "If the manifest is the right one, pull once with a higher --max-delete; nothing was changed."
+        }
+        return RefusedRedirect(self, detail)?.advice ?? advice
+    }
+
     /// What to do about it: one sentence or two.
     package var advice: String {
         switch self {

@@ -58,7 +58,7 @@ struct SessionSection {
         let examples: HTML = problem.examples.isEmpty ? "" : "<p class=\"small\">\(paths)\(rest)</p>"
         return """
             <div class="problem\(kind)"><p><b>\(files)\(problem.detail)</b></p>\(examples)\
-            <p class="small">\(problem.kind.advice)</p></div>
+            <p class="small">\(problem.advice)</p></div>
 
             """
     }

@@ -64,7 +64,7 @@ extension MorningReport {
             line.field("hook", optional: problem.hook)
             line.time("time", problem.time)
             line.field("is_over", problem.isOver)
-            line.field("advice", problem.kind.advice)
+            line.field("advice", problem.advice)
         }
         line.list("waits", session.waits) { wait, line in
             line.field("cause", wait.cause)

@@ -75,7 +75,7 @@ package struct ReportText: Sendable {
             if problem.isOver { continue }
             if let paths = problem.paths { lines.append(row("", "  \(escaped(paths))")) }
             if let last = Self.lastWords(problem, session) { lines.append(row("", "  \(last)")) }
-            lines.append(row("", "-> \(problem.kind.advice)"))
+            lines.append(row("", "-> \(problem.advice)"))
         }
         let more = session.problems.count - shown.count
         if more > 0 { lines.append(row("", "and \(Figures.count(more, "more problem")); --json lists them")) }
@@ -127,7 +127,9 @@ package struct ReportText: Sendable {
         let more = session.origins.count - Self.listed
         if more > 0 { lines.append(row("", "and \(Figures.count(more, "more server"))")) }
         if session.otherBytes > 0 {
-            lines.append(row("", "\(ByteCount(session.otherBytes)) in transfers that were cut off"))
+            // Nobody says from where: with no server above it, it begins these lines.
+            let text = "\(ByteCount(session.otherBytes)) in transfers that were cut off"
+            lines.append(row(lines.isEmpty ? "from" : "", text))
         }
         return lines
     }
