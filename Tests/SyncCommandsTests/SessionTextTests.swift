@@ -59,6 +59,10 @@ struct SessionTextTests {
                 "waits after an error until 2026-11-20 12:00:40 (in 40 s) (cannot reach example.org)"
             ), (session(.waiting), "waits for its turn"),
             (session(.paused, reason: .userStop), "stopped by you; 'syncagent resume tower' resumes it"),
+            (
+                session(.paused, reason: .terminalClosed),
+                "ended when its terminal closed; 'syncagent resume tower' resumes it"
+            ),
             (session(.paused), "not started yet, as requested; 'syncagent resume tower' resumes it"),
             (
                 session(.paused, reason: .quarantined),

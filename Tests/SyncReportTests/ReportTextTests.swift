@@ -232,7 +232,7 @@ struct ReportTextTests {
         "The report says who has stopped it, and what to do",
         arguments: [
             (RestReason.userStop, Verdict.attention, "paused", FailureCause.stoppedByPerson),
-            (.quarantined, .attention, "set aside", .lostWorker),
+            (.quarantined, .attention, "set aside", .lostWorker), (.terminalClosed, .attention, "paused", .other),
         ])
     func paused(reason: RestReason, verdict: Verdict, headline: String, kind: FailureCause) throws {
         let store = try SyncStore.inMemory()

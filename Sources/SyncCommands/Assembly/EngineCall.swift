@@ -123,7 +123,7 @@ struct EngineCall: Sendable {
             metrics: keepsMetrics ? MetricsFile.keep : nil)
         end.count(engine.transport)
         do {
-            return try await onThread("engine", onCancel: { stop.stop(.user) }) { _ in
+            return try await onThread("engine", onCancel: { stop.stop(StopSignals.hasHungUp ? .hangUp : .user) }) { _ in
                 defer { engine.end() }
                 return try work(engine.engine, stop)
             }

@@ -68,7 +68,8 @@ final class PullEnd: Sendable {
     private static func stopped(_ status: ExitStatus) -> String {
         switch status {
         case .interrupted: "stopped by SIGINT; everything fetched so far is kept"
-        case .terminated: "stopped by SIGTERM; everything fetched so far is kept"
+        case .terminated:
+            "stopped by \(StopSignals.hasHungUp ? "SIGHUP" : "SIGTERM"); everything fetched so far is kept"
         case .hookFailed:
             "every file is in place; a hook was stopped before it finished, and the next pull runs it again"
         default: "it ended with exit status \(status.rawValue)"

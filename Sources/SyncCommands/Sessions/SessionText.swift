@@ -146,6 +146,7 @@ struct SessionText: Sendable {
         switch reason {
         case nil: "not started yet, as requested"
         case .userStop: "stopped by you"
+        case .terminalClosed: "ended when its terminal closed"
         case .quarantined: "its process was lost repeatedly"
         case let reason?: "stopped (\(escaped(reason.rawValue)))"
         }

@@ -26,6 +26,9 @@ enum StopSignals {
         }
     }
 
+    /// Whether the first was SIGHUP: the terminal has closed, and nobody has stopped anything.
+    static var hasHungUp: Bool { firstSignal.load(ordering: .acquiring) == Signal.hangUp.rawValue }
+
     /// Runs `body` in a task that the first stop signal cancels. One call a process.
     ///
     /// `notice` is told once, when the first signal has come; `atOnce` before a second SIGINT or SIGTERM ends the process.

@@ -129,6 +129,8 @@ package struct TransferWait: Sendable, Equatable {
 package enum StopReason: String, Sendable, Equatable {
     /// Stopped by a person: it stays paused.
     case user = "user_stop"
+    /// The terminal of its command has closed: it stays paused, though nobody wanted that.
+    case hangUp = "terminal_closed"
     /// Stopped by a condition or a window: it continues when that clears.
     case policy
     /// The process is ending: the run continues in the next one.

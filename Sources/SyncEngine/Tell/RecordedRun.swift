@@ -173,7 +173,7 @@ extension RunJournal {
             try? store.add(SessionTotals(report), to: session)
             let input: RunInput =
                 switch reason {
-                case .user: .paused
+                case .user, .hangUp: .paused
                 case .policy, .released, .late: .released
                 case .cancelled: .cancelled
                 }

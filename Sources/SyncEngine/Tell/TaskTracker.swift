@@ -108,7 +108,7 @@ final class TaskTracker: Sendable {
         let input: TaskInput =
             switch reason {
             case nil, .late: .failed
-            case .user: .paused
+            case .user, .hangUp: .paused
             case .policy, .released: .released
             case .cancelled: .cancelled
             }

@@ -36,6 +36,8 @@ public enum SessionState: String, Sendable, CaseIterable, Codable {
 public enum RestReason: RawRepresentable, Sendable, Hashable, Codable, CustomStringConvertible {
     /// A person stopped it.
     case userStop
+    /// The terminal of the command that worked on it has closed. SIGHUP
+    case terminalClosed
     /// A person gave it up.
     case userCancel
     /// The process that worked on it has ended, or gave it back.
@@ -68,8 +70,8 @@ public enum RestReason: RawRepresentable, Sendable, Hashable, Codable, CustomStr
     case condition(String)
 
     private static let known: [RestReason] = [
-        .userStop, .userCancel, .agentRestart, .quarantined, .superseded, .policy, .notBefore, .queue, .connectivity,
-        .retry, .sessionBusy, .destinationBusy, .resources, .state, .error,
+        .userStop, .terminalClosed, .userCancel, .agentRestart, .quarantined, .superseded, .policy, .notBefore, .queue,
+        .connectivity, .retry, .sessionBusy, .destinationBusy, .resources, .state, .error,
     ]
 
     /// Never fails: what has no meaning here is a condition's name.
@@ -79,6 +81,7 @@ public enum RestReason: RawRepresentable, Sendable, Hashable, Codable, CustomStr
     public var rawValue: String {
         switch self {
         case .userStop: "user_stop"
+        case .terminalClosed: "terminal_closed"
         case .userCancel: "user_cancel"
         case .agentRestart: "agent_restart"
         case .quarantined: "quarantined"

@@ -76,6 +76,8 @@ extension ReportReader {
         switch (run.state, run.reason) {
         case (.paused, .quarantined): return made(.lostWorker, "its process was lost repeatedly")
         case (.paused, .userStop): return made(.stoppedByPerson, "paused by a user")
+        case (.paused, .terminalClosed):
+            return made(.other, "it ended when its terminal closed; 'syncagent resume' continues it")
         // What blocks it is told with its waits.
         case (.waiting, .condition): return nil
         default: break

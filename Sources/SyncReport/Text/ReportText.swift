@@ -220,6 +220,7 @@ extension RunReport {
         switch reason {
         case .policy: "stopped by its conditions"
         case .userStop: "stopped by a person"
+        case .terminalClosed: "ended when its terminal closed"
         case .agentRestart: "interrupted"
         case .userCancel: "cancelled"
         default: "stopped (\(escaped(reason.rawValue)))"

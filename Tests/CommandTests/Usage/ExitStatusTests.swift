@@ -184,6 +184,37 @@ struct ExitStatusTests {
         #expect(try set.tool.run(["verify", set.url, "--into", "tower"]).status == 0)
     }
 
+    @Test(
+        "A pull whose terminal closes keeps what was fetched and ends with 143; nobody is said to have stopped it",
+        // env(1) undoes what nohup(1) has done to whoever runs the tests.
+        .enabled(if: FileManager.default.fileExists(atPath: "/proc/self/stat")))
+    func hangUp() throws {
+        let set = try ServedSet(["a.bin": ServeTests.bytes(64 << 10), "b.bin": ServeTests.bytes(2 << 20)])
+        let output = Pipe()
+        let process = set.tool.process(["pull", set.url, "--into", "tower", "--json", "--limit-rate", "100K"])
+        process.arguments = ["--default-signal=HUP", Tool.url.path] + (process.arguments ?? [])
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        process.standardOutput = output
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        var text = ""
+        while !text.contains("run.started"), let part = try output.fileHandleForReading.read(upToCount: 4096),
+            !part.isEmpty
+        { text += String(decoding: part, as: UTF8.self) }
+        kill(process.processIdentifier, SIGHUP)
+        text += String(decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+        process.waitUntilExit()
+        #expect(process.terminationReason == .exit && process.terminationStatus == 143)
+        let end = try Tool.Outcome(status: 0, output: text, error: "").events().last
+        #expect(end?["stopped"] as? String == "terminal_closed")
+        #expect(
+            (end?["error"] as? [String: Any])?["message"] as? String
+                == "stopped by SIGHUP; everything fetched so far is kept")
+        let status = try set.tool.run(["status"])
+        #expect(status.output.contains("ended when its terminal closed"), "\(status.output)")
+        #expect(try set.pull().status == 0)
+    }
+
     @Test("Two pulls into one destination: the second ends with 75 [S3]")
     func busy() throws {
         let set = try ServedSet(["big.bin": ServeTests.bytes(2 << 20)])

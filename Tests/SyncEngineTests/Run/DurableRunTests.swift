@@ -221,7 +221,8 @@ struct DurableRunTests {
     @Test(
         "How a run rests says why it was stopped; the same pull again goes on with it [S24 S27]",
         arguments: [
-            (StopReason.user, RunState.paused), (.released, .waiting), (.policy, .waiting), (.cancelled, .cancelled),
+            (StopReason.user, RunState.paused), (.hangUp, .paused), (.released, .waiting), (.policy, .waiting),
+            (.cancelled, .cancelled),
         ])
     func stopped(reason: StopReason, rests: RunState) throws {
         let first = try interrupted(reason)
