@@ -155,6 +155,17 @@ struct ScheduleTests {
         #expect(try set.published.text("tower/a.txt") == "one")
     }
 
+    @Test("--now lets a run go on that somebody has paused, and does not say that it is paused")
+    func nowPaused() throws {
+        let set = try ScheduledSet()
+        let pull = try set.tool.run(["pull", set.published.url, "--into", "tower", "--background", "--paused"])
+        #expect(pull.status == 0, "\(pull.error)")
+        #expect(try set.add("--nightly", ScheduledSet.time(in: 120), "--window", "1h").status == 0)
+        let run = try set.tool.run(["schedule", "run", "tower", "--now"])
+        #expect(run.status == 0 && !run.error.contains("paused"), "\(run.error)")
+        #expect(try set.published.text("tower/a.txt") == "one")
+    }
+
     @Test("SIGTERM leaves the run to the agent")
     func terminated() async throws {
         let set = try ScheduledSet(["large.bin": Data((0..<400_000).map { _ in UInt8.random(in: .min ... .max) })])

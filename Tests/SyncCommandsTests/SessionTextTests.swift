@@ -63,6 +63,7 @@ struct SessionTextTests {
                 session(.paused, reason: .terminalClosed),
                 "ended when its terminal closed; 'syncagent resume tower' resumes it"
             ),
+            (session(.waiting, reason: .destinationBusy), "waits (another process is using the destination)"),
             (session(.paused), "not started yet, as requested; 'syncagent resume tower' resumes it"),
             (
                 session(.paused, reason: .quarantined),
@@ -142,6 +143,17 @@ struct SessionTextTests {
             return
         }
         #expect(found == status)
+    }
+
+    @Test("Whoever waits for a run that was given up is told so in words, not by a name of the store's")
+    func givenUp() throws {
+        var run = try #require(Self.session(.cancelled).run)
+        run.reason = .userCancel
+        guard case .over(_, let words) = RunWatch.end(of: run, failedHooks: 0) else {
+            Issue.record("a run that is over is over")
+            return
+        }
+        #expect(words == "cancelled (given up by a person)")
     }
 
     @Test("An event is one line: number, local time with its zone, name, then what it says")

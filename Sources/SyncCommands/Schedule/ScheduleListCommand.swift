@@ -94,7 +94,7 @@ struct ScheduleOutlook: Sendable {
         case .finished where run.result == .failed: return "failed"
         case .finished: return "\(run.result?.rawValue ?? "finished"), \(ByteCount(run.counts.bytes.received))"
         case .waiting, .running, .paused, .cancelled, .superseded:
-            return run.state.rawValue + (run.reason.map { " (\(escaped($0.rawValue)))" } ?? "")
+            return run.state.rawValue + (run.reason.map { " (\(escaped($0.words)))" } ?? "")
         }
     }
 

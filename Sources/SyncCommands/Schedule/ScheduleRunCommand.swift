@@ -71,13 +71,17 @@ struct ScheduleRun: Sendable {
             throw error
         }
         try records.remember(name, occurrence?.slot, reply, fired: now)
-        output.message(
-            "\(name): run \(reply.run) of \(escaped(reply.session)) " + (reply.isNew ? "is" : "continues and is")
-                + " \(reply.state).")
         if mode == .now {
             // It may be at rest until its window, or until somebody lets it go on: here is somebody.
             _ = try await state.askAgent { try await $0.resume(reply.session) }
         }
+        let what: String =
+            if mode == .now, reply.state == .paused {
+                reply.isNew ? "starts" : "continues"
+            } else {
+                (reply.isNew ? "is" : "continues and is") + " \(reply.state)"
+            }
+        output.message("\(name): run \(reply.run) of \(escaped(reply.session)) \(what).")
         try await wait(reply.session, until: end, record.clock)
     }
 

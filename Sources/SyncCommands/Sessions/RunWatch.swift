@@ -79,7 +79,7 @@ struct RunWatch: Sendable {
             let status = run.exitStatus.flatMap(ExitStatus.init) ?? .incomplete
             let words = lack(run) ?? (result?.rawValue ?? "without a result") + error
             return .over(status == .done ? .incomplete : status, words)
-        default: return .over(.incomplete, run.state.rawValue + (run.reason.map { " (\(escaped($0.rawValue)))" } ?? ""))
+        default: return .over(.incomplete, run.state.rawValue + (run.reason.map { " (\(escaped($0.words)))" } ?? ""))
         }
     }
 }

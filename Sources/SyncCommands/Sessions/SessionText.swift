@@ -148,7 +148,7 @@ struct SessionText: Sendable {
         case .userStop: "stopped by you"
         case .terminalClosed: "ended when its terminal closed"
         case .quarantined: "its process was lost repeatedly"
-        case let reason?: "stopped (\(escaped(reason.rawValue)))"
+        case let reason?: "stopped (\(escaped(reason.words)))"
         }
     }
 
@@ -160,7 +160,7 @@ struct SessionText: Sendable {
         case .error: "waits after an error"
         case .state: "waits for the state directory"
         case .policy: "waits for its window"
-        case let reason?: "waits (\(escaped(reason.rawValue)))"
+        case let reason?: "waits (\(escaped(reason.words)))"
         }
     }
 

@@ -100,6 +100,29 @@ public enum RestReason: RawRepresentable, Sendable, Hashable, Codable, CustomStr
         }
     }
 
+    /// For people, in a few words that stand in parentheses; a condition's name as it is, to be escaped.
+    package var words: String {
+        switch self {
+        case .userStop: "stopped by a person"
+        case .terminalClosed: "ended when its terminal closed"
+        case .userCancel: "given up by a person"
+        case .agentRestart: "its process has ended"
+        case .quarantined: "its process was lost repeatedly"
+        case .superseded: "a newer run has taken its place"
+        case .policy: "stopped by its conditions"
+        case .notBefore: "not to start yet"
+        case .queue: "other runs are at work"
+        case .connectivity: "connectivity"
+        case .retry: "to try again"
+        case .sessionBusy: "another process is using the session"
+        case .destinationBusy: "another process is using the destination"
+        case .resources: "the destination cannot be written"
+        case .state: "the state directory cannot be used"
+        case .error: "after an error"
+        case .condition(let name): name
+        }
+    }
+
     /// The raw value.
     public var description: String { rawValue }
 }

@@ -223,7 +223,7 @@ extension RunReport {
         case .terminalClosed: "ended when its terminal closed"
         case .agentRestart: "interrupted"
         case .userCancel: "cancelled"
-        default: "stopped (\(escaped(reason.rawValue)))"
+        default: "stopped (\(escaped(reason.words)))"
         }
     }
 
