@@ -106,6 +106,10 @@ struct ShardTests {
         // Nothing is left to do for any of them.
         #expect(try join(count, set).status == 0)
         #expect(try cost(try set.tool.run(shard(0, count, set))).installed == 0)
+        // What that one has left goes, though the join finds everything unchanged.
+        #expect(FileManager.default.fileExists(atPath: set.scratch.path + "/tower/.syncagent/shards"))
+        #expect(try join(count, set).status == 0)
+        #expect(!FileManager.default.fileExists(atPath: set.scratch.path + "/tower/.syncagent/shards"))
     }
 
     @Test("What is not complete is named, with 75, and nothing is shown as whole before")

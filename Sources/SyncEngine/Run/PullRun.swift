@@ -104,6 +104,8 @@ struct PullRun {
         if let named { journal.undefined(named) }
         do throws(EngineError) {
             if let completion { try trees?.know(completion, revision: facts.revision ?? 0, run: report.run) }
+            // With every file as the whole's index has it, what shards have left says nothing more.
+            if completion != nil, recipe.join != nil { destination.forgetShards() }
             if let manifest {
                 if let completion {
                     var files = try unchanged(completion, manifest, index)
