@@ -63,7 +63,8 @@ public struct RunRecipe: Sendable, Equatable, Codable {
     /// Install a manifest whose revision is older than what is installed.
     @Omittable public var allowOlder = false
     /// Where trust in the project begins: the absolute path of a root's file, `SHA256:HEX` of one, or `first`; `nil` to keep
-    /// to the pins there are. The pin that comes of it is kept, so that it is not asked for again.
+    /// to the pins there are. The pin that comes of it is kept, so that it is not asked for again; a schedule, which may outlive
+    /// the pin, names the root itself.
     public var trust: String?
     /// How many **seconds** after its end a signed statement is still believed; 0 where nothing is said.
     public var staleSeconds: Int64?
