@@ -94,6 +94,46 @@ struct SignedBaseTests {
         #expect(error?.summary.contains("revision 2") == true, "\(error?.summary ?? "")")
     }
 
+    @Test(
+        "An older release that is put back and accepted is signed under a number above all that were signed, and they stay known",
+        arguments: ["state", "another machine"])
+    func olderBaseAccepted(machine: String) throws {
+        var (set, keys) = try Self.signed()
+        let old = try set.bytes(below: "out")
+        for number in 2...3 {
+            try set.root.write("new \(number)", to: "in/new")
+            set.options.signing = try Self.signing(set, keys, now: Int64(number) * 1_000)
+            #expect(try set.publish().revision == UInt64(number))
+        }
+        // The source is as it was then, too. Another machine learns the numbers from the statements, which are still there.
+        unlink(set.root.path("in/new"))
+        if machine == "state" { try FileManager.default.removeItem(atPath: set.root.path("out")) }
+        for (path, bytes) in old { try set.root.write(bytes, to: "out/\(path)") }
+        set.options.signing = try Self.signing(set, keys, now: 4_000, machine)
+        let report = try set.publish { $0.permits = .foreignBase }
+        #expect(report.revision == 4 && report.fresh?.revision == 4 && !report.unchanged)
+        try set.root.write("newer", to: "in/new")
+        set.options.signing = try Self.signing(set, keys, now: 5_000, machine)
+        #expect(try set.publish().revision == 5)
+    }
+
+    @Test("A statement of an older revision takes nothing of what the machine remembers to have signed")
+    func memoryKeepsTheHighest() throws {
+        var (set, keys) = try Self.signed()
+        let old = try #require(set.root.read("out/trust/fresh"))
+        try set.root.write("new", to: "in/new")
+        let signing = try Self.signing(set, keys, now: 2_000)
+        set.options.signing = signing
+        try set.publish()
+        let statement = try SignedStatement(old, limit: Role.fresh.limit)
+        let fresh = try FreshStatement(json: statement.json)
+        try #require(fresh.revision == 1)
+        signing.memory?.keep(statement, fresh, under: signing.roots, now: 3_000)
+        let known = try signing.known
+        #expect(known?.lastRevision == 2 && known?.newest.freshContent?.revision == 2)
+        #expect(try #require(known?.newest.serial) > fresh.serial)
+    }
+
     @Test("A pack of the base with one flipped byte is not signed again: its files are packed again, with a warning")
     func flippedByte() throws {
         let (set, keys) = try Self.signed()

@@ -367,7 +367,8 @@ extension PublishRun {
     mutating func writeManifest(_ files: ManifestFiles, mayBeUnchanged: Bool) throws(PublishError) {
         if !choices.isLoose { try output.keepRelease() }
         if options.keepsReleases { try Channels(output).begin() }
-        if let base = base?.manifest, mayBeUnchanged, options.revision == nil, try mayReplacePublished(base),
+        if let base = base?.manifest, mayBeUnchanged, options.revision == nil, try !isOlderThanSigned(base),
+            try mayReplacePublished(base),
             try files.digest(revision: base.revision, created: base.created) == base.digest
         {
             report.unchanged = true
@@ -383,10 +384,20 @@ extension PublishRun {
         try write(files, revision: revision, created: options.created)
     }
 
+    /// Whether newer releases than the base were signed, by this machine or with these keys: machines that are pinned do not go
+    /// back to it.
+    private func isOlderThanSigned(_ base: Manifest) throws(PublishError) -> Bool { try base.revision < lastSigned() }
+
+    /// The highest revision that was signed with keys that count; 0 where nobody signs.
+    private func lastSigned() throws(PublishError) -> UInt64 {
+        guard let signing = options.signing else { return 0 }
+        let known = try signing.known?.lastRevision ?? 0
+        return try SignedOutput(output: output, signing: signing).newestRelease(above: known) ?? known
+    }
+
     func nextRevision() throws(PublishError) -> UInt64 {
         if let revision = options.revision { return revision }
-        let signed = try options.signing?.known?.lastRevision ?? 0
-        let former = max(base?.manifest.revision ?? 0, signed, try publishedRevision())
+        let former = max(base?.manifest.revision ?? 0, try lastSigned(), try publishedRevision())
         let (next, overflow) = former.addingReportingOverflow(1)
         guard !overflow, next <= PublishOptions.lastRevision else {
             throw .invalid("the base has the highest possible revision", "publish under another project name")

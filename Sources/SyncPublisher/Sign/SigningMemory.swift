@@ -76,7 +76,12 @@ package struct SigningMemory: Sendable {
         if let known {
             (pin.newest, pin.channels, pin.made) = (known.newest, known.channels, known.made)
         }
-        pin[fresh.channel] = TrustPin.Track(serial: fresh.serial, revision: fresh.revision, fresh: statement)
+        // What was signed once is never forgotten for something older, as long as the same keys are valid.
+        let last = pin[fresh.channel]
+        let isOlder = fresh.revision < last.revision
+        pin[fresh.channel] = TrustPin.Track(
+            serial: max(fresh.serial, last.serial), revision: max(fresh.revision, last.revision),
+            fresh: isOlder ? last.fresh ?? statement : statement)
         if pin.channels.count > TrustPin.mostChannels {
             // The one that was signed first, since serials come from the clock.
             let oldest = pin.channels.filter { $0.key != fresh.channel }.min { $0.value.serial < $1.value.serial }
