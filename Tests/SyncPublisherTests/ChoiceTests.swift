@@ -204,6 +204,24 @@ struct ChoiceTests {
         #expect(again.unchanged && again.kept == ["--loose", "1 mirror"])
     }
 
+    @Test(
+        "A manifest.json that no publish has written is not replaced, wherever the source is", arguments: [true, false])
+    func foreignManifest(isLoose: Bool) throws {
+        let set = try PublishedSet()
+        let text = "{\"name\":\"pwa\"}"
+        try set.root.write("1", to: "f/src/a")
+        try set.root.write(text, to: "f/manifest.json")
+        for base in [PublishOptions.Base.none, .inOutput] {
+            let error = set.failure {
+                ($0.directory, $0.output) = (set.root.path("f/src"), set.root.path("f"))
+                ($0.base, $0.isLoose) = (base, isLoose)
+            }
+            #expect(error?.exitStatus == .dataInvalid)
+            #expect(error?.remedy == "name another output directory, or move that file away")
+        }
+        #expect(set.root.read("f/manifest.json") == Array(text.utf8))
+    }
+
     @Test("In place nothing of the set is replaced, packed or signed among the files")
     func refusedInPlace() throws {
         let set = try PublishedSet(Self.tree)

@@ -352,6 +352,70 @@ struct ReleaseTests {
         #expect(try nights.set.unpacked().nodes == nights.trees[3]?.nodes)
     }
 
+    @Test(
+        "A damaged manifest.json is brought back from a release; without a base the set keeps its name, and numbers go on"
+    )
+    func damagedManifest() throws {
+        var nights = try Nights()
+        try nights.publish(3)
+        let set = nights.set
+        let text = try #require(set.root.read("out/manifest.json"))
+        try set.root.write(Array(text.prefix(100)), to: "out/manifest.json")
+        let refused = try #require(set.failure())
+        #expect(refused.exitStatus == .dataInvalid)
+        #expect(refused.remedy.contains("syncagent releases restore \(nights.target) 3"), "\(refused.remedy)")
+        let without = try set.publish { ($0.base, $0.project) = (.none, nil) }
+        #expect(without.revision == 4 && without.project == "com.example.tower")
+
+        try set.root.write(Array(text.prefix(100)), to: "out/manifest.json")
+        let restored = try Restore(.directory(nights.target), signing: nil).run(
+            "3", created: "2026-12-01T02:00:00Z", now: nights.now)
+        #expect(restored.revision == 5 && restored.restored == 3)
+        // Both names may be gone: what the releases say stays.
+        for name in ["manifest.json", "manifest.json.zst"] {
+            try FileManager.default.removeItem(atPath: set.root.path("out/\(name)"))
+        }
+        let again = try set.publish { $0.project = nil }
+        #expect(again.revision == 6 && again.project == "com.example.tower")
+        #expect(set.failure { ($0.base, $0.project) = (.none, "com.example.spire") }?.exitStatus == .usage)
+    }
+
+    @Test("A base elsewhere takes no number back, and brings no other name without being asked to")
+    func baseElsewhere() throws {
+        var nights = try Nights()
+        try nights.publish(3)
+        let set = nights.set
+        let staging = set.root.path("staging")
+        func promote(_ change: (inout PublishOptions) -> Void = { _ in }) throws(PublishError) -> PublishReport {
+            try set.publish {
+                $0.base = .manifest(staging + "/manifest.json")
+                $0.project = nil
+                change(&$0)
+            }
+        }
+        try set.publish { $0.output = staging }
+        // The same files, under a number that is taken.
+        #expect(try promote().revision == 4)
+        #expect(set.failure { ($0.base, $0.revision) = (.none, 4) }?.exitStatus == .usage)
+        try set.publish {
+            $0.output = staging
+            ($0.project, $0.permits) = ("com.example.spire", .otherProject)
+        }
+        let refused = SigningTests.error { () throws(PublishError) in _ = try promote() }
+        #expect(refused?.exitStatus == .usage && refused?.remedy.contains("--rename") == true)
+        #expect(try set.manifest().project == "com.example.tower")
+        #expect(try promote { $0.project = "com.example.tower" }.project == "com.example.tower")
+        let renamed = try promote { $0.permits = .otherProject }
+        #expect(renamed.project == "com.example.spire" && renamed.revision > 4)
+        #expect(renamed.warnings.contains { $0.contains("from now on") })
+        // With channels nothing may rename it.
+        try set.publish { ($0.project, $0.keepsReleases) = (nil, true) }
+        let kept = set.failure {
+            ($0.base, $0.project, $0.permits) = (.none, "com.example.tower", .otherProject)
+        }
+        #expect(kept?.description.contains("has channels") == true, "\(String(describing: kept))")
+    }
+
     @Test("A manifest in parts, with deltas, is restored and pruned like any other")
     func parts() throws {
         var nights = try Nights(files: 60)

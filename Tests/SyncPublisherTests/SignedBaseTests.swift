@@ -117,6 +117,23 @@ struct SignedBaseTests {
         #expect(try set.publish().revision == 5)
     }
 
+    @Test("A machine that remembers nothing goes on above what its keys have signed there, also without a base")
+    func withoutMemory() throws {
+        var (set, keys) = try Self.signed()
+        for number in 2...3 {
+            try set.root.write("new \(number)", to: "in/new")
+            set.options.signing = try Self.signing(set, keys, now: Int64(number) * 1_000)
+            try set.publish()
+        }
+        set.options.signing = try Self.signing(set, keys, now: 4_000, "another machine")
+        #expect(try set.publish { $0.base = .none }.fresh?.revision == 4)
+        // Only the statements are left.
+        try FileManager.default.removeItem(atPath: set.root.path("out/manifests"))
+        for name in ["manifest.json", "manifest.json.zst"] { unlink(set.root.path("out/\(name)")) }
+        set.options.signing = try Self.signing(set, keys, now: 5_000, "a third machine")
+        #expect(try set.publish().fresh?.revision == 5)
+    }
+
     @Test("A statement of an older revision takes nothing of what the machine remembers to have signed")
     func memoryKeepsTheHighest() throws {
         var (set, keys) = try Self.signed()

@@ -21,6 +21,9 @@ struct BaseSet {
     /// The manifest's dictionary; `nil` if it has none, or its pack is not here.
     private(set) var dictionary: [UInt8]?
 
+    /// Stands for what can be done about a base in the output: only what else is there tells.
+    private static let damaged = "repair it"
+
     /// Loads the base named by the options; `nil` if there is none.
     ///
     /// - Parameters:
@@ -40,8 +43,12 @@ struct BaseSet {
             let place =
                 kept.map { BasePlace(.channels, "\($0).json.zst", of: output) }
                 ?? BasePlace(.top, "manifest.json", of: output)
-            let remedy = "repair it, publish with --no-base, or name another output directory"
-            return try BaseSet(place.manifest(remedy: remedy, parts), at: place, options, ownPlace)
+            let manifest: Manifest
+            do throws(PublishError) { manifest = try place.manifest(remedy: Self.damaged, parts) } catch {
+                guard error.remedy == Self.damaged else { throw error }
+                throw PublishError(error.exitStatus, error.summary, details: error.details, output.remedyForDamage())
+            }
+            return try BaseSet(manifest, at: place, options, ownPlace)
         case .served(let served): return try BaseSet(served.manifest, at: BasePlace(served, output), options, ownPlace)
         case .manifest(let path):
             let place = try BasePlace(elsewhere: path, output)

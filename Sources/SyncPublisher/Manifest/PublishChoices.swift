@@ -114,21 +114,23 @@ struct PublishChoices: Sendable, Equatable {
 }
 
 extension PublishOptions {
-    /// The project's name: the requested one, the base's, or the directory's own, with characters that are not allowed replaced
-    /// by `-`.
-    func projectName(base: Manifest?) throws(PublishError) -> String {
-        if let project {
-            if let reason = ManifestRules.objection(identifier: project, what: "project") {
-                throw .usage(reason, "choose a name such as com.example.tower")
-            }
-            if self.base == .inOutput, let base, base.project != project, !permits.contains(.otherProject) {
-                throw .usage(
-                    "\(shown(output)) holds the project \(shown(base.project)), not \(shown(project))",
-                    "name another output directory, or give the set its new name with --rename")
-            }
-            return project
+    /// The project's name: the requested one, the base's, that of the set in the output, or the directory's own, with characters
+    /// that are not allowed replaced by `-`. The set in the output keeps its own, unless the options give it another one.
+    ///
+    /// - Parameter published: The project of the set in the output; `nil` for none.
+    func projectName(base: Manifest?, published: String?) throws(PublishError) -> String {
+        if let project, let reason = ManifestRules.objection(identifier: project, what: "project") {
+            throw .usage(reason, "choose a name such as com.example.tower")
         }
-        if let base { return base.project }
+        if let name = project ?? base?.project ?? published {
+            guard let published, name != published, !permits.contains(.otherProject) else { return name }
+            throw .usage(
+                "\(shown(output)) holds the project \(shown(published)), not \(shown(name))",
+                project == nil
+                    ? "the base has that name: keep the other one with --project \(shown(published)), name another output "
+                        + "directory, or give the set its new name with --rename"
+                    : "name another output directory, or give the set its new name with --rename")
+        }
         let name = directory.split(separator: "/").last { $0 != "." && $0 != ".." } ?? ""
         let plain = name.utf8.prefix(100).map { byte -> UInt8 in
             isAlphanumeric(byte) || byte == 0x2D || byte == 0x2E || byte == 0x5F ? byte : 0x2D
@@ -146,7 +148,7 @@ extension PublishOptions {
 extension PublishRun {
     /// Says that the set in the output gets another name, which the options permit by now.
     mutating func checkRename() throws(PublishError) {
-        guard options.base == .inOutput, let former = base?.manifest.project, former != project else { return }
+        guard let former = before.project, former != project else { return }
         guard try !output.hasChannels() else {
             throw .usage(
                 "\(shown(options.output)) has channels, and what they point at is called \(shown(former))",

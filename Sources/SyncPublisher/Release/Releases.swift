@@ -11,6 +11,7 @@ struct Releases {
     struct Release {
         let digest: SHA256Digest
         let revision: UInt64
+        let project: String
         /// When it was published, as written.
         let created: String?
         let packs: [Manifest.Pack]
@@ -96,7 +97,7 @@ struct Releases {
                 all[index].entries.append(Place(folder: .trust, name: statement, object: object))
             }
         }
-        // Two of one number were published with --no-base: what is named goes first.
+        // Two of one number were published with --no-base by 0.1.0, or side by side: what is named goes first.
         all.sort { one, other in
             if one.revision != other.revision { return one.revision > other.revision }
             if one.isNamed != other.isNamed { return one.isNamed }
@@ -174,8 +175,9 @@ struct Releases {
         guard let manifest = try? ManifestAssembly(text, digest: digest) else { return nil }
         all.append(
             Release(
-                digest: digest, revision: manifest.revision, created: manifest.created, packs: manifest.packs,
-                isLoose: manifest.isLoose, place: Place(folder: folder, name: name, object: object)))
+                digest: digest, revision: manifest.revision, project: manifest.project, created: manifest.created,
+                packs: manifest.packs, isLoose: manifest.isLoose,
+                place: Place(folder: folder, name: name, object: object)))
         return digest
     }
 

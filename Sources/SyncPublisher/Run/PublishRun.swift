@@ -19,6 +19,7 @@ struct PublishRun {
     let options: PublishOptions
     let output: OutputDirectory
     var base: BaseSet?
+    let before: PublishedBefore
     let catalogue = Catalogue()
     let project: String
     let placement: OutputPlacement
@@ -36,8 +37,10 @@ struct PublishRun {
         self.base = base
         choices = try PublishChoices(options, base: base?.manifest, ownPlace: placement.ownPlace)
         if !choices.isLoose { try output.checkFolders() }
-        let joined = base == nil ? try options.projectOfShards(in: output) : nil
-        if let joined { project = joined } else { project = try options.projectName(base: base?.manifest) }
+        before = try PublishedBefore(output, base: base, signing: options.signing, isLoose: choices.isLoose)
+        var named = options
+        if base == nil, let joined = try options.projectOfShards(in: output) { named.project = joined }
+        project = try named.projectName(base: base?.manifest, published: before.project)
         try check()
         try checkRename()
         if let keys = options.signing?.root.project, keys != project {
@@ -50,9 +53,9 @@ struct PublishRun {
                 "revision \(revision) is not above the base's, \(base.manifest.revision)",
                 "leave --revision out, or choose a larger one")
         }
-        if let revision = options.revision, case let published = try publishedRevision(), revision <= published {
+        if let revision = options.revision, revision <= before.revision {
             throw .usage(
-                "revision \(revision) is not above \(published), which \(shown(output.path)) has",
+                "revision \(revision) is not above \(before.revision), which \(shown(output.path)) has",
                 "leave --revision out, or choose a larger one")
         }
         if let signing = options.signing {
@@ -367,8 +370,7 @@ extension PublishRun {
     mutating func writeManifest(_ files: ManifestFiles, mayBeUnchanged: Bool) throws(PublishError) {
         if !choices.isLoose { try output.keepRelease() }
         if options.keepsReleases { try Channels(output).begin() }
-        if let base = base?.manifest, mayBeUnchanged, options.revision == nil, try !isOlderThanSigned(base),
-            try mayReplacePublished(base),
+        if let base = base?.manifest, mayBeUnchanged, options.revision == nil, try mayStay(base),
             try files.digest(revision: base.revision, created: base.created) == base.digest
         {
             report.unchanged = true
@@ -379,14 +381,12 @@ extension PublishRun {
         if let last = try output.keptRevisions().last, revision <= last {
             throw .usage(
                 "revision \(revision) is not above \(last), which is kept for channels",
-                "use --revision \(last &+ 1), or leave out --no-base")
+                last < PublishOptions.lastRevision
+                    ? "use --revision \(last + 1), or remove what has that number"
+                    : "remove what has that number")
         }
         try write(files, revision: revision, created: options.created)
     }
-
-    /// Whether newer releases than the base were signed, by this machine or with these keys: machines that are pinned do not go
-    /// back to it.
-    private func isOlderThanSigned(_ base: Manifest) throws(PublishError) -> Bool { try base.revision < lastSigned() }
 
     /// The highest revision that was signed with keys that count; 0 where nobody signs.
     private func lastSigned() throws(PublishError) -> UInt64 {
@@ -397,7 +397,7 @@ extension PublishRun {
 
     func nextRevision() throws(PublishError) -> UInt64 {
         if let revision = options.revision { return revision }
-        let former = max(base?.manifest.revision ?? 0, try lastSigned(), try publishedRevision())
+        let former = max(base?.manifest.revision ?? 0, before.revision, try lastSigned())
         let (next, overflow) = former.addingReportingOverflow(1)
         guard !overflow, next <= PublishOptions.lastRevision else {
             throw .invalid("the base has the highest possible revision", "publish under another project name")
@@ -405,30 +405,12 @@ extension PublishRun {
         return next
     }
 
-    /// What a store names now where the base is another one, so that no number is used for two releases there; 0 for nothing.
-    private func publishedRevision() throws(PublishError) -> UInt64 {
-        guard output.home != nil, options.base != .inOutput, try output.size(.top, "manifest.json") != nil else {
-            return 0
-        }
-        let published: UInt64
-        do throws(PublishError) {
-            published = try BasePlace(.top, "manifest.json", of: output).revision(remedy: "run it again")
-        } catch {
-            // Whoever takes nothing over replaces one that is damaged.
-            guard error.exitStatus == .dataInvalid else { throw error }
-            return 0
-        }
-        guard let signing = options.signing else { return published }
-        // Whoever can write there cannot use up the numbers of who signs.
-        let last = max(try signing.known?.lastRevision ?? 0, base?.manifest.revision ?? 0)
-        return published - min(published, last) > PublishOptions.mostRevisionsAtOnce ? 0 : published
-    }
-
-    /// Whether the base as it is takes the place of nothing that is newer, or is another release of its number.
-    private func mayReplacePublished(_ base: Manifest) throws(PublishError) -> Bool {
-        let published = try publishedRevision()
-        guard base.revision == published else { return base.revision > published }
-        return try output.digest(.top, "manifest.json") == base.digest
+    /// Whether the base as it is takes the place of nothing that is newer, or is another release of its number. Machines that are
+    /// pinned do not go back to what is older than what was signed.
+    private func mayStay(_ base: Manifest) throws(PublishError) -> Bool {
+        guard try base.revision >= lastSigned() else { return false }
+        guard base.revision == before.revision else { return base.revision > before.revision }
+        return before.manifests == [base.digest]
     }
 
     private mutating func write(_ files: ManifestFiles, revision: UInt64, created: String?) throws(PublishError) {

@@ -1,0 +1,105 @@
+import SyncManifest
+import SyncModel
+import SyncTrust
+
+/// What an output has when a publish begins. Whatever the base is, the set there keeps its name, and no number of it is given to
+/// two releases.
+struct PublishedBefore {
+    /// The set's name; `nil` where nothing is published.
+    private(set) var project: String?
+    /// The highest revision there that counts; 0 for none.
+    private(set) var revision: UInt64 = 0
+    /// The manifests that have that revision, as far as they can be read.
+    private(set) var manifests: Set<SHA256Digest> = []
+
+    /// - Parameters:
+    ///   - base: The base. One in the output is its newest release, and nothing else is read then.
+    ///   - isLoose: Whether the set is loose, so that anything else there may be files of the set.
+    init(_ output: OutputDirectory, base: BaseSet?, signing: Signing?, isLoose: Bool) throws(PublishError) {
+        if let base, !base.place.isElsewhere {
+            (project, revision) = (base.manifest.project, base.manifest.revision)
+            manifests = [base.manifest.digest]
+            return
+        }
+        let releases: Releases
+        do throws(PublishError) { releases = try Releases(output) } catch {
+            // Links among the files of a loose set are not its releases.
+            guard isLoose, error.exitStatus == .refused else { throw error }
+            return
+        }
+        // What is damaged counts as if it were not there; what cannot be read may have any number.
+        if let fault = releases.faults.first(where: { $0.exitStatus == .ioError }) { throw fault }
+        try Self.refuseForeign(output, releases)
+        var found: [(revision: UInt64, manifest: SHA256Digest?)] = []
+        for release in releases.all { found.append((release.revision, release.digest)) }
+        for revision in try output.keptRevisions() { found.append((revision, nil)) }
+        project = try output.newestProject(releases)
+        if let signing {
+            let own = SignedOutput(output: output, signing: signing)
+            let signed = try own.newestRelease(above: 0) ?? 0
+            if signed > 0 { project = signing.root.project }
+            for revision in try own.saidRevisions() { found.append((revision, nil)) }
+            // Whoever can write there cannot use up the numbers of who signs.
+            let last = max(signed, try signing.known?.lastRevision ?? 0, base?.manifest.revision ?? 0)
+            found.removeAll { $0.revision - min($0.revision, last) > PublishOptions.mostRevisionsAtOnce }
+            found.append((signed, nil))
+        }
+        let highest = found.map(\.revision).max() ?? 0
+        revision = highest
+        manifests = Set(found.filter { $0.revision == highest }.compactMap(\.manifest))
+    }
+
+    /// Refuses to replace a file that no publish has written.
+    private static func refuseForeign(_ output: OutputDirectory, _ releases: Releases) throws(PublishError) {
+        guard try output.hasForeignManifest(releases) else { return }
+        throw .invalid(
+            "\(shown(output.display(.top, "manifest.json"))) is no manifest that syncagent has written, and would be replaced",
+            OutputDirectory.remedyForForeign)
+    }
+}
+
+extension OutputDirectory {
+    fileprivate static let remedyForForeign = "name another output directory, or move that file away"
+
+    /// Whether `manifest.json` is somebody's file of another kind: neither a manifest, nor what may be left of one.
+    fileprivate func hasForeignManifest(_ releases: Releases) throws(PublishError) -> Bool {
+        guard releases.all.isEmpty, let text = try manifestText(.top, "manifest.json") else { return false }
+        // A disk that lost power leaves zeros, or nothing.
+        return !text.allSatisfy { $0 == 0 } && !text.starts(with: "{\"format\":\"syncagent-manifest/".utf8)
+    }
+
+    /// What can be done where a manifest of the set cannot be used.
+    func remedyForDamage() -> String {
+        guard let releases = try? Releases(self) else {
+            return "repair it, publish with --no-base, or name another output directory"
+        }
+        if (try? hasForeignManifest(releases)) == true { return Self.remedyForForeign }
+        if let newest = releases.all.first(where: { !$0.isLoose }) {
+            return
+                "bring a release back, such as 'syncagent releases restore \(shown(path)) \(newest.revision)', repair it, or "
+                + "publish with --no-base"
+        }
+        return "repair it, publish with --no-base, or name another output directory"
+    }
+
+    /// The name of the set: that in `manifest.json`, or in the newest release where it cannot be read; `nil` for none.
+    func newestProject(_ releases: Releases) throws(PublishError) -> String? {
+        let newest = try digest(.top, "manifest.json")
+        return (releases.all.first { $0.digest == newest } ?? releases.all.first)?.project
+    }
+}
+
+extension SignedOutput {
+    /// The revisions that the published statements of channels name, as far as valid keys have signed them.
+    func saidRevisions() throws(PublishError) -> [UInt64] {
+        let channels = [nil] + (try output.statementNames()).compactMap(FreshStatement.channel(ofFile:))
+        var revisions: [UInt64] = []
+        for channel in channels {
+            guard let (statement, fresh) = try output.word(channel), fresh.project == signing.root.project,
+                fresh.channel == channel, statement.isSigned(.fresh, by: signing.root.fresh)
+            else { continue }
+            revisions.append(fresh.revision)
+        }
+        return revisions
+    }
+}
