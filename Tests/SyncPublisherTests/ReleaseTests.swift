@@ -353,6 +353,24 @@ struct ReleaseTests {
     }
 
     @Test(
+        "What was published under a former name is restored under the one that the set has now, which machines follow")
+    func restoreRenamed() throws {
+        var nights = try Nights()
+        try nights.publish(2)
+        try nights.publish { ($0.project, $0.permits) = ("com.example.spire", .otherProject) }
+        let report = try Restore(.directory(nights.target), signing: nil).run(
+            "1", created: "2027-01-01T02:00:00Z", now: nights.now)
+        #expect(report.project == "com.example.spire" && report.revision == 4)
+        let manifest = try nights.set.manifest()
+        #expect(manifest.project == "com.example.spire" && manifest.digest == report.manifest)
+        #expect(try nights.set.unpacked().nodes == nights.trees[1]?.nodes)
+        let again = try Restore(.directory(nights.target), signing: nil).run(
+            "1", created: "2027-01-02T02:00:00Z", now: nights.now)
+        #expect(again.isUnchanged && again.revision == 4)
+        #expect(try nights.set.publish { $0.project = nil }.project == "com.example.spire")
+    }
+
+    @Test(
         "A damaged manifest.json is brought back from a release; without a base the set keeps its name, and numbers go on"
     )
     func damagedManifest() throws {
@@ -601,6 +619,12 @@ struct ReleaseTests {
             try made("{\"rev\\u0069sion\":3,\"x\":1}")
                 == "{\"created\":\"2027-01-01T02:00:00Z\",\"rev\\u0069sion\":7,\"x\":1}")
         #expect(throws: ManifestError.self) { try made("[]") }
+        let named = try manifestText(
+            Array("{\"project\":\"old\",\"revision\":3,\"created\":\"x\",\"a\":{\"project\":1}}".utf8), project: "new",
+            revision: 4, created: "y")
+        #expect(
+            String(decoding: named, as: UTF8.self)
+                == "{\"project\":\"new\",\"revision\":4,\"created\":\"y\",\"a\":{\"project\":1}}")
     }
 }
 

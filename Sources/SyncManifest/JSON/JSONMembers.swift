@@ -39,16 +39,22 @@ private func replacing(
     return made + text[end...]
 }
 
-/// A manifest's own text under another revision and time; everything else stays as it is written, byte for byte.
+/// A manifest's own text under another revision and time, and another name; everything else stays as it is written, byte for byte.
 ///
 /// - Parameters:
 ///   - text: A manifest's own text, uncompressed.
+///   - project: The project's name; `nil` leaves the one that is there.
 ///   - created: When it is published, RFC 3339.
 /// - Throws: ``ManifestError`` for a text that is no JSON object.
-package func manifestText(_ text: [UInt8], revision: UInt64, created: String) throws(ManifestError) -> [UInt8] {
-    try replacing(
-        [("revision", { _ in Array("\(revision)".utf8) }), ("created", { _ in Array("\"\(created)\"".utf8) })],
-        in: text)
+package func manifestText(_ text: [UInt8], project: String? = nil, revision: UInt64, created: String)
+    throws(ManifestError) -> [UInt8]
+{
+    var members: [(key: String, value: (_ former: ArraySlice<UInt8>?) throws(ManifestError) -> [UInt8])] = [
+        ("revision", { _ in Array("\(revision)".utf8) }), ("created", { _ in Array("\"\(created)\"".utf8) }),
+    ]
+    // No character of a name needs an escape.
+    if let project { members.append(("project", { _ in Array("\"\(project)\"".utf8) })) }
+    return try replacing(members, in: text)
 }
 
 extension SourceOrigin {

@@ -59,21 +59,26 @@ package struct Restore {
         guard let former = try output.manifestText(release.place.folder, release.place.name) else {
             throw .invalid("\(shown(place.path)) cannot be read", "restore another release")
         }
-        if let (revision, digest, size) = try inPlace(former), revision >= newest {
+        // A set that has got another name since then keeps it: under the old one no machine would take this.
+        let current = try signing == nil ? output.newestProject(releases) : nil
+        let project = current ?? manifest.project
+        if let (revision, digest, size) = try inPlace(former, project), revision >= newest {
             // One that was killed before it was signed is signed now.
             let until = try sign(revision, digest, size: size)
             return Report(
-                project: manifest.project, revision: revision, restored: release.revision, manifest: digest,
+                project: project, revision: revision, restored: release.revision, manifest: digest,
                 isUnchanged: true, validUntil: until)
         }
         guard newest < PublishOptions.lastRevision else {
             throw .invalid("the newest revision is the highest possible one", "publish under another project name")
         }
         let revision = newest + 1
-        let text = try calling { try manifestText(former, revision: revision, created: created) }
+        let text = try calling {
+            try manifestText(former, project: project, revision: revision, created: created)
+        }
         let digest = try calling { try sha256(text) }
         let again = try calling { try ManifestAssembly(text, digest: digest) }
-        guard again.revision == revision, again.packs == manifest.packs else {
+        guard again.revision == revision, again.project == project, again.packs == manifest.packs else {
             throw .bug("a manifest's text is not what was meant")
         }
         let frame = try manifestFrame(text)
@@ -92,7 +97,7 @@ package struct Restore {
         ReleaseMarks.update(output, now: now)
         try output.home?.commit()
         return Report(
-            project: manifest.project, revision: revision, restored: release.revision, manifest: digest,
+            project: project, revision: revision, restored: release.revision, manifest: digest,
             isUnchanged: false, validUntil: fresh)
     }
 
@@ -171,9 +176,9 @@ package struct Restore {
         return newest
     }
 
-    /// The release in `manifest.json`, if it has the same contents as that of a text; `nil` if it has others, or one of its two
-    /// forms is not in place.
-    private func inPlace(_ text: [UInt8]) throws(PublishError) -> (
+    /// The release in `manifest.json`, if it has this name and the same contents as that of a text; `nil` if it has others, or one
+    /// of its two forms is not in place.
+    private func inPlace(_ text: [UInt8], _ project: String) throws(PublishError) -> (
         revision: UInt64, digest: SHA256Digest, size: UInt64
     )? {
         guard let own = try output.manifestText(.top, "manifest.json"),
@@ -181,7 +186,8 @@ package struct Restore {
         else { return nil }
         let digest = try calling { try sha256(own) }
         guard let current = try? ManifestAssembly(own, digest: digest), let created = current.created,
-            let same = try? manifestText(text, revision: current.revision, created: created), same == own
+            let same = try? manifestText(text, project: project, revision: current.revision, created: created),
+            same == own
         else { return nil }
         return (current.revision, digest, UInt64(own.count))
     }
