@@ -57,6 +57,32 @@ struct BaseTests {
         #expect(try set.bytes(below: "out") == before)
     }
 
+    @Test(
+        "What a channel has had is new for the default one, and for an output that has nothing: that is not called unchanged"
+    )
+    func newElsewhere() throws {
+        let set = try Self.published()
+        try set.root.write("new", to: "in/new")
+        func beta(_ options: inout PublishOptions) { (options.channel, options.keepsReleases) = ("beta", true) }
+        #expect(try !set.publish(beta).unchanged)
+        let before = try #require(set.root.read("out/manifest.json"))
+        let again = try set.publish(beta)
+        #expect(again.unchanged && again.revision == 2)
+        let report = try set.publish()
+        #expect(!report.unchanged && report.revision == 2)
+        #expect(set.root.read("out/manifest.json") != before)
+        #expect(try set.publish().unchanged)
+        let other = try set.publish { ($0.channel, $0.keepsReleases) = ("stable", true) }
+        #expect(!other.unchanged && other.revision == 2)
+        func next(_ options: inout PublishOptions) {
+            options.base = .manifest(set.root.path("out/manifest.json"))
+            options.output = set.root.path("next")
+        }
+        let moved = try set.publish(next)
+        #expect(!moved.unchanged && moved.revision == 2)
+        #expect(try set.publish(next).unchanged)
+    }
+
     @Test("A set that goes back to what it was names its old packs again")
     func backAndForth() throws {
         let set = try Self.published()

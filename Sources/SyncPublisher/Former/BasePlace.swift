@@ -50,6 +50,9 @@ struct BasePlace {
     /// Whether the base is somewhere else; its packs may stay where that is served.
     var isElsewhere: Bool { inOutput == nil }
 
+    /// Whether it is what the output's `manifest.json` says.
+    var isNewest: Bool { inOutput?.folder == .top }
+
     /// The way to packs that are not on this machine; `nil` where there is none.
     var ranges: PackRanges? { served?.ranges ?? output.home?.ranges }
 

@@ -23,7 +23,7 @@ package struct PublishProgress: Sendable, Equatable {
 package struct PublishReport: Sendable, Equatable {
     package var project = ""
     package var revision: UInt64 = 0
-    /// Whether the base manifest was exactly the same, and so was left as it is.
+    /// Whether exactly the same manifest was what the channel pointed at, and so was left as it is.
     package var unchanged = false
     package var files = 0
     package var links = 0

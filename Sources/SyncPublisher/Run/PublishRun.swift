@@ -370,12 +370,13 @@ extension PublishRun {
     mutating func writeManifest(_ files: ManifestFiles, mayBeUnchanged: Bool) throws(PublishError) {
         if !choices.isLoose { try output.keepRelease() }
         if options.keepsReleases { try Channels(output).begin() }
-        if let base = base?.manifest, mayBeUnchanged, options.revision == nil, try mayStay(base),
-            try files.digest(revision: base.revision, created: base.created) == base.digest
+        if let base, case let former = base.manifest, mayBeUnchanged, options.revision == nil, try mayStay(former),
+            try files.digest(revision: former.revision, created: former.created) == former.digest
         {
-            report.unchanged = true
-            if options.channel == nil, try isInPlace(base) { return }
-            return try write(files, revision: base.revision, created: base.created)
+            // It can be new here: of another channel, or of a base elsewhere.
+            report.unchanged = try isShown(base)
+            if report.unchanged, options.channel == nil, try isInPlace(former) { return }
+            return try write(files, revision: former.revision, created: former.created)
         }
         let revision = try nextRevision()
         if let last = try output.keptRevisions().last, revision <= last {
@@ -433,6 +434,17 @@ extension PublishRun {
         report.manifestDigest = written.digest
         report.manifestBytes = written.size
         report.compressedManifestBytes = written.compressed
+    }
+
+    /// Whether the base is what the channel that is published to points at by now.
+    private func isShown(_ base: BaseSet) throws(PublishError) -> Bool {
+        let digest = base.manifest.digest
+        if let channel = options.channel {
+            guard let text = try output.manifestText(.channels, "\(channel).json.zst") else { return false }
+            return try calling { try sha256(text) } == digest
+        }
+        if base.place.isNewest { return true }
+        return try output.digest(.top, "manifest.json") == digest
     }
 
     /// Whether both forms of the base's manifest are in the output already.
