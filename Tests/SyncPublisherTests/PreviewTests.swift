@@ -64,6 +64,38 @@ struct PreviewTests {
         #expect(try state() == before)
     }
 
+    @Test("A dry run says what publish does where the files are the same and the manifest is another one")
+    func sameFiles() throws {
+        var set = try PublishedSet(AssetTree.manySmall(5))
+        try set.publish()
+        #expect(try set.options.preview().unchanged)
+        func check(_ sign: String, _ change: (inout PublishOptions) -> Void) throws {
+            var options = set.options
+            change(&options)
+            let preview = try options.preview()
+            let report = try set.publish(change)
+            #expect(!preview.unchanged && preview.revision == report.revision && !report.unchanged, "\(sign)")
+        }
+        try check("in parts") { $0.isInParts = true }
+        set.options.isInParts = true
+        #expect(try set.options.preview().unchanged)
+        try check("in one piece") { $0.isInParts = false }
+        set.options.isInParts = nil
+        #expect(try set.options.preview().unchanged)
+
+        let pack = try #require(try set.manifest().packs.first)
+        let path = set.root.path("out/\(pack.urls[0])")
+        try FileManager.default.removeItem(atPath: path)
+        try check("a missing pack") { _ in }
+        try set.root.write([UInt8](repeating: 1, count: Int(pack.size)), to: "out/\(pack.urls[0])")
+        try check("a damaged pack") { $0.trustsStamps = false }
+        try check("another name") { ($0.project, $0.permits) = ("com.example.spire", .otherProject) }
+        set.options.project = nil
+        // The release is the same, and new to the channel.
+        try check("a new channel") { ($0.channel, $0.keepsReleases) = ("beta", true) }
+        #expect(try set.options.preview().unchanged)
+    }
+
     @Test("Directories that come and go are told by their bytes, in path order")
     func directories() throws {
         let set = try PublishedSet(AssetTree.manySmall(2))

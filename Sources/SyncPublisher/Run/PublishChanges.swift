@@ -7,8 +7,9 @@ extension PublishReport {
     ///   - tree: What would be published.
     ///   - digests: Those of the files that were read, by index in the tree.
     ///   - hasOtherChoices: Whether it would differ from the base also with the same files.
+    ///   - isShown: Whether the base is what is published already.
     mutating func compare(
-        _ tree: SourceTree, _ digests: [Int: SHA256Digest], with base: Manifest?, hasOtherChoices: Bool
+        _ tree: SourceTree, _ digests: [Int: SHA256Digest], with base: Manifest?, hasOtherChoices: Bool, isShown: Bool
     ) {
         let former = base?.files ?? FileTable()
         // Both are in path order.
@@ -34,7 +35,7 @@ extension PublishReport {
         guard let base else { return }
         baseRevision = base.revision
         guard changes.isEmpty, !hasOtherChoices, !hasOtherDirectories else { return }
-        (unchanged, revision) = (true, base.revision)
+        (unchanged, revision) = (isShown, base.revision)
     }
 
     private mutating func tell(_ kind: Change.Kind, _ path: String, _ size: UInt64) {

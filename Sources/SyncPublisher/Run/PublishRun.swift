@@ -208,10 +208,22 @@ struct PublishRun {
         fill(tree, collector)
         report.revision = try nextRevision()
         report.encodedBytes = collector.unplaced
+        let isOther = try differsInAnyCase(tree)
+        var isThere = false
+        if let base { isThere = try isShown(base) }
         report.compare(
-            tree, collector.ledger.digests, with: base?.manifest,
-            hasOtherChoices: choices.differsFromBase || options.revision != nil)
+            tree, collector.ledger.digests, with: base?.manifest, hasOtherChoices: isOther, isShown: isThere)
         return report
+    }
+
+    /// Whether a publish would make a manifest of its own even if each file were as in the base.
+    private func differsInAnyCase(_ tree: SourceTree) throws(PublishError) -> Bool {
+        guard let base else { return true }
+        if choices.differsFromBase || options.revision != nil || project != base.manifest.project { return true }
+        if try !mayStay(base.manifest) { return true }
+        guard !choices.isLoose else { return false }
+        // A pack that is missing or damaged is made again.
+        return base.usable.contains(false) || tree.count > 0 && isInParts(tree) == base.manifest.parts.isEmpty
     }
 
     mutating func walk(_ root: SourceRoot, isCancelled: () -> Bool, progress: (PublishProgress) -> Void)
