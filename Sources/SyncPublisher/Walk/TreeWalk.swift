@@ -26,8 +26,8 @@ struct TreeWalk: ~Copyable {
     private var path: [UInt8] = []
     private let excluded: [Glob]
     private var ignored: IgnoreRules
-    /// Names at the top that belong to the publisher and are not published.
-    private let ownNames: Set<String>
+    /// What belongs to the publisher and is not published: names, by the path of their directory.
+    private let ownNames: [[UInt8]: Set<String>]
     private let leavesOutUnsafeLinks: Bool
     /// Names that are left out wherever no pattern keeps them.
     private let usuallyLeftOut: [String]
@@ -47,14 +47,18 @@ struct TreeWalk: ~Copyable {
 
     /// - Parameters:
     ///   - kept: What is kept of entries besides their content.
-    ///   - ownNames: Names at the top that are never published.
+    ///   - ownNames: Paths that are never published.
     init(_ options: PublishOptions, keeping kept: PublishOptions.KeptTraits = [], ownNames: Set<String> = [])
         throws(PublishError)
     {
         tree = SourceTree(keeping: kept)
         excluded = options.exclude.map { Glob($0) }
         ignored = try IgnoreRules(options)
-        self.ownNames = ownNames
+        self.ownNames = ownNames.reduce(into: [:]) { names, path in
+            let parts = path.split(separator: "/")
+            guard let name = parts.last else { return }
+            names[Array(parts.dropLast().joined(separator: "/").utf8), default: []].insert(String(name))
+        }
         budget = PatternBudget(options.limits)
         usuallyLeftOut = options.permits.contains(.versionControl) ? [] : Self.versionControl
         leavesOutUnsafeLinks = options.leavesOutUnsafeLinks
@@ -220,8 +224,8 @@ struct TreeWalk: ~Copyable {
     private mutating func leaveOut(_ listing: inout DirectoryListing, _ progress: (Int) throws(PublishError) -> Void)
         throws(PublishError)
     {
-        if path.isEmpty, !ownNames.isEmpty {
-            _ = listing.removeAll { name, _ in ownNames.contains(String(decoding: name, as: UTF8.self)) }
+        if let own = ownNames[path] {
+            _ = listing.removeAll { name, _ in own.contains(String(decoding: name, as: UTF8.self)) }
         }
         var entry = path.isEmpty ? [] : path + [0x2F]
         let length = entry.count
