@@ -98,6 +98,15 @@ struct PublishCommandTests {
         let none = try options("--no-config", "--no-groups")
         #expect(none.project == nil && none.groups == [] && none.mirrors == nil && none.ownNames == [])
         #expect(throws: CommandFailure.self) { try options("--config", directory + "/none.json") }
+        // A file with settings is none of the set, however it is named.
+        #expect(try options("--config", directory + "/./publish.json").ownNames == ["publish.json"])
+        try FileManager.default.createDirectory(atPath: directory + "/more", withIntermediateDirectories: true)
+        try FileManager.default.copyItem(atPath: directory + "/list", toPath: directory + "/more/list")
+        try FileManager.default.copyItem(
+            atPath: directory + "/publish.json", toPath: directory + "/more/settings.json")
+        #expect(try options("--config", directory + "/more/settings.json").ownNames == ["more/settings.json"])
+        let all = try options("--dry-run", "-vv")
+        #expect(try all.listsUnchanged && !options("--dry-run", "-v").listsUnchanged)
     }
 
     @Test("A shard takes of publish.json what is its own; the join takes the rest")

@@ -96,6 +96,31 @@ struct PreviewTests {
         #expect(try set.options.preview().unchanged)
     }
 
+    @Test("A dry run lists what is as in the base, too, where that is asked for, and says no less that nothing changes")
+    func listsUnchanged() throws {
+        var set = try PublishedSet(AssetTree.manySmall(3))
+        try set.publish()
+        set.options.listsUnchanged = true
+        let preview = try set.options.preview()
+        #expect(preview.unchanged && preview.changes.map(\.kind) == [.unchanged, .unchanged, .unchanged])
+        #expect(Set(preview.changes.map(\.path)) == Set(AssetTree.manySmall(3).paths))
+        try set.root.write("new", to: "in/zzz")
+        #expect(try set.options.preview().counts == [.unchanged: 3, .new: 1])
+        #expect(try set.options.preview().changes.count == 4)
+    }
+
+    @Test("A file that says how to publish is not published, at any depth")
+    func ownNames() throws {
+        var set = try PublishedSet(AssetTree.manySmall(3))
+        for path in ["settings.json", "more/settings.json", "more/other.json"] {
+            try set.root.write("{}", to: "in/\(path)")
+        }
+        set.options.ownNames = ["more/settings.json"]
+        let paths = Set(try set.options.preview().changes.map(\.path))
+        #expect(!paths.contains("more/settings.json"))
+        #expect(paths.isSuperset(of: ["settings.json", "more/other.json"]))
+    }
+
     @Test("Directories that come and go are told by their bytes, in path order")
     func directories() throws {
         let set = try PublishedSet(AssetTree.manySmall(2))

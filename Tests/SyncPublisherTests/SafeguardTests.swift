@@ -75,7 +75,7 @@ struct SafeguardTests {
     func fewer() throws {
         let set = try PublishedSet(AssetTree())
         let empty = set.failure()
-        #expect(empty?.exitStatus == .refused && empty?.summary.hasSuffix("in has no files and links") == true)
+        #expect(empty?.exitStatus == .refused && empty?.summary.hasSuffix("in has no files or links") == true)
         #expect(try set.bytes(below: "out").isEmpty)
         func write(_ count: Int) throws {
             try set.replace(

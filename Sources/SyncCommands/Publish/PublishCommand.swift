@@ -99,7 +99,7 @@ struct PublishCommand: AsyncParsableCommand {
     @Flag(
         inversion: .prefixedNo,
         help:
-            "Make no packs: the manifest points at the plain files, by URLs relative to it or by --files-url. The output may then be the source directory itself.  (default: as in the base)"
+            "Whether files stay as they are: --loose makes no packs, and the manifest points at the plain files, by URLs relative to it or by --files-url; the output may then be the source directory itself.  (default: as in the base)"
     )
     var loose: Bool?
 
@@ -171,7 +171,7 @@ struct PublishCommand: AsyncParsableCommand {
     @Flag(
         inversion: .prefixedNo,
         help:
-            "Split the manifest into parts, so that an update reads only those that changed.  (default: above 50,000 files; above 500 in a bucket or registry)"
+            "Whether the manifest is split into parts, so that an update reads only those that changed.  (default: above 50,000 files; above 500 in a bucket or registry)"
     )
     var manifestParts: Bool?
 
@@ -256,7 +256,7 @@ struct PublishCommand: AsyncParsableCommand {
                 if reporting.json {
                     output.event(change.json(time: time))
                 } else {
-                    output.line(PublishText.line(change), flushing: false)
+                    output.line(PublishText.line(change, amongAll: verbose.detail == .all), flushing: false)
                 }
             }
             if !reporting.json { output.flush() }
@@ -301,7 +301,8 @@ struct PublishCommand: AsyncParsableCommand {
         options.exclude += excluded
         options.excludeFrom = excludedFrom
         options.permits = permitted.permits.union(acceptBase ? .foreignBase : [])
-        options.ownNames = isConfigInDirectory ? [PublishOptions.fileName] : []
+        options.ownNames = try ownConfig()
+        options.listsUnchanged = verbose.detail == .all
         options.leavesOutUnsafeLinks = safeLinks || options.leavesOutUnsafeLinks
         // The place itself needs nobody else to read it.
         options.base = withoutBase ? .none : base.map { $0 == place ? .inOutput : .manifest($0) } ?? .inOutput
@@ -316,8 +317,17 @@ struct PublishCommand: AsyncParsableCommand {
         return options
     }
 
-    /// Whether `publish.json` in the directory is no file of the set.
-    private var isConfigInDirectory: Bool { !withoutConfig && config == nil }
+    /// The file with the settings, by its path in the directory, if it is there: it is no file of the set.
+    private func ownConfig() throws(CommandFailure) -> Set<String> {
+        guard !withoutConfig else { return [] }
+        guard let config else { return [PublishOptions.fileName] }
+        // A link to such a file is left out itself, wherever it leads.
+        let file = URL(fileURLWithPath: try EnvironmentPaths.absolute(config))
+        let place = file.deletingLastPathComponent().resolvingSymlinksInPath().path
+        let path = "\(place)/\(file.lastPathComponent)"
+        let top = "\(try Self.absolute(directory))/"
+        return path.hasPrefix(top) ? [String(path.dropFirst(top.count))] : []
+    }
 
     /// Takes what does not change; nothing where there is no such file.
     private func readFile(into options: inout PublishOptions) throws {

@@ -74,8 +74,10 @@ enum PublishText {
     }
 
     /// One file of a dry run.
-    static func line(_ change: PublishReport.Change) -> String {
-        "\(change.kind.rawValue.padding(toLength: 9, withPad: " ", startingAt: 0))\(escaped(change.path))"
+    ///
+    /// - Parameter isAmongAll: Whether there are lines of unchanged files, too.
+    static func line(_ change: PublishReport.Change, amongAll isAmongAll: Bool = false) -> String {
+        "\(change.kind.rawValue.padding(toLength: isAmongAll ? 11 : 9, withPad: " ", startingAt: 0))\(escaped(change.path))"
     }
 
     /// What was left out although nobody has said so; `nil` for nothing.

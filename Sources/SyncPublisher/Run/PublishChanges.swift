@@ -8,9 +8,15 @@ extension PublishReport {
     ///   - digests: Those of the files that were read, by index in the tree.
     ///   - hasOtherChoices: Whether it would differ from the base also with the same files.
     ///   - isShown: Whether the base is what is published already.
+    ///   - listsAll: Whether files and links that are as in the base are listed, too.
     mutating func compare(
-        _ tree: SourceTree, _ digests: [Int: SHA256Digest], with base: Manifest?, hasOtherChoices: Bool, isShown: Bool
+        _ tree: SourceTree, _ digests: [Int: SHA256Digest], with base: Manifest?, hasOtherChoices: Bool, isShown: Bool,
+        listsAll: Bool = false
     ) {
+        func tell(_ kind: Change.Kind, _ path: String, _ size: UInt64) {
+            counts[kind, default: 0] += 1
+            if listsAll || kind != .unchanged { changes.append(Change(kind: kind, path: path, size: size)) }
+        }
         let former = base?.files ?? FileTable()
         // Both are in path order.
         var row = 0
@@ -34,13 +40,8 @@ extension PublishReport {
         let hasOtherDirectories = compare(tree.directories, base?.directories ?? FileTable())
         guard let base else { return }
         baseRevision = base.revision
-        guard changes.isEmpty, !hasOtherChoices, !hasOtherDirectories else { return }
+        guard changes.allSatisfy({ $0.kind == .unchanged }), !hasOtherChoices, !hasOtherDirectories else { return }
         (unchanged, revision) = (isShown, base.revision)
-    }
-
-    private mutating func tell(_ kind: Change.Kind, _ path: String, _ size: UInt64) {
-        counts[kind, default: 0] += 1
-        if kind != .unchanged { changes.append(Change(kind: kind, path: path, size: size)) }
     }
 
     /// Adds directories that appear and disappear, with a final `/`. Both are in path order.

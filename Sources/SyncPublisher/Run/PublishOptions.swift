@@ -88,7 +88,10 @@ package struct PublishOptions: Sendable {
     /// What is kept of files and directories besides their content; `nil` for what the base keeps.
     package var preserve: KeptTraits?
 
-    /// Names at the top of the source that are not published: what says how to publish it.
+    /// Whether ``preview(isCancelled:progress:)`` lists files that are as in the base, too.
+    package var listsUnchanged = false
+
+    /// Paths in the source that are not published: what says how to publish it.
     package var ownNames: Set<String> = []
 
     /// Leave out links that leave the tree, instead of refusing the set.

@@ -90,7 +90,8 @@ package struct PublishReport: Sendable, Equatable {
     package var encodedBytes: UInt64 = 0
     /// Files and links by how they would change against the base.
     package var counts: [Change.Kind: Int] = [:]
-    /// Files, links and directories that would differ from the base, in path order.
+    /// Files, links and directories that would differ from the base, in path order; with ``PublishOptions/listsUnchanged`` files and
+    /// links that would not, too.
     package var changes: [Change] = []
     /// The piece of the work that was done; `nil` for all of it.
     package var shards: ShardWork?

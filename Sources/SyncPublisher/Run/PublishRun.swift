@@ -212,7 +212,8 @@ struct PublishRun {
         var isThere = false
         if let base { isThere = try isShown(base) }
         report.compare(
-            tree, collector.ledger.digests, with: base?.manifest, hasOtherChoices: isOther, isShown: isThere)
+            tree, collector.ledger.digests, with: base?.manifest, hasOtherChoices: isOther, isShown: isThere,
+            listsAll: options.listsUnchanged)
         return report
     }
 
@@ -273,7 +274,8 @@ struct PublishRun {
         let manifest = base?.manifest ?? (options.base == .none ? try? published.manifest(remedy: "") : nil)
         let former = formerCount ?? manifest?.files.count ?? 0
         guard tree.count == 0 || tree.count < former - tree.count else { return nil }
-        let what = "\(shown(options.directory)) has \(tree.count == 0 ? "no" : "\(tree.count)") files and links"
+        let what =
+            "\(shown(options.directory)) has \(tree.count == 0 ? "no files or links" : "\(tree.count) files and links")"
         let before = manifest.map { ", less than half of the \(former) of revision \($0.revision)" } ?? ""
         return .refused(
             what + (former > 0 ? before : ""),
