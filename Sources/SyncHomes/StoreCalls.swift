@@ -41,8 +41,6 @@ final class StoreCalls: Sendable {
         /// Who answered, and whether from a public address.
         var url = ""
         var isPublic = false
-        /// Whether the store may have done what an earlier try of the same request asked for.
-        var isRepeated = false
     }
 
     /// - Parameter configuration: For trust, proxies, rates and waits.

@@ -44,14 +44,12 @@ final class S3Client: Sendable {
     /// - Returns: An answer with a status below 300, or one of `expected`.
     func send(_ request: Request, expecting expected: Set<Int> = []) throws(PublishError) -> Answer {
         var failures = 0
-        var isRepeated = false
         var (hasNewKeys, moves) = (false, 0)
         while true {
             let reason: String
             var passing: Answer?
             switch try sendOnce(request) {
-            case .success(var answer):
-                answer.isRepeated = isRepeated
+            case .success(let answer):
                 if answer.status < 300 || expected.contains(answer.status) { return answer }
                 let fault = S3Error(answer.body)
                 if moves < 2, let region = fault.region ?? answer.headers.bucketRegion, learn(region) {
@@ -64,11 +62,9 @@ final class S3Client: Sendable {
                     continue
                 }
                 guard Self.isPassing(answer.status, fault) else { throw refusal(answer, fault, request) }
-                isRepeated = isRepeated || answer.status >= 500
                 reason = "status \(answer.status)\(fault.code.isEmpty ? "" : " (\(escaped(fault.code)))")"
                 passing = answer
             case .failure(let error):
-                isRepeated = true
                 reason = error.detail
             }
             failures += 1

@@ -152,11 +152,23 @@ package final class S3Store: ObjectStore {
             throw PublishError(
                 .noInput, "\(shown)/\(name): it cannot be put there, status 404", "is there such a bucket?")
         }
-        // The answer to an earlier try may have been lost.
-        guard answer.isRepeated, condition != .absent || !name.hasPrefix("packs/"),
-            let limit = Int(exactly: object.size),
-            let there = try? read(name, limit: max(limit, 1)), UInt64(there.bytes.count) == object.size,
-            (try? sha256(there.bytes)) == object.digest
+        // Whoever puts packs looks at what is there.
+        guard condition != .absent || !name.hasPrefix("packs/") else { return nil }
+        return try tagOfSame(object, name)
+    }
+
+    /// The tag of what has a name, if it is what was to be put: the answer to the put may have been lost, and the put sent again,
+    /// by ``S3Client`` or by libcurl, which does so by itself where a connection that was used before breaks.
+    private func tagOfSame(_ object: NewObject, _ name: String) throws(PublishError) -> String? {
+        guard let limit = Int(exactly: object.size) else { return nil }
+        let there: (bytes: [UInt8], object: StoredObject)?
+        do throws(PublishError) { there = try read(name, limit: max(limit, 1)) } catch {
+            // A longer one is another one; from one that cannot be read nothing follows.
+            guard error.exitStatus == .dataInvalid else { throw error }
+            return nil
+        }
+        guard let there, UInt64(there.bytes.count) == object.size,
+            try NewObject(there.bytes).digest == object.digest
         else { return nil }
         return there.object.tag
     }

@@ -1,6 +1,7 @@
 import CommandTestSupport
 import Foundation
 import SyncTestKit
+import Synchronization
 import Testing
 
 @Suite(.timeLimit(.minutes(10)))
@@ -177,6 +178,46 @@ struct BucketHomeTests {
         #expect(bucket.puts.filter { $0.key.hasSuffix(".pack") }.allSatisfy { $0.value == 1 }, "\(bucket.puts)")
         bucket.change { ($0.instead, $0.loses) = (nil, nil) }
         let pull = try run("pull", Self.place, "--channel", "beta", "--into", "out")
+        #expect(pull.status == 0, "\(pull.error)")
+        #expect(try bytes("out/new") == Array("new".utf8))
+    }
+
+    @Test(
+        "An answer that is lost on a connection that was used before is no other publisher, whatever was put",
+        arguments: [
+            "manifest.json", "manifest.json.zst", "channels/index.json", "channels/beta.json.zst", "trust/fresh",
+            "trust/beta.fresh", "trust/3.release",
+        ])
+    func lostAnswer(name: String) throws {
+        #expect(try run("keys", "new", "keys", "--project", "com.example.maps").status == 0)
+        // Everything is there once, so that it is replaced: what decides then is the tag.
+        #expect(try publish("--sign", "keys").status == 0)
+        try write([1], "old")
+        #expect(try publish("--sign", "keys", "--channel", "beta").status == 0)
+        try write(Array("new".utf8), "new")
+        let lost = Mutex(0)
+        bucket.change { state in
+            state.loses = { request in
+                guard request.method == "PUT", request.path == "/assets/maps/tiles/\(name)" else { return false }
+                return lost.withLock { count in
+                    count += 1
+                    return count == 1
+                }
+            }
+        }
+        let isOfChannel = name.contains("beta") || name.hasPrefix("channels/")
+        let outcome =
+            try isOfChannel
+            ? publish("--sign", "keys", "--channel", "beta") : publish("--sign", "keys")
+        #expect(outcome.status == 0, "\(outcome.error)")
+        #expect(!outcome.error.contains("not signed") && !outcome.error.contains("somebody else"), "\(outcome.error)")
+        // It was sent again, and the bucket refused that.
+        #expect(lost.withLock(\.self) > 1)
+        bucket.change { $0.loses = nil }
+        try checkWhole()
+        let pull = try run(
+            "pull", Self.place, "--into", "out", "--trust", "keys/1.root", "--channel", isOfChannel ? "beta" : "default"
+        )
         #expect(pull.status == 0, "\(pull.error)")
         #expect(try bytes("out/new") == Array("new".utf8))
     }
