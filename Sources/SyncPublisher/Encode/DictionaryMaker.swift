@@ -49,6 +49,14 @@ struct DictionaryMaker {
         try calling { try bytes.withUnsafeBytes { try EncodingDictionary($0, level: max(level, leastLevel)) } }
     }
 
+    /// A dictionary's zstd frame; `nil` where that would be little shorter.
+    static func frame(of bytes: [UInt8]) throws(PublishError) -> [UInt8]? {
+        try calling {
+            var compressor = try ZstdCompressor(level: ManifestFiles.level)
+            return try compressor.encode(bytes, most: max(0, BlobEncoder.limit(bytes.count)))
+        }
+    }
+
     /// The dictionary; `nil` if none pays.
     mutating func make() throws(PublishError) -> Made? {
         let isForced = options.dictionary == .always
@@ -108,11 +116,7 @@ struct DictionaryMaker {
             saved += encoded?.saved ?? 0
         }
         let rate = raw > 0 ? Double(saved) / Double(raw) : 0
-        let frame = try calling {
-            var compressor = try ZstdCompressor(level: ManifestFiles.level)
-            return try compressor.encode(bytes, most: max(0, BlobEncoder.limit(bytes.count)))
-        }
-        let made = (bytes, encoding, frame)
+        let made = (bytes, encoding, try Self.frame(of: bytes))
         return (made, rate * found.compressibleContent - Double(Self.stored(made)))
     }
 

@@ -18,7 +18,7 @@ struct BaseSet {
     private(set) var far = 0
     /// The packs whose bytes were hashed just now, by index.
     private var hashed: Set<Int> = []
-    /// The manifest's dictionary; `nil` if it has none, or its pack is not here.
+    /// The manifest's dictionary; `nil` if it has none, or its pack cannot be read.
     private(set) var dictionary: [UInt8]?
 
     /// Stands for what can be done about a base in the output: only what else is there tells.
@@ -96,10 +96,18 @@ struct BaseSet {
                 packs[index].urls = [options.packURLPrefix + name]
             } else {
                 far.append(name)
+                // A store has what its set needs: nobody copies it to where the base is served.
+                if place.output.home != nil { usable[index] = false }
             }
         }
-        self.far = far.count
-        if let name = far.first {
+        if let name = far.first, place.output.home != nil {
+            warnings.append(
+                far.count == 1
+                    ? "pack \(name) of the base is not in \(shown(place.output.path)); its files are packed again, and sent"
+                    : "\(far.count) packs of the base are not in \(shown(place.output.path)); their files are packed again, and sent"
+            )
+        } else if let name = far.first {
+            self.far = far.count
             let unread = options.signing == nil ? "" : " and nobody has read what is signed of "
             warnings.append(
                 far.count == 1
@@ -136,6 +144,7 @@ struct BaseSet {
             progress(done, total)
             return !isCancelled()
         }
+        let hadDictionary = isDictionaryUsable
         for index in packs.indices where usable[index] && !hashed.contains(index) {
             let digest = packs[index].sha256
             let name = digest.packName
@@ -173,7 +182,7 @@ struct BaseSet {
             }
             checked.append((digest, stamp))
         }
-        if dictionary != nil, !isDictionaryUsable {
+        if dictionary != nil, hadDictionary, !isDictionaryUsable {
             dictionary = nil
             warnOfDictionary()
         }
@@ -208,8 +217,8 @@ struct BaseSet {
         }
     }
 
-    /// Whether blobs made with the dictionary may be reused.
-    private var isDictionaryUsable: Bool { manifest.dictionary.map { usable[Int($0.blob.pack)] } ?? false }
+    /// Whether the dictionary may stay in its pack, and blobs made with it may be reused.
+    var isDictionaryUsable: Bool { manifest.dictionary.map { usable[Int($0.blob.pack)] } ?? false }
 
     /// Enters every usable blob into the catalogue.
     func register(in catalogue: Catalogue) throws(PublishError) {

@@ -46,7 +46,8 @@ struct PackUsage {
         }
         // Packs that are never rewritten.
         var fixed: Set<Int> = []
-        if hasDictionary, let blob = base?.manifest.dictionary?.blob {
+        // One whose pack cannot be used has been stored again.
+        if hasDictionary, let base, base.isDictionaryUsable, let blob = base.manifest.dictionary?.blob {
             live[Int(blob.pack)] += blob.storedLength
             fixed.insert(Int(blob.pack))
         }

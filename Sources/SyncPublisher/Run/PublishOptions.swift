@@ -195,9 +195,11 @@ package struct PublishOptions: Sendable {
         case none
         /// `manifest.json` of the output directory when there is one; packs missing there are made again.
         case inOutput
-        /// This file. Packs that are neither beside it nor in the output are taken to be on the server.
+        /// This file. Packs that are neither beside it nor in the output are taken to be on the server, or, where the output is a
+        /// store, made again.
         case manifest(String)
-        /// This one, on a server. Packs that are not in the output stay there.
+        /// This one, on a server. Packs that are not in the output stay there, or, where the output is a store that cannot take
+        /// them, are made again.
         case served(ServedBase)
     }
 

@@ -287,9 +287,13 @@ struct PublishRun {
         _ root: SourceRoot, _ tree: SourceTree, _ writer: PackWriter, progress: (PublishProgress) -> Void
     ) throws(PublishError) {
         guard options.dictionary != .never else { return }
-        if base?.manifest.dictionary != nil {
-            dictionary = try base?.dictionary.map { bytes throws(PublishError) in
-                try DictionaryMaker.encoding(bytes, level: options.level)
+        if let base, base.manifest.dictionary != nil {
+            guard let bytes = base.dictionary else { return }
+            let encoding = try DictionaryMaker.encoding(bytes, level: options.level)
+            if base.isDictionaryUsable {
+                dictionary = encoding
+            } else if options.shards == nil {
+                try keep((bytes, encoding, try DictionaryMaker.frame(of: bytes)), writer)
             }
             return
         }
@@ -302,7 +306,11 @@ struct PublishRun {
             return (try maker.make(), maker.effort)
         }
         report.trialBytes = effort
-        guard let made else { return }
+        if let made { try keep(made, writer) }
+    }
+
+    /// Stores a dictionary, for this set's new blobs.
+    private mutating func keep(_ made: DictionaryMaker.Made, _ writer: PackWriter) throws(PublishError) {
         dictionary = made.encoding
         // A pack of its own, where it stays whatever happens to the blobs.
         let blob = try writer.append(made.frame, of: made.bytes)

@@ -370,6 +370,36 @@ struct BucketHomeTests {
         try checkWhole()
     }
 
+    @Test("Of a base elsewhere no pack is named that is not in the bucket: what it has is packed again, and sent")
+    func farBase() throws {
+        func note(_ number: Int) -> [UInt8] {
+            let lines = (0..<12).map { line in
+                "{\"kind\":\"note\",\"number\":\(number * 7 + line),\"author\":\"somebody\",\"words\":\"\(number * line * 7_919 % 10_007)\"}\n"
+            }
+            return Array(lines.joined().utf8)
+        }
+        for number in 0..<400 { try write(note(number), "notes/\(number).json") }
+        #expect(try publish("--dictionary", "always", "--manifest-parts").status == 0)
+        bucket.change { $0.isPublic = true }
+        let former = String(decoding: try #require(bucket["maps/tiles/manifest.json"]), as: UTF8.self)
+        #expect(former.contains("\"dictionary\"") && former.contains("\"parts\""))
+        for (place, base) in [
+            ("prod", Self.place), ("next", bucket.server.url("/assets/maps/tiles/manifest.json")),
+        ] {
+            let arguments = ["publish", "set", "--to", "s3://assets/\(place)", "--base", base, "--manifest-parts"]
+            let dry = try Tool(scratch).run(arguments + ["--dry-run"], environment: bucket.environment)
+            #expect(dry.status == 0 && !bucket.names.contains { $0.hasPrefix(place) }, "\(dry.error)")
+            let outcome = try Tool(scratch).run(arguments, environment: bucket.environment)
+            #expect(outcome.status == 0 && outcome.error.contains("packed again"), "\(outcome.error)")
+            #expect(!outcome.error.contains("must stay"), "\(outcome.error)")
+            try pulled(into: place + "-pulled", "s3://assets/\(place)")
+            #expect(try bytes(place + "-pulled/notes/7.json") == note(7))
+            // What is new takes the dictionary of the base, which is there, too.
+            let text = String(decoding: try #require(bucket["\(place)/manifest.json"]), as: UTF8.self)
+            #expect(text.contains("\"dictionary\""))
+        }
+    }
+
     @Test("Keys that may list a bucket and read nothing there end with 77 at once, and nothing is called damaged")
     func listingOnly() throws {
         try publishNights()

@@ -156,6 +156,16 @@ struct RegistryHomeTests {
         try pulled(from: "old")
     }
 
+    @Test("What a base elsewhere has in packs that the registry cannot take is packed again, and sent")
+    func farBase() throws {
+        let plain = ["--project", "com.example.maps", "--pack-size", "512K"]
+        #expect(try run(["publish", "set", "--to", "site"] + plain).status == 0)
+        try FileManager.default.removeItem(atPath: scratch.path + "/site/packs")
+        let outcome = try publish("--base", "site/manifest.json")
+        #expect(outcome.status == 0 && outcome.error.contains("packed again"), "\(outcome.error)")
+        try pulled(into: "out")
+    }
+
     @Test("One token is for both repositories of a mount; where there is none for both, everything is sent")
     func mountTokens() throws {
         registry.change { $0.access = .token(user: "ann", password: "secret") }
