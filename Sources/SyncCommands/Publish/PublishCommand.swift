@@ -49,7 +49,8 @@ struct PublishCommand: AsyncParsableCommand {
     var channel: String?
 
     @Option(
-        help: "The manifest whose packs to reuse: a path or an http(s) URL.  (default: the one in the output directory)"
+        help:
+            "The manifest whose packs to reuse, or the published directory that has it: a path or a URL.  (default: the one in the output directory)"
             .taking("manifest"), completion: .manifests)
     var base: String?
 

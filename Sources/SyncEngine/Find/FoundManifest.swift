@@ -6,7 +6,7 @@ import SyncTrust
 
 /// Where a manifest was found.
 struct ManifestPlace: Sendable {
-    /// Its own URL, against which relative URLs resolve.
+    /// Its own URL, against which relative URLs resolve; of a release that is kept beside the newest one, that of the newest.
     let baseURL: String
     /// For people: a path, or a redacted URL.
     let shown: String
@@ -20,12 +20,33 @@ struct ManifestPlace: Sendable {
     ///   - base: The manifest's own URL, if that is at a mirror.
     ///   - isPublic: Whether it came from a public address; `nil` if unknown.
     init(_ location: String, base: String? = nil, isPublic: Bool? = nil) {
-        baseURL = base ?? manifestURL(location)
+        baseURL = base ?? Self.newest(besides: manifestURL(location))
         shown = urlScheme(of: location) != nil ? redacted(url: location) : escaped(location)
         self.location = location.withoutSecretsOfPlace
         let isLocal = base?.hasPrefix("file:") ?? (urlScheme(of: location) == nil)
         referrer = isLocal ? nil : .init(url: baseURL, isPublic: isPublic)
     }
+
+    /// The `manifest.json` of the published directory that keeps a release in `channels/` or `manifests/`; any other URL as it is.
+    private static func newest(besides url: String) -> String {
+        let plain = url.prefix { $0 != "?" && $0 != "#" }
+        let parts = plain.split(separator: "/", omittingEmptySubsequences: false)
+        // The scheme, nothing, the host, and a folder before the name.
+        guard parts.count >= 5, RegistryBase(url) == nil, let name = parts.last, name.hasSuffix(suffix),
+            name != "manifest\(suffix)"
+        else { return url }
+        let stem = String(name.dropLast(suffix.count))
+        let isKept =
+            switch parts[parts.count - 2] {
+            case "channels": UInt64(stem) != nil || ChannelName.objection(stem) == nil
+            case "manifests": SHA256Digest(hex: stem) != nil
+            default: false
+            }
+        guard isKept else { return url }
+        return parts.dropLast(2).joined(separator: "/") + "/manifest.json" + url[plain.endIndex...]
+    }
+
+    private static let suffix = ".json.zst"
 }
 
 /// A manifest whose bytes are known and which is decoded only on demand.

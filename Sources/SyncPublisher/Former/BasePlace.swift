@@ -36,10 +36,25 @@ struct BasePlace {
         (self.output, inOutput, elsewhere, served) = (output, (folder, name), nil, nil)
     }
 
-    /// A manifest that the user named. Its path may contain links.
-    init(elsewhere path: String, _ output: OutputDirectory) throws(PublishError) {
-        (self.path, self.output, inOutput, served) = (path, output, nil, nil)
-        elsewhere = try OutputDirectory(parent(of: path), isReadOnly: true)
+    /// A manifest that the user named, or the published directory that has it. The path may contain links.
+    init(elsewhere place: String, _ output: OutputDirectory) throws(PublishError) {
+        let isDirectory = status(following: place)?.kind == .directory
+        path = isDirectory ? place + (place.hasSuffix("/") ? "" : "/") + "manifest.json" : place
+        (self.output, inOutput, served) = (output, nil, nil)
+        elsewhere = try OutputDirectory(Self.published(path), isReadOnly: true)
+    }
+
+    /// The published directory that a manifest is of: releases are kept in folders of it.
+    private static func published(_ path: String) -> String {
+        let own = parent(of: path)
+        // One that has packs is published itself, whatever its name is.
+        guard status(following: own + "/packs")?.kind != .directory, let absolute = try? absolutePath(own) else {
+            return own
+        }
+        let names = absolute.split(separator: "/")
+        let folders = [OutputDirectory.Folder.channels, .manifests].map(\.rawValue)
+        guard let name = names.last, folders.contains(String(name)) else { return own }
+        return "/" + names.dropLast().joined(separator: "/")
     }
 
     /// One that a server has.

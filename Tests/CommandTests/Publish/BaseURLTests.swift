@@ -50,6 +50,33 @@ struct BaseURLTests {
         #expect(try #require(try again.events().last)["unchanged"] as? Bool == true)
     }
 
+    @Test(
+        "A release in channels/ or manifests/ is a base, here and by URL, with the packs beside those folders; so is a directory"
+    )
+    func kept() throws {
+        let set = try ServedSet()
+        try set.scratch.write(Data("other".utf8), to: "assets/a.txt")
+        let beta = try set.tool.run(["publish", "assets", "--to", "site", "--channel", "beta", "--manifest-parts"])
+        #expect(beta.status == 0, "\(beta.error)")
+        let manifests = try set.scratch.contents(of: "site/manifests").map { "site/manifests/\($0)" }
+        #expect(manifests.count == 2)
+        let bases = ["site/channels/beta.json.zst", "site/channels/2.json.zst", "site"] + manifests
+        for (number, base) in bases.enumerated() {
+            let outcome = try set.tool.run(["publish", "assets", "--to", "near\(number)", "--base", base])
+            #expect(outcome.status == 0 && !outcome.error.contains("must stay"), "\(base): \(outcome.error)")
+            let pull = try set.tool.run(["pull", "near\(number)/manifest.json", "--into", "pulled\(number)"])
+            #expect(pull.status == 0, "\(base): \(pull.error)")
+            #expect(try set.text("pulled\(number)/a.txt") == "other")
+            guard base != "site" else { continue }
+            let url = set.url.replacing("manifest.json", with: base.dropFirst("site/".count))
+            // Its parts are in packs.
+            let far = try set.tool.run(["publish", "assets", "--to", "far\(number)", "--base", url, "--dry-run"])
+            #expect(far.status == 0, "\(url): \(far.error)")
+            let served = try set.tool.run(["pull", url, "--into", "served\(number)"])
+            #expect(served.status == 0, "\(url): \(served.error)")
+        }
+    }
+
     @Test("A base that is not there, silent, no manifest or of an unknown scheme ends as for ls, and writes nothing")
     func failures() throws {
         let set = try ServedSet()
