@@ -372,6 +372,19 @@ package final class RegistryStore: ObjectStore {
 
     // MARK: Removing
 
+    package func namedElsewhere(_ names: [String]) throws(PublishError) -> Set<String> {
+        try state.withLock { state throws(PublishError) in
+            var artifacts: [String: SHA256Digest] = [:]
+            for kept in try lookBack(&state).values {
+                artifacts["manifests/\(kept.release.manifest)\(Self.suffix)"] = kept.artifact
+            }
+            let wanted = names.filter { artifacts[$0] != nil }
+            guard !wanted.isEmpty else { return [] }
+            let others = try digestsOfOthers(state)
+            return Set(wanted.filter { name in artifacts[name].map { others.contains($0) } ?? false })
+        }
+    }
+
     package func remove(_ names: [String]) throws(PublishError) {
         try state.withLock { state throws(PublishError) in
             _ = try lookBack(&state)

@@ -197,6 +197,13 @@ final class Home {
         do throws(PublishError) { known[folder]?[name] = try store.look(at: folder.path(name)) } catch {}
     }
 
+    /// Which of these manifests something names that is no part of the set: they stay, with all that they name.
+    func namedElsewhere(_ manifests: [SHA256Digest]) throws(PublishError) -> Set<SHA256Digest> {
+        func name(_ digest: SHA256Digest) -> String { Folder.manifests.path("\(digest).json.zst") }
+        let named = try store.namedElsewhere(manifests.map(name))
+        return Set(manifests.filter { named.contains(name($0)) })
+    }
+
     /// Whether a file is there at this moment, as it was seen.
     func isThere(_ folder: Folder, _ name: String) throws(PublishError) -> Bool {
         let seen = try files(folder)[name]

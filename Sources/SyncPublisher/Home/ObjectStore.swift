@@ -44,6 +44,9 @@ package protocol ObjectStore: Sendable {
     /// - Parameter pack: Read where it is and sent, if the store does not do that by itself.
     func take(_ pack: NewObject, from location: String) throws(PublishError)
 
+    /// Which of these manifests of releases stay whatever is removed, because something that is no part of the set names them.
+    func namedElsewhere(_ names: [String]) throws(PublishError) -> Set<String>
+
     /// Removes objects, as far as they exist, in this order or at once.
     func remove(_ names: [String]) throws(PublishError)
 
@@ -65,6 +68,8 @@ extension ObjectStore {
     }
 
     package func tag(of bytes: [UInt8]) -> String? { nil }
+
+    package func namedElsewhere(_ names: [String]) throws(PublishError) -> Set<String> { [] }
 }
 
 /// How an object of a store looks.

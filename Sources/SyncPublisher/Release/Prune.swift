@@ -96,7 +96,10 @@ package struct Prune: Sendable {
         if !isDryRun { try releases.keepByDigest() }
         var marks = try ReleaseMarks(of: target)
         var sweep = try Sweep(target, releases)
-        sweep.mark(kept(releases.all), &marks, self)
+        var kept = kept(releases.all)
+        let others = releases.all.map(\.digest).filter { !kept.contains($0) }
+        if let home = target.home, !others.isEmpty { kept.formUnion(try home.namedElsewhere(others)) }
+        sweep.mark(kept, &marks, self)
         guard !isDryRun else { return sweep.report }
         try sweep.remove(&marks, now: now)
         sweep.forget(in: &marks)
