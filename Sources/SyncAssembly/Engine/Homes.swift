@@ -18,6 +18,14 @@ package enum Homes {
     /// Whether sets there have channels: in a registry each tag is a set of its own.
     package static func hasChannels(_ location: String) -> Bool { urlScheme(of: location) != RegistryAddress.scheme }
 
+    /// Why nothing is published to a store that can be named; `nil` where it can be.
+    package static func objection(toPublishingTo location: String) -> String? {
+        guard let address = try? RegistryAddress(location), address.isReserved else { return nil }
+        return
+            "\(redacted(url: location)): a tag that ends in “.r” and a number, or in “.unnamed”, belongs to the set whose tag "
+            + "comes before that, and has one of its releases; publish under another tag"
+    }
+
     /// - Parameters:
     ///   - request: What settings it is asked with.
     ///   - isWriting: Whether anything may be put there.
@@ -43,6 +51,7 @@ package enum Homes {
                 "\(redacted(url: location)): a set is published to a tag of at most \(RegistryAddress.longestTag) letters"
             )
         }
+        if isWriting, let objection = objection(toPublishingTo: location) { throw EngineError(.usage, objection) }
         let tokens = RegistryTokens(host, configuration, isStopped: isStopped)
         for endpoint in address.endpoints { tokens.access.name(endpoint, address.name) }
         configuration.challenges = tokens

@@ -220,6 +220,7 @@ struct PublishCommand: AsyncParsableCommand {
         if filesURL?.isEmpty == true { throw ValidationError("--files-url needs a URL, not an empty string.") }
         _ = try bucket.named(place)
         try HomeTarget(output).check("--to", "publish to a directory here and copy it there, as with rsync")
+        if let objection = Homes.objection(toPublishingTo: output) { throw ValidationError("--to: \(objection).") }
         if let base { try requireLocation(base, "--base") }
         _ = try declaredGroups()
     }

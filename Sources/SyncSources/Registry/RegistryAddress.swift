@@ -104,6 +104,15 @@ package struct RegistryAddress: Sendable, Equatable {
         return UInt64(number).flatMap { "\($0)" == number ? $0 : nil }
     }
 
+    /// Whether the tag is one that a set with another tag keeps for itself: ``releaseTag(_:)``, or `TAG.unnamed`.
+    package var isReserved: Bool {
+        guard let dot = reference.lastIndex(of: "."), dot > reference.startIndex else { return false }
+        let end = reference[reference.index(after: dot)...]
+        if end == "unnamed" { return true }
+        return end.first == "r" && end.utf8.count > 1
+            && end.utf8.dropFirst().allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+    }
+
     /// The longest tag that leaves room for the number of a release, in **bytes**.
     package static let longestTag = 128 - ".r18446744073709551615".utf8.count
 

@@ -466,6 +466,31 @@ struct RegistryHomeTests {
         #expect(refused.status == 77, "\(refused.error)")
     }
 
+    @Test("The tags that a set keeps its releases and notes under are pulled, and nothing is published to them")
+    func reserved() throws {
+        #expect(try publish().status == 0)
+        let (before, start) = (registry.manifest("v1.r1"), count)
+        try write([1], "new")
+        for tag in [":v1.r1", ":v1.r99", ":v1.unnamed", ":beta.r007"] {
+            for arguments in [
+                ["publish", "set", "--to", registry.location(tag)],
+                ["publish", "set", "--to", registry.location(tag), "--dry-run"],
+                ["releases", "prune", registry.location(tag), "--keep", "1"],
+            ] {
+                let outcome = try run(arguments)
+                #expect(outcome.status == 64 && outcome.error.contains("belongs to the set"), "\(outcome.error)")
+            }
+        }
+        #expect(count == start && registry.manifest("v1.r1") == before)
+        try FileManager.default.removeItem(atPath: scratch.path + "/set/new")
+        try pulled(":v1.r1", into: "out")
+        #expect(try run(["releases", "list", registry.location(":v1.r1")]).status == 0)
+        for tag in [":v1.r1a", ":v1.rc", ":r1", ":v1.r", ":v1.2"] {
+            let outcome = try run(["publish", "set", "--to", registry.location(tag), "--project", "com.example.maps"])
+            #expect(outcome.status == 0, "\(tag): \(outcome.error)")
+        }
+    }
+
     @Test("What cannot be is refused before anything is sent")
     func refusals() throws {
         registry.push(["x": [1]], as: "v1")
