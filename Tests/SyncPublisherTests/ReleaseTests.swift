@@ -570,7 +570,7 @@ struct ReleaseTests {
     }
 
     @Test(
-        "With --retain, packs of which more than a third is unused are given up, for no more than is new, and then no more"
+        "With --retain, packs of which more than a third is unused are given up, until as much was moved as is new, and then no more"
     )
     func moving() throws {
         var nights = try Nights()
@@ -603,6 +603,29 @@ struct ReleaseTests {
         let without = try nights.set.publish { $0.retain = nil }
         #expect(without.movedBytes == 0)
         #expect(try nights.set.unpacked().nodes == tree.nodes)
+    }
+
+    @Test(
+        "Where next to nothing is new, a publish moves what is left of one pack, night after night until none is mostly unused"
+    )
+    func movingOnePack() throws {
+        let set = try BaseTests.published()
+        let size = try set.manifest().packs.reduce(0) { $0 + $1.size }
+        var tree = BaseTests.before
+        for (index, path) in tree.paths.enumerated() where index % 5 < 2 { tree.nodes[path] = nil }
+        var moved: [UInt64] = []
+        for night in 0..<12 {
+            tree.addText("new", "\(night)")
+            try set.replace(tree)
+            let report = try set.publish {
+                $0.retain = 14
+                $0.now = (Self.start + Int64(night) * 24 * Self.hour) * 1_000_000
+            }
+            moved.append(report.movedBytes)
+        }
+        #expect(moved[0] > 2 && moved[11] == 0, "\(moved)")
+        #expect(moved.allSatisfy { $0 <= 50_000 * 2 / 3 + 2 } && moved.reduce(0, +) <= size * 2 / 3, "\(moved)")
+        #expect(try set.unpacked().nodes == tree.nodes)
     }
 
     @Test("A manifest's text takes another revision and time where it has them, or at its beginning")

@@ -83,8 +83,11 @@ struct PackUsage {
         self.movable = movable
     }
 
-    /// Packs of which more than a third is unused, the most unused first, until about `bytes` are to be moved: moving costs no
-    /// more than what is new, and where nothing is new, nothing is moved.
+    /// Packs of which more than a third is unused, the most unused first, until at least `bytes` are to be moved: moving costs at
+    /// most what is new and what is left of one pack, and where nothing is new, nothing is moved.
+    ///
+    /// Were what is left of a pack not to be above what is new, large packs would be kept by a few blobs for as long as little
+    /// changes. As it is, no more than twice what has become unused is ever moved.
     func mostlyUnused(atMost bytes: UInt64) -> Set<Int> {
         func unused(_ pack: (pack: Int, live: UInt64, size: UInt64)) -> Double {
             1 - Double(pack.live) / Double(max(1, pack.size))
