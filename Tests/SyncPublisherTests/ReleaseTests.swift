@@ -240,6 +240,34 @@ struct ReleaseTests {
         #expect(try nights.revisions().first == 7)
     }
 
+    @Test(
+        "Where there is no room for the note, what is over goes all the same, and what a number can ask for stays until it is noted"
+    )
+    func noRoom() throws {
+        var nights = try Nights()
+        nights.set.options.keepsReleases = true
+        try nights.publish(9, changing: 3) { $0.channel = "beta" }
+        let first = try nights.prune(keep: 1, grace: Self.hour)
+        #expect(first.files.map(\.path).allSatisfy { $0.hasPrefix("channels/") } && first.removed.objects > 1)
+        try nights.publish(1, changing: 3) { $0.channel = "beta" }
+        nights.now += Self.hour
+        let before = try nights.packs()
+        // The name that the note is written under.
+        let taken = nights.set.root.path("out/manifests/.publish-0.tmp")
+        try FileManager.default.createDirectory(atPath: taken, withIntermediateDirectories: false)
+        let refused = SigningTests.error { () throws(PublishError) in
+            _ = try nights.prune(keep: 1, grace: Self.hour)
+        }
+        #expect(refused?.exitStatus == .ioError)
+        #expect(try nights.packs().isStrictSubset(of: before) && nights.missing().isEmpty)
+        #expect(try nights.revisions() == [10, 9, 8])
+        #expect(nights.set.root.read("out/channels/9.json.zst") != nil)
+        try FileManager.default.removeItem(atPath: taken)
+        let last = try nights.prune(keep: 1, grace: Self.hour)
+        #expect(last.files.map(\.path).sorted() == ["channels/8.json.zst", "channels/9.json.zst"])
+        #expect(try nights.missing().isEmpty)
+    }
+
     @Test("In a signed set, what a fresh statement names stays, and publishing, refreshing and restoring go on")
     func signed() throws {
         var nights = try Nights()

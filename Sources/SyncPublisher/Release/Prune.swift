@@ -6,7 +6,7 @@ import SyncSystem
 ///
 /// 1. Find the releases, and what names them. Whatever cannot be read ends this before anything is removed.
 /// 2. Keep the newest ones, and all that is named. Note since when the others are not.
-/// 3. Write the note. From then on a kill costs time at most.
+/// 3. Write the note. From then on a kill costs time at most. Where a directory has no room for it, what is over by now goes first.
 /// 4. What nobody has named for the time of grace goes: first what lets a pull ask for it, then manifests, then packs, so that
 ///    nothing is ever named that is not there.
 ///
@@ -101,7 +101,7 @@ package struct Prune: Sendable {
         if let home = target.home, !others.isEmpty { kept.formUnion(try home.namedElsewhere(others)) }
         sweep.mark(kept, &marks, self)
         guard !isDryRun else { return sweep.report }
-        try sweep.remove(&marks, now: now)
+        try sweep.remove(&marks, now: now, grace: grace)
         sweep.forget(in: &marks)
         // Everything is removed by now; somebody else's newer note stays.
         do throws(PublishError) { try marks.write(to: target) } catch {
@@ -232,8 +232,10 @@ private struct Sweep {
 
     /// Removes it, after the note of it was written. Where others may publish meanwhile, the note says for a while which packs go.
     ///
-    /// - Parameter now: **Milliseconds** since 1970.
-    func remove(_ marks: inout ReleaseMarks, now: Int64) throws(PublishError) {
+    /// - Parameters:
+    ///   - now: **Milliseconds** since 1970.
+    ///   - grace: Of the prune.
+    func remove(_ marks: inout ReleaseMarks, now: Int64, grace: Int64) throws(PublishError) {
         let start = ContinuousClock.now
         var noted = now
         func note() throws(PublishError) {
@@ -241,11 +243,14 @@ private struct Sweep {
             if !target.isLocked, !gone.isEmpty { (marks.going, marks.goingSince) = (Set(gone.map(\.digest)), noted) }
             try marks.write(to: target)
         }
-        try note()
-        for folder in [OutputDirectory.Folder.trust, .channels] {
-            let names = entries.filter { $0.folder == folder }.map(\.name)
-            if !names.isEmpty { try target.remove(names, from: folder) }
+        var isNoted = true
+        do throws(PublishError) { try note() } catch {
+            // On a full disk what goes makes room for it. Its own time is over, and needs no note where nobody else removes.
+            guard target.isLocked, !manifests.isEmpty || !gone.isEmpty else { throw error }
+            isNoted = false
         }
+        // From then on the time of what these lead to counts, which only a note says; without grace all of it goes now.
+        if isNoted || grace == 0 { try removeEntries() }
         if !manifests.isEmpty { try target.remove(manifests.map(\.place.name), from: .manifests) }
         for first in stride(from: 0, to: gone.count, by: Self.atOnce) {
             if now + (ContinuousClock.now - start).milliseconds - noted > ReleaseMarks.longestRemoval / 4 {
@@ -254,6 +259,17 @@ private struct Sweep {
             try target.remove(gone[first..<min(gone.count, first + Self.atOnce)].map(\.digest.packName), from: .packs)
         }
         (marks.going, marks.goingSince) = ([], 0)
+        guard !isNoted, grace > 0 else { return }
+        try note()
+        try removeEntries()
+    }
+
+    /// Removes what lets a pull ask for a release by its number.
+    private func removeEntries() throws(PublishError) {
+        for folder in [OutputDirectory.Folder.trust, .channels] {
+            let names = entries.filter { $0.folder == folder }.map(\.name)
+            if !names.isEmpty { try target.remove(names, from: folder) }
+        }
     }
 
     /// Packs that are removed before the clock is looked at.
