@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import SyncAssembly
 import SyncEngine
 import SyncManifest
 import SyncModel
@@ -151,8 +152,13 @@ struct ChannelRemoveCommand: AsyncParsableCommand {
             try Channels(place, now: SystemTime.milliseconds()).remove(channel, signing: signer)
         }
         output.message("The channel \(channel) is removed; its releases stay.")
-        output.message(
-            fresh.map { "Signed under root \($0.root): copy trust/\(channel).fresh to the servers as usual." }
-                ?? "Also remove channels/\(channel).json.zst from the servers.")
+        // What is in a store is what is served.
+        let isServed = Homes.isNamed(by: published.target.name)
+        if let fresh {
+            let rest = isServed ? "." : ": copy trust/\(channel).fresh to the servers as usual."
+            output.message("Signed under root \(fresh.root)\(rest)")
+        } else if !isServed {
+            output.message("Also remove channels/\(channel).json.zst from the servers.")
+        }
     }
 }

@@ -370,6 +370,23 @@ struct BucketHomeTests {
         try checkWhole()
     }
 
+    @Test(
+        "A channel that is removed is gone from the bucket, and nobody is told to remove it from servers",
+        arguments: [false, true])
+    func removedChannel(isSigned: Bool) throws {
+        if isSigned { #expect(try run("keys", "new", "keys", "--project", "com.example.maps").status == 0) }
+        let signing = isSigned ? ["--sign", "keys"] : []
+        let place = ["--to", Self.place, "--project", "com.example.maps", "--channel", "beta"]
+        let tool = Tool(scratch)
+        let beta = try tool.run(["publish", "set"] + place + signing, environment: bucket.environment)
+        #expect(beta.status == 0, "\(beta.error)")
+        let removed = try tool.run(
+            ["channel", "remove", Self.place, "beta"] + signing, environment: bucket.environment)
+        #expect(removed.status == 0 && !removed.error.contains("servers"), "\(removed.error)")
+        #expect(removed.error.contains("Signed under root 1.") == isSigned, "\(removed.error)")
+        #expect(!bucket.names.contains("maps/tiles/channels/beta.json.zst"))
+    }
+
     @Test("Of a base elsewhere no pack is named that is not in the bucket: what it has is packed again, and sent")
     func farBase() throws {
         func note(_ number: Int) -> [UInt8] {
