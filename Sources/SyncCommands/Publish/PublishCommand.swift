@@ -4,6 +4,7 @@ import SyncAssembly
 import SyncManifest
 import SyncModel
 import SyncPublisher
+import SyncS3
 import SyncSystem
 import SyncTrust
 
@@ -181,7 +182,15 @@ struct PublishCommand: AsyncParsableCommand {
     @OptionGroup(title: "Transfer") var bucket: BucketOptions
 
     /// With what the options say of a bucket.
-    var output: String { (try? bucket.named(place)) ?? place }
+    var output: String { (try? namedPlace()) ?? place }
+
+    /// What they say may be of the base's bucket alone.
+    private func namedPlace() throws(ValidationError) -> String {
+        func isBucket(_ location: String?) -> Bool {
+            location.flatMap { urlScheme(of: $0) } == S3Address.scheme
+        }
+        return isBucket(base) && !isBucket(place) ? place : try bucket.named(place)
+    }
 
     @OptionGroup(title: "Shards") var pieces: ShardOptions
 
@@ -218,7 +227,8 @@ struct PublishCommand: AsyncParsableCommand {
         if isDryRun, let option = pieces.given { throw ValidationError("\(option) does not go with --dry-run.") }
         if directory.isEmpty { throw ValidationError("DIRECTORY needs a path, not an empty string.") }
         if filesURL?.isEmpty == true { throw ValidationError("--files-url needs a URL, not an empty string.") }
-        _ = try bucket.named(place)
+        _ = try namedPlace()
+        if let base, urlScheme(of: base) == S3Address.scheme { _ = try bucket.named(base) }
         try HomeTarget(output).check("--to", "publish to a directory here and copy it there, as with rsync")
         if let objection = Homes.objection(toPublishingTo: output) { throw ValidationError("--to: \(objection).") }
         if let base { try requireLocation(base, "--base") }

@@ -246,6 +246,22 @@ struct BucketHomeTests {
         #expect(try run("publish", "set", "--to", "site", "--endpoint", bucket.endpoint).status == 64)
     }
 
+    @Test("--endpoint and --region may be of the base's bucket alone: the set goes to a directory")
+    func endpointOfBase() throws {
+        #expect(try publish().status == 0)
+        var environment = bucket.environment
+        (environment["AWS_ENDPOINT_URL"], environment["AWS_REGION"]) = (nil, nil)
+        let outcome = try run(
+            "publish", "set", "--to", "near", "--base", Self.place, "--endpoint", bucket.endpoint, "--region",
+            ScriptedBucket.region, environment: environment)
+        #expect(outcome.status == 0, "\(outcome.error)")
+        #expect(try bytes("near/manifest.json") == bucket["maps/tiles/manifest.json"])
+        let wrong = try run(
+            "publish", "set", "--to", "near", "--base", Self.place, "--endpoint", "ftp://127.0.0.1",
+            environment: environment)
+        #expect(wrong.status == 64, "\(wrong.error)")
+    }
+
     @Test("Releases in a bucket are listed, pruned and brought back; a signed set is refreshed there, from anywhere")
     func releases() throws {
         let tool = Tool(scratch)
