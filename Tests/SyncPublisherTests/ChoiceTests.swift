@@ -86,6 +86,9 @@ struct ChoiceTests {
         try set.root.write("new", to: "in/new")
         #expect(try set.publish().kept == ["the files' URL"])
         #expect(try urls()["new"] == ["https://files.example/tower/new"])
+        // A relative one is meant from where the manifest is.
+        try set.publish { $0.filesURL = "../tower-files" }
+        #expect(try urls()["new"] == ["../tower-files/new"])
         try set.publish { $0.filesURL = "" }
         #expect(try urls().values.allSatisfy { $0.isEmpty })
     }
