@@ -196,15 +196,14 @@ struct BucketHomeTests {
         #expect(try publish("--sign", "keys", "--channel", "beta").status == 0)
         try write(Array("new".utf8), "new")
         let lost = Mutex(0)
-        bucket.change { state in
-            state.loses = { request in
-                guard request.method == "PUT", request.path == "/assets/maps/tiles/\(name)" else { return false }
-                return lost.withLock { count in
-                    count += 1
-                    return count == 1
-                }
+        let isLost: @Sendable (ServedRequest) -> Bool = { request in
+            guard request.method == "PUT", request.path == "/assets/maps/tiles/\(name)" else { return false }
+            return lost.withLock { count in
+                count += 1
+                return count == 1
             }
         }
+        bucket.change { $0.loses = isLost }
         let isOfChannel = name.contains("beta") || name.hasPrefix("channels/")
         let outcome =
             try isOfChannel
