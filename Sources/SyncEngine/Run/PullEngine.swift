@@ -74,12 +74,7 @@ package struct PullEngine: Sendable {
             if recorded == nil { try recipe.requirePaths(of: manifest, environment.stop) }
             if recipe.hasPatterns { _ = try recipe.selectedRows(of: manifest, environment.stop) }
         }
-        if let home = try trees(at: path, recipe) {
-            guard recipe.shard == nil, recipe.join == nil else {
-                throw EngineError(
-                    .usage,
-                    "\(escaped(path)) changes as a whole, and cannot be filled in pieces: leave --shard and --join out")
-            }
+        if let home = try trees(at: path, recipe, bringing: found) {
             return try work(in: home, on: found, recipe, recorded: recorded, started: started, progress)
         }
         let destination = try usable(

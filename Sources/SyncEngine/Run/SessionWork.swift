@@ -75,7 +75,9 @@ extension PullEngine {
         let path = try Self.destinationPath(prepared.recipe, project: prepared.found.project)
         let umask = prepared.recipe.umask ?? CurrentProcess.umask
         let destination =
-            if let home = try trees(at: path, prepared.recipe) { try switching(home.anchor(umask: umask)) } else {
+            if let home = try trees(at: path, prepared.recipe, bringing: prepared.found) {
+                try switching(home.anchor(umask: umask))
+            } else {
                 try usable(Destination.open(path: path, create: true, umask: umask))
             }
         let lease = try isBehind ? nil : environment.lease(prepared.session)

@@ -8,11 +8,76 @@ import SyncSystem
 extension PullEngine {
     /// The trees of a destination; `nil` for one whose files change one by one. What is on record there decides, and where
     /// there is nothing, the recipe.
-    func trees(at path: String, _ recipe: RunRecipe) throws(EngineError) -> TreeHome? {
+    ///
+    /// - Parameter found: What is to be brought there.
+    func trees(at path: String, _ recipe: RunRecipe, bringing found: FoundManifest) throws(EngineError) -> TreeHome? {
         guard let wishes = recipe.atomic else { return try usable(TreeHome.find(path)) }
-        return try switching(
-            TreeHome.make(
-                path, layout: wishes.layout, umask: recipe.umask ?? CurrentProcess.umask, now: environment.now()))
+        var refusal: EngineError?
+        do throws(FileError) {
+            return try TreeHome.make(
+                path, layout: wishes.layout, umask: recipe.umask ?? CurrentProcess.umask, now: environment.now()
+            ) { former, layout throws(FileError) in
+                do throws(EngineError) { try requireFit(former, layout, recipe, found) } catch {
+                    refusal = error
+                    throw FileError(step: "switch", path: path, remark: error.message)
+                }
+            }
+        } catch { throw refusal ?? EngineError(switching: error) }
+    }
+
+    /// Makes sure that what is at a destination's place can become its first tree, before anything is made of it: a pull that is
+    /// refused changes nothing. Nothing is made here either, and the run looks again.
+    ///
+    /// - Throws: ``EngineError``, as a run would that finds the same in a tree.
+    func requireFit(
+        _ former: Destination, _ layout: AtomicSwitch.Layout, _ recipe: RunRecipe, _ found: FoundManifest
+    ) throws(EngineError) {
+        try requireWhole(former.path, recipe)
+        // What it has put there is not in the index yet.
+        if former.isTaken { throw Self.isAtWork(in: former) }
+        let old = try Self.index(of: former)
+        try PullRun.requireOwner(old, of: former.path, project: found.project)
+        let folded = try Self.known { () throws(FileError) in try environment.foldPreview(old, in: former) }
+        guard let known = folded else {
+            throw EngineError(.interrupted, "stopped while checking what an earlier run left")
+        }
+        let manifest = try found.decode()
+        if old.completion?.manifest != found.digest {
+            let session = try stored(environment.store.installedRevision(of: recipe.session ?? found.project))
+            _ = try refuseOlder(manifest, recipe, index: old.revision, session: session)
+            // In a tree all that is known counts as installed.
+            let pruning = Pruning(manifest: manifest, destination: former, index: known.allInstalled)
+            let going = pruning.unnamed()
+            let findings = Removal(destination: former, index: pruning.index).look(at: going)
+            let count = findings.count { $0 == .ours || $0 == .unreachable }
+            if let refusal = pruning.refusal(recipe, removing: count) { throw refusal.error }
+        }
+        let strangers: Strangers
+        do throws(FileError) {
+            strangers = try Strangers(
+                in: former, beside: known, manifest, sparesTop: layout == .links, threads: environment.workers)
+        } catch { throw EngineError(.ioError, "\(escaped(former.path)): \(error)", cause: error.cause) }
+        try strangers.refuse(in: former.path, keepsForeign: recipe.atomic?.keepForeign ?? false)
+        let taken = Set(strangers.tops.map { String(decoding: $0, as: UTF8.self) })
+        if !taken.isEmpty, let name = manifest.tops.first(where: taken.contains) {
+            throw TreeSwitch.isInTheWay(name, of: former.path)
+        }
+    }
+
+    /// Refuses what cannot be had of a destination that changes as a whole.
+    ///
+    /// - Throws: ``EngineError`` with status 64.
+    private func requireWhole(_ path: String, _ recipe: RunRecipe) throws(EngineError) {
+        guard recipe.shard == nil, recipe.join == nil else {
+            throw EngineError(
+                .usage,
+                "\(escaped(path)) changes as a whole, and cannot be filled in pieces: leave --shard and --join out")
+        }
+        guard recipe.backupDir == nil else {
+            throw EngineError(
+                .usage,
+                "\(escaped(path)) changes as a whole and keeps its former revisions; leave --backup-dir out")
+        }
     }
 
     /// As ``work(on:_:recorded:started:_:)``, for trees.
@@ -20,11 +85,7 @@ extension PullEngine {
         in home: TreeHome, on found: FoundManifest, _ recipe: RunRecipe, recorded: StoredRun?, started: Int64,
         _ progress: ProgressCount
     ) throws(EngineError) -> PullReport {
-        if recipe.backupDir != nil {
-            throw EngineError(
-                .usage,
-                "\(escaped(home.path)) changes as a whole and keeps its former revisions; leave --backup-dir out")
-        }
+        try requireWhole(home.path, recipe)
         let lock = try take(home, recipe)
         // To go back to it, it must be read again when nobody publishes it any more.
         if found.release == nil, recipe.isOfDefaultChannel {
@@ -267,6 +328,18 @@ extension TreeSwitch {
 }
 
 extension StatIndex {
+    /// The same records, as if pulls had put all of it there.
+    fileprivate var allInstalled: StatIndex {
+        let all = replacingRecords { append in
+            for position in 0..<count {
+                guard var record = record(position) else { continue }
+                record.installed = true
+                withPath(position) { append(record, $0) }
+            }
+        }
+        return all ?? self
+    }
+
     /// The same records, with what was read just now.
     fileprivate func updated(_ records: RecordColumn, _ files: FileTable) -> StatIndex {
         let merged = replacingRecords(isComplete: true) { append in

@@ -13,22 +13,30 @@ struct Strangers {
     /// Whether each directory has exactly the names that are known of it, files and directories apart.
     private(set) var isExact = true
 
+    /// Mount points at the top, where those stay as they are.
+    private(set) var tops: [[UInt8]] = []
+
+    /// Whether what stays at the top of a destination behind links is passed over: it does not become the first tree.
+    private let sparesTop: Bool
+
     /// Looks through all directories; opens no file.
     ///
     /// - Parameters:
     ///   - known: What has files that are not strange.
     ///   - manifest: What names files that are not, either; `nil` for nothing.
     ///   - seal: What the directories were like when there was nothing strange in any: where they still are, none is read but the top.
+    ///   - sparesTop: Whether this is a destination that is to be gathered behind links.
     ///   - threads: How many look.
     /// - Throws: ``FileError`` where a directory cannot be read.
     init(
         in destination: Destination, beside known: StatIndex, _ manifest: Manifest? = nil, seal: SHA256Digest? = nil,
-        threads: Int
+        sparesTop: Bool = false, threads: Int
     ) throws(FileError) {
+        self.sparesTop = sparesTop
         let below = known.directories
         let isSealed = seal != nil && destination.seal(of: below) == seal
         let all = [[]] + (isSealed ? [] : below)
-        let search = Search(destination: destination, known: known, manifest: manifest)
+        let search = Search(destination: destination, known: known, manifest: manifest, sparesTop: sparesTop)
         let looks = concurrently(
             over: all.count, threads: known.count < 2048 ? 1 : threads, name: "names", isStopped: { false },
             by: { _ in Directories(destination) }
@@ -47,7 +55,9 @@ struct Strangers {
         if let failure = found.failure { throw failure }
         isExact = isExact && found.isExact
         paths += found.paths
-        mounts += found.mounts
+        for mount in found.mounts {
+            if sparesTop, !mount.contains(0x2F) { tops.append(mount) } else { mounts.append(mount) }
+        }
         // Whatever should be below something else is not there.
         if let path = found.taken, !paths.contains(where: { path.starts(with: $0 + [0x2F]) }) { paths.append(path) }
         return found.directories
@@ -58,6 +68,7 @@ struct Strangers {
         let destination: Destination
         let known: StatIndex
         let manifest: Manifest?
+        let sparesTop: Bool
 
         struct Found: Sendable {
             var isExact = true
@@ -101,6 +112,11 @@ struct Strangers {
             let code = try forEachName(in: copy) { name, length, isDirectory throws(FileError) in
                 let bytes = UnsafeRawBufferPointer(start: name, count: length)
                 if directory.isEmpty, bytes.elementsEqual(Destination.stateName.utf8) { return }
+                if directory.isEmpty, sparesTop,
+                    TreeHome.staysAtTop(UnsafeBufferPointer(start: name, count: length), in: raw)
+                {
+                    return
+                }
                 if let isDirectory { return names.add(bytes, isDirectory: isDirectory) }
                 let found = try SyncEngine.look(at: prefix + bytes, name, in: raw)
                 names.add(bytes, isDirectory: found?.kind == .directory)
@@ -128,6 +144,29 @@ struct Strangers {
             }
             return isNamed || known.hasFiles(below: path)
         }
+    }
+
+    /// Refuses what would be lost, and what cannot change together with the rest.
+    ///
+    /// - Parameters:
+    ///   - path: The destination.
+    ///   - keepsForeign: Whether the new tree gets what is strange, too.
+    /// - Throws: ``EngineError`` with status 77.
+    func refuse(in path: String, keepsForeign: Bool) throws(EngineError) {
+        let place = escaped(path)
+        if let mount = mounts.first {
+            throw EngineError(
+                .refused,
+                "\(place): \(escaped(Self.shown(mount))) is a file system of its own, which cannot change together with the rest; "
+                    + "nothing was changed", cause: .inTheWay)
+        }
+        guard let first = paths.first, !keepsForeign else { return }
+        let name = escaped(Self.shown(first))
+        let what = paths.count == 1 ? "\(name), which" : "\(Figures.grouped(paths.count)) files such as \(name), which"
+        throw EngineError(
+            .refused,
+            "\(place) has \(what) no pull has put there, and which the new tree would not have; nothing was changed. "
+                + "Move such files away, or carry them over with --keep-foreign", cause: .inTheWay)
     }
 
     /// A path for people.

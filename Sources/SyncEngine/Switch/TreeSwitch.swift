@@ -66,21 +66,8 @@ struct TreeSwitch {
             found = try Strangers(
                 in: shown, beside: known, manifest, seal: home.ledger.shownTree?.seal, threads: environment.workers)
         } catch { throw EngineError(.ioError, "\(place): \(error)", cause: error.cause) }
-        if let mount = found.mounts.first {
-            throw EngineError(
-                .refused,
-                "\(place): \(escaped(String(decoding: mount, as: UTF8.self))) is a file system of its own, which cannot change "
-                    + "together with the rest; nothing was changed", cause: .inTheWay)
-        }
-        guard let first = found.paths.first, !wishes.keepForeign else { return found }
-        let name = escaped(String(decoding: first, as: UTF8.self))
-        let what =
-            found.paths.count == 1
-            ? "\(name), which" : "\(Figures.grouped(found.paths.count)) files such as \(name), which"
-        throw EngineError(
-            .refused,
-            "\(place) has \(what) no pull has put there, and which the new tree would not have; nothing was changed. "
-                + "Move such files away, or carry them over with --keep-foreign", cause: .inTheWay)
+        try found.refuse(in: home.path, keepsForeign: wishes.keepForeign)
+        return found
     }
 
     /// Makes the tree like the one that readers see.
@@ -100,19 +87,15 @@ struct TreeSwitch {
     /// Names that the destination would have to show, and that somebody else has there.
     private func refuseNamesInTheWay(of manifest: Manifest) throws(EngineError) {
         guard home.ledger.layout == .links else { return }
-        var names: [String] = []
-        for row in manifest.files.indices {
-            manifest.files.withPath(row) { path in
-                let top = path.prefix { $0 != 0x2F }
-                if names.last.map({ top.elementsEqual($0.utf8) }) != true {
-                    names.append(String(decoding: top, as: UTF8.self))
-                }
-            }
-        }
-        guard let name = try switching(home.nameInTheWay(names)) else { return }
-        throw EngineError(
+        guard let name = try switching(home.nameInTheWay(manifest.tops)) else { return }
+        throw Self.isInTheWay(name, of: home.path)
+    }
+
+    /// Somebody else has a name at the top that the new tree needs.
+    static func isInTheWay(_ name: String, of path: String) -> EngineError {
+        EngineError(
             .refused,
-            "\(escaped(home.path)): \(escaped(name)) is not of any pull, and the new tree has something of that name; nothing was "
+            "\(escaped(path)): \(escaped(name)) is not of any pull, and the new tree has something of that name; nothing was "
                 + "changed. Move it away", cause: .inTheWay)
     }
 
@@ -201,8 +184,32 @@ func switching<R: ~Copyable>(_ value: @autoclosure () throws(FileError) -> R) th
 }
 
 func switching<R: ~Copyable>(_ body: () throws(FileError) -> R) throws(EngineError) -> R {
-    do throws(FileError) { return try body() } catch {
-        if error.code == .resourceTemporarilyUnavailable { throw EngineError(.busy, "\(error)") }
-        throw EngineError(cannotUse: error)
+    do throws(FileError) { return try body() } catch { throw EngineError(switching: error) }
+}
+
+extension EngineError {
+    /// Trees cannot be used, or another process has them.
+    init(switching error: FileError) {
+        if error.code == .resourceTemporarilyUnavailable {
+            self.init(.busy, "\(error)")
+        } else {
+            self.init(cannotUse: error)
+        }
+    }
+}
+
+extension Manifest {
+    /// The names at the top of the set, in order.
+    var tops: [String] {
+        var names: [String] = []
+        for row in files.indices {
+            files.withPath(row) { path in
+                let top = path.prefix { $0 != 0x2F }
+                if names.last.map({ top.elementsEqual($0.utf8) }) != true {
+                    names.append(String(decoding: top, as: UTF8.self))
+                }
+            }
+        }
+        return names
     }
 }

@@ -60,6 +60,15 @@ struct TopLinks: Sendable {
         "\(Destination.stateName)/\(now)/".utf8CString.dropLast() + name
     }
 
+    /// Whether a name stays as it is when what is at the top is gathered: mkfs's, or a link of ours.
+    static func isSpared(_ name: Name, in root: Int32) -> Bool {
+        if spared.contains(name) { return true }
+        guard case .success(let there?) = status(root, name), there.kind == .link,
+            let target = readLink(root, name)
+        else { return false }
+        return target.map(CChar.init(bitPattern:)) + [0] == Self.target(name)
+    }
+
     private enum Holder { case nobody, link, other }
 
     /// Whose a name at the top is.

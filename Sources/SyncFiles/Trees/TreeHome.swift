@@ -193,16 +193,22 @@ package final class TreeHome: Sendable {
 
     // MARK: Making
 
+    /// Looks at what is at a destination's place before it becomes the first tree in a layout.
+    package typealias Look = (_ former: Destination, AtomicSwitch.Layout) throws(FileError) -> Void
+
     /// The trees of a destination, made where there are none. What is at its place becomes the first one, with what is known of
     /// it.
     ///
     /// - Parameters:
     ///   - layout: The one that is asked for; `nil` for what is there, or the first that the place allows.
     ///   - now: **Milliseconds** since 1970.
+    ///   - look: Called with what would become the first tree, and the layout, before anything is made of it: what it refuses
+    ///     stays as it is. Its errors have no code, which would have another layout tried.
     /// - Throws: ``FileError`` where there can be none.
-    package static func make(_ path: String, layout: AtomicSwitch.Layout? = nil, umask: Umask, now: Int64)
-        throws(FileError) -> TreeHome
-    {
+    package static func make(
+        _ path: String, layout: AtomicSwitch.Layout? = nil, umask: Umask, now: Int64,
+        lookingAt look: Look = { _, _ in }
+    ) throws(FileError) -> TreeHome {
         if let found = try find(path) {
             guard let layout, layout != found.ledger.layout else { return found }
             throw FileError(
@@ -216,14 +222,14 @@ package final class TreeHome: Sendable {
             throw FileError(step: "switch", path: path, remark: "nothing can be put beside it")
         }
         if layout != .links {
-            do throws(FileError) { return try makeExchange(place, umask, now: now) } catch {
+            do throws(FileError) { return try makeExchange(place, umask, now: now, look) } catch {
                 // What has begun one way goes on that way.
                 guard layout == nil, let code = error.code, needsLinks.contains(code), try !place.hasLedger() else {
                     throw error
                 }
             }
         }
-        return try makeLinks(place, umask, now: now)
+        return try makeLinks(place, umask, now: now, look)
     }
 
     /// How it fails where directories cannot change places, or nothing can be put beside them.
@@ -233,12 +239,15 @@ package final class TreeHome: Sendable {
         .readOnlyFileSystem, .fileNameTooLong,
     ]
 
-    private static func makeExchange(_ place: Place, _ umask: Umask, now: Int64) throws(FileError) -> TreeHome {
+    private static func makeExchange(_ place: Place, _ umask: Umask, now: Int64, _ look: Look) throws(FileError)
+        -> TreeHome
+    {
         let home = try place.openHome(create: true)
         try place.requireNoLedger()
         try place.asLinks?.requireNoLedger()
         do throws(FileError) {
             try requireExchange(home.raw, place)
+            if let there = try asItIs(place, umask) { try look(there, .exchange) }
             var made = TreeLedger(layout: .exchange, sharing: try sharing(in: home.raw, place))
             let opened = try open(place, home, made)
             guard let former = try formerDestination(place, umask) else {
@@ -277,7 +286,12 @@ package final class TreeHome: Sendable {
     }
 
     /// The same in the destination itself.
-    private static func makeLinks(_ place: Place, _ umask: Umask, now: Int64) throws(FileError) -> TreeHome {
+    private static func makeLinks(_ place: Place, _ umask: Umask, now: Int64, _ look: Look) throws(FileError)
+        -> TreeHome
+    {
+        try place.requireNoLedger()
+        try place.asLinks?.requireNoLedger()
+        if let there = try asItIs(place, umask) { try look(there, .links) }
         let former = try Destination.openInPlace(path: place.path, create: true, umask: umask)
         try place.requireNoLedger()
         guard let place = try place.asLinks else { throw .last("open the destination", place.path) }
@@ -352,6 +366,22 @@ package final class TreeHome: Sendable {
         for name in try entries(home.raw, homePath) where !ours.contains(name) {
             try FileError.check(renameEntry(name, in: home.raw, to: name, in: state.raw), "move", "\(homePath)/\(name)")
         }
+    }
+
+    /// What is at the destination's place, with nothing made in it; `nil` for nothing.
+    private static func asItIs(_ place: Place, _ umask: Umask) throws(FileError) -> Destination? {
+        do throws(FileError) {
+            return try Destination.openInPlace(path: place.path, create: false, umask: umask)
+        } catch {
+            // What is there and is no directory is told when it is to be used.
+            if error.isMissing { return nil }
+            throw error
+        }
+    }
+
+    /// Whether a name at the top of a destination stays where it is when all else there becomes the first tree behind links.
+    package static func staysAtTop(_ name: UnsafeBufferPointer<CChar>, in root: Int32) -> Bool {
+        TopLinks.isSpared(Array(name) + [0], in: root)
     }
 
     /// What is at the destination's place; `nil` for nothing.

@@ -56,6 +56,31 @@ struct MountTests {
         return tree
     }
 
+    @Test(
+        "With one of them below it a destination does not begin to change as a whole, complete or not",
+        arguments: AtomicSwitch.Layout.allCases)
+    func beginsNoTree(layout: AtomicSwitch.Layout) throws {
+        let mount = try Mount(["-t", "tmpfs", "none"], at: scene.root.path("dest/maps"))
+        try scene.publish(Self.tree())
+        func pull() throws -> Scene.Outcome {
+            try scene.pull { recipe in
+                var wishes = AtomicSwitch()
+                wishes.layout = layout
+                recipe.atomic = wishes
+            }
+        }
+        func expectRefusal() throws {
+            let refused = try pull()
+            #expect(refused.status == .refused && refused.error?.message.contains("maps") == true)
+            #expect(try TreeHome.find(scene.destination) == nil)
+        }
+        try expectRefusal()
+        #expect(try scene.pull().status == .done)
+        try expectRefusal()
+        #expect(scene.problems(Self.tree()) == [])
+        withExtendedLifetime(mount) {}
+    }
+
     @Test("Files install there as anywhere, are replaced with a backup, and go with --prune", arguments: [false, true])
     func life(durable: Bool) throws {
         let disk = durable ? Scene.Disk { destination throws(FileError) in try destination.synchronize() } : nil

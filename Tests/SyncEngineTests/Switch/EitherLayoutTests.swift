@@ -144,6 +144,54 @@ struct EitherLayoutTests {
     }
 
     @Test(
+        "A first pull that is refused for a stranger's file leaves the destination as it was",
+        arguments: Layout.allCases)
+    func refusedAtFirst(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        let scene = trees.scene
+        try scene.root.write("mine", to: "dest/own/notes.txt")
+        let refused = try trees.pull(1)
+        #expect(refused.status == .refused && refused.error?.message.contains("own/notes.txt") == true)
+        #expect(refused.requests.isEmpty)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: scene.destination) == ["own"])
+        #expect(
+            try FileManager.default.attributesOfItem(atPath: scene.destination + "/own")[.type] as? FileAttributeType
+                == .typeDirectory)
+        #expect(try TreeHome.find(scene.destination) == nil)
+        #expect(!FileManager.default.fileExists(atPath: scene.root.path(".syncagent-dest")))
+        // It is pulled file by file as before, and what that has put there changes nothing about it.
+        #expect(try scene.pull().status == .done)
+        #expect(try trees.again().status == .refused)
+        #expect(try TreeHome.find(scene.destination) == nil)
+        try trees.publish(2)
+        #expect(try scene.pull().status == .done)
+        #expect(scene.root.read("dest/own/notes.txt") == Array("mine".utf8))
+        #expect(try trees.again { $0.atomic?.keepForeign = true }.status == .done)
+        #expect(scene.root.read("dest/own/notes.txt") == Array("mine".utf8))
+        #expect(try trees.ledger().layout == layout)
+    }
+
+    @Test(
+        "A first pull of an older revision, or one that would remove too much, leaves the destination as it was",
+        arguments: Layout.allCases)
+    func olderAtFirst(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        let scene = trees.scene
+        try trees.publish(2)
+        #expect(try scene.pull().status == .done)
+        let older = try trees.pull(1)
+        #expect(older.status == .refused && older.error?.cause == .olderRevision)
+        #expect(try TreeHome.find(scene.destination) == nil)
+        var few = AssetTree()
+        few.addFile("program", size: 90, seed: 3_001, executable: true)
+        let emptied = try trees.pull(3, few)
+        #expect(emptied.status == .refused && emptied.error?.cause == .pruneRefused)
+        #expect(try TreeHome.find(scene.destination) == nil)
+        #expect(scene.problems(Revisions.tree(2)) == [])
+        try trees.expect(4, trees.pull(4))
+    }
+
+    @Test(
         "What is cleared after a switch that a kill has cut short is not what readers see", arguments: Layout.allCases)
     func clearedAfterKill(layout: Layout) throws {
         let trees = try TreeScene(layout)
