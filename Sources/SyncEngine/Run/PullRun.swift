@@ -542,7 +542,7 @@ struct PullRun {
         let manifest = try found.decode().sharingFiles(destination.sharesFiles)
         try enter(recipe.completing(manifest.groups.map(\.name)))
         do throws(EngineError) {
-            let rows = try recipe.selectedRows(of: manifest, environment.stop)
+            let rows = try trees.rows(recipe.selectedRows(of: manifest, environment.stop), of: tree, manifest)
             var files = RunFiles(manifest, rows, .unchanged)
             report.files.total = rows.count
             report.bytes.total = files.bytes
@@ -552,7 +552,7 @@ struct PullRun {
             let former = isDone ? try trees.formerIndex() : trees.known
             try claim(files.unseen(since: former), &files, isReused: true)
             list(files)
-            tellRemoved(former, rows, of: manifest)
+            tellRemoved(former, beside: try trees.index(of: tree), files)
             if !isDone {
                 try trees.finish(content(files), manifest: nil)
                 try exchange(trees, manifest, isRollback: true)
@@ -562,12 +562,19 @@ struct PullRun {
     }
 
     /// Reports what readers had and do not have in the tree that they are to see.
-    private mutating func tellRemoved(_ former: StatIndex, _ rows: [Int], of manifest: Manifest) {
-        var walk = IndexWalk(index: former)
-        var gone: [Int] = []
-        for row in rows { _ = manifest.files.withPath(row) { walk.find($0) { gone.append($0) } } }
-        gone += walk.rest
-        gone.removeAll(where: former.isDirectory)
+    ///
+    /// - Parameters:
+    ///   - former: What they had.
+    ///   - index: What that tree has, the files of runs with other selections included.
+    private mutating func tellRemoved(_ former: StatIndex, beside index: StatIndex, _ files: RunFiles) {
+        var walk = IndexWalk(index: index)
+        let gone = (0..<former.count).filter { position in
+            guard !former.isDirectory(position) else { return false }
+            return former.withPath(position) { path in
+                if let own = walk.find(path), !index.isDirectory(own) { return false }
+                return files.manifest.files.row(of: path).map(files.isSelected) != true
+            }
+        }
         report.files.removed = gone.count
         if !isTakenUp { for position in gone { journal.removed(former.text(position)) } }
     }

@@ -196,6 +196,8 @@ extension PullEngine {
             throw EngineError(
                 .noInput, "\(escaped(home.path)): \(what) is not kept; see 'syncagent revisions \(escaped(session))'")
         }
+        let made = try selection(of: target, among: recent, in: trees)
+        (recipe.groups, recipe.include, recipe.exclude) = (made.groups, made.include, made.exclude)
         let found = try manifestSource(caching: true).recorded(
             digest, project: known.project, location: last.location, WantedRelease(recipe),
             isPublic: last.facts.isPublic)
@@ -206,6 +208,23 @@ extension PullEngine {
         _ = consume lock
         _ = consume lease
         return report
+    }
+
+    /// What was selected for a tree: by the run that made it or, where that is no longer on record, by another one of the same
+    /// selection. Where none is, it is taken for everything, of which the tree's index knows what it has.
+    private func selection(of tree: TreeLedger.Tree, among runs: [StoredRun], in trees: TreeSwitch) throws(EngineError)
+        -> RunRecipe
+    {
+        if let name = tree.content?.run {
+            if let run = runs.first(where: { $0.identifier == name }) { return run.recipe }
+            do throws(StoreError) { return try environment.store.run(name).recipe } catch {
+                guard error.code == .unknown else { throw EngineError(error) }
+            }
+        }
+        let place = try switching(trees.home.destination(tree.number, umask: trees.umask))
+        let mark = try Self.index(of: place).completion?.selection
+        let like = mark.flatMap { mark in runs.first { $0.recipe.selectionMark == mark } }
+        return like?.recipe ?? RunRecipe(manifest: "")
     }
 
     /// Goes on with a rollback that was cut short.
@@ -284,17 +303,69 @@ extension TreeSwitch {
     /// - Throws: ``EngineError`` with status 74 when something is not what the manifest names.
     func requireIntact(_ tree: TreeLedger.Tree, _ files: RunFiles, _ progress: ProgressCount) throws(EngineError) {
         let place = try switching(home.destination(tree.number, umask: umask))
-        let shared = try PullEngine.index(of: place).sharing(with: known)
+        let index = try PullEngine.index(of: place)
+        let shared = index.sharing(with: known)
         let (missing, records) = try read(files, in: place, beside: shared, progress)
-        guard let first = missing.first else {
+        let others = try changedOthers(besides: files, in: place, index, shared)
+        let count = missing.count + others.count
+        guard let first = missing.first.map(files.manifest.files.path) ?? others.first.map(index.text) else {
             let now = shared.updated(records, files.manifest.files)
             return try switching(now.write(to: place, durable: environment.isDurable))
         }
         throw EngineError(
             .ioError,
-            "\(escaped(home.treePath(tree.number))): \(Figures.count(missing.count, "file")) of the former revision, such as "
-                + "\(escaped(files.manifest.files.path(first))), \(missing.count == 1 ? "is" : "are") no longer what "
-                + "\(missing.count == 1 ? "it was" : "they were"); nothing was changed", cause: .wrongBytes)
+            "\(escaped(home.treePath(tree.number))): \(Figures.count(count, "file")) of the former revision, such as "
+                + "\(escaped(first)), \(count == 1 ? "is" : "are") no longer what "
+                + "\(count == 1 ? "it was" : "they were"); nothing was changed", cause: .wrongBytes)
+    }
+
+    /// Of the rows that a former tree may have those that it has: where it is not known what was selected for it, its index
+    /// tells.
+    func rows(_ selected: [Int], of tree: TreeLedger.Tree, _ manifest: Manifest) throws(EngineError) -> [Int] {
+        guard let content = tree.content, content.files != UInt64(clamping: selected.count) else { return selected }
+        let index = try index(of: tree)
+        var walk = IndexWalk(index: index)
+        let here = selected.filter { row in
+            let record = manifest.files.withPath(row) { walk.find($0) }.flatMap(index.record)
+            return record.map { $0.digest == manifest.files.contentDigest(row) } ?? false
+        }
+        // What is not there is missed when the tree is read.
+        return UInt64(clamping: here.count) < content.files ? selected : here
+    }
+
+    /// What is known of a tree.
+    func index(of tree: TreeLedger.Tree) throws(EngineError) -> StatIndex {
+        try PullEngine.index(of: try switching(home.destination(tree.number, umask: umask)))
+    }
+
+    /// Files that a tree has besides those of a run, from runs with other selections, and that are no longer what they were. What
+    /// the shared index does not answer for is read.
+    ///
+    /// - Returns: Their positions in the tree's index.
+    private func changedOthers(
+        besides files: RunFiles, in place: Destination, _ index: StatIndex, _ shared: StatIndex
+    ) throws(EngineError) -> [Int] {
+        guard var reader = try? PlaceReader(place, isStopped: environment.isStopped) else {
+            throw EngineError(.ioError, "\(escaped(place.path)): no memory to check a tree; nothing was changed")
+        }
+        var changed: [Int] = []
+        for position in 0..<index.count where !index.isDirectory(position) {
+            if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while a tree was checked") }
+            let row = index.withPath(position, files.manifest.files.row(of:))
+            guard row.map(files.isSelected) != true, let record = index.record(position) else { continue }
+            // Of a link that was doubted nobody knows where it led.
+            if record.kind == .link, record.digest == .zero { continue }
+            let later = shared.count == index.count ? shared.trusted(position) : nil
+            let isCertain = later.map { $0.kind == record.kind && $0.digest == record.digest } ?? false
+            let entry = IndexLog.Entry(
+                path: index.path(position), digest: record.digest, kind: record.kind,
+                status: isCertain ? later?.status : nil)
+            do throws(FileError) {
+                if try reader.read(entry) == nil { changed.append(position) }
+            } catch { throw EngineError(.ioError, "\(error); nothing was changed", cause: error.cause) }
+        }
+        if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while a tree was checked") }
+        return changed
     }
 
     /// Makes sure that the check has left the files as they were verified. Others that it has left go later.

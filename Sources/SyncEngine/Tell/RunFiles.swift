@@ -40,6 +40,9 @@ struct RunFiles: Sendable {
     /// Rows that ended without their files.
     var missing: Int { count(.failed) + count(.cancelled) }
 
+    /// Whether a row is one of the run's.
+    func isSelected(_ row: Int) -> Bool { states[row] != .unselected }
+
     /// Whether this process has put a row's file in place.
     func isPlaced(_ row: Int) -> Bool { states[row] == .installed || states[row] == .reused }
 

@@ -192,6 +192,77 @@ struct EitherLayoutTests {
     }
 
     @Test(
+        "A revision of which less was selected than of the next one can be shown again, with what it had",
+        arguments: Layout.allCases, [false, true])
+    func widened(layout: Layout, byGroup: Bool) throws {
+        let trees = try TreeScene(layout)
+        let scene = trees.scene
+        func publish(_ number: Int) throws {
+            try scene.publish(Revisions.tree(UInt64(number)), revision: number) { builder in
+                builder.chunkSize = 50_000
+                builder.groups = [(name: "some", include: ["each/**"])]
+            }
+        }
+        try publish(1)
+        let some = try trees.again { recipe in
+            if byGroup { recipe.groups = ["some"] } else { recipe.include = ["each"] }
+        }
+        #expect(some.status == .done)
+        try publish(2)
+        try trees.expect(2, trees.again())
+        let report = try scene.engine().rollback("com.example.tower", to: nil)
+        #expect(report.status == .done && report.files.total == 2)
+        var tree = AssetTree()
+        for path in ["each/now", "each/deep/er/1"] { tree.nodes[path] = Revisions.tree(1).nodes[path] }
+        try trees.expect(1, nil, tree)
+        // One of the two is at the same path in both.
+        #expect(report.files.removed == Revisions.tree(2).nodes.count - 1)
+        #expect(try trees.ledger().shownTree?.content?.files == 2)
+        #expect(try scene.disorder(in: scene.store) == [])
+        _ = try scene.engine().release("com.example.tower")
+        try trees.expect(2, trees.again())
+    }
+
+    @Test(
+        "Going back from a revision of which less was selected tells of what is gone, and of nothing that is still there",
+        arguments: Layout.allCases)
+    func narrowed(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        let scene = trees.scene
+        try trees.expect(1, trees.pull(1))
+        #expect(try trees.pull(2) { $0.include = ["each"] }.status == .done)
+        let report = try scene.engine().rollback("com.example.tower", to: nil)
+        try trees.expect(1)
+        #expect(report.files.total == Revisions.tree(1).nodes.count)
+        #expect(report.files.removed == 1)
+        let told = try scene.store.events(of: "com.example.tower", after: 0, limit: .max).events.map(\.text)
+        let removed = told.filter { $0.contains(report.run) && $0.contains("\"event\":\"task.removed\"") }
+        #expect(removed.count == 1 && removed.allSatisfy { $0.contains("each/deep/er/2") })
+        #expect(try trees.ledger().shownTree?.content?.files == UInt64(Revisions.tree(1).nodes.count))
+    }
+
+    @Test(
+        "A kept revision with a damaged file from before its selection is not shown; undamaged it is",
+        arguments: Layout.allCases)
+    func damagedOther(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        let scene = trees.scene
+        try trees.expect(1, trees.pull(1))
+        #expect(try trees.pull(2) { $0.include = ["each"] }.status == .done)
+        try trees.expect(3, trees.pull(3))
+        let path = try trees.home.treePath(try #require(try trees.ledger().former.first).number) + "/program"
+        let bytes = try Data(contentsOf: URL(fileURLWithPath: path))
+        try FileManager.default.removeItem(atPath: path)
+        try Data("damaged".utf8).write(to: URL(fileURLWithPath: path))
+        let damaged = #expect(throws: EngineError.self) { try scene.engine().rollback("com.example.tower", to: nil) }
+        #expect(damaged?.status == .ioError && damaged?.message.contains("program") == true)
+        try trees.expect(3)
+        try bytes.write(to: URL(fileURLWithPath: path))
+        #expect(try scene.engine().rollback("com.example.tower", to: nil).status == .done)
+        #expect(try trees.ledger().shownTree?.revision == 2)
+    }
+
+    @Test(
         "What is cleared after a switch that a kill has cut short is not what readers see", arguments: Layout.allCases)
     func clearedAfterKill(layout: Layout) throws {
         let trees = try TreeScene(layout)
