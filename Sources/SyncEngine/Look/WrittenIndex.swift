@@ -94,6 +94,24 @@ struct IndexWalk {
 }
 
 extension StatIndex {
+    /// What it was completed for, if that is this manifest with this selection, every file is unchanged, and there is nothing to
+    /// prune: then nothing is to be done.
+    func completion(of manifest: SHA256Digest, _ recipe: RunRecipe, in destination: Destination, threads: Int)
+        -> Completion?
+    {
+        guard let completion, completion.manifest == manifest, completion.selection == recipe.selectionMark,
+            !recipe.prune || hasNothingToPrune(completion, in: destination),
+            isCurrent(in: destination, threads: threads)
+        else { return nil }
+        return completion
+    }
+
+    /// Whether the manifest names every file that is installed, those of a killed run included.
+    private func hasNothingToPrune(_ completion: Completion, in destination: Destination) -> Bool {
+        guard UInt64(clamping: count - namedDirectories) == completion.files else { return false }
+        return (try? IndexLog.load(destination))?.isEmpty == true
+    }
+
     /// Whether every file is unchanged: one lstat(2) per file, nothing is opened.
     func isCurrent(in destination: Destination, threads: Int) -> Bool {
         let slices = Array(0..<count).evenSlices(count < 2048 ? 1 : threads)

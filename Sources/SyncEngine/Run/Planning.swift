@@ -53,6 +53,9 @@ extension PullEngine {
                 try destination.flatMap { (place) throws(FileError) in try environment.foldPreview(old, in: place) }
             } ?? old
 
+        let wholeRefusal = try wholeRefusal(
+            found, manifest, recipe, in: trees, destination, old: old, known: index)
+        if let wholeRefusal { refusals.append(wholeRefusal) }
         var survey: Survey?
         if let destination {
             var found = try Survey(recipe, manifest, rows: rows, in: destination, index, mends: false, environment)

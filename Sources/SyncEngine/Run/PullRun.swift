@@ -136,20 +136,9 @@ struct PullRun {
 
     // MARK: Nothing to do
 
-    /// If the index was completed for this manifest and every file is unchanged, nothing has to be decoded, opened or
-    /// written.
+    /// Whether nothing has to be decoded, opened or written.
     private func unchangedSinceCompletion(_ index: StatIndex) -> StatIndex.Completion? {
-        guard let completion = index.completion, completion.manifest == found.digest,
-            completion.selection == recipe.selectionMark, !recipe.prune || hasNothingToPrune(index, completion),
-            index.isCurrent(in: destination, threads: environment.workers)
-        else { return nil }
-        return completion
-    }
-
-    /// Whether the manifest names every file that is installed, those of a killed run included.
-    private func hasNothingToPrune(_ index: StatIndex, _ completion: StatIndex.Completion) -> Bool {
-        guard UInt64(index.count - index.namedDirectories) == completion.files else { return false }
-        return (try? IndexLog.load(destination))?.isEmpty == true
+        index.completion(of: found.digest, recipe, in: destination, threads: environment.workers)
     }
 
     private mutating func unchanged(_ completion: StatIndex.Completion, _ manifest: Manifest, _ index: StatIndex)

@@ -64,6 +64,41 @@ extension PullEngine {
         }
     }
 
+    /// What a pull would be refused for because its destination changes as a whole, or is to; `nil` for nothing. Nothing is made.
+    ///
+    /// - Parameters:
+    ///   - home: The trees of the destination; `nil` where there are none yet.
+    ///   - destination: What is there; `nil` for nothing.
+    ///   - old: Its index, without what a killed pull has put in place.
+    ///   - known: The same with that.
+    func wholeRefusal(
+        _ found: FoundManifest, _ manifest: Manifest, _ recipe: RunRecipe, in home: TreeHome?,
+        _ destination: Destination?, old: StatIndex, known: StatIndex
+    ) throws(EngineError) -> EngineError? {
+        do throws(EngineError) {
+            if let home {
+                try requireWhole(home.path, recipe)
+                // What was cut short the pull mends first.
+                guard !home.ledger.isGathering, home.ledger.step == nil else { return nil }
+                try TreeSwitch(home, recipe, shown: destination, known: known, environment)
+                    .foresee(found.digest, manifest)
+            } else if let wishes = recipe.atomic, let destination {
+                let layout = wishes.layout ?? TreeHome.prospectiveLayout(destination.path)
+                try requireFit(destination, layout, recipe, found)
+            }
+            return nil
+        } catch {
+            if error.status == .interrupted { throw error }
+            // Where nothing is to be done, a tree is not even begun.
+            if home != nil, let destination,
+                old.completion(of: found.digest, recipe, in: destination, threads: environment.workers) != nil
+            {
+                return nil
+            }
+            return error
+        }
+    }
+
     /// Refuses what cannot be had of a destination that changes as a whole.
     ///
     /// - Throws: ``EngineError`` with status 64.

@@ -35,10 +35,15 @@ struct TreeSwitch {
         return try PullEngine.index(of: try switching(home.destination(former.number, umask: umask)))
     }
 
-    /// Chooses the tree to bring up to date.
-    ///
+    /// Refuses what ``build(_:)`` and ``begin(_:rows:_:)`` would refuse, with nothing made.
+    func foresee(_ digest: SHA256Digest, _ manifest: Manifest) throws(EngineError) {
+        try refuseHeld(digest)
+        _ = try strangers(manifest)
+        try refuseNamesInTheWay(of: manifest)
+    }
+
     /// - Throws: ``EngineError`` with status 77 where what is to be brought was taken back.
-    mutating func build(_ manifest: SHA256Digest) throws(EngineError) -> Destination {
+    private func refuseHeld(_ manifest: SHA256Digest) throws(EngineError) {
         if let held = home.ledger.held.first(where: { $0.manifest == manifest }) {
             let name = held.revision > 0 ? "revision \(held.revision)" : "\(manifest.hex.prefix(12))"
             throw EngineError(
@@ -47,6 +52,13 @@ struct TreeSwitch {
                     + "\(timestamp(milliseconds: held.since)), until a newer one comes; nothing was changed. "
                     + "'syncagent rollback NAME --release' lets it come back", cause: .held)
         }
+    }
+
+    /// Chooses the tree to bring up to date.
+    ///
+    /// - Throws: ``EngineError`` with status 77 where what is to be brought was taken back.
+    mutating func build(_ manifest: SHA256Digest) throws(EngineError) -> Destination {
+        try refuseHeld(manifest)
         number = try switching(
             home.build(keeping: wishes.kept, leastAge: wishes.leastAge, now: environment.now(), umask: umask))
         return try switching(home.destination(number, umask: umask))

@@ -191,6 +191,15 @@ package final class TreeHome: Sendable {
         return TreeHome(place, home: home, trees: trees, states: states, identity: identity, ledger: ledger)
     }
 
+    /// The layout of a first tree where none is asked for, as far as one can know without trying.
+    package static func prospectiveLayout(_ path: String) -> AtomicSwitch.Layout {
+        guard let place = (try? Place(path)) ?? nil, isPermitted(.change, ".", in: place.parent.raw),
+            let there = openDirectory(place.name, in: place.parent.raw), let own = MountIdentity(of: there.raw),
+            let above = MountIdentity(of: place.parent.raw), own == above
+        else { return .links }
+        return .exchange
+    }
+
     // MARK: Making
 
     /// Looks at what is at a destination's place before it becomes the first tree in a layout.

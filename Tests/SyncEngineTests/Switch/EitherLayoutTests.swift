@@ -191,6 +191,44 @@ struct EitherLayoutTests {
         try trees.expect(4, trees.pull(4))
     }
 
+    @Test("A plan ends as the pull would where that is refused for what is there", arguments: Layout.allCases)
+    func planned(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        let scene = trees.scene
+        func plan(first: Bool = false) throws -> PlanReport {
+            var recipe = scene.options()
+            if first {
+                var wishes = AtomicSwitch()
+                wishes.layout = layout
+                recipe.atomic = wishes
+            }
+            return try scene.engine().plan(recipe)
+        }
+        // Before the first pull.
+        try trees.publish(1)
+        try scene.root.write("mine", to: "dest/each/own.txt")
+        #expect(try plan().status == .done)
+        #expect(try plan(first: true).refusal == trees.again().error)
+        try FileManager.default.removeItem(atPath: scene.destination + "/each/own.txt")
+        #expect(try plan(first: true).status == .done)
+        try trees.expect(1, trees.again())
+        // A stranger's file, where there is anything to be done.
+        try scene.root.write("mine", to: "dest/each/own.txt")
+        #expect(try plan().status == .done)
+        #expect(try trees.again().status == .done)
+        try trees.publish(2)
+        let strange = try trees.again().error
+        #expect(strange?.status == .refused)
+        #expect(try plan().refusal == strange)
+        try FileManager.default.removeItem(atPath: trees.place + "/each/own.txt")
+        try trees.expect(2, trees.again())
+        // What was rolled back.
+        #expect(try scene.engine().rollback("com.example.tower", to: nil).status == .done)
+        let held = try trees.again().error
+        #expect(held?.cause == .held)
+        #expect(try plan().refusal == held)
+    }
+
     @Test(
         "A revision of which less was selected than of the next one can be shown again, with what it had",
         arguments: Layout.allCases, [false, true])
