@@ -116,14 +116,28 @@ struct TreeLedgerTests {
         #expect(ledger.target(nil)?.revision == 1)
         #expect(ledger.target("3")?.revision == 3)
         #expect(ledger.target(manifests[1].hex)?.revision == 1)
-        #expect(ledger.target(String(manifests[1].hex.prefix(8)))?.revision == 1)
-        #expect(ledger.target(String(manifests[1].hex.prefix(7))) == nil)
+        #expect(ledger.target(String(manifests[1].hex.prefix(4)).uppercased())?.revision == 1)
+        #expect(ledger.target(String(manifests[1].hex.prefix(3))) == nil)
         #expect(ledger.target("17") == nil)
+        #expect(ledger.meaning(of: "2") == .shown)
+        #expect(ledger.meaning(of: manifests[2].hex) == .shown)
         var later = ledger
         show(14, &later, keep: 2)
         #expect(later.held == [])
         ledger.release()
         #expect(ledger.held == [])
+    }
+
+    @Test("Digits that several manifests begin with name none of them")
+    func several() throws {
+        var ledger = shown(1..<3)
+        let digits = String(manifests[2].hex.prefix(8))
+        let other = try #require(SHA256Digest(hex: (digits + String(repeating: "0", count: 56)).utf8))
+        let number = try #require(ledger.former.first?.number)
+        ledger[number]?.content?.manifest = other
+        #expect(ledger.meaning(of: digits) == .several)
+        #expect(ledger.target(digits) == nil)
+        #expect(ledger.target(digits + "000")?.number == number)
     }
 
     @Test("Going forward again to what was held lets it go")

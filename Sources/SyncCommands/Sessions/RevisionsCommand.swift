@@ -49,8 +49,8 @@ struct RollbackCommand: AsyncParsableCommand {
     @Option(
         name: .customLong("to"),
         help:
-            "The revision to show, or the first digits of its manifest's SHA-256.  (default: the one before)".taking(
-                "revision"))
+            "The revision to show, or the first 4 or more digits of its manifest's SHA-256.  (default: the one before)"
+            .taking("revision"))
     var revision: String?
 
     @Flag(help: "Only let revisions that were rolled back come again; what readers see stays.") var release = false

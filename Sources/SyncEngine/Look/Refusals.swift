@@ -23,10 +23,12 @@ func refuseOlder(_ manifest: Manifest, _ recipe: RunRecipe, index: StatIndex.Rev
     if manifest.revision < known {
         guard recipe.allowOlder else {
             let own = manifest.revision == 0 ? "has no revision, and" : "has revision \(manifest.revision), which"
+            // After a rollback, or in another destination, it is not what is there.
+            let state = index?.number == known ? "is installed" : "was installed last"
             throw EngineError(
                 .refused,
-                "the manifest of \(escaped(manifest.project)) \(own) is older than revision \(known), which is "
-                    + "installed; nothing was changed. If that is intended, add --allow-older", cause: .olderRevision)
+                "the manifest of \(escaped(manifest.project)) \(own) is older than revision \(known), which "
+                    + "\(state); nothing was changed. If that is intended, add --allow-older", cause: .olderRevision)
         }
         return known
     }

@@ -227,9 +227,7 @@ extension PullEngine {
         try finishRollback(of: session, in: destination, trees)
         try settle(session, in: destination, resuming: false)
         guard let target = home.ledger.target(wish), let digest = target.manifest else {
-            let what = wish.map { "revision \(escaped($0))" } ?? "a former revision"
-            throw EngineError(
-                .noInput, "\(escaped(home.path)): \(what) is not kept; see 'syncagent revisions \(escaped(session))'")
+            throw Self.noTarget(wish, of: home, session)
         }
         let made = try selection(of: target, among: recent, in: trees)
         (recipe.groups, recipe.include, recipe.exclude) = (made.groups, made.include, made.exclude)
@@ -243,6 +241,26 @@ extension PullEngine {
         _ = consume lock
         _ = consume lease
         return report
+    }
+
+    /// There is no such tree to go back to.
+    private static func noTarget(_ wish: String?, of home: TreeHome, _ session: String) -> EngineError {
+        let list = "see 'syncagent revisions \(escaped(session))'"
+        let least = TreeLedger.fewestDigits
+        let what =
+            switch wish.map(home.ledger.meaning) {
+            case nil: "a former revision is not kept; \(list)"
+            case .shown?: "revision \(escaped(wish ?? "")) is the one that is shown; \(list)"
+            case .several?:
+                "\(escaped(wish ?? "")) is how the manifests of several revisions begin; give more digits, \(list)"
+            case .former?, .nothing?:
+                if let wish, wish.utf8.count < least, !wish.isEmpty, !wish.allSatisfy(\.isNumber) {
+                    "\(escaped(wish)) names no revision; of a manifest's SHA-256 give at least \(least) digits, \(list)"
+                } else {
+                    "revision \(escaped(wish ?? "")) is not kept; \(list)"
+                }
+            }
+        return EngineError(.noInput, "\(escaped(home.path)): \(what)")
     }
 
     /// What was selected for a tree: by the run that made it or, where that is no longer on record, by another one of the same

@@ -235,26 +235,43 @@ package struct TreeLedger: Sendable, Equatable {
     /// Lets what was taken back be brought again.
     package mutating func release() { held = [] }
 
+    /// What somebody means who names a tree to go back to.
+    package enum Meaning: Sendable, Equatable {
+        case former(Tree)
+        /// The one that readers see already.
+        case shown
+        /// Trees with different manifests begin like that.
+        case several
+        case nothing
+    }
+
+    /// The fewest digits of a manifest's SHA-256 that name it.
+    package static let fewestDigits = 4
+
+    /// What a wish names: a revision, or the first ``fewestDigits`` or more digits of a manifest's SHA-256.
+    package func meaning(of wish: String) -> Meaning {
+        let all = former.filter { $0.content != nil } + [shownTree].compactMap(\.self)
+        var meant = all.filter { $0.revision > 0 && String($0.revision) == wish }
+        if meant.isEmpty, wish.utf8.count >= Self.fewestDigits {
+            let digits = wish.lowercased()
+            meant = all.filter { $0.manifest?.hex.hasPrefix(digits) ?? false }
+            if Set(meant.compactMap(\.manifest)).count > 1 { return .several }
+        }
+        guard let first = meant.first else { return .nothing }
+        return first.number == current ? .shown : .former(first)
+    }
+
     /// The tree to go back to.
     ///
-    /// - Parameter wish: A revision, or the first 8 or more digits of a manifest's SHA-256; `nil` for the one seen last.
+    /// - Parameter wish: As ``meaning(of:)`` takes it; `nil` for the one seen last.
     /// - Returns: `nil` where no such tree is kept.
     package func target(_ wish: String?) -> Tree? {
-        var first: Tree?
-        for tree in former {
-            guard let content = tree.content else { continue }
-            if first == nil { first = tree }
-            if wish.map({ content.isMeant(by: $0) }) ?? !isHeld(content.manifest) { return tree }
+        if let wish {
+            if case .former(let tree) = meaning(of: wish) { return tree }
+            return nil
         }
-        return wish == nil ? first : nil
-    }
-}
-
-extension TreeLedger.Content {
-    /// Whether a wish names it; see ``TreeLedger/target(_:)``.
-    fileprivate func isMeant(by wish: String) -> Bool {
-        if revision > 0, String(revision) == wish { return true }
-        return wish.utf8.count >= 8 && manifest.hex.hasPrefix(wish.lowercased())
+        let known = former.filter { $0.content != nil }
+        return known.first { tree in tree.manifest.map { !isHeld($0) } ?? false } ?? known.first
     }
 }
 

@@ -336,6 +336,25 @@ struct AtomicPullTests: ChangesAsAWhole {
         #expect(try ledger().held == [])
     }
 
+    @Test("Whoever goes back is told what is shown already, how many digits are needed, and what was installed last")
+    func words() throws {
+        for number in 1...3 { try expect(number, pull(number, keep: 2)) }
+        let engine = scene.engine()
+        func refusal(_ wish: String) -> EngineError? {
+            #expect(throws: EngineError.self) { try engine.rollback("com.example.tower", to: wish) }
+        }
+        let shown = refusal("3")
+        #expect(shown?.status == .noInput && shown?.message.contains("revision 3 is the one that is shown") == true)
+        #expect(refusal("abc")?.message.contains("give at least 4 digits") == true)
+        #expect(refusal("7")?.message.contains("revision 7 is not kept") == true)
+        let manifest = try #require(try ledger().former.last?.manifest)
+        #expect(try engine.rollback("com.example.tower", to: String(manifest.hex.prefix(6))).status == .done)
+        try expect(1)
+        let older = try pull(2, Revisions.tree(7), keep: 2)
+        #expect(older.error?.cause == .olderRevision)
+        #expect(older.error?.message.contains("older than revision 3, which was installed last") == true)
+    }
+
     @Test("What is not kept cannot be shown again, and neither can what is no longer what it was")
     func noRollback() throws {
         try expect(1, pull(1))
