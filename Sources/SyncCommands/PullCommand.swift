@@ -65,6 +65,7 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
 
     func validate() throws {
         try checkHooks()
+        try checkPlacement()
         try checkPieces()
         if progress, !reporting.json { throw ValidationError("--progress needs --json.") }
         if dryRun, later.background { throw ValidationError("--dry-run and --background are mutually exclusive.") }

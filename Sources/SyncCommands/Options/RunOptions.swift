@@ -1,6 +1,7 @@
 import ArgumentParser
 import SyncAssembly
 import SyncEngine
+import SyncFiles
 import SyncModel
 import SyncPluginHost
 import SyncPlugins
@@ -27,6 +28,21 @@ extension RunOptions {
         try hookOptions.check()
         // A working directory that is gone has an exit status of its own, which a parse has not.
         do { _ = try runHooks(.ofProcess) } catch is CommandFailure {}
+    }
+
+    /// Checks options that need `--atomic` or `--prune`: a destination that changes as a whole already does so without being told. Of
+    /// each command's own validation.
+    func checkPlacement() throws {
+        guard let lack = placement.lack, !changesAsAWhole else { return }
+        throw ValidationError(lack)
+    }
+
+    /// Whether a destination is named that changes as a whole already. What cannot be told the run finds out.
+    private var changesAsAWhole: Bool {
+        guard let destination = target.destination, let path = try? EnvironmentPaths.absolute(destination) else {
+            return false
+        }
+        do throws(FileError) { return try TreeHome.find(path) != nil } catch { return true }
     }
 
     /// The one place where a run's recipe is made: of the command line, the configuration file and the environment. What the
@@ -254,23 +270,29 @@ struct DestinationOptions: ParsableArguments {
     var verifiers: [[String]] = []
 
     func validate() throws {
-        if force, !prune, atomic == nil {
-            throw ValidationError("--force needs --prune; without it there is nothing to force.")
-        }
         if atomic != nil, backupDir != nil {
             throw ValidationError("--atomic keeps former revisions whole; it cannot be combined with --backup-dir.")
-        }
-        let given = [
-            ("--keep", keep != nil), ("--keep-for", keepFor != nil), ("--check", check != nil),
-            ("--keep-foreign", keepForeign),
-        ].first { $0.1 }
-        if atomic == nil, let given { throw ValidationError("\(given.0) needs --atomic.") }
-        if maxDelete != nil, !prune, atomic == nil {
-            throw ValidationError("--max-delete needs --prune; without it nothing is removed.")
         }
         if let backupDir { try requireLocal(backupDir, "--backup-dir", "run the pull there") }
         var recipe = RunRecipe(manifest: "")
         try apply(to: &recipe, ConfigurationFile(), PathBase(directory: "/", home: nil))
+    }
+
+    /// The first option of what only a destination that changes as a whole takes.
+    private var wish: String? {
+        let given = [
+            ("--keep", keep != nil), ("--keep-for", keepFor != nil), ("--check", check != nil),
+            ("--keep-foreign", keepForeign),
+        ]
+        return given.first { $0.1 }?.0
+    }
+
+    /// What is missing where the destination does not change as a whole already; `nil` for nothing.
+    fileprivate var lack: String? {
+        guard atomic == nil else { return nil }
+        if force, !prune { return "--force needs --prune; without it there is nothing to force." }
+        if let wish { return "\(wish) needs --atomic." }
+        return maxDelete != nil && !prune ? "--max-delete needs --prune; without it nothing is removed." : nil
     }
 
     /// Puts them into a recipe; the configuration file has the rest.
@@ -280,9 +302,9 @@ struct DestinationOptions: ParsableArguments {
             try maxDelete.map { try setting(of: "--max-delete", SettingValue.count($0)) } ?? file.maxDelete
         recipe.backupDir = try backupDir.map { try setting(of: "--backup-dir", base.absolute($0)) } ?? file.backupDir
         recipe.umask = try umask.map { try setting(of: "--umask", SettingValue.umask($0)) } ?? file.umask
-        guard let atomic else { return }
+        guard atomic != nil || wish != nil else { return }
         var wishes = AtomicSwitch()
-        wishes.layout = atomic.layout
+        wishes.layout = atomic?.layout
         wishes.keep = try keep.map { text in
             guard let count = Int(text), AtomicSwitch.keeps.contains(count) else {
                 throw ValidationError("--keep takes a number from 1 to 100, not '\(escaped(text))'.")

@@ -56,6 +56,7 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
 
     func validate() throws {
         try checkHooks()
+        try checkPlacement()
         if schedule.interactive, conditionOptions.discretionary {
             throw ValidationError("--interactive and --discretionary are mutually exclusive.")
         }

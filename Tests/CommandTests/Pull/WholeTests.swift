@@ -221,7 +221,18 @@ struct WholeTests {
         let strange = try whole.pull()
         #expect(strange.status == 77 && strange.error.contains("mine.txt"), "\(strange.error)")
         #expect(try whole.set.text("tower/which.txt") == "1")
-        let carried = try whole.pull("--keep-foreign")
+        // It changes as a whole without being told.
+        let plain = try whole.run("pull", whole.set.url, "--into", "tower")
+        #expect(plain.status == 77 && plain.error.contains("--keep-foreign"), "\(plain.error)")
+        for option in ["--keep-foreign", "--force", "--keep", "--keep-for", "--check"] {
+            let value = ["--keep": ["3"], "--keep-for": ["0"], "--check": ["/bin/true"]][option] ?? []
+            let elsewhere = try whole.set.tool.run(["pull", whole.set.url, "--into", "elsewhere", option] + value)
+            #expect(elsewhere.status == 64 && elsewhere.error.contains("\(option) needs --"), "\(elsewhere.error)")
+            guard option != "--keep-foreign" else { continue }
+            let strange = try whole.set.tool.run(["pull", whole.set.url, "--into", "tower", option] + value)
+            #expect(strange.status == 77, "\(option): \(strange.error)")
+        }
+        let carried = try whole.run("pull", whole.set.url, "--into", "tower", "--keep-for", "0", "--keep-foreign")
         #expect(carried.status == 0, "\(carried.error)")
         #expect(try whole.set.text("tower/mine.txt") == "mine")
         #expect(try whole.set.text("tower/which.txt") == "2")
