@@ -97,7 +97,9 @@ extension PullEngine {
     ///   when installed files are to go and there is no destination of ours.
     package func clear(_ path: String, files: Bool, keepsStaging: Bool = false) throws(EngineError) -> Int {
         guard let found = try Self.openIfPresent(path), found.state >= 0 else {
-            guard files else { return 0 }
+            // What was begun beside it, or in it, is staged as well.
+            if !keepsStaging, let home = try usable(TreeHome.find(path)), try clearUnshown(home) { return 0 }
+            guard files, try mayHaveFiles(path) else { return 0 }
             throw EngineError(
                 .cannotCreate, "\(escaped(path)) has none of its files; mount the right one, or leave --files out")
         }
@@ -126,6 +128,8 @@ extension PullEngine {
         let index = folded ?? .empty
         let ours = (0..<index.count).filter { index.record($0)?.installed == true }
         let result = Removal(destination: destination, index: index).remove(ours)
+        // Behind links the names of what is gone lead nowhere.
+        if let home { try switching(home.settle(now: environment.now())) }
         if let error = result.failures.first?.error {
             let rest = result.failures.count - 1
             let text = rest > 0 ? "\(error), and \(rest) more" : "\(error)"
@@ -135,6 +139,17 @@ extension PullEngine {
         IndexLog.remove(destination)
         _ = consume lock
         return result.removed
+    }
+
+    /// Whether runs may have put files at a destination. Of one that was to change as a whole, nothing is there before a run has
+    /// ended well.
+    private func mayHaveFiles(_ path: String) throws(EngineError) -> Bool {
+        var runs: [StoredRun] = []
+        for session in try stored(environment.store.sessions()) where session.destination == path {
+            runs += try stored(environment.store.runs(session: session.identifier))
+        }
+        return runs.isEmpty
+            || runs.contains { $0.recipe.atomic == nil || $0.result == .ok || $0.result == .partial }
     }
 
     /// Whether the manifest of a run has a file at, or below, at least one of some paths.

@@ -322,6 +322,23 @@ extension PullEngine {
         _ = try run.goBack(to: shown)
     }
 
+    /// Removes what was begun of a destination of which readers have never seen anything, and what it was kept in.
+    ///
+    /// - Returns: Whether there was nothing else: trees that readers have seen stay.
+    func clearUnshown(_ home: TreeHome) throws(EngineError) -> Bool {
+        guard let lock = try switching(home.lock()) else {
+            throw Self.isAtWork(in: try switching(home.anchor(umask: CurrentProcess.umask)))
+        }
+        let ledger = home.ledger
+        let isUnshown = ledger.current == nil && ledger.step == nil && ledger.former.isEmpty
+        if isUnshown {
+            try switching(home.remove(ledger.trees.map(\.number)))
+            try switching(home.dissolve())
+        }
+        _ = consume lock
+        return isUnshown
+    }
+
     /// Lets what was taken back be brought again.
     ///
     /// - Returns: How many revisions were held.

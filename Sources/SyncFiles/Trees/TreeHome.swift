@@ -728,6 +728,22 @@ package final class TreeHome: Sendable {
         try known?.record()
     }
 
+    /// Removes itself where no tree is on record: the destination is made of none then. The caller has the lock.
+    package func dissolve() throws(FileError) {
+        let ledger = self.ledger
+        guard ledger.trees.isEmpty, ledger.step == nil else { return }
+        // Without it nothing else there counts.
+        let code = removeFile(Self.ledgerName, in: home.raw)
+        if let code, code != .noSuchFileOrDirectory {
+            throw FileError(step: "remove", path: "\(homePath)/\(Self.ledgerName)", code: code)
+        }
+        if let links {
+            removeTree(Destination.stateName, in: links.root.raw)
+        } else {
+            removeTree(Self.prefix + name, in: parent.raw)
+        }
+    }
+
     // MARK: Switching
 
     /// Shows a tree: on record, exchanged, on record again. After a kill in between, ``settle()`` finds out which of both readers

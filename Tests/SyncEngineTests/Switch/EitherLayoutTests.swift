@@ -301,6 +301,25 @@ struct EitherLayoutTests {
     }
 
     @Test(
+        "What a first pull has begun, and readers have not seen, goes when it is given up, with its files or without",
+        arguments: Layout.allCases, [false, true])
+    func givenUp(layout: Layout, files: Bool) throws {
+        let trees = try TreeScene(layout)
+        let scene = trees.scene
+        try trees.publish(1)
+        let checked = try trees.again(hooks: RecordingHook(.exited(3))) { $0.atomic?.check = ["/check"] }
+        #expect(checked.status == .hookFailed)
+        #expect(try trees.ledger().building != nil)
+        #expect(try scene.engine().clear(scene.destination, files: files) == 0)
+        #expect(try TreeHome.find(scene.destination) == nil)
+        #expect(!FileManager.default.fileExists(atPath: scene.root.path(".syncagent-dest")))
+        #expect(!FileManager.default.fileExists(atPath: scene.destination + "/.syncagent"))
+        // Once more there is nothing to be removed, and nothing is missing.
+        #expect(try scene.engine().clear(scene.destination, files: files) == 0)
+        try trees.expect(1, trees.again(hooks: RecordingHook()))
+    }
+
+    @Test(
         "What is cleared after a switch that a kill has cut short is not what readers see", arguments: Layout.allCases)
     func clearedAfterKill(layout: Layout) throws {
         let trees = try TreeScene(layout)

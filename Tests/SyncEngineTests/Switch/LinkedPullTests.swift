@@ -68,6 +68,16 @@ struct LinkedPullTests: ChangesAsAWhole {
         try expect(1)
     }
 
+    @Test("When a session goes with its files, no link is left that leads nowhere")
+    func removed() throws {
+        for number in 1...2 { try expect(number, pull(number)) }
+        try scene.root.write("mine", to: "dest/notes.txt")
+        let count = try scene.engine().clear(scene.destination, files: true)
+        #expect(count == Revisions.tree(2).nodes.count)
+        #expect(try names(scene.destination) == [".syncagent", "notes.txt"])
+        #expect(try names(place).isEmpty)
+    }
+
     @Test("Whatever of the gathering a kill has left undone, the next pull does", arguments: 0...5)
     func gathersAgain(after done: Int) throws {
         try publish(1)
