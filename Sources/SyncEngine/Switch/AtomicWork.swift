@@ -90,7 +90,7 @@ extension PullEngine {
         } catch {
             if error.status == .interrupted { throw error }
             // Where nothing is to be done, a tree is not even begun.
-            if home != nil, let destination,
+            if home != nil, error.status != .usage, let destination,
                 old.completion(of: found.digest, recipe, in: destination, threads: environment.workers) != nil
             {
                 return nil
