@@ -117,7 +117,11 @@ extension Agent {
             }
             let started = try handle.engine.enqueue(limited, isBehind: isBehind)
             return .success(reply(started.run, isNew: !started.isContinued, superseded: started.superseded))
-        } catch { return .failure(ControlError(error)) }
+        } catch {
+            // A destination that is not to change as a whole: nobody would tell it later.
+            if error.status == .refused { record(error, of: request) }
+            return .failure(ControlError(error))
+        }
     }
 
     /// Adds warnings to the reply, and writes them to the log.

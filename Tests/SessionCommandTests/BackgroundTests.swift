@@ -84,6 +84,21 @@ struct BackgroundTests {
         #expect(try set.text("tower/a.txt") == "one")
     }
 
+    @Test(
+        "The agent refuses at once to begin a set as a whole where files of one's own are in the way, and changes nothing",
+        arguments: ["exchange", "links"])
+    func atomicRefused(layout: String) throws {
+        let background = try BackgroundSet()
+        let set = background.published
+        try set.scratch.write(Data("mine".utf8), to: "tower/own/notes.txt")
+        let outcome = try background.pull("--atomic=\(layout)")
+        #expect(outcome.status == 77 && outcome.error.contains("own/notes.txt"), "\(outcome.error)")
+        let place = set.scratch.path + "/tower"
+        #expect(try FileManager.default.contentsOfDirectory(atPath: place) == ["own"])
+        #expect(!FileManager.default.fileExists(atPath: set.scratch.path + "/.syncagent-tower"))
+        #expect(try set.text("tower/own/notes.txt") == "mine")
+    }
+
     @Test("Without --into a project goes to its own directory here, also when it has another destination already")
     func place() throws {
         let background = try BackgroundSet()
