@@ -116,6 +116,26 @@ struct ReportCommandTests {
         #expect(lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO)
     }
 
+    @Test("A symbolic link stays, and the file that it leads to is replaced; one that leads to nothing is refused")
+    func replacedBehindLink() throws {
+        let directory = FileManager.default.temporaryDirectory.path + "/report-" + UUID().uuidString
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let (file, link, lost) = (directory + "/file", directory + "/link", directory + "/lost")
+        try replaceFile(file, by: "one\n")
+        #expect(symlink("file", link) == 0 && symlink("none", lost) == 0)
+        try replaceFile(link, by: "two\n")
+        #expect(try String(contentsOfFile: file, encoding: .utf8) == "two\n")
+        #expect(try FileManager.default.destinationOfSymbolicLink(atPath: link) == "file")
+        let failure = #expect(throws: CommandFailure.self) { try replaceFile(lost, by: "x") }
+        #expect(
+            failure
+                == CommandFailure(.cannotCreate, "cannot write \(lost): it is a symbolic link that leads to nothing"))
+        #expect(mkfifo(directory + "/fifo", 0o600) == 0 && symlink("fifo", directory + "/pipe") == 0)
+        #expect(throws: CommandFailure.self) { try replaceFile(directory + "/pipe", by: Array("x".utf8), mode: 0o644) }
+        #expect(try FileManager.default.destinationOfSymbolicLink(atPath: directory + "/pipe") == "fifo")
+    }
+
     @Test("A FIFO with the URL of a webhook does not hold the command up [F099]")
     func postFIFO() throws {
         let path = FileManager.default.temporaryDirectory.path + "/report-" + UUID().uuidString

@@ -1,4 +1,5 @@
 import Glibc
+import SyncModel
 import SyncSystem
 import SyncTestKit
 import Testing
@@ -175,6 +176,16 @@ struct FileTrustTests {
         #expect(try readFile(victim, trust: .state, limit: 100) == Array("precious".utf8))
         var status = stat()
         #expect(stat(path, &status) == 0 && status.st_mode & 0o777 == 0o644)
+    }
+
+    @Test("A FIFO is not replaced by a file, whoever asks for it")
+    func noReplacement() throws {
+        let path = root.path + "/fifo"
+        #expect(mkfifo(path, 0o600) == 0)
+        let error = #expect(throws: FileError.self) { try replaceFile(path, with: Array("new".utf8)) }
+        #expect(error?.reason == "it is not a regular file" && error?.cause == .inTheWay)
+        var status = stat()
+        #expect(lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO)
     }
 }
 

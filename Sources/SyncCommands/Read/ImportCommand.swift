@@ -24,7 +24,9 @@ struct ImportCommand: AsyncParsableCommand {
 
     @Argument(help: "The source: a path or a URL.", completion: .file()) var source: String
 
-    @Option(name: .customLong("to"), help: "The file to write.  (default: standard output)".taking("file"))
+    @Option(
+        name: .customLong("to"),
+        help: "The file to write; of a symbolic link, the file it leads to.  (default: standard output)".taking("file"))
     var output: String?
 
     @OptionGroup var listing: ListingOptions
@@ -63,10 +65,8 @@ struct ImportCommand: AsyncParsableCommand {
             throw CommandFailure(.ioError, "cannot write to standard output: \(code)")
         }
         if imported.isRelative, try Self.directory(output) != Self.directory(source) { throw Self.isRelative(source) }
-        let path = try EnvironmentPaths.absolute(output)
-        do throws(FileError) {
-            try replaceFile(path, with: imported.text, mode: CurrentProcess.umask.less(0o666))
-        } catch { throw CommandFailure(.cannotCreate, "\(error)") }
+        try replaceFile(
+            try EnvironmentPaths.absolute(output), by: imported.text, mode: CurrentProcess.umask.less(0o666))
         let files = Figures.count(imported.manifest.files.count, "file")
         let size = ByteCount(imported.manifest.files.totalSize ?? 0)
         console.message("\(escaped(output)): \(files), \(size), from \(imported.source.shown)")

@@ -26,7 +26,10 @@ struct ReportCommand: AsyncParsableCommand {
 
     @Flag(help: "Print an HTML page.") var html = false
 
-    @Option(help: "Write to this file instead of standard output.".taking("file"), completion: .file())
+    @Option(
+        help: "Write to this file instead of standard output; of a symbolic link, to the file it leads to.".taking(
+            "file"),
+        completion: .file())
     var output: String?
 
     @Option(
@@ -118,15 +121,31 @@ enum ReportStart {
     }
 }
 
-/// Writes a file that takes the place of the one before as a whole: whoever reads it sees one or the other. rename(2)
+/// Writes a file that a user has named; it takes the place of the one before as a whole: whoever reads it sees one or the
+/// other. rename(2)
+///
+/// A symbolic link stays, and the file that it leads to is replaced, as a shell's `>` writes to that.
 ///
 /// - Throws: ``CommandFailure`` with status 73 when the place cannot be written to, 74 when the disk is full.
 func replaceFile(_ path: String, by text: String) throws(CommandFailure) {
-    // A device or a pipe would be gone: what was meant is to write into it.
-    guard status(following: path)?.kind ?? .file == .file else {
-        throw CommandFailure(.cannotCreate, "cannot write \(escaped(path)): it is not a regular file")
+    try replaceFile(path, by: Array(text.utf8), mode: 0o644)
+}
+
+/// The same of bytes.
+///
+/// - Parameter mode: What the file has in the end, whatever the umask.
+func replaceFile(_ path: String, by bytes: [UInt8], mode: FileMode) throws(CommandFailure) {
+    func refusal(_ reason: String) -> CommandFailure {
+        CommandFailure(.cannotCreate, "cannot write \(escaped(path)): \(reason)")
     }
-    do throws(FileError) { try replaceFile(path, with: Array(text.utf8), mode: 0o644) } catch {
+    // A device or a pipe would be gone: what was meant is to write into it.
+    guard status(following: path)?.kind ?? .file == .file else { throw refusal("it is not a regular file") }
+    var target = path
+    if case .success(let found?) = status(currentDirectory, path), found.kind == .link {
+        guard let real = realPath(path) else { throw refusal("it is a symbolic link that leads to nothing") }
+        target = real
+    }
+    do throws(FileError) { try replaceFile(target, with: bytes, mode: mode) } catch {
         throw CommandFailure(
             error.trouble == .unwritten ? .ioError : .cannotCreate, "cannot write \(escaped(path)): \(error.reason)")
     }

@@ -221,17 +221,22 @@ package func systemLine(_ path: String) -> Substring? {
     return text.prefix { $0 != "\n" }
 }
 
-/// Puts a file in the place of a former one, whole or not at all: written beside it, then rename(2).
+/// Puts a file in the place of a former one, whole or not at all: written beside it, then rename(2). A symbolic link is
+/// replaced, not followed: what a user names has been followed before, and in our own directories there is none.
 ///
 /// - Parameters:
 ///   - mode: What it has in the end, whatever the umask.
 ///   - isDurable: Whether to fsync(2) it before the rename …
 ///   - isNameDurable: … and its directory after it: else a power cut may bring the former one back.
 /// - Throws: ``FileError``; the former file is then as it was, unless it is the directory that could not be synced. With
-///   ``FileError/Trouble/unwritten`` the new one could be made.
+///   ``FileError/Trouble/unwritten`` the new one could be made. A device, a FIFO and a socket are never replaced.
 package func replaceFile(
     _ path: String, with bytes: [UInt8], mode: FileMode = 0o600, isDurable: Bool = true, isNameDurable: Bool = true
 ) throws(FileError) {
+    // A device or a pipe would be gone: what was meant is to write into it.
+    if case .success(let found?) = status(currentDirectory, path), found.kind == .other {
+        throw FileError(step: "replace", path: path, remark: "it is not a regular file", trouble: .inTheWay)
+    }
     // systemd, cron and our own readers pass over names with a dot first.
     let slash = path.lastIndex(of: "/").map { path.index(after: $0) } ?? path.startIndex
     // Others here may be replacing it as well.

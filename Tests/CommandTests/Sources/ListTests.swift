@@ -251,6 +251,21 @@ struct ListTests {
         #expect(try set.run("pull", "l/m2.json", "--into", "beside").status == 0)
     }
 
+    @Test("import writes no file in the place of a FIFO, and behind a symbolic link the file that it leads to")
+    func importedToOtherKinds() throws {
+        let place = set.scratch.path
+        #expect(mkfifo(place + "/fifo", 0o600) == 0 && symlink("real.json", place + "/link.json") == 0)
+        let refused = try set.run("import", set.url, "--to", "fifo")
+        #expect(refused.status == 73 && refused.error.contains("it is not a regular file"), "\(refused.error)")
+        let attributes = try FileManager.default.attributesOfItem(atPath: place + "/fifo")
+        #expect(attributes[.type] as? FileAttributeType != .typeRegular)
+        try set.scratch.write(Data("old".utf8), to: "real.json")
+        #expect(try set.run("import", set.url, "--to", "link.json").status == 0)
+        #expect(try FileManager.default.destinationOfSymbolicLink(atPath: place + "/link.json") == "real.json")
+        #expect(try set.text("real.json") == set.text("link.json"))
+        #expect(try set.run("pull", "real.json", "--into", "behind").status == 0)
+    }
+
     @Test("A Metalink's mirrors are asked by priority, and files without a digest hold as they came first")
     func metalink() throws {
         let other = try FaultServer()
