@@ -63,7 +63,9 @@ extension EngineCall {
             (request.hooks, project, root) = (prepared.recipe.hooks, prepared.project, prepared.beginningOfTrust)
         }
         if !request.manifest.contains("://") { request.manifest = try EnvironmentPaths.standardized(request.manifest) }
-        request.destination = try EnvironmentPaths.standardized(recipe.destination ?? project ?? ".")
+        let destination = try EnvironmentPaths.standardized(recipe.destination ?? project ?? ".")
+        try PullEngine.requireForeign(destination)
+        request.destination = destination
         // What the agent plans with.
         if settings.transfer.connections != nil { request.settings.connections = settings.transfer.plannedConnections }
         request.deadlineSeconds = settings.transfer.deadline.map { Int64($0 / .seconds(1)) }

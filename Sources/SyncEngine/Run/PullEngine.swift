@@ -142,12 +142,22 @@ package struct PullEngine: Sendable {
         try releases(manifestSource(caching: false, of: recipe), recipe, isReadOnly: true).find(recipe.manifest)
     }
 
-    /// - Throws: ``EngineError`` with status 73 for a relative path in a working directory that was removed.
+    /// - Throws: ``EngineError`` with status 73 for a relative path in a working directory that was removed, and for a place
+    ///   that is our own.
     static func destinationPath(_ recipe: RunRecipe, project: String) throws(EngineError) -> String {
         let path = recipe.destination ?? project
-        if let path = absolute(path) { return path }
-        throw EngineError(.cannotCreate, "cannot find \(escaped(path)): \(workingDirectoryIsGone)")
+        guard let path = absolute(path) else {
+            throw EngineError(.cannotCreate, "cannot find \(escaped(path)): \(workingDirectoryIsGone)")
+        }
+        try requireForeign(path)
+        return path
     }
+
+    /// Makes sure that a destination is not in what belongs to this program.
+    ///
+    /// - Parameter path: Absolute.
+    /// - Throws: ``EngineError`` with status 73.
+    package static func requireForeign(_ path: String) throws(EngineError) { try usable(refuseOwnDirectory(path)) }
 
     /// The index of a destination; ``StatIndex/empty`` where there is none.
     ///

@@ -28,7 +28,7 @@ package final class TreeHome: Sendable {
     package static let prefix = "\(Destination.stateName)-"
     static let treesName = "rev"
     private static let statesName = "state"
-    private static let ledgerName = "ledger"
+    static let ledgerName = "ledger"
 
     /// What is on record.
     package var ledger: TreeLedger { book.withLock { $0 } }

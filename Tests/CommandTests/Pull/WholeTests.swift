@@ -61,6 +61,32 @@ private struct WholeSet {
 
 @Suite("Sets that change as a whole", .timeLimit(.minutes(10)))
 struct WholeTests {
+    @Test("A shell that is in a former revision by now cannot pull into it; no command takes it for a destination")
+    func formerRevision() throws {
+        let whole = try WholeSet()
+        #expect(try whole.pull().status == 0)
+        try whole.publish(2)
+        #expect(try whole.pull().status == 0)
+        let trees = "\(whole.set.scratch.path)/.syncagent-tower/rev"
+        let former = try trees + "/" + #require(FileManager.default.contentsOfDirectory(atPath: trees).first)
+        let before = try whole.set.scratch.contents(of: ".syncagent-tower/rev")
+        for arguments in [
+            ["pull", whole.set.url, "--into", "."], ["pull", whole.set.url, "--into", ".", "--atomic"],
+            ["pull", whole.set.url], ["plan", whole.set.url, "--into", "x"], ["verify", whole.set.url, "--into", "."],
+            ["schedule", "add", whole.set.url, "--into", ".", "--nightly", "02:00", "--backend", "cron", "--dry-run"],
+        ] {
+            let process = whole.set.tool.process(arguments)
+            process.currentDirectoryURL = URL(fileURLWithPath: former)
+            let outcome = try whole.set.tool.run(process)
+            #expect(outcome.status == 73, "\(arguments): \(outcome.error)")
+            #expect(outcome.error.contains("cd \(whole.set.scratch.path)/tower"), "\(arguments): \(outcome.error)")
+        }
+        #expect(try whole.set.scratch.contents(of: ".syncagent-tower/rev") == before)
+        let kept = try whole.run("pull", whole.set.url, "--into", ".syncagent-tower/other")
+        #expect(kept.status == 73 && kept.error.contains("syncagent's own files"), "\(kept.error)")
+        try whole.shows(2)
+    }
+
     @Test(
         "Pulled, updated, listed, rolled back, held, let go, and pulled again [S30]", arguments: ["exchange", "links"])
     func life(layout: String) throws {

@@ -35,4 +35,22 @@ struct OwnPlacesTests {
         #expect(try scene.pull { $0.destination = scene.root.path("state/assets") }.status == .done)
         #expect(try scene.pull { $0.destination = scene.root.path }.status == .done)
     }
+
+    @Test("A destination in .syncagent of another one is refused, by whatever way it is named")
+    func insideState() throws {
+        var tree = AssetTree()
+        tree.addFile("a", size: 100, seed: 1)
+        try scene.publish(tree)
+        #expect(try scene.pull().status == .done)
+        try scene.root.link("short", to: "dest/.syncagent")
+        let named = ["dest/.syncagent", "dest/.syncagent/staging/x", "short", "short/x", "dest/b/../.syncagent/x"]
+        for name in named {
+            let outcome = try scene.pull { $0.destination = scene.root.path(name) }
+            #expect(outcome.status == .cannotCreate && outcome.requests.isEmpty, "\(name)")
+            #expect(outcome.error?.message.contains("syncagent's own files") == true, "\(name)")
+        }
+        #expect(!FileManager.default.fileExists(atPath: scene.root.path("dest/.syncagent/x")))
+        // What only begins like that is anybody's.
+        #expect(try scene.pull { $0.destination = scene.root.path(".syncagent-mine/b") }.status == .done)
+    }
 }

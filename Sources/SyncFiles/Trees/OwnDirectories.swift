@@ -1,0 +1,35 @@
+import SyncModel
+package import SyncSystem
+
+/// Refuses a destination in what belongs to this program: in `.syncagent`, or in what is kept beside a destination that
+/// changes as a whole. What is put there goes away unsaid, with what is left of a pull or with a former revision.
+///
+/// Mostly nobody names such a place: a shell stays in the directory that it has entered, and that is a former revision once
+/// the next one is shown.
+///
+/// - Parameter path: Absolute. Links on the way are followed; nothing need be there yet.
+/// - Throws: ``FileError`` that says what the place is and what to do.
+package func refuseOwnDirectory(_ path: String) throws(FileError) {
+    let names = try PathWalk(path).path.split(separator: "/")
+    var above = ""
+    for (place, name) in names.enumerated() {
+        let directory = "\(above)/\(name)"
+        let owner: String
+        if name == Destination.stateName {
+            owner = above.isEmpty ? "/" : above
+        } else if name.hasPrefix(TreeHome.prefix), exists("\(directory)/\(TreeHome.ledgerName)") {
+            owner = "\(above)/\(name.dropFirst(TreeHome.prefix.count))"
+        } else {
+            above = directory
+            continue
+        }
+        let isRevision = names.count > place + 2 && names[place + 1] == TreeHome.treesName
+        let revision = name == Destination.stateName ? "a revision" : "a former revision"
+        let remark =
+            isRevision
+            ? "it is in \(revision) of \(escaped(owner)), and what is put there is removed with that. If it is the working "
+                + "directory, go there again: cd \(escaped(owner)). Else name another destination"
+            : "\(escaped(directory)) is for syncagent's own files; name another destination"
+        throw FileError(step: "use the destination", path: path, remark: remark, trouble: .inTheWay)
+    }
+}
