@@ -33,8 +33,9 @@ package func runSyncagent() -> Never {
         // The task ends the process; signals only interrupt the wait.
         while true { pause() }
     } catch {
-        let words = (try? arguments()) ?? []
-        if CommandFailure(error) == nil, words.contains("--json") {
+        // Also where one of them cannot be worked with.
+        let words = ((try? argumentBytes()) ?? []).map { String(decoding: $0, as: UTF8.self) }
+        if words.contains("--json") {
             switch words.first {
             case "pull": PullEnd().tell(error, on: Output())
             case "publish" where !SyncagentCommand.exitCode(for: error).isSuccess:
@@ -49,17 +50,38 @@ package func runSyncagent() -> Never {
 /// The arguments, without the program's name, as the kernel keeps them. proc(5). A library that was loaded before us, such as
 /// faketime's, may have put the environment elsewhere; then Swift does not find them.
 ///
-/// - Throws: ``CommandFailure`` with status 78 where /proc is not mounted: Swift's threads need it, too.
+/// - Throws: ``CommandFailure`` with status 64 for one that is not UTF-8: repaired, a path would be that of something else; with
+///   status 78 where /proc is not mounted: Swift's threads need it, too.
 private func arguments() throws(CommandFailure) -> [String] {
+    var words: [String] = []
+    for bytes in try argumentBytes() {
+        guard let word = String(validating: bytes, as: UTF8.self) else {
+            throw CommandFailure(
+                .usage,
+                "an argument is not UTF-8: \(shownBytes(bytes)). Rename what it names, or reach it by a symbolic link.")
+        }
+        words.append(word)
+    }
+    return words
+}
+
+/// Bytes for a message: ASCII as it is, every other byte as `\x` and two digits; the rest of a long one is left out.
+private func shownBytes(_ bytes: Data) -> String {
+    let shown = bytes.prefix(200).map { byte in
+        let isPlain = (0x20..<0x7F).contains(byte)
+        return isPlain ? String(Unicode.Scalar(byte)) : "\\x" + (byte < 16 ? "0" : "") + String(byte, radix: 16)
+    }
+    return shown.joined() + (bytes.count > 200 ? "…" : "")
+}
+
+private func argumentBytes() throws(CommandFailure) -> [Data] {
     guard let file = FileHandle(forReadingAtPath: "/proc/self/cmdline"), let bytes = try? file.readToEnd(),
         bytes.last == 0
     else {
         throw CommandFailure(
             .configuration, "syncagent needs the proc file system, and /proc is not mounted: mount -t proc proc /proc")
     }
-    return bytes.dropLast().split(separator: 0, omittingEmptySubsequences: false).dropFirst().map {
-        String(decoding: $0, as: UTF8.self)
-    }
+    return Array(bytes.dropLast().split(separator: 0, omittingEmptySubsequences: false).dropFirst())
 }
 
 /// Ends the process at once, as _exit(2) does: everything that must last has been written with write(2) by then.

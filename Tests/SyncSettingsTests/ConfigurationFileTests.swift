@@ -196,7 +196,7 @@ struct ConfigurationFileTests {
     @Test("Without a working directory a relative path is refused, and no other")
     func goneDirectory() throws {
         let base = PathBase(directory: nil, home: "/home/u")
-        #expect(throws: SettingsError.workingDirectoryIsGone) { try base.absolute("a") }
+        #expect(throws: SettingsError.noWorkingDirectory) { try base.absolute("a") }
         #expect(try base.absolute("/a") == "/a" && base.absolute("~/a") == "/home/u/a")
     }
 

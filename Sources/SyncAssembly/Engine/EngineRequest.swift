@@ -101,6 +101,6 @@ extension SystemTime {
 extension EngineError {
     /// Settings that cannot be used.
     package init(_ error: SettingsError) {
-        self.init(error == .workingDirectoryIsGone ? .cannotCreate : .configuration, error.description)
+        self.init(error == .noWorkingDirectory ? .cannotCreate : .configuration, error.description)
     }
 }

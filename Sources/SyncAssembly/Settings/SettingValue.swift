@@ -133,7 +133,7 @@ package struct PathBase: Sendable, Equatable {
         }
         if text.hasPrefix("/") { return text }
         if text.hasPrefix("~/"), let home { return home + text.dropFirst() }
-        guard let directory else { throw .workingDirectoryIsGone }
+        guard let directory else { throw .noWorkingDirectory }
         return directory == "/" ? "/" + text : "\(directory)/\(text)"
     }
 }

@@ -10,7 +10,7 @@ package struct SettingsError: Error, Sendable, Equatable, CustomStringConvertibl
     package init(_ description: String) { self.description = description }
 
     /// For a relative path; callers exit with 73.
-    package static let workingDirectoryIsGone = SettingsError(SyncSystem.workingDirectoryIsGone)
+    package static var noWorkingDirectory: SettingsError { SettingsError(SyncSystem.noWorkingDirectory) }
 }
 
 extension SettingsError {

@@ -142,7 +142,8 @@ struct EnvironmentPaths: Sendable {
 
     /// A path against the working directory.
     ///
-    /// - Throws: ``CommandFailure`` with status 73 for a relative one where the working directory has been removed.
+    /// - Throws: ``CommandFailure`` with status 73 for a relative one where the working directory has been removed, or has a path
+    ///   that is not UTF-8.
     static func absolute(_ path: String) throws(CommandFailure) -> String {
         try rethrowing(absolutePath(path)) { (error: FileError) in CommandFailure(.cannotCreate, "\(error).") }
     }
@@ -172,6 +173,11 @@ struct EnvironmentPaths: Sendable {
     private func own(_ directory: String?, _ variable: String) throws(CommandFailure) -> String {
         guard let directory else {
             throw CommandFailure(.cannotCreate, "Cannot determine the home directory. Set HOME or \(variable).")
+        }
+        // What stands in a text for bytes that are not UTF-8: it would be another directory.
+        guard !directory.unicodeScalars.contains("\u{FFFD}") else {
+            throw CommandFailure(
+                .cannotCreate, "\(escaped(directory)): this path is not UTF-8. Set HOME or \(variable) to one that is.")
         }
         return directory + "/syncagent"
     }

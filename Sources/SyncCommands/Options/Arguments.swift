@@ -199,7 +199,7 @@ func oneWord<Words: RawRepresentable<String> & CaseIterable>(_ text: String, _ o
 /// - Parameter name: The option's, where the parser does not say it.
 func setting<Value>(of name: String? = nil, _ read: @autoclosure () throws(SettingsError) -> Value) throws -> Value {
     do throws(SettingsError) { return try read() } catch {
-        if error == .workingDirectoryIsGone { throw CommandFailure(.cannotCreate, "\(error).") }
+        if error == .noWorkingDirectory { throw CommandFailure(.cannotCreate, "\(error).") }
         throw ValidationError("\(name.map { $0 + ": " } ?? "")\(error.description).")
     }
 }

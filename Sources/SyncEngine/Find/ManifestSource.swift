@@ -170,7 +170,7 @@ struct ManifestSource: Sendable {
     /// - Parameter file: Where the text is, if not at the named place.
     private func read(_ given: String, from file: String? = nil) throws(EngineError) -> FoundManifest {
         guard absolute(given) != nil else {
-            throw EngineError(.cannotCreate, "cannot find \(escaped(given)): \(workingDirectoryIsGone)")
+            throw EngineError(.cannotCreate, "cannot find \(escaped(given)): \(noWorkingDirectory)")
         }
         let place = openDirectory(given) != nil ? Self.inside(given) : given
         let path = file ?? place

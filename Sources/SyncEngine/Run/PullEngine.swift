@@ -147,7 +147,7 @@ package struct PullEngine: Sendable {
     static func destinationPath(_ recipe: RunRecipe, project: String) throws(EngineError) -> String {
         let path = recipe.destination ?? project
         guard let path = absolute(path) else {
-            throw EngineError(.cannotCreate, "cannot find \(escaped(path)): \(workingDirectoryIsGone)")
+            throw EngineError(.cannotCreate, "cannot find \(escaped(path)): \(noWorkingDirectory)")
         }
         try requireForeign(path)
         return path

@@ -152,19 +152,22 @@ package func parent(of path: String) -> String {
 
 /// A path against the working directory.
 ///
-/// - Throws: ``FileError`` for a relative one where the working directory has been removed: taken for one below `/`, it
-///   would mean something else.
+/// - Throws: ``FileError`` for a relative one where the working directory has been removed, or has a path that is no text:
+///   taken for one below `/`, or below what its path is repaired to, it would mean something else.
 package func absolutePath(_ path: String) throws(FileError) -> String {
     if path.hasPrefix("/") { return path }
     guard let directory = CurrentProcess.workingDirectory else {
-        throw FileError(step: "find", path: path, code: .noSuchFileOrDirectory, remark: workingDirectoryIsGone)
+        throw FileError(step: "find", path: path, code: .noSuchFileOrDirectory, remark: noWorkingDirectory)
     }
     return directory == "/" ? "/" + path : "\(directory)/\(path)"
 }
 
 /// What keeps a relative path from meaning anything, and what to do.
-package let workingDirectoryIsGone =
-    "the working directory is gone: change into one that exists, or give an absolute path"
+package var noWorkingDirectory: String {
+    CurrentProcess.hasNamelessDirectory
+        ? "the path of the working directory is not UTF-8: change into one whose path is, or give an absolute path"
+        : "the working directory is gone: change into one that exists, or give an absolute path"
+}
 
 /// A file's name that any text has, and no other: letters, digits, `-` and `_` as they are, every other byte as `%` and two
 /// digits.

@@ -11,12 +11,20 @@ package enum CurrentProcess {
 
     /// The directory that relative paths start from. getcwd(3)
     ///
-    /// - Returns: `nil` when it has been removed, or cannot be reached from the root directory.
+    /// - Returns: `nil` when it has been removed, or cannot be reached from the root directory, or when its path is not UTF-8:
+    ///   repaired, that would be the path of another one.
     package static var workingDirectory: String? {
         guard let path = getcwd(nil, 0) else { return nil }
         defer { free(path) }
-        let text = String(cString: path)
-        return text.hasPrefix("/") ? text : nil
+        guard let text = String(validatingCString: path), text.hasPrefix("/") else { return nil }
+        return text
+    }
+
+    /// Whether the working directory is there, and its path is not UTF-8.
+    static var hasNamelessDirectory: Bool {
+        guard let path = getcwd(nil, 0) else { return false }
+        defer { free(path) }
+        return String(validatingCString: path) == nil
     }
 
     /// Opens /dev/null for each standard descriptor that the caller has closed. Otherwise the next file to be opened would get

@@ -72,6 +72,36 @@ struct ExitStatusTests {
         #expect(whole.status == 0, "\(whole.error)")
     }
 
+    @Test("An argument, a working directory and a home that are not UTF-8 are refused, and no other directory is made")
+    func notText() throws {
+        let set = try ServedSet()
+        func run(_ script: String, _ arguments: [String] = [], _ environment: [String: String] = [:]) throws
+            -> Tool.Outcome
+        {
+            let process = set.tool.process([], environment: environment)
+            process.executableURL = URL(fileURLWithPath: "/bin/sh")
+            process.arguments = ["-c", "d=$(printf 'f\\377'); " + script, Tool.url.path] + arguments
+            return try set.tool.run(process)
+        }
+        let argument = try run("exec \"$0\" pull \"$1\" --json --into \"$d\"", [set.url])
+        #expect(argument.status == 64 && argument.error.contains("not UTF-8: f\\xff"), "\(argument.error)")
+        #expect(argument.output.contains("pull.finished"), "\(argument.output)")
+        let inside = "mkdir \"$d\"; cd \"$d\" && \"$0\" pull \"$@\"; s=$?; ls | wc -l; cd ..; rmdir \"$d\"; exit $s"
+        for words in [[set.url], [set.url, "--into", "x"], ["m.json", "--into", set.scratch.path + "/y"]] {
+            let outcome = try run(inside, words)
+            #expect(outcome.status == 73, "\(words): \(outcome.error)")
+            #expect(outcome.error.contains("the path of the working directory is not UTF-8"), "\(outcome.error)")
+            #expect(outcome.output.trimmingCharacters(in: .whitespacesAndNewlines) == "0", "\(outcome.output)")
+        }
+        let absolute = try run(inside, [set.url, "--into", set.scratch.path + "/z"])
+        #expect(absolute.status == 0, "\(absolute.error)")
+        let home = try run("HOME=\"$PWD/$d\" exec \"$0\" pull \"$1\" --into h", [set.url])
+        #expect(home.status == 73 && home.error.contains("this path is not UTF-8"), "\(home.error)")
+        for path in ["f\u{FFFD}", "x", "h"] {
+            #expect(!FileManager.default.fileExists(atPath: "\(set.scratch.path)/\(path)"))
+        }
+    }
+
     @Test("However early it ends, the last line of pull --json is pull.finished with the exit status and a message")
     func lastLine() throws {
         let set = try ServedSet()
