@@ -81,4 +81,8 @@ public enum FailureCause: String, Sendable, CaseIterable, Codable {
 
     /// Whether the local disk, or what is on it, is at fault, and no server.
     package var isOfDisk: Bool { [.diskFull, .noPermission, .diskTrouble, .inTheWay].contains(self) }
+
+    /// Whether the disk does not take what it is given: more than that something else has a file's place, which leaves a pull
+    /// incomplete.
+    package var isDiskFault: Bool { isOfDisk && self != .inTheWay }
 }

@@ -50,11 +50,36 @@ extension InventoryScan {
                     }
                 } ?? .absent
             } catch {
-                // A file or link where a directory must be: the commit finds out whether it is ours.
-                return error.code == .notDirectory || error.code == .tooManySymbolicLinkLevels
-                    ? .absent : unseen(row, error, known)
+                guard error.code == .notDirectory || error.code == .tooManySymbolicLinkLevels else {
+                    return unseen(row, error, known)
+                }
+                // Whoever makes room finds out whether it is ours.
+                return obstacle(row, directories).map(Verdict.obstructed) ?? .absent
             }
         }
+    }
+
+    /// What is where a directory must be, on the way to a row's place; `nil` when it has gone meanwhile.
+    private func obstacle(_ row: Int, _ directories: Directories) -> FileError? {
+        let path = manifest.files.withPath(row) { Array($0) }
+        for end in path.indices where path[end] == 0x2F {
+            let above = Array(path[..<end])
+            let found = (above + [0]).withUnsafeBufferPointer {
+                directories.status(of: UnsafeBufferPointer(rebasing: $0.dropLast()))
+            }
+            guard let kind = found?.kind, kind != .directory else { continue }
+            let what =
+                switch kind {
+                case .file: "a file"
+                case .link: "a symbolic link, and nothing is written through one"
+                case .directory, .other: "a device, socket or pipe"
+                }
+            let place = escaped(String(decoding: above, as: UTF8.self))
+            return FileError(
+                step: "place", path: manifest.files.path(row),
+                remark: "a directory must be at \(place), and there is \(what); move it away", trouble: .inTheWay)
+        }
+        return nil
     }
 
     /// What is to be thought of a place that cannot be looked at.

@@ -134,7 +134,9 @@ struct Survey {
     mutating func foresee() {
         let (manifest, going) = (pruning.manifest, inTheWay)
         let freed = inventory.obstructed.map(\.row).filter { row in
-            pruning.vanishes(manifest.files.withPath(row) { Array($0) }, with: going)
+            let path = manifest.files.withPath(row) { Array($0) }
+            let above = Array(path[..<(path.lastIndex(of: 0x2F) ?? 0)])
+            return Self.isFree(above, going) || pruning.vanishes(path, with: going)
         }
         inventory.obstructed.removeAll { freed.contains($0.row) }
         inventory.wanted = (inventory.wanted + freed).sorted()

@@ -237,7 +237,7 @@ struct PullRun {
         guard !unknown.isEmpty else { return }
         for failure in unknown where files[failure.row] == .waiting {
             fail(failure.row, failure.reason, failure.cause, &files)
-            if failure.cause.isOfDisk { report.status = .ioError }
+            if failure.cause.isDiskFault { report.status = .ioError }
         }
         survey.inventory.wanted.removeAll { files[$0] == .failed }
         guard report.status == .done else { return }
@@ -373,7 +373,7 @@ struct PullRun {
                 isOther
                 ? "; these are not the bytes that came first, and the source does not say that they changed" : ""
             fail(failure.row, failure.reason + remark, failure.cause, &files)
-            if failure.cause.isOfDisk { report.status = .ioError }
+            if failure.cause.isDiskFault { report.status = .ioError }
         }
         forgetSizes(failures, files)
         guard report.status == .done, !failures.isEmpty, !environment.stop.isStopped else { return }
@@ -468,7 +468,7 @@ struct PullRun {
         report.folders.failed = placed.failures.count
         for (row, error) in placed.failures {
             journal.failed(named.manifest.directories.path(row), reason: error.reason, error.cause)
-            if error.cause.isOfDisk, error.cause != .inTheWay { report.status = .ioError }
+            if error.cause.isDiskFault { report.status = .ioError }
         }
         return placed
     }

@@ -209,15 +209,42 @@ struct DestinationStateTests {
         #expect(scene.root.read("dest/a") == tree.bytes("a"))
     }
 
-    @Test("A file of somebody's where a directory must be fails what is below it, by name, and stays")
-    func fileInTheWay() throws {
-        let tree = Self.tree(["a", "d/b", "d/c"])
-        try scene.root.write("mine", to: "dest/d")
+    @Test(
+        "What is somebody's where a directory must be is planned as blocked, fails what is below it, and stays",
+        arguments: ["a file", "a symbolic link", "pipe"])
+    func noDirectory(what: String) throws {
+        let tree = Self.tree(["a", "d/e/b", "d/e/c"])
+        try scene.root.write("mine", to: "dest/mine")
+        let place = scene.root.path("dest/d")
+        switch what {
+        case "a file": try scene.root.write("mine", to: "dest/d")
+        case "a symbolic link": try scene.root.link("dest/d", to: "..")
+        default: #expect(mkfifo(place, 0o600) == 0)
+        }
         try scene.publish(tree)
-        let outcome = try scene.pull()
-        #expect(outcome.status == .ioError && outcome.report?.files.installed == 1)
-        #expect(Set(outcome.values("path", of: "task.failed")) == ["d/b", "d/c"])
-        #expect(scene.root.read("dest/d") == Array("mine".utf8))
+        let plan = try scene.engine().plan(scene.options())
+        #expect(plan.status == .incomplete && plan.wanted == 1 && plan.obstructed.count == 2)
+        #expect(plan.obstructed.allSatisfy { $0.contains("a directory must be at d, ") && $0.contains(what) })
+        for wanted in [1, 0] {
+            let outcome = try scene.pull()
+            #expect(outcome.status == .incomplete && outcome.report?.files.installed == wanted)
+            #expect(outcome.received == UInt64(wanted * 600), "nothing is fetched that cannot be placed")
+            #expect(Set(outcome.values("path", of: "task.failed")) == ["d/e/b", "d/e/c"])
+        }
+        #expect(!FileManager.default.fileExists(atPath: scene.root.path("e")))
         #expect(scene.staged == [])
+        try FileManager.default.removeItem(atPath: place)
+        #expect(try scene.pull().status == .done)
+    }
+
+    @Test("A file of an earlier pull gives way to a directory, and the plan knows it")
+    func formerFile() throws {
+        try publishAndPull(Self.tree(["a", "d"]))
+        let tree = Self.tree(["a", "d/e/b"])
+        try scene.publish(tree, revision: 2)
+        let plan = try scene.engine().plan(scene.options())
+        #expect(plan.status == .done && plan.obstructed == [] && plan.wanted == 1)
+        #expect(try scene.pull().status == .done)
+        #expect(scene.problems(tree) == [])
     }
 }
