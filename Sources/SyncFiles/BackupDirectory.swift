@@ -21,19 +21,46 @@ package final class BackupDirectory: Sendable {
         self.umask = umask
     }
 
+    private static let step = "use --backup-dir"
+
     /// Opens the directory, creating it if missing.
+    ///
+    /// - Throws: As ``check(path:beside:)``; what is refused has not been made.
+    package static func open(path: String, beside destination: Destination) throws(FileError) -> BackupDirectory {
+        try check(path: path, beside: destination)
+        try makeDirectories(path, umask: destination.umask)
+        guard let root = openDirectory(path) else { throw .last(step, path) }
+        try requireBeside(root.raw, path, destination, isMade: true)
+        return BackupDirectory(path: path, root: root, umask: destination.umask)
+    }
+
+    /// Makes sure that it is, or would be made, where it can keep what is removed; makes nothing.
     ///
     /// - Throws: ``FileError``; with code ``Errno/improperLink`` on another file system, with ``Errno/invalidArgument`` where one of the two directories is
     ///   in the other.
-    package static func open(path: String, beside destination: Destination) throws(FileError) -> BackupDirectory {
-        let step = "use --backup-dir"
-        try makeDirectories(path, umask: destination.umask)
-        guard let root = openDirectory(path), let found = status(root.raw), let there = status(destination.root) else {
-            throw .last(step, path)
+    package static func check(path: String, beside destination: Destination) throws(FileError) {
+        let whole = try PathWalk(path).path
+        var place = whole
+        while place != "/", !exists(place) { place = parent(of: place) }
+        guard let opened = openDirectory(place) else {
+            let error = FileError.last(step, path)
+            // What is above it may be passed and not read; it is looked at once it is made.
+            if place != whole, error.code == .permissionDenied { return }
+            throw error
         }
+        try requireBeside(opened.raw, path, destination, isMade: place == whole)
+    }
+
+    /// - Parameters:
+    ///   - directory: The directory, or the one that it would be made in, however deep.
+    ///   - isMade: Whether it is the directory itself.
+    private static func requireBeside(_ directory: Int32, _ path: String, _ destination: Destination, isMade: Bool)
+        throws(FileError)
+    {
+        guard let found = status(directory), let there = status(destination.root) else { throw .last(step, path) }
         let isWithin: Bool
         do throws(Errno) {
-            isWithin = try isInside(root.raw, there) ? true : isInside(destination.root, found)
+            isWithin = try isInside(directory, there) ? true : isMade ? isInside(destination.root, found) : false
         } catch { throw FileError(step: step, path: path, code: error) }
         if isWithin {
             throw FileError(
@@ -45,7 +72,6 @@ package final class BackupDirectory: Sendable {
                 step: step, path: path, code: .improperLink,
                 remark: "it is on another file system than the destination; choose one beside it")
         }
-        return BackupDirectory(path: path, root: root, umask: destination.umask)
     }
 
     /// The directories in it, for one thread.
@@ -73,7 +99,7 @@ package final class BackupDirectory: Sendable {
         switch status(directory, name) {
         case .success(nil): return
         case .success(let status?): found = status
-        case .failure(let code): throw FileError(step: "back up", path: shown, code: code)
+        case .failure(let code): throw FileError(step: "back up", path: shown, code: code, trouble: .unkept)
         }
         guard found.kind != .directory else { return }
         let above: Int32
@@ -82,7 +108,7 @@ package final class BackupDirectory: Sendable {
             above = opened
         } catch {
             let place = "\(shown) below \(self.path)"
-            throw FileError(step: "back up", path: place, code: error.code, remark: error.remark)
+            throw FileError(step: "back up", path: place, code: error.code, remark: error.remark, trouble: .unkept)
         }
         let leaf = String(cString: name)
         for number in 0...Self.limit {
@@ -90,12 +116,12 @@ package final class BackupDirectory: Sendable {
             switch keep(name, in: directory, found, as: target, in: above, moves: moves) {
             case nil: return
             case .fileExists: continue
-            case let code: throw FileError(step: "back up", path: shown, code: code)
+            case let code: throw FileError(step: "back up", path: shown, code: code, trouble: .unkept)
             }
         }
         throw FileError(
             step: "back up", path: shown, code: .fileExists,
-            remark: "\(self.path) has \(Self.limit) backups of it; remove old ones")
+            remark: "\(self.path) has \(Self.limit) backups of it; remove old ones", trouble: .unkept)
     }
 
     /// - Returns: Why not; `nil` if it is kept, now or by an earlier run that was cut off.

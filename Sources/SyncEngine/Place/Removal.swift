@@ -301,9 +301,20 @@ extension BackupDirectory {
     /// The backup of what a run removes or replaces; `nil` for none.
     static func open(for recipe: RunRecipe, beside destination: Destination) throws(EngineError) -> BackupDirectory? {
         guard let path = recipe.backupDir else { return nil }
-        do throws(FileError) { return try open(path: path, beside: destination) } catch {
-            let status: ExitStatus = [.invalidArgument, .improperLink].contains(error.code) ? .usage : .cannotCreate
-            throw EngineError(status, "\(error); nothing was changed", cause: error.cause)
-        }
+        do throws(FileError) { return try open(path: path, beside: destination) } catch { throw refusal(error) }
+    }
+
+    /// Refuses one that could not be used, also where a run has nothing to put into it: what is wrong is known the first time.
+    static func check(for recipe: RunRecipe, beside destination: Destination) throws(EngineError) {
+        guard let path = recipe.backupDir else { return }
+        do throws(FileError) { try check(path: path, beside: destination) } catch { throw refusal(error) }
+    }
+
+    private static func refusal(_ error: FileError) -> EngineError {
+        // Nothing is wrong with the disk: another place is to be named.
+        let isPlace = [.invalidArgument, .improperLink].contains(error.code)
+        return EngineError(
+            isPlace ? .usage : .cannotCreate, "\(error); nothing was changed",
+            cause: isPlace ? .configuration : error.cause)
     }
 }

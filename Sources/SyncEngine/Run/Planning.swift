@@ -37,6 +37,11 @@ extension PullEngine {
         }
         let destination = try Self.openIfPresent(path)
         if let destination, destination.isTaken { refusals.append(Self.isAtWork(in: destination)) }
+        if let destination, trees == nil {
+            do throws(EngineError) { try BackupDirectory.check(for: recipe, beside: destination) } catch {
+                refusals.append(error)
+            }
+        }
         let old = try destination.map { (place) throws(EngineError) in try Self.index(of: place) } ?? .empty
         try PullRun.requireOwner(old, of: path, project: found.project)
         let manifest = try known(found, recipe, asksSizes: true).sharingFiles(destination?.sharesFiles ?? false)

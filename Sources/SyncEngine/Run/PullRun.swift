@@ -67,6 +67,7 @@ struct PullRun {
         try requireKnownDigests()
         let index = try knownIndex()
         try Self.requireOwner(index, of: destination.path, project: found.project)
+        if trees == nil { try BackupDirectory.check(for: recipe, beside: destination) }
         let completion = unchangedSinceCompletion(index)
         if completion == nil, var building = trees {
             destination = try building.build(found.digest)
@@ -373,7 +374,7 @@ struct PullRun {
                 isOther
                 ? "; these are not the bytes that came first, and the source does not say that they changed" : ""
             fail(failure.row, failure.reason + remark, failure.cause, &files)
-            if failure.cause.isDiskFault { report.status = .ioError }
+            if failure.cause.isDiskFault || failure.error?.trouble == .unkept { report.status = .ioError }
         }
         forgetSizes(failures, files)
         guard report.status == .done, !failures.isEmpty, !environment.stop.isStopped else { return }

@@ -18,6 +18,8 @@ package struct FileError: Error, Equatable, Sendable {
         case inTheWay
         /// The file could be made, but what belongs into it did not get to the disk.
         case unwritten
+        /// What was there could not be backed up, so it was left as it is.
+        case unkept
     }
 
     package init(step: String, path: String, code: Errno? = nil, remark: String? = nil, trouble: Trouble? = nil) {

@@ -155,7 +155,22 @@ struct BackupTests {
         let outcome = try scene.pull { ($0.prune, $0.backupDir) = (true, scene.root.path(place)) }
         #expect(outcome.status == .usage)
         #expect(outcome.error?.message.contains("inside the other") == true)
+        #expect(outcome.error?.cause == .configuration, "and not the disk's fault")
         #expect(scene.root.read("dest/a") != nil && outcome.requests.isEmpty)
+        // Nothing is left of it.
+        #expect(!FileManager.default.fileExists(atPath: scene.root.path("dest/kept")))
+    }
+
+    @Test("A backup directory that cannot be used is refused though nothing is new, planned so, and not made")
+    func refusedAnyway() throws {
+        try publishAndPull(Self.tree(["a", "b"]))
+        var options = scene.options()
+        options.backupDir = scene.root.path("dest/deep/kept")
+        let outcome = try scene.pull { $0.backupDir = options.backupDir }
+        #expect(outcome.status == .usage && outcome.error?.cause == .configuration)
+        #expect(try scene.engine().plan(options).status == .usage)
+        #expect(!FileManager.default.fileExists(atPath: scene.root.path("dest/deep")))
+        #expect(try scene.pull { $0.backupDir = scene.root.path("deep/kept") }.status == .done)
     }
 
     private static func device(_ path: String) -> Int? {
@@ -177,5 +192,6 @@ struct BackupTests {
         let outcome = try scene.pull { ($0.prune, $0.backupDir) = (true, place) }
         #expect(outcome.status == .usage && scene.root.read("dest/a") != nil)
         #expect(outcome.error?.message.contains("another file system") == true)
+        #expect(outcome.error?.cause == .configuration && !FileManager.default.fileExists(atPath: place))
     }
 }
