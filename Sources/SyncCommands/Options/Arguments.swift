@@ -144,12 +144,19 @@ struct TargetOptions: ParsableArguments {
     }
 }
 
-/// Refuses a manifest that is named by nothing.
+/// Refuses a manifest that is named by nothing, and a password where it would be kept and shown.
 func requireLocation(_ location: String, _ name: String) throws {
     if location.isEmpty { throw ValidationError("\(name) needs a path or a URL, not an empty string.") }
     guard isWebURL(location), let colon = location.range(of: "://") else { return }
     guard location[colon.upperBound...].first.map({ $0 != "/" && $0 != "?" && $0 != "#" }) == true else {
         throw ValidationError("\(name) is a URL without a host: \(redacted(url: location))")
+    }
+    // Scalars, not characters: an `@` with a combining mark behind it ends a password all the same.
+    let authority = location.unicodeScalars[colon.upperBound...].prefix { !"/?#".unicodeScalars.contains($0) }
+    guard !authority.contains("@") else {
+        throw ValidationError(
+            "\(name) is a URL with a user name or password in it; write them into a credentials file (--credentials), "
+                + "or credentials_file in the configuration.")
     }
 }
 

@@ -27,6 +27,7 @@ struct UsageTests {
             (["pull", "m.json", "--hook-on", "ok"], "--hook-on needs a --hook, --group-hook or --file-hook"),
             (["ls", "https:///m.json"], "MANIFEST is a URL without a host"),
             (["diff", "m.json", "http://?x"], "NEW is a URL without a host"),
+            (["ls", "https://ada@example.com/m.json"], "MANIFEST is a URL with a user name or password"),
             (["publish", ".", "--to", "x", "--sign", "k", "--until", "+30d"], "'+30d' is not a time"),
             (["pull", "m.json", "--limit-rate", "1 0M"], "'1 0M' is not a number of bytes"),
             (["prioritize", "tower"], "<path>"), (["prioritize", "tower", "/etc"], "relative"),
@@ -43,6 +44,19 @@ struct UsageTests {
         #expect(outcome.status == 64)
         #expect(outcome.output == "")
         #expect(outcome.error.contains(words), "\(outcome.error)")
+        #expect(try scratch.contents(of: ".").allSatisfy { $0.hasPrefix(".captured-") })
+    }
+
+    @Test("A password in a URL is refused before anything is done or kept, and is not shown")
+    func password() throws {
+        let scratch = try Scratch()
+        for verb in [["pull"], ["plan"], ["verify"], ["ls"], ["schedule", "add"]] {
+            let url = "http://ada:canary@127.0.0.1:1/m.json"
+            let when = verb == ["schedule", "add"] ? ["--nightly", "02:00", "--into", "x", "--backend", "agent"] : []
+            let outcome = try Tool(scratch).run(verb + [url] + when)
+            #expect(outcome.status == 64 && outcome.error.contains("--credentials"), "\(verb): \(outcome.error)")
+            #expect(!(outcome.output + outcome.error).contains("canary"), "\(verb): \(outcome.error)")
+        }
         #expect(try scratch.contents(of: ".").allSatisfy { $0.hasPrefix(".captured-") })
     }
 
