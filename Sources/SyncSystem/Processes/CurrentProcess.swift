@@ -29,9 +29,12 @@ package enum CurrentProcess {
 
     /// Opens /dev/null for each standard descriptor that the caller has closed. Otherwise the next file to be opened would get
     /// its number, and what is written there. open(2) takes the lowest number.
+    ///
+    /// What is written to a standard output that was closed fails all the same: data that goes nowhere is lost.
     package static func holdStandardDescriptors() {
         for descriptor in STDIN_FILENO...STDERR_FILENO where sa_is_open(descriptor) == 0 {
-            _ = Descriptor(opening: "/dev/null", .readWrite)?.release()
+            let flags: OpenFlags = descriptor == STDOUT_FILENO ? .readOnly : .readWrite
+            _ = Descriptor(opening: "/dev/null", flags)?.release()
         }
     }
 

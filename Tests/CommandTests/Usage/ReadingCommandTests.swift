@@ -113,7 +113,7 @@ struct ReadingCommandTests {
         #expect(said.hasSuffix("cannot write to standard output: No space left on device\n"), "\(said)")
     }
 
-    @Test("Closed standard descriptors are nobody else's: what is said goes nowhere, and the work is done")
+    @Test("Closed standard descriptors are nobody else's: the work is done, and data that went nowhere ends with 74")
     func closed() throws {
         let set = try ServedSet()
         let process = set.tool.process([])
@@ -121,18 +121,24 @@ struct ReadingCommandTests {
         process.executableURL = URL(fileURLWithPath: "/bin/sh")
         process.standardError = try FileHandle(forWritingTo: said)
         let steps = ["publish assets --to again --json", "pull again --into copy --json", "ls again"]
-        process.arguments = [
-            "-ec",
-            steps.map { "\"$0\" \($0) <&- >&- || exit; \"$0\" \($0) <&- >&- 2>&- || exit" }.joined(separator: "\n"),
-            Tool.url.path,
-        ]
+        let lost = steps.map { step in
+            ["<&- >&-", "<&- >&- 2>&-"].map { "\"$0\" \(step) \($0); [ $? = 74 ] || exit 1" }.joined(separator: "\n")
+        }
+        // These have nothing to say there.
+        let silent = ["publish assets --to quiet", "pull quiet --into copy2"].map {
+            "\"$0\" \($0) <&- >&- 2>&- || exit 2"
+        }
+        process.arguments = ["-c", (lost + silent).joined(separator: "\n"), Tool.url.path]
         try process.run()
         process.waitUntilExit()
         let errors = try String(contentsOf: said, encoding: .utf8)
         #expect(process.terminationStatus == 0, "\(errors)")
-        #expect(!errors.contains("cannot write"), "\(errors)")
-        let copied = try set.scratch.contents(of: "copy").filter { !$0.hasPrefix(".syncagent") }
-        #expect(copied == ["a.txt", "sheets", "sheets/b.txt"])
+        let words = "cannot write to standard output: Bad file descriptor\n"
+        #expect(errors.components(separatedBy: words).count == steps.count + 1, "\(errors)")
+        for place in ["copy", "copy2"] {
+            let copied = try set.scratch.contents(of: place).filter { !$0.hasPrefix(".syncagent") }
+            #expect(copied == ["a.txt", "sheets", "sheets/b.txt"])
+        }
     }
 
     @Test("A listing whose reader has had enough is no failure")
