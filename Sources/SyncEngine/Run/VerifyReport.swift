@@ -124,6 +124,8 @@ extension PullEngine {
         let rows = try recipe.selectedRows(of: listed, environment.stop)
         let directories = recipe.selectedDirectories(of: listed, with: rows)
         let path = try Self.destinationPath(recipe, project: source.project)
+        // A session that syncs into another place is refused, as by a pull and its plan.
+        if recipe.session != nil { _ = try sessionName(recipe, project: source.project) }
         var report = VerifyReport()
         report.files = rows.count
         report.directories = directories.count

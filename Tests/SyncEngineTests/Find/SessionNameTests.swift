@@ -52,5 +52,13 @@ struct SessionNameTests {
         let error = #expect(throws: EngineError.self) { try pull(into: "third", session: "nightly") }
         #expect(error?.status == .usage && error?.message.contains(scene.root.path("second")) == true)
         #expect(!FileManager.default.fileExists(atPath: scene.root.path("third")))
+        // Whoever only looks is told the same.
+        var options = scene.options()
+        (options.destination, options.session) = (scene.root.path("third"), "nightly")
+        let planned = #expect(throws: EngineError.self) { try scene.engine().plan(options) }
+        let verified = #expect(throws: EngineError.self) { try scene.engine().verify(options) }
+        #expect(planned?.status == .usage && verified == planned)
+        options.destination = scene.root.path("second")
+        #expect(try scene.engine().verify(options).isWhole)
     }
 }
