@@ -28,6 +28,17 @@ struct ReleaseSource {
     private static let attempts = 5
 
     func find(_ given: String) throws(EngineError) -> FoundManifest {
+        let found = try release(at: given)
+        guard source.base == nil || found.derivation != nil else {
+            throw EngineError(
+                .usage,
+                "\(found.shown) is a manifest and says itself where its files are; --base is for a checksum list: leave it out"
+            )
+        }
+        return found
+    }
+
+    private func release(at given: String) throws(EngineError) -> FoundManifest {
         let location = ManifestSource.named(given)
         if let anchored = try anchored(location) { return try signed(location, anchored) }
         let place = try PinStore.digest(location.withoutSecretsOfPlace)

@@ -225,6 +225,15 @@ struct ListTests {
         #expect(!FileManager.default.fileExists(atPath: set.scratch.path + "/bad-out"))
     }
 
+    @Test("--base with a manifest is refused, since nothing would come of it")
+    func baseOfManifest() throws {
+        #expect(try set.run("import", set.url, "--to", "m.json").status == 0)
+        for verb in ["pull", "plan", "ls", "verify"] {
+            let outcome = try set.run(verb, "m.json", "--base", "https://cdn.example.com/maps/")
+            #expect(outcome.status == 64 && outcome.error.contains("--base is for a checksum list"), "\(outcome.error)")
+        }
+    }
+
     @Test("import writes the manifest that was derived, whole; it is pulled like any other")
     func imported() throws {
         let outcome = try set.run("import", set.url, "--to", "m.json")
