@@ -5,6 +5,12 @@ import SyncPublisher
 import SyncTestKit
 import Testing
 
+/// Random numbers, the same every time: a linear congruential generator whose high bits are mixed as in SplitMix64.
+private func nextNumber(_ state: inout UInt64) -> UInt64 {
+    state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+    return Array(withUnsafeBytes(of: state) { Array($0) }).withUnsafeBufferPointer { PartCutter.hash($0) }
+}
+
 /// A set published in pieces, by processes that do not talk to each other.
 @Suite("Shards of a publish", .timeLimit(.minutes(10)))
 struct ShardTests {
@@ -347,6 +353,186 @@ struct ShardTests {
         others.remove(at: 15_000)
         let after = Set(ranges(others, 16).map { $0.lowerBound < others.count ? others[$0.lowerBound] : "" })
         #expect(before.intersection(after).count >= 14)
+    }
+
+    @Test("What a shard of the publish holds of all the others has a limit, however many entries there are")
+    func bounded() {
+        for count in [4, 16, 1_000] {
+            var most: [Int] = []
+            for entries in [100_000, 1_000_000] {
+                var borders = ShardBorders<Int>(count)
+                var held = 0
+                var state: UInt64 = 7
+                for index in 0..<entries {
+                    borders.add(hash: nextNumber(&state), size: UInt64(index % 5_000)) { index }
+                    held = max(held, borders.held)
+                }
+                most.append(held)
+                var starts = [0]
+                for number in 1..<count { starts.append(borders.start(of: number) ?? entries) }
+                let shares = zip(starts, starts.dropFirst() + [entries]).map { $1 - $0 }
+                #expect(shares.reduce(0, +) == entries && shares.allSatisfy { $0 >= 0 })
+                let share = entries / count
+                #expect(shares.allSatisfy { $0 <= 2 * share + 100 }, "\(count): \(shares.max() ?? 0) of \(share)")
+            }
+            let limit = max(4_096, 16 * count) + 1
+            #expect(most.allSatisfy { $0 <= limit }, "\(most)")
+        }
+    }
+
+    @Test(
+        "Every entry is in exactly one shard, whatever their number, and borders are found again when others come and go"
+    )
+    func divided() {
+        var state: UInt64 = 11
+        for entries in [0, 1, 2, 3, 17, 256, 5_000, 40_000] {
+            let hashes = (0..<entries).map { _ in nextNumber(&state) }
+            let sizes = (0..<entries).map { _ in nextNumber(&state) % 10 == 0 ? nextNumber(&state) >> 20 : 100 }
+            for count in [1, 2, 3, 5, 16, 100, 1_000, Shard.most] {
+                var borders = ShardBorders<Int>(count)
+                for index in 0..<entries {
+                    borders.add(hash: hashes[index], size: sizes[index], mayBegin: index % 7 != 3) { index }
+                }
+                var last = 0
+                for number in 1..<max(2, count) where count > 1 {
+                    let start = borders.start(of: number) ?? entries
+                    #expect(start >= last && (start == entries || start % 7 != 3))
+                    last = start
+                }
+                guard count < 20 else { continue }
+                let rows = (0..<count).compactMap { Shard($0, of: count) }.map { shard in
+                    shard.rows(ofEntries: entries, size: { sizes[$0] }, hash: { hashes[$0] })
+                }
+                #expect(rows.flatMap { Array($0) } == Array(0..<entries))
+            }
+        }
+        // No size can be so large that it stops.
+        var borders = ShardBorders<Int>(3)
+        for index in 0..<10 { borders.add(hash: 0, size: .max) { index } }
+        #expect(borders.start(of: 1) == 1 && borders.start(of: 3) == 1)
+    }
+
+    @Test(
+        "Any source comes out of any number of shards as out of one publish: links, empty directories, what is left out",
+        arguments: 0..<8)
+    func anySource(seed: Int) throws {
+        var state = UInt64(seed) &+ 100
+        func number(_ limit: Int) -> Int { Int(nextNumber(&state) % UInt64(limit)) }
+        let names = ["a", "b", "a b", "a-", "c", "d", "e", "~", "ä"]
+        func directory() -> String { (0..<number(4)).map { _ in names[number(names.count)] + "/" }.joined() }
+        var tree = AssetTree()
+        for index in 0..<(20 + number(300)) {
+            let path = directory() + "f\(index)"
+            switch number(12) {
+            case 0: tree.nodes[path] = .link("/out of here")
+            case 1: tree.nodes[path] = .link("f\(number(300))")
+            case 2: tree.nodes[path] = .link(names[number(names.count)] + "/../f\(number(300))")
+            case 3: tree.addText(directory() + "links/\(index)/" + "x", "")
+            case 4: tree.nodes["only links/\(number(30))/l\(index)"] = .link(number(2) == 0 ? "/x" : "l0")
+            case 5: tree.addText(directory() + "skip\(index)", "not published")
+            default: tree.addText(path, "content \(index)")
+            }
+        }
+        tree.addText(".syncignore", "skip*\n")
+        tree.addText("b/.syncignore", "!skip1*\nf2\n")
+        let set = try Self.set(tree)
+        for index in 0..<10 {
+            try FileManager.default.createDirectory(
+                atPath: set.root.path("in/\(directory())empty\(index)/\(index % 3)"), withIntermediateDirectories: true)
+        }
+        func options(_ options: inout PublishOptions) {
+            options.leavesOutUnsafeLinks = true
+            if seed % 2 == 1 { options.preserve = [.times, .modes] }
+        }
+        let whole = try set.publish {
+            $0.output = set.root.path("other")
+            options(&$0)
+        }
+        let count = [1, 2, 3, 5, 8, 13, 40, 100][seed]
+        for number in 0..<count { try publish(set, number, of: count, options) }
+        let report = try join(set, count, options)
+        #expect((report.files, report.links) == (whole.files, whole.links))
+        let (mine, other) = (try set.manifest(), try set.manifest("other"))
+        func rows(_ table: FileTable) -> [String] {
+            table.indices.map {
+                let target = table.withLinkTarget($0) { String(decoding: $0, as: UTF8.self) } ?? ""
+                return "\(table.path($0)) \(table.size($0)) \(target) \(table.traits($0))"
+            }
+        }
+        #expect(rows(mine.files) == rows(other.files))
+        #expect(rows(mine.directories) == rows(other.directories))
+        #expect(mine.files.count > 0 && mine.directories.count > 0)
+    }
+
+    @Test("A file that moves from one shard's share to another's between its two looks at the source is noticed")
+    func movedBetween() throws {
+        let set = try Self.set()
+        try publish(set, 0, of: 2)
+        var options = set.options
+        options.shards = Shard(1, of: 2).map { .shard($0) }
+        // The first report that is not of the beginning comes behind the first look.
+        var looks = 0
+        let error = #expect(throws: PublishError.self) {
+            try options.publish(isCancelled: { false }) { progress in
+                guard progress.step == .walking else { return }
+                looks += 1
+                if progress.files > 2_000, looks > 1 {
+                    try? FileManager.default.moveItem(
+                        atPath: set.root.path("in/d0/1"), toPath: set.root.path("in/zz moved"))
+                }
+            }
+        }
+        #expect(
+            error?.exitStatus == .ioError && error?.summary.hasSuffix("changed while it was being published") == true)
+        for number in 0..<2 { try publish(set, number, of: 2) { $0.now = Self.later + 1 } }
+        try join(set, 2)
+        #expect(try set.unpacked().nodes["zz moved"] == Self.tree().nodes["d0/1"])
+    }
+
+    @Test("A link that goes up again from a directory of another shard is taken, and one from a link there is refused")
+    func linksToOthers() throws {
+        var tree = Self.tree()
+        tree.nodes["a link"] = .link("d19/../d0/0")
+        let set = try Self.set(tree)
+        try all(set, 4)
+        try join(set, 4)
+        #expect(try set.unpacked().nodes == tree.nodes)
+        tree.nodes["zz"] = .link("d3")
+        tree.nodes["a link"] = .link("zz/../d0/0")
+        try set.replace(tree)
+        let failures = (0..<4).compactMap { number in
+            set.failure { $0.shards = Shard(number, of: 4).map { .shard($0) } }
+        }
+        #expect(failures.count == 1)
+        #expect(
+            failures.first?.details == ["a link: the link goes up again from zz, which is not a directory of the set"])
+        #expect(set.failure { $0.shards = .join(4) }?.exitStatus == .busy)
+        tree.nodes["a link"] = .link("../out")
+        try set.replace(tree)
+        #expect(set.failure { $0.shards = Shard(3, of: 4).map { .shard($0) } }?.exitStatus == .dataInvalid)
+    }
+
+    @Test(
+        "Groups are looked for in the whole source, and a source that has lost most of its files is refused by every shard"
+    )
+    func ofTheWhole() throws {
+        let set = try Self.set()
+        try set.publish {
+            $0.isInParts = true
+            $0.groups = [
+                .init(name: "first", include: ["d0/**"], hooks: []),
+                .init(name: "none", include: ["nothing/**"], hooks: []),
+            ]
+        }
+        for number in 0..<3 {
+            let report = try publish(set, number, of: 3)
+            #expect(report.warnings.filter { $0.hasPrefix("group") } == ["group none has no files"])
+        }
+        try set.replace(Self.tree(500))
+        for number in 0..<3 {
+            let error = set.failure { $0.shards = Shard(number, of: 3).map { .shard($0) } }
+            #expect(error?.exitStatus == .refused)
+        }
     }
 
     @Test("Shards are written as 3/16, and lists of them in few words")

@@ -63,52 +63,80 @@ package enum ShardWork: Sendable, Hashable {
 }
 
 extension Shard {
-    /// What an entry costs besides its content, in **bytes** that could be read meanwhile.
-    private static let costOfEntry: UInt64 = 16 << 10
-    /// Entries from one possible border to the next, on average, in a large set: a few parts of its manifest.
-    private static let mostDistance = 1_024
-    /// Possible borders for each shard, at least.
-    private static let borders = 8
-
-    /// The entries that belong to this shard: runs of entries in path order with about equal shares of the work. Every process
-    /// finds the same borders from the same listing, and nobody has to be asked.
-    ///
-    /// A border stands where an equal share ends, or a little later, where a path's hash says so: there a part of the manifest
-    /// ends, too, so that parts stay the same whatever the number of shards.
+    /// The entries that belong to this shard of those that are known, in path order; see ``ShardBorders``.
     ///
     /// - Parameters:
-    ///   - entries: How many entries there are, in path order.
+    ///   - entries: How many entries there are.
     ///   - size: The **bytes** of one.
     ///   - hash: What ``PartCutter/hash(_:)`` gives for its path.
     package func rows(ofEntries entries: Int, size: (Int) -> UInt64, hash: (Int) -> UInt64) -> Range<Int> {
-        var total: UInt64 = 0
-        for index in 0..<entries { total = total.saturatingAdd(Self.cost(size(index))) }
-        var distance = 1
-        while distance < Self.mostDistance, distance * 2 * Self.borders * count <= entries { distance *= 2 }
-        let limit = UInt64.max / UInt64(distance)
-        func border(_ number: Int) -> UInt64 {
-            let (high, low) = total.multipliedFullWidth(by: UInt64(number))
-            return UInt64(count).dividingFullWidth((high, low)).quotient
+        var borders = ShardBorders<Int>(count)
+        for index in 0..<entries { borders.add(hash: hash(index), size: size(index)) { index } }
+        let start = number == 0 ? 0 : borders.start(of: number) ?? entries
+        return start..<(isLast ? entries : borders.start(of: number + 1) ?? entries)
+    }
+}
+
+/// Where the shards of a set begin: runs of entries in path order with about equal shares of the work. Every process finds the same
+/// borders from the same listing, and nobody has to be asked.
+///
+/// A shard begins where an equal share ends, or a little later, where a path's hash says so: there a part of the manifest ends, too,
+/// so that parts stay the same whatever the number of shards. Of the entries, which come one by one, only those are held that could
+/// be a border. Once they are many, every second of them is let go, by their hashes, so that what is held has a limit whatever
+/// comes, and is the same whenever somebody looks.
+package struct ShardBorders<Place> {
+    private let count: Int
+    /// Entries from one possible border to the next, on average: a power of two.
+    private var distance: UInt64 = 1
+    private var possible: [(place: Place, hash: UInt64, before: UInt64)] = []
+    private var total: UInt64 = 0
+
+    /// What an entry costs besides its content, in **bytes** that could be read meanwhile.
+    private static var costOfEntry: UInt64 { 16 << 10 }
+    /// Possible borders for each shard, at most, and half of that at least, of a set that has so many entries.
+    private static var mostOfShard: UInt64 { 16 }
+    /// From this distance on, a few parts of the manifest, shares are equal enough, and more of them are held …
+    private static var fewParts: UInt64 { 1_024 }
+    /// … at least.
+    private static var mostOfFew: UInt64 { 4_096 }
+
+    /// - Parameter count: How many shards there are.
+    package init(_ count: Int) { self.count = max(1, count) }
+
+    /// How many entries are held that could be a border.
+    package var held: Int { possible.count }
+
+    /// Takes the next entry.
+    ///
+    /// - Parameters:
+    ///   - hash: What ``PartCutter/hash(_:)`` gives for its path.
+    ///   - size: Its **bytes**.
+    ///   - mayBegin: Whether a shard may begin with it; the same for everybody.
+    ///   - place: What ``start(of:)`` says of it.
+    package mutating func add<Failure: Error>(
+        hash: UInt64, size: UInt64, mayBegin: @autoclosure () -> Bool = true, _ place: () throws(Failure) -> Place
+    ) throws(Failure) {
+        let before = total
+        total = total.saturatingAdd(size).saturatingAdd(Self.costOfEntry)
+        guard hash <= UInt64.max / distance, mayBegin() else { return }
+        possible.append((try place(), hash, before))
+        while possible.count > most, distance < 1 << 62 {
+            distance *= 2
+            possible.removeAll { $0.hash > UInt64.max / distance }
         }
-        let (first, last) = (border(number), border(number + 1))
-        var found: (start: Int?, end: Int?) = (number == 0 ? 0 : nil, isLast ? entries : nil)
-        var before: UInt64 = 0
-        var (sinceFirst, sinceLast) = (0, 0)
-        for index in 0..<entries where found.start == nil || found.end == nil {
-            let isBorder = hash(index) <= limit
-            if found.start == nil, before >= first {
-                sinceFirst += 1
-                if isBorder || sinceFirst > PartCutter.maximum { found.start = index }
-            }
-            if found.end == nil, before >= last {
-                sinceLast += 1
-                if isBorder || sinceLast > PartCutter.maximum { found.end = index }
-            }
-            before = before.saturatingAdd(Self.cost(size(index)))
-        }
-        let start = found.start ?? entries
-        return start..<max(start, found.end ?? entries)
     }
 
-    private static func cost(_ size: UInt64) -> UInt64 { size.saturatingAdd(costOfEntry) }
+    private var most: UInt64 {
+        let most = UInt64(count) * Self.mostOfShard
+        return distance < Self.fewParts ? most : max(most, Self.mostOfFew)
+    }
+
+    /// The first entry of a shard but the first one; `nil` for one that has none, as all behind it.
+    package func start(of number: Int) -> Place? {
+        let (high, low) = total.multipliedFullWidth(by: UInt64(min(max(0, number), count)))
+        guard high < UInt64(count) else { return nil }
+        let share = UInt64(count).dividingFullWidth((high, low)).quotient
+        let index = possible.indices.partitioningIndex { possible[$0].before >= share }
+        return index < possible.count ? possible[index].place : nil
+    }
 }

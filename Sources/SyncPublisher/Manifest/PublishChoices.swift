@@ -162,11 +162,10 @@ extension PublishRun {
     /// One line for each group that selects nothing, and one for groups of the base that are no longer declared, since a hook
     /// that never runs is noticed too late.
     ///
-    /// - Throws: ``PublishError`` when readers would refuse so many patterns, and after a stop request.
-    func groupWarnings(_ tree: SourceTree, isCancelled: () -> Bool) throws(PublishError) -> [String] {
+    /// - Parameter filled: The groups that select something.
+    func groupWarnings(_ filled: Set<String>) -> [String] {
         var lines: [String] = []
-        var budget = PatternBudget(options.limits)
-        for group in choices.groups where try !selectsAnything(group, tree, &budget, isCancelled) {
+        for group in choices.groups where !filled.contains(group.name) {
             lines.append("group \(shown(group.name)) has no files")
         }
         let lost = (base?.manifest.groups ?? []).map(\.name).filter { name in
@@ -178,11 +177,24 @@ extension PublishRun {
         return lines
     }
 
+    /// Notes which groups select something of a tree, or of a piece of one.
+    ///
+    /// - Throws: ``PublishError`` when readers would refuse so many patterns, and after a stop request.
+    func noteGroups(
+        _ tree: SourceTree, _ filled: inout Set<String>, _ budget: inout PatternBudget, isCancelled: () -> Bool
+    ) throws(PublishError) {
+        for group in choices.groups {
+            let isFilled = filled.contains(group.name)
+            if try selectsAnything(group, tree, &budget, isFilled: isFilled, isCancelled) { filled.insert(group.name) }
+        }
+    }
+
     /// As a reader of the manifest counts what its patterns cost: what is refused there must not be published.
     private func selectsAnything(
-        _ group: Manifest.Group, _ tree: SourceTree, _ budget: inout PatternBudget, _ isCancelled: () -> Bool
+        _ group: Manifest.Group, _ tree: SourceTree, _ budget: inout PatternBudget, isFilled: Bool,
+        _ isCancelled: () -> Bool
     ) throws(PublishError) -> Bool {
-        var selects = false
+        var selects = isFilled
         for pattern in group.include {
             if isCancelled() { throw .cancelled }
             let glob = Glob(pattern)

@@ -230,53 +230,78 @@ struct PublishRun {
     mutating func walk(_ root: SourceRoot, isCancelled: () -> Bool, progress: (PublishProgress) -> Void)
         throws(PublishError) -> SourceTree
     {
-        let names = ["manifest.json", "manifest.json.zst"]
-        let ownNames = placement == .same ? Set(names + [OutputLock.name]) : []
-        var walk = try TreeWalk(options, keeping: choices.preserve, ownNames: ownNames.union(options.ownNames))
+        var walk = try treeWalk()
         try walk.run(root) { count throws(PublishError) in
             if isCancelled() { throw .cancelled }
             progress(PublishProgress(step: .walking, files: count))
         }
+        try walk.checkLinks(root)
         if let error = walk.notes.error { throw error }
         if choices.isLoose, choices.filesURL == nil, placement == .apart,
-            let name = names.first(where: { name in walk.tree.entries.indices.contains { walk.tree.path($0) == name } })
+            let name = Self.names.first(where: { name in
+                walk.tree.entries.indices.contains { walk.tree.path($0) == name }
+            })
         {
             throw .invalid(
                 "\(name) of the set would take the place of the manifest itself",
                 "leave it out with --exclude \(name), or say with --files-url where the files are")
         }
-        report.excluded = walk.notes.excluded
-        report.usuallyLeftOut = walk.notes.usuallyLeftOut.sorted()
-        report.warnings += walk.notes.warnings + (base?.warnings ?? [])
-        report.warnings += try groupWarnings(walk.tree, isCancelled: isCancelled)
-        if let loss = loss(walk.tree) {
+        var (filled, budget) = (Set<String>(), PatternBudget(options.limits))
+        try noteGroups(walk.tree, &filled, &budget, isCancelled: isCancelled)
+        try tell(walk.notes, filled, count: walk.count)
+        var tree = walk.tree
+        spareUntouched(&tree)
+        return tree
+    }
+
+    private static let names = ["manifest.json", "manifest.json.zst"]
+
+    /// - Parameter range: Paths outside are not looked at.
+    func treeWalk(within range: TreeWalk.PathRange = (nil, nil)) throws(PublishError) -> TreeWalk {
+        let ownNames = placement == .same ? Set(Self.names + [OutputLock.name]) : []
+        return try TreeWalk(
+            options, keeping: choices.preserve, ownNames: ownNames.union(options.ownNames), within: range)
+    }
+
+    /// Tells what there is to say of a source, and refuses one that is probably not what it should be.
+    ///
+    /// - Parameters:
+    ///   - filled: The groups that select something of it.
+    ///   - count: How many entries it has.
+    mutating func tell(_ notes: WalkNotes, _ filled: Set<String>, count: Int) throws(PublishError) {
+        report.excluded = notes.excluded
+        report.usuallyLeftOut = notes.usuallyLeftOut.sorted()
+        report.warnings += notes.warnings + (base?.warnings ?? [])
+        report.warnings += groupWarnings(filled)
+        if let loss = loss(count) {
             guard output.isReadOnly else { throw loss }
             report.warnings.append("publish would refuse this: \(loss.summary)")
         }
         report.isLoose = choices.isLoose
         report.kept = choices.kept
-        // A shard knows its part of the base only later.
-        if options.shards == nil { spareUntouched(&walk.tree) }
-        return walk.tree
     }
 
-    /// How many entries the base of a shard has, of which it reads only its own.
-    private var formerCount: Int? {
-        guard options.shards != nil else { return nil }
-        return try? base?.place.entriesOfParts(remedy: "")
+    /// How many entries a manifest has, and its revision. A shard reads only its own parts of it.
+    private func known(of place: BasePlace) -> (entries: Int, revision: UInt64)? {
+        guard options.shards != nil, let entries = try? place.entriesOfParts(remedy: "") else {
+            return (try? place.manifest(remedy: "")).map { ($0.files.count, $0.revision) }
+        }
+        return (try? place.revision(remedy: "")).map { (entries, $0) }
     }
 
     /// Why the source is probably not what it should be, such as a disk that is not mounted; `nil` if nothing speaks for that.
-    private func loss(_ tree: SourceTree) -> PublishError? {
+    private func loss(_ count: Int) -> PublishError? {
         guard !options.permits.contains(.fewerFiles) else { return nil }
         // Whoever takes nothing over from what is published still replaces it. If it cannot be read, that is why.
         let published = BasePlace(.top, "manifest.json", of: output)
-        let manifest = base?.manifest ?? (options.base == .none ? try? published.manifest(remedy: "") : nil)
-        let former = formerCount ?? manifest?.files.count ?? 0
-        guard tree.count == 0 || tree.count < former - tree.count else { return nil }
+        let here = options.shards == nil ? base.map { ($0.manifest.files.count, $0.manifest.revision) } : nil
+        let place = base?.place ?? (options.base == .none ? published : nil)
+        let size: (entries: Int, revision: UInt64)? = here ?? place.flatMap { known(of: $0) }
+        let former = size?.entries ?? 0
+        guard count == 0 || count < former - count else { return nil }
         let what =
-            "\(shown(options.directory)) has \(tree.count == 0 ? "no files or links" : "\(tree.count) files and links")"
-        let before = manifest.map { ", less than half of the \(former) of revision \($0.revision)" } ?? ""
+            "\(shown(options.directory)) has \(count == 0 ? "no files or links" : "\(count) files and links")"
+        let before = size.map { ", less than half of the \(former) of revision \($0.revision)" } ?? ""
         return .refused(
             what + (former > 0 ? before : ""),
             "is it the right directory, and is everything mounted? If so: --allow-fewer; nothing was published")

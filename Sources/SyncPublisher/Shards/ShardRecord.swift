@@ -121,60 +121,95 @@ struct ShardRecord {
     }
 }
 
-extension SourceTree {
-    /// SHA-256 of what every process sees that looks at the same source: paths, kinds, **bytes** and times of modification, what
-    /// links lead to, and the permissions, where they are kept.
-    func listingDigest() throws(PublishError) -> SHA256Digest {
-        try digest { entry, numbers in
-            numbers.append(entry.stamp.size)
-            numbers.append(entry.kind == .link ? 0 : UInt64(bitPattern: entry.stamp.modified))
-            numbers.append(kept.contains(.modes) ? UInt64(entry.permissions) : 0)
-        }
+/// SHA-256 of a listing, which comes piece by piece: files, links and named directories, in path order.
+struct ListingDigest: ~Copyable {
+    /// What of an entry counts.
+    enum Facts {
+        /// What every process sees that looks at the same source: path, kind, **bytes** and time of modification, what a link leads
+        /// to, and the permissions, where they are kept.
+        case everywhere
+        /// Everything by which a changed file gives itself away on this machine.
+        case here
     }
 
-    /// The same of everything by which a changed file gives itself away on this machine.
-    func seenDigest() throws(PublishError) -> SHA256Digest {
-        try digest { entry, numbers in
-            numbers.append(entry.stamp.size)
-            numbers.append(UInt64(entry.permissions))
-            numbers.append(entry.stamp.inode)
-            numbers.append(UInt64(bitPattern: entry.stamp.modified))
-            numbers.append(UInt64(bitPattern: entry.stamp.changed))
-        }
+    private let facts: Facts
+    private var hasher: SHA256Hasher
+    private var buffer: [UInt8] = []
+    /// A sum over all that has come, so that what a part of it makes is the difference of two.
+    private(set) var sum: UInt64 = 0
+
+    init(_ facts: Facts) throws(PublishError) {
+        hasher = try calling { try SHA256Hasher() }
+        self.facts = facts
     }
 
-    /// When a file was last touched; **nanoseconds** since 1970.
-    var lastChange: Int64 { entries.reduce(Int64.min) { max($0, $1.stamp.modified, $1.stamp.changed) } }
-
-    private func digest(_ add: (Entry, inout [UInt64]) -> Void) throws(PublishError) -> SHA256Digest {
-        try calling {
-            var hasher = try SHA256Hasher()
-            var buffer: [UInt8] = []
-            var numbers: [UInt64] = []
-            func put(_ bytes: some Collection<UInt8>) {
-                withUnsafeBytes(of: UInt32(truncatingIfNeeded: bytes.count).littleEndian) { buffer += $0 }
-                buffer += bytes
-            }
-            for index in entries.indices {
-                let entry = entries[index]
-                withPath(index) { put($0) }
-                put(linkTargets[index] ?? [])
-                numbers = [UInt64(entry.kind.rawValue)]
-                add(entry, &numbers)
-                for number in numbers { withUnsafeBytes(of: number.littleEndian) { buffer += $0 } }
-                guard buffer.count >= 64 << 10 else { continue }
-                try buffer.withUnsafeBytes { try hasher.update($0) }
-                buffer.removeAll(keepingCapacity: true)
-            }
-            buffer.append(0)
-            for directory in directories {
-                put(directory.path)
-                for number in [UInt64(directory.traits.mode ?? 0), UInt64(bitPattern: directory.traits.modified ?? 0)] {
-                    withUnsafeBytes(of: number.littleEndian) { buffer += $0 }
-                }
-            }
-            try buffer.withUnsafeBytes { try hasher.update($0) }
-            return try hasher.finish()
+    /// Takes the next piece.
+    ///
+    /// - Parameter before: Is called before each entry is taken, when what precedes it has been.
+    mutating func add(
+        _ tree: SourceTree, before: (_ index: Int, _ sum: UInt64) throws(PublishError) -> Void = { _, _ in }
+    ) throws(PublishError) {
+        var directories = tree.directories[...]
+        for index in tree.entries.indices {
+            while let directory = directories.first,
+                directory.path.withUnsafeBufferPointer({ path in tree.withPath(index) { PathOrder.precedes(path, $0) } }
+                )
+            { try add(directories.removeFirst()) }
+            try before(index, sum)
+            try add(tree, index)
         }
+        for directory in directories { try add(directory) }
+    }
+
+    /// The digest of all that has come.
+    consuming func finish() throws(PublishError) -> SHA256Digest {
+        try flush()
+        return try calling { try hasher.finish() }
+    }
+
+    private mutating func add(_ tree: SourceTree, _ index: Int) throws(PublishError) {
+        let entry = tree.entries[index]
+        let start = buffer.count
+        tree.withPath(index) { put($0) }
+        put(tree.linkTargets[index] ?? [])
+        put(UInt64(entry.kind.rawValue))
+        put(entry.stamp.size)
+        switch facts {
+        case .everywhere:
+            put(entry.kind == .link ? 0 : UInt64(bitPattern: entry.stamp.modified))
+            put(tree.kept.contains(.modes) ? UInt64(entry.permissions) : 0)
+        case .here:
+            put(UInt64(entry.permissions))
+            put(entry.stamp.inode)
+            put(UInt64(bitPattern: entry.stamp.modified))
+            put(UInt64(bitPattern: entry.stamp.changed))
+        }
+        try end(from: start)
+    }
+
+    private mutating func add(_ directory: (path: [UInt8], traits: FileTraits)) throws(PublishError) {
+        let start = buffer.count
+        put(directory.path)
+        put(UInt64.max)
+        put(UInt64(directory.traits.mode ?? 0))
+        put(UInt64(bitPattern: directory.traits.modified ?? 0))
+        try end(from: start)
+    }
+
+    private mutating func put(_ bytes: some Collection<UInt8>) {
+        withUnsafeBytes(of: UInt32(truncatingIfNeeded: bytes.count).littleEndian) { buffer += $0 }
+        buffer += bytes
+    }
+
+    private mutating func put(_ number: UInt64) { withUnsafeBytes(of: number.littleEndian) { buffer += $0 } }
+
+    private mutating func end(from start: Int) throws(PublishError) {
+        sum &+= buffer.withUnsafeBufferPointer { PartCutter.hash(UnsafeBufferPointer(rebasing: $0[start...])) }
+        if buffer.count >= 64 << 10 { try flush() }
+    }
+
+    private mutating func flush() throws(PublishError) {
+        try calling { try buffer.withUnsafeBytes { try hasher.update($0) } }
+        buffer.removeAll(keepingCapacity: true)
     }
 }

@@ -88,17 +88,15 @@ extension PublishRun {
             throw .usage("\(shown(options.output)) has a loose set, which has no packs", "publish it without --shard")
         }
         report.shards = .shard(shard)
-        var tree = try walk(root, isCancelled: isCancelled, progress: progress)
-        let listing = try tree.listingDigest()
-        let rows = shard.rows(ofEntries: tree.count, size: { tree.entries[$0].stamp.size }) { index in
-            tree.withPath(index) { PartCutter.hash($0) }
-        }
-        tree.keep(rows, isLast: shard.isLast)
+        var (tree, listing) = try ownTree(of: shard, root, isCancelled: isCancelled, progress: progress)
+        var seen = try ListingDigest(.here)
+        try seen.add(tree)
         let about = ShardRecord.Source(
             listing: listing, settings: try settings(of: shard.count), base: base?.manifest.digest ?? .zero,
-            seen: try tree.seenDigest())
+            seen: try seen.finish())
         if options.trustsStamps, let done = try ShardRecord.read(shard, from: output), done.about == about,
-            tree.lastChange < done.began.saturatingSubtract(StampCache.racyTime), try isInPlace(done.manifest.packs)
+            Self.lastChange(tree) < done.began.saturatingSubtract(StampCache.racyTime),
+            try isInPlace(done.manifest.packs)
         {
             let (kept, warnings, leftOut) = (report.kept, report.warnings, report.usuallyLeftOut)
             report = done.report
@@ -113,6 +111,57 @@ extension PublishRun {
         try ShardRecord.write(shard, about, told(packed.files), began: began, packed.files, to: output)
         keepStamps(packed.files.entries)
         return report
+    }
+
+    /// What is the shard's own, and what all of them see. The source is walked twice, so that memory follows from the shard alone: piece
+    /// by piece, to learn where the shards begin; then what lies between two of these places.
+    private mutating func ownTree(
+        of shard: Shard, _ root: SourceRoot, isCancelled: () -> Bool, progress: (PublishProgress) -> Void
+    ) throws(PublishError) -> (tree: SourceTree, listing: SHA256Digest) {
+        func told(_ count: Int) throws(PublishError) {
+            if isCancelled() { throw .cancelled }
+            progress(PublishProgress(step: .walking, files: count))
+        }
+        var borders = ShardBorders<(path: [UInt8], sum: UInt64)>(shard.count)
+        var listing = try ListingDigest(.everywhere)
+        var (filled, budget) = (Set<String>(), PatternBudget(options.limits))
+        var first = try treeWalk()
+        try first.run(root, pieces: 4_096) { piece throws(PublishError) in
+            try noteGroups(piece, &filled, &budget, isCancelled: isCancelled)
+            try listing.add(piece) { index, sum in
+                // A link that may be left out leaves nothing where a shard could begin.
+                borders.add(
+                    hash: piece.withPath(index) { PartCutter.hash($0) }, size: piece.entries[index].stamp.size,
+                    mayBegin: (try? piece.directories(behindLink: index))?.isEmpty == true
+                ) { (piece.withPath(index) { Array($0) }, sum) }
+            }
+        } progress: { count throws(PublishError) in
+            try told(count)
+        }
+        if let error = first.notes.error { throw error }
+        let start = shard.number == 0 ? nil : borders.start(of: shard.number)
+        let end = shard.isLast ? nil : borders.start(of: shard.number + 1)
+        let sum = (end?.sum ?? listing.sum) &- (start?.sum ?? 0)
+        var notes = first.notes
+        var tree = SourceTree(keeping: choices.preserve)
+        if shard.number == 0 || start != nil {
+            var own = try treeWalk(within: (start?.path, end?.path))
+            try own.run(root) { _ throws(PublishError) in try told(first.count) }
+            var again = try ListingDigest(.everywhere)
+            try again.add(own.tree)
+            guard again.sum == sum else { throw .changed(options.directory) }
+            try own.checkLinks(root)
+            if let error = own.notes.error { throw error }
+            notes.unsafeLinks = own.notes.unsafeLinks
+            tree = own.tree
+        }
+        try tell(notes, filled, count: first.count)
+        return (tree, try listing.finish())
+    }
+
+    /// When a file was last touched; **nanoseconds** since 1970.
+    private static func lastChange(_ tree: SourceTree) -> Int64 {
+        tree.entries.reduce(Int64.min) { max($0, $1.stamp.modified, $1.stamp.changed) }
     }
 
     /// The figures for the join: what is new is what the base does not have, even if a try before this one has written it.
@@ -155,6 +204,7 @@ extension PublishRun {
             line.field("deltas", options.deltas)
             line.field("dictionary", options.dictionary)
             line.field("preserve", choices.preserve.text)
+            line.field("safe_links", options.leavesOutUnsafeLinks)
             line.field("files", optional: choices.filesURL)
         }
         return try calling { try sha256(line.bytes) }

@@ -90,7 +90,9 @@ struct SourceTree: Sendable {
     mutating func setBaseRow(_ row: Int32, of index: Int) { entries[index].baseRow = row }
 
     /// Removes links; `indices` ascend. Directories that contained nothing else are named from now on.
-    mutating func remove(_ indices: [Int]) {
+    ///
+    /// - Parameter end: An entry that follows all of these, and is there.
+    mutating func remove(_ indices: [Int], before end: [UInt8]? = nil) {
         guard !indices.isEmpty else { return }
         let parents = Set(indices.map { withPath($0) { Array($0.parentPath) } })
         var kept: [Entry] = []
@@ -107,7 +109,7 @@ struct SourceTree: Sendable {
         }
         entries = kept
         linkTargets = targets
-        let emptied = parents.filter { !hasDirectory($0) }
+        let emptied = parents.filter { !hasDirectory($0) && end?.starts(with: $0 + [0x2F]) != true }
         guard !emptied.isEmpty else { return }
         // If modes or times are kept, all directories are named already.
         directories += emptied.map { ($0, .none) }
@@ -117,28 +119,16 @@ struct SourceTree: Sendable {
         }
     }
 
-    /// Forgets all other entries, and the directories that are not among them.
+    /// Directories that must be real ones for a link to be safe; none for a file.
     ///
-    /// - Parameter isLast: Whether what comes behind all entries belongs to them.
-    mutating func keep(_ rows: Range<Int>, isLast: Bool) {
-        let count = count
-        directories = directories.filter { directory in
-            let next = directory.path.withUnsafeBufferPointer(firstEntry)
-            return rows.contains(next) || isLast && next == count
+    /// - Throws: ``ManifestError`` for a link that leaves the tree by its own text.
+    func directories(behindLink index: Int) throws(ManifestError) -> [[UInt8]] {
+        guard let target = linkTargets[index] else { return [] }
+        return try withPath(index) { path throws(ManifestError) in
+            try target.withUnsafeBufferPointer { target throws(ManifestError) in
+                try ManifestRules.check(link: target, at: path)
+            }
         }
-        let start = rows.isEmpty ? 0 : Int(entries[rows.lowerBound].pathStart)
-        let end = rows.isEmpty ? 0 : rows.upperBound < count ? Int(entries[rows.upperBound].pathStart) : arena.count
-        arena = Array(arena[start..<end])
-        entries = entries[rows].map { entry in
-            var entry = entry
-            entry.pathStart -= UInt32(truncatingIfNeeded: start)
-            return entry
-        }
-        var targets: [Int: [UInt8]] = [:]
-        for (index, target) in linkTargets where rows.contains(index) { targets[index - rows.lowerBound] = target }
-        linkTargets = targets
-        fileCount = entries.count { $0.kind != .link }
-        totalSize = entries.reduce(0) { $1.kind == .link ? $0 : $0 + $1.stamp.size }
     }
 
     /// The path's bytes, valid during `body`; a NUL stands directly behind them.

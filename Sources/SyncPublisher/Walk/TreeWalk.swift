@@ -20,7 +20,12 @@ struct TreeWalk: ~Copyable {
         var status: FileStatus?
     }
 
-    var tree: SourceTree
+    /// What was found, or what of it was not passed on yet.
+    private(set) var tree: SourceTree
+    /// What was passed on.
+    private var passed = (entries: 0, directories: 0)
+    /// Paths outside are not looked at, nor directories that have none inside: from the first to before the last, if they are given.
+    private let range: PathRange
     private(set) var notes = WalkNotes()
     private var levels: [Level] = []
     private var path: [UInt8] = []
@@ -44,13 +49,21 @@ struct TreeWalk: ~Copyable {
     /// Most **bytes** of a file that is said to have none.
     private static let mostUnstated: UInt64 = 1 << 30
     private var scratch: [UInt8] = []
+    /// Most answers of ``enters(_:_:)`` that are kept.
+    private static let mostKnown = 10_000
+    private var known: [[UInt8]: Bool] = [:]
+
+    typealias PathRange = (from: [UInt8]?, to: [UInt8]?)
 
     /// - Parameters:
     ///   - kept: What is kept of entries besides their content.
     ///   - ownNames: Paths that are never published.
-    init(_ options: PublishOptions, keeping kept: PublishOptions.KeptTraits = [], ownNames: Set<String> = [])
-        throws(PublishError)
-    {
+    ///   - range: Paths outside are not looked at.
+    init(
+        _ options: PublishOptions, keeping kept: PublishOptions.KeptTraits = [], ownNames: Set<String> = [],
+        within range: PathRange = (nil, nil)
+    ) throws(PublishError) {
+        self.range = range
         tree = SourceTree(keeping: kept)
         excluded = options.exclude.map { Glob($0) }
         ignored = try IgnoreRules(options)
@@ -64,10 +77,18 @@ struct TreeWalk: ~Copyable {
         leavesOutUnsafeLinks = options.leavesOutUnsafeLinks
     }
 
-    /// Walks it all.
+    /// How many entries were found.
+    var count: Int { passed.entries + tree.count }
+
+    /// Walks it all. What links lead to is looked at behind that: ``checkLinks(_:)``.
     ///
+    /// - Parameters:
+    ///   - pieces: Entries that `take` gets at once, in path order, so that memory has a limit; without it, ``tree`` has all of them.
     /// - Throws: ``PublishError`` when a directory cannot be read. What cannot be published is in ``notes``.
-    mutating func run(_ root: SourceRoot, progress: (Int) throws(PublishError) -> Void) throws(PublishError) {
+    mutating func run(
+        _ root: SourceRoot, pieces: Int = .max, take: (SourceTree) throws(PublishError) -> Void = { _ in },
+        progress: (Int) throws(PublishError) -> Void
+    ) throws(PublishError) {
         try enter(root, progress: progress)
         var visited = 0
         while let depth = levels.indices.last {
@@ -75,8 +96,12 @@ struct TreeWalk: ~Copyable {
             guard index < levels[depth].listing.count else {
                 let level = levels.removeLast()
                 path.removeSubrange(level.pathLength...)
-                let isEmpty = tree.count == level.entriesBefore && tree.directories.count == level.directoriesBefore
-                if isEmpty, tree.kept.isEmpty, depth > 0 { nameDirectory(level.status) }
+                let isEmpty =
+                    count == level.entriesBefore
+                    && passed.directories + tree.directories.count == level.directoriesBefore
+                // What is behind the range is below one of these, and no less there.
+                let isCutOff = leads(to: range.to)
+                if isEmpty, !isCutOff, tree.kept.isEmpty, depth > 0 { nameDirectory(level.status) }
                 ignored.leave()
                 continue
             }
@@ -84,12 +109,38 @@ struct TreeWalk: ~Copyable {
             path.removeSubrange(levels[depth].pathLength...)
             if depth > 0 { path.append(0x2F) }
             levels[depth].listing.withName(index) { path.append(contentsOf: $0) }
-            try visit(root, levels[depth].listing.entries[index], progress)
+            let item = levels[depth].listing.entries[index]
+            let isWanted = item.status.kind == .directory ? isInside || leads(to: range.from) : isInside
+            if isWanted { try visit(root, item, progress) }
             visited += 1
-            if visited & 0x3FF == 0 { try progress(tree.count) }
+            if visited & 0x3FF == 0 { try progress(count) }
+            if max(tree.count, tree.directories.count) >= pieces { try pass(to: take) }
         }
-        checkLinks()
-        try progress(tree.count)
+        if pieces < .max { try pass(to: take) }
+        try progress(count)
+    }
+
+    private mutating func pass(to take: (SourceTree) throws(PublishError) -> Void) throws(PublishError) {
+        if !leavesOutUnsafeLinks { refuseLinks() }
+        try take(tree)
+        passed.entries += tree.count
+        passed.directories += tree.directories.count
+        tree = SourceTree(keeping: tree.kept)
+    }
+
+    /// Whether ``path`` belongs to what is looked at.
+    private var isInside: Bool {
+        path.withUnsafeBufferPointer { path in
+            if let from = range.from, from.withUnsafeBufferPointer({ PathOrder.precedes(path, $0) }) { return false }
+            if let to = range.to { return to.withUnsafeBufferPointer { PathOrder.precedes(path, $0) } }
+            return true
+        }
+    }
+
+    /// Whether a path is below ``path``.
+    private func leads(to other: [UInt8]?) -> Bool {
+        guard let other, other.count > path.count else { return false }
+        return other[path.count] == 0x2F && other.starts(with: path)
     }
 
     private mutating func visit(
@@ -131,7 +182,7 @@ struct TreeWalk: ~Copyable {
     }
 
     private mutating func nameDirectory(_ status: FileStatus?) {
-        guard let status else { return }
+        guard let status, isInside else { return }
         noteLosses(status)
         let traits = tree.traits(status.permissions, status.modified)
         tree.directories.append((path, traits))
@@ -166,8 +217,8 @@ struct TreeWalk: ~Copyable {
         }
         levels.append(
             Level(
-                listing: listing, pathLength: length, entriesBefore: tree.count,
-                directoriesBefore: tree.directories.count, status: status))
+                listing: listing, pathLength: length, entriesBefore: count,
+                directoriesBefore: passed.directories + tree.directories.count, status: status))
     }
 
     /// Reads a directory's `.syncignore`, which is not published.
@@ -216,7 +267,7 @@ struct TreeWalk: ~Copyable {
                 notes.refuse(path, "its file system says that it is empty, and it has 1 GiB or more")
                 return 0
             }
-            try progress(tree.count)
+            try progress(count)
         }
     }
 
@@ -237,7 +288,7 @@ struct TreeWalk: ~Copyable {
             }
             if budget.bytes >= nextLook {
                 nextLook = budget.bytes + Self.lookDistance
-                try progress(tree.count)
+                try progress(count)
             }
             return isGone ?? isUsuallyLeftOut(name, isDirectory: kind == .directory)
         }
@@ -264,30 +315,69 @@ struct TreeWalk: ~Copyable {
 
     private func shownPath() -> String { path.isEmpty ? "." : String(decoding: path, as: UTF8.self) }
 
-    /// Checks that links stay inside, wherever they are followed from.
-    private mutating func checkLinks() {
-        let bad = tree.linkTargets.keys.sorted().compactMap { index -> (index: Int, reason: String)? in
-            guard let target = tree.linkTargets[index] else { return nil }
-            return linkObjection(index, target).map { (index, $0) }
+    /// Checks that links stay inside, wherever they are followed from; those that do not are refused, or left out.
+    mutating func checkLinks(_ root: SourceRoot) throws(PublishError) {
+        var bad: [(index: Int, reason: String)] = []
+        for index in tree.linkTargets.keys.sorted() {
+            switch Result(catching: { () throws(ManifestError) in try tree.directories(behindLink: index) }) {
+            case .failure(let error): bad.append((index, error.reason))
+            case .success(let directories):
+                for directory in directories where try !hasDirectory(directory, root) {
+                    let what = "the link goes up again from \(shown(directory)), which is not a directory of the set"
+                    bad.append((index, what))
+                    break
+                }
+            }
         }
         guard leavesOutUnsafeLinks else {
             for (index, reason) in bad { notes.refuseLink(tree.withPath(index) { Array($0) }, reason) }
             return
         }
         notes.unsafeLinks = bad.count
-        tree.remove(bad.map(\.index))
+        // What is behind the range keeps the directories above it.
+        tree.remove(bad.map(\.index), before: range.to)
     }
 
-    private func linkObjection(_ index: Int, _ target: [UInt8]) -> String? {
-        do throws(ManifestError) {
-            let directories = try tree.withPath(index) { path throws(ManifestError) in
-                try target.withUnsafeBufferPointer { target throws(ManifestError) in
-                    try ManifestRules.check(link: target, at: path)
-                }
+    /// Refuses links whose own text leaves the tree.
+    private mutating func refuseLinks() {
+        for index in tree.linkTargets.keys.sorted() {
+            do throws(ManifestError) { _ = try tree.directories(behindLink: index) } catch {
+                notes.refuseLink(tree.withPath(index) { Array($0) }, error.reason)
             }
-            return directories.first { !tree.hasDirectory($0) }.map {
-                "the link goes up again from \(shown($0)), which is not a directory of the set"
-            }
-        } catch { return error.reason }
+        }
+    }
+
+    /// Whether the set has a directory, also where only a range of it is in ``tree``.
+    private mutating func hasDirectory(_ directory: [UInt8], _ root: SourceRoot) throws(PublishError) -> Bool {
+        if tree.hasDirectory(directory) { return true }
+        guard range.from != nil || range.to != nil else { return false }
+        if let known = known[directory] { return known }
+        if known.count >= Self.mostKnown { known.removeAll(keepingCapacity: true) }
+        let found = try enters(directory, root)
+        known[directory] = found
+        return found
+    }
+
+    /// Whether a walk of the whole would enter this directory, which is then one of the set: it has entries, or is named.
+    private mutating func enters(_ directory: [UInt8], _ root: SourceRoot) throws(PublishError) -> Bool {
+        // What there is to say of these directories has been said.
+        let (notes, budget) = (notes, budget)
+        defer {
+            for _ in levels { ignored.leave() }
+            levels.removeAll()
+            path.removeAll()
+            (self.notes, self.budget) = (notes, budget)
+        }
+        for name in directory.split(separator: 0x2F) {
+            try enter(root) { _ in }
+            guard let listing = levels.last?.listing,
+                let index = (0..<listing.count).first(where: { listing.withName($0) { $0.elementsEqual(name) } }),
+                listing.entries[index].status.kind == .directory
+            else { return false }
+            if !path.isEmpty { path.append(0x2F) }
+            path.append(contentsOf: name)
+            if path.withUnsafeBufferPointer({ ManifestRules.objection(path: $0) }) != nil { return false }
+        }
+        return true
     }
 }
