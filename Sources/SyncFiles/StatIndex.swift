@@ -418,6 +418,89 @@ extension StatIndex {
         return StatIndex(bytes) ?? .empty
     }
 
+    /// Reads of a destination's index what is known of the paths from one to before another, in memory that follows from those
+    /// alone; see ``load(from:)``.
+    ///
+    /// - Parameters:
+    ///   - first: Where it begins; `nil` for the first path there is.
+    ///   - end: The path before which it ends; `nil` for none.
+    package static func load(from destination: Destination, _ first: [UInt8]?, to end: [UInt8]?) throws(FileError)
+        -> StatIndex
+    {
+        guard destination.state >= 0 else { return .empty }
+        let bytes = try IndexLog.loading("index", of: destination) { file, shown throws(FileError) in
+            try readBytes(file, shown, first, end)
+        }
+        return bytes.flatMap { StatIndex($0) } ?? .empty
+    }
+
+    /// Makes an index of a part of one, which is checked as a whole; `nil` where it is damaged.
+    private static func readBytes(_ file: Int32, _ shown: String, _ first: [UInt8]?, _ last: [UInt8]?) throws(FileError)
+        -> [UInt8]?
+    {
+        guard let size = status(file)?.size else { throw .last("look at", ofOpen: shown) }
+        guard let length = Int(exactly: size), length <= limit else { throw IndexLog.tooLong(shown, size) }
+        guard let head = head(of: file) else { throw .last("read", ofOpen: shown) }
+        guard let (whole, count, arenaStart, owner) = layout(head, fileLength: length) else { return nil }
+        func read(_ start: Int, _ count: Int) throws(FileError) -> [UInt8]? {
+            var read = 0
+            let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, used in
+                read = readFully(file, into: UnsafeMutableRawBufferPointer(buffer), at: UInt64(start))
+                used = max(0, read)
+            }
+            guard read >= 0 else { throw .last("read", ofOpen: shown) }
+            return read == count ? bytes : nil
+        }
+        let sum = try StatIndexWriter.checksum(of: file, length: size - 32, shown: shown)
+        guard let tail = try read(length - 32, 32), tail.withUnsafeBytes({ SHA256Digest(bytes: $0) }) == sum else {
+            return nil
+        }
+        /// Where a record's path is among all paths; behind them for what follows the last.
+        func place(_ position: Int) throws(FileError) -> (start: Int, length: Int)? {
+            guard position < count else { return (Int(clamping: whole.arenaLength), 0) }
+            let record = try read(headerLength + position * IndexRecord.byteCount, IndexRecord.byteCount)
+            return record?.withUnsafeBytes { (Int($0.integer(at: 72) as UInt32), Int($0.integer(at: 76) as UInt16)) }
+        }
+        func position(_ path: [UInt8]?) throws(FileError) -> Int? {
+            guard let path else { return nil }
+            var (low, high) = (0, count)
+            while low < high {
+                let middle = low + (high - low) / 2
+                guard let place = try place(middle), let other = try read(arenaStart + place.start, place.length) else {
+                    return nil
+                }
+                let precedes = other.withUnsafeBufferPointer { other in
+                    path.withUnsafeBufferPointer { PathOrder.precedes(other, $0) }
+                }
+                if precedes { low = middle + 1 } else { high = middle }
+            }
+            return low
+        }
+        let start = try position(first) ?? 0
+        let end = max(start, try position(last) ?? count)
+        guard let from = try place(start)?.start, let to = try place(end)?.start, from <= to,
+            var records = try read(
+                headerLength + start * IndexRecord.byteCount, (end - start) * IndexRecord.byteCount),
+            let paths = try read(arenaStart + from, to - from), let name = try read(owner.lowerBound, owner.count)
+        else { return nil }
+        let isWhole = records.withUnsafeMutableBytes { records in
+            for index in 0..<(end - start) {
+                guard let base = records.baseAddress.map({ $0 + index * IndexRecord.byteCount }) else { return false }
+                let offset = Int(UInt32(littleEndian: base.loadUnaligned(fromByteOffset: 72, as: UInt32.self)))
+                guard let moved = UInt32(exactly: offset - from) else { return false }
+                base.store(moved, at: 72)
+            }
+            return true
+        }
+        guard isWhole else { return nil }
+        var header = whole
+        (header.count, header.arenaLength, header.completion) = (UInt64(end - start), UInt64(paths.count), nil)
+        var bytes = [UInt8](repeating: 0, count: headerLength)
+        bytes.withUnsafeMutableBytes { header.store(to: $0) }
+        bytes.reserveCapacity(headerLength + records.count + paths.count + name.count + 32)
+        return bytes + records + paths + name + [UInt8](repeating: 0, count: 32)
+    }
+
     /// The revision pulled last according to an index, from its head alone.
     package static func revision(in destination: Destination) -> Revision? {
         guard destination.state >= 0, let file = try? openFile("index", in: destination.state, trust: .state),
@@ -529,7 +612,8 @@ package struct StatIndexWriter: ~Copyable {
             renameEntry(Self.name, in: destination.state, to: "index", in: destination.state), "rename", shown)
     }
 
-    private static func checksum(of descriptor: Int32, length: UInt64, shown: String) throws(FileError) -> SHA256Digest
+    fileprivate static func checksum(of descriptor: Int32, length: UInt64, shown: String) throws(FileError)
+        -> SHA256Digest
     {
         let sum = withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 64) { buffer -> SHA256Digest? in
             guard var hasher = try? SHA256Hasher() else { return nil }  // No memory: told below.

@@ -66,6 +66,40 @@ struct StatIndexTests {
         #expect(index.withPath(1) { $0.baseAddress.map { $0[3] } } == 0, "a NUL stands behind a path")
     }
 
+    @Test("Of an index, what is known of some paths is read without the rest; of a damaged one, nothing")
+    func somePaths() throws {
+        let destination = fixture.destination
+        #expect(try StatIndex.load(from: destination, nil, to: nil).count == 0)
+        let completion = StatIndex.Completion(
+            manifest: try FilesFixture.digest([9]), selection: 7, totalBytes: 9, files: 5)
+        let records = try writeIndex(completion: completion, revision: StatIndex.Revision(number: 4, manifest: 7))
+        let whole = try StatIndex.load(from: destination)
+        let bounds = [nil, "", "a", "a/x", "a/w", "b", "zz", "zzz"].map { $0.map { Array($0.utf8) } }
+        for first in bounds {
+            for last in bounds {
+                let some = try StatIndex.load(from: destination, first, to: last)
+                let start = first.map { $0.withUnsafeBufferPointer(whole.lowerBound) } ?? 0
+                let end = max(start, last.map { $0.withUnsafeBufferPointer(whole.lowerBound) } ?? whole.count)
+                #expect((0..<some.count).map { some.record($0) } == Array(records[start..<end]))
+                #expect(
+                    (0..<some.count).map { some.withPath($0) { String(decoding: $0, as: UTF8.self) } }
+                        == Array(paths[start..<end]))
+                #expect(some.owner == whole.owner && some.stamp == whole.stamp && some.revision == whole.revision)
+                #expect(some.completion == nil)
+            }
+        }
+        let path = "\(destination.statePath)/index"
+        let bytes = [UInt8](try Data(contentsOf: URL(filePath: path)))
+        for place in stride(from: 0, to: bytes.count, by: 37) {
+            var damaged = bytes
+            damaged[place] ^= 1
+            try Data(damaged).write(to: URL(filePath: path))
+            #expect(try StatIndex.load(from: destination, nil, to: nil).count == 0, "\(place)")
+        }
+        try Data(bytes.dropLast(5)).write(to: URL(filePath: path))
+        #expect(try StatIndex.load(from: destination, Array("a".utf8), to: nil).count == 0)
+    }
+
     @Test("An index larger than the buffers it goes through is read back as it was")
     func large() throws {
         var writer = StatIndexWriter(in: fixture.destination)

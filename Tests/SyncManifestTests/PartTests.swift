@@ -203,6 +203,34 @@ struct PartTests {
         #expect(throws: ManifestError.self) { try Self.load(Self.root([1, 1]), entry, limits: limits) }
     }
 
+    @Test("Of a manifest that has more than may be read, some parts are read: limits hold for those")
+    func narrowed() throws {
+        var limits = ManifestLimits.standard
+        limits.entries = 2
+        let root = Self.root([1, 2, 2])
+        let assembly = try Self.with(root) { bytes throws(ManifestError) in
+            try ManifestAssembly(bytes, digest: .zero, limits: limits)
+        }
+        let text = Self.part([ManifestFixture.entry("a"), ManifestFixture.entry("b")])
+        var whole = assembly
+        let error = #expect(throws: ManifestError.self) {
+            try Self.with(Self.part([ManifestFixture.entry("a")])) { bytes throws(ManifestError) in try whole.add(bytes)
+            }
+        }
+        #expect(error?.path == "$.parts[1]" && error?.reason == "more than 2 entries in all parts")
+        #expect(error?.remedy.contains("--shard") == true)
+        var some = assembly
+        try some.narrow(to: 1..<2)
+        try some.checkTotals()
+        try Self.with(text) { bytes throws(ManifestError) in try some.add(bytes) }
+        let manifest = try some.finish()
+        #expect(manifest.isNarrowed && manifest.files.count == 2)
+        var many = assembly
+        try many.narrow(to: 1..<3)
+        let refusal = #expect(throws: ManifestError.self) { try many.checkTotals() }
+        #expect(refusal?.reason == "more than 2 entries in the parts of one shard")
+    }
+
     @Test("A part whose stored form is longer than all texts may be is refused before it is fetched [V46]")
     func storedLength() {
         let root = Self.root([1]).replacing("0,100,300", with: "0,1900,300")

@@ -29,6 +29,7 @@ struct ManifestParts: Sendable {
                 throw EngineError(.internalError, "\(error)")
             }
         }
+        do throws(ManifestError) { try assembly.checkTotals() } catch { throw refusal(error) }
         let parts = assembly.parts
         var urls: [UInt32: [String]] = [:]
         func wanted(_ index: Int, _ own: Manifest.OwnBlob) -> PartFetch.Wanted {
@@ -91,6 +92,16 @@ struct ManifestParts: Sendable {
             if source.stop.isStopped { throw EngineError(.interrupted, "stopped while reading the manifest") }
             try add(text ?? [], to: &assembly)
         }
+    }
+
+    /// A manifest of which too much would have to be read. Shards read what is their own, and a join all of it.
+    private func refusal(_ error: ManifestError) -> EngineError {
+        guard source.isForPieces, source.shard == nil else { return EngineError(.dataInvalid, "\(shown): \(error)") }
+        return EngineError(
+            .dataInvalid,
+            "\(shown): a join reads the whole manifest, and this one has too much for that (\(error.reason)): what the shards have "
+                + "brought is in place and verified; what only a join does, such as hooks, --prune and empty directories, "
+                + "needs a set that is published as several")
     }
 
     /// Makes a part's text, step by step, from the one before it.

@@ -33,10 +33,11 @@ extension Shard {
     /// The parts of a manifest that this shard has, by the numbers of their entries; `nil` for a manifest with so few that each
     /// reads all of them.
     func parts(of parts: [Manifest.Part]) -> Range<Int>? {
-        guard parts.count >= count * Self.fewestParts else { return nil }
         let total = parts.reduce(0) { $0 + $1.files }
+        // More than one may read, it cannot read.
+        guard parts.count >= count * Self.fewestParts || total > ManifestLimits.standard.entries else { return nil }
         func border(_ number: Int) -> Int {
-            // At most five million entries, and ten thousand shards.
+            // At most 250,000 parts of five million entries, and ten thousand shards.
             let before = total * number / count
             var sum = 0
             return parts.firstIndex { part in
@@ -66,12 +67,9 @@ extension PullRun {
         // It has been read to find out which tree to build.
         if let trees, trees.shown != nil { return trees.known }
         let own = try PullEngine.index(of: destination)
-        if let whole = destination.whole {
-            // Until the shard has been complete once, it may have noted a few files and been killed.
-            guard own.completion == nil else { return own }
-            // What the whole says of a completion is about the whole.
-            let known = try PullEngine.index(of: whole)
-            return own.count == 0 ? known : known.taking(1) { _ in own } ?? own
+        // Of what the whole knows, who owns it and what was pulled last; the rest once it is known what the piece's own is.
+        if own.completion == nil, own.count == 0, let whole = destination.whole {
+            return try PullEngine.known { () throws(FileError) in try StatIndex.load(from: whole, [], to: []) }
         }
         guard let count = recipe.join else { return own }
         // Joined before.
@@ -82,6 +80,20 @@ extension PullRun {
         }
         beforeJoin = own
         return try joined(own, count)
+    }
+
+    /// What is known of a piece's own paths. Until it has been complete once, it may have noted a few files and been killed: what the
+    /// whole knows of them counts, too.
+    func known(_ own: StatIndex, of manifest: Manifest, _ rows: [Int]) throws(EngineError) -> StatIndex {
+        guard let whole = destination.whole, own.completion == nil, let paths = manifest.ownPaths(rows) else {
+            return own.forPiece(of: manifest, rows)
+        }
+        let known = try PullEngine.known { () throws(FileError) in
+            try StatIndex.load(from: whole, paths.from, to: paths.to)
+        }
+        // What the whole says of a completion is about the whole.
+        let both = own.count == 0 ? known : known.taking(1) { _ in own } ?? own
+        return both.forPiece(of: manifest, rows)
     }
 
     /// The index with what the shards have found and put in place.
@@ -150,6 +162,19 @@ extension IndexRecord {
         var doubted = self
         if kind == .link { doubted.digest = .zero } else { doubted.kind = kind == .file ? .executable : .file }
         return doubted
+    }
+}
+
+extension Manifest {
+    /// Between which paths a piece's own are, and those behind them that are this piece's to forget; `nil` for no rows. Without a path,
+    /// everything is.
+    fileprivate func ownPaths(_ rows: [Int]) -> (from: [UInt8]?, to: [UInt8]?)? {
+        guard let first = rows.first, let last = rows.last else { return nil }
+        func path(_ row: Int) -> [UInt8] { files.withPath(row) { Array($0) } }
+        let from = !isNarrowed && first == 0 ? nil : path(first)
+        // No path comes between one and what is below it, and this.
+        let next = isNarrowed ? path(last) + [0] : last + 1 < files.count ? path(last + 1) : nil
+        return (from, next)
     }
 }
 

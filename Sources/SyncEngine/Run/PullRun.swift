@@ -157,8 +157,8 @@ struct PullRun {
     /// In this order: check, make room, bring, remove, create the directories, write the index.
     private mutating func bring(_ listed: Manifest, _ index: StatIndex) throws(EngineError) -> RunFiles {
         let rows = try recipe.selectedRows(of: listed, environment.stop)
-        let (manifest, unknown) = try learn(listed, rows, index)
-        let known = recipe.piece == nil ? index : index.forPiece(of: manifest, rows)
+        let known = recipe.piece == nil ? index : try known(index, of: listed, rows)
+        let (manifest, unknown) = try learn(listed, rows, known)
         let begun = try trees?.begin(manifest, rows: rows, progress)
         let index = begun?.index ?? known
         var files = RunFiles(manifest, rows, .waiting)

@@ -32,6 +32,8 @@ package struct ManifestAssembly {
     /// Directories that must be real ones, by the entry of the link that leads through them.
     var linkedDirectories: [(entry: Int, directory: [UInt8])] = []
 
+    /// **Bytes** of the manifest's own text.
+    let ownBytes: Int
     /// The parts to add, in this order; none when the manifest is one text.
     package internal(set) var parts: [Manifest.Part] = []
     /// Whether some parts were left out, so that nothing can be said about the whole.
@@ -55,7 +57,7 @@ package struct ManifestAssembly {
     package init(_ bytes: UnsafeRawBufferPointer, digest: SHA256Digest, limits: ManifestLimits = .standard)
         throws(ManifestError)
     {
-        (self.digest, self.limits) = (digest, limits)
+        (self.digest, self.limits, ownBytes) = (digest, limits, bytes.count)
         reader = JSONReader(bytes.assumingMemoryBound(to: UInt8.self), limits: limits)
         do throws(ManifestError) { try readDocument() } catch { throw placed(error) }
         if !parts.isEmpty {
@@ -86,6 +88,7 @@ package struct ManifestAssembly {
         guard partStarts.count < parts.count else {
             throw ManifestError(at: "$.parts", "one part too many", "report this as a bug")
         }
+        if partStarts.isEmpty { try prepareParts() }
         let first = (blob: files.blobs.count, delta: files.deltaColumn.all.count)
         let numbers: [UInt32]
         do throws(ManifestError) {

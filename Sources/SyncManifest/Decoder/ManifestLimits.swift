@@ -1,7 +1,8 @@
 import SyncModel
 
 /// The most a manifest may hold. Each has a default that no honest set should meet; past it the manifest is
-/// refused and the message names the limit.
+/// refused and the message names the limit. Of a manifest in parts, entries, blobs and texts count as far as they are read: a
+/// shard reads its own.
 package struct ManifestLimits: Sendable {
     /// JSON text in **bytes**, uncompressed, that of parts included.
     package var manifestBytes = 1 << 30
@@ -13,7 +14,8 @@ package struct ManifestLimits: Sendable {
     package var memoryBytes = 230 << 20
     /// Files and links.
     package var entries = 5_000_000
-    package var parts = 100_000
+    /// With a thousand entries in each, on average.
+    package var parts = 250_000
     package var packs = 1_000_000
     /// Blobs of all files together.
     package var blobs = 20_000_000

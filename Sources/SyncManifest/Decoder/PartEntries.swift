@@ -24,7 +24,8 @@ extension ManifestAssembly {
         while try reader.nextElement() {
             place.enter(section: "parts", entry: parts.count)
             try check(parts.count, below: limits.parts, "parts")
-            otherBytes += 512
+            // Its record, which moves as they become more.
+            otherBytes += 256
             try checkMemory()
             parts.append(try readReference())
         }
@@ -71,7 +72,7 @@ extension ManifestAssembly {
                 throw ManifestError(
                     "the part is made from more than \(Manifest.Part.mostFormer) former texts", "store it whole")
             }
-            otherBytes += 64
+            otherBytes += 128
             texts.append(try readText("the former text"))
         }
         guard !texts.isEmpty else {
@@ -113,50 +114,70 @@ extension ManifestAssembly {
         let count = try reader.integer()
         guard count > 0 else { throw ManifestError("the part has no entries", "leave the part out") }
         guard count <= UInt64(limits.entries) else {
-            throw ManifestError("more than \(limits.entries) entries", "split the set, or raise the limit")
+            throw ManifestError("more than \(limits.entries) entries in one part", "publish the set again")
         }
         return Int(count)
     }
 
-    /// What the root alone must be: its parts in its packs, and together within the limits.
+    /// What each part must be: in its packs, and no longer than a part may be.
     mutating func checkParts() throws(ManifestError) {
-        var (entries, bytes, formerBytes) = (0, UInt64(reader.bytes.count), UInt64(0))
         for (index, part) in parts.enumerated() {
             place.enter(section: "parts", entry: index)
-            entries += part.files
-            guard entries <= limits.entries else {
-                throw ManifestError(
-                    "more than \(limits.entries) entries in all parts", "split the set, or raise the limit")
-            }
-            // Both forms of a text are held in memory, and nothing else says how long the stored one may be.
-            let blob = part.text.blob
-            bytes = bytes.saturatingAdd(max(blob.rawLength, blob.storedLength))
-            guard bytes <= UInt64(limits.manifestBytes) else {
-                throw ManifestError(
-                    "the texts together have more than \(limits.manifestBytes) bytes",
-                    "split the set, or raise the limit")
-            }
             place.enter("blob")
-            let longest = max(blob.rawLength, blob.storedLength)
+            // Both forms of a text are held in memory, and nothing else says how long the stored one may be.
+            let longest = max(part.text.blob.rawLength, part.text.blob.storedLength)
             guard longest <= UInt64(limits.partBytes) else {
                 throw ManifestError(
                     "the part has \(longest) bytes, above the limit of \(limits.partBytes)",
                     "publish the set again, or raise the limit with --max-manifest")
             }
             try checkChain(part)
+        }
+        place = JSONPosition()
+    }
+
+    /// The parts that are read are together within the limits, however many there are of the others.
+    package func checkTotals() throws(ManifestError) {
+        var (entries, bytes, formerBytes) = (0, UInt64(ownBytes), UInt64(0))
+        for (index, part) in parts.enumerated() {
+            func refusal(_ reason: String, of key: StaticString? = nil, _ remedy: String) -> ManifestError {
+                var place = JSONPosition()
+                place.enter(section: "parts", entry: index)
+                if let key { place.enter(key) }
+                return ManifestError(reason, remedy).placed(place.text)
+            }
+            entries += part.files
+            guard entries <= limits.entries else {
+                throw refusal(
+                    "more than \(limits.entries) entries in \(isNarrowed ? "the parts of one shard" : "all parts")",
+                    isNarrowed
+                        ? "use more shards"
+                        : "work on it in shards, with --shard: each reads what is its own, or split the set")
+            }
+            bytes = bytes.saturatingAdd(max(part.text.blob.rawLength, part.text.blob.storedLength))
+            guard bytes <= UInt64(limits.manifestBytes) else {
+                throw refusal(
+                    "the texts together have more than \(limits.manifestBytes) bytes",
+                    isNarrowed
+                        ? "use more shards, or raise the limit with --max-manifest"
+                        : "work on it in shards, with --shard, split the set, or raise the limit with --max-manifest")
+            }
             for text in part.from {
                 formerBytes = formerBytes.saturatingAdd(max(text.blob.rawLength, text.blob.storedLength))
             }
             guard formerBytes / UInt64(Manifest.Part.mostFormer) <= UInt64(limits.manifestBytes) else {
-                place.enter("from")
-                throw ManifestError(
+                throw refusal(
                     "the former texts together have more than \(Manifest.Part.mostFormer) times "
-                        + "\(limits.manifestBytes) bytes", "store parts whole, or split the set")
+                        + "\(limits.manifestBytes) bytes", of: "from", "store parts whole, or split the set")
             }
         }
-        place = JSONPosition()
+    }
+
+    /// What comes before the first part is read.
+    mutating func prepareParts() throws(ManifestError) {
+        try checkTotals()
         // The root's word for it, which is not believed beyond a million: room grows with what comes.
-        let expected = min(entries, 1 << 20)
+        let expected = min(parts.reduce(0) { $0 + $1.files }, 1 << 20)
         files.reserve(count: expected, pathBytes: expected * 40)
     }
 

@@ -6,6 +6,7 @@ extension ManifestAssembly {
     ///
     /// - Throws: ``ManifestError`` for the first rule that is broken, or when parts are missing.
     package consuming func finish() throws(ManifestError) -> Manifest {
+        if partStarts.isEmpty { try checkTotals() }
         guard partStarts.count == parts.count else {
             throw ManifestError(
                 at: "$.parts[\(partStarts.count)]", "the manifest is in parts, and this one is not here",

@@ -33,6 +33,40 @@ struct ManifestPartTests {
         #expect(again.report?.manifest.parts == 0)
     }
 
+    @Test(
+        "Of a manifest with six million entries, a shard reads its own parts; the whole and a join are refused, with what to do"
+    )
+    func sixMillion() throws {
+        var tree = AssetTree()
+        for number in 1_000..<1_400 { tree.addText("d/\(number)", "content of \(number)") }
+        try scene.publishInParts(
+            tree, of: 100,
+            amend: { parts in
+                var others = parts[0]
+                let blob = others["blob"] as? [Any] ?? []
+                // Nobody reads these.
+                others["blob"] = Array(blob.dropLast()) + [String(repeating: "1", count: 64)]
+                others["files"] = 3_000_000
+                parts = [others] + parts + [others]
+            })
+        let join = try scene.pull { $0.join = 10_000 }
+        #expect(join.error?.status == .dataInvalid)
+        #expect(join.error?.message.contains("a join reads the whole manifest") == true)
+        let outcome = try scene.pull { $0.shard = "4999/10000" }
+        #expect(outcome.status == .done)
+        #expect(outcome.report?.manifest.parts == 2)
+        #expect(outcome.report?.files.installed == 200)
+        var own = AssetTree()
+        for number in 1_000..<1_200 { own.nodes["d/\(number)"] = tree.nodes["d/\(number)"] }
+        #expect(scene.problems(own) == [])
+        let whole = try scene.pull()
+        #expect(whole.error?.status == .dataInvalid)
+        #expect(whole.error?.message.contains("more than 5000000 entries in all parts") == true)
+        #expect(whole.error?.message.contains("--shard") == true)
+        let few = try scene.pull { $0.shard = "0/1" }
+        #expect(few.error?.message.contains("more than 5000000 entries in the parts of one shard") == true)
+    }
+
     @Test("An update fetches the part that changed, and forgets the one that it replaces")
     func update() throws {
         let tree = AssetTree.manySmall(50)
