@@ -99,7 +99,7 @@ extension Agent {
                 return .success(reply(open, isNew: false, superseded: []))
             }
             // Hooks are not disturbed: one of them may be asking. The new run waits for their end.
-            let isBehind = jobs[prepared.session]?.isCallingHooks == true
+            var isBehind = jobs[prepared.session]?.isCallingHooks == true
             if !isBehind, let job = jobs[prepared.session] {
                 // What it has fetched stays for the run that takes its place.
                 job.stop.stop(.released)
@@ -115,11 +115,17 @@ extension Agent {
                         milliseconds: max(start, prepared.recipe.notBefore?.milliseconds ?? 0))
                 }
             }
+            if limited.recipe.atomic != nil {
+                try await onEngineThread { [limited] () throws(EngineError) in
+                    try handle.engine.makeTrees(for: limited)
+                }
+                isBehind = jobs[prepared.session]?.isCallingHooks == true
+            }
             let started = try handle.engine.enqueue(limited, isBehind: isBehind)
             return .success(reply(started.run, isNew: !started.isContinued, superseded: started.superseded))
         } catch {
             // A destination that is not to change as a whole: nobody would tell it later.
-            if error.status == .refused { record(error, of: request) }
+            if error.status != .internalError, stopMode == nil { record(error, of: request) }
             return .failure(ControlError(error))
         }
     }

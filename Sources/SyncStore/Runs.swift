@@ -117,7 +117,10 @@ extension SyncStore {
         try run.updateChanges(db) { run in
             if recipe.paused {
                 if run.state == .waiting, try run.move(.paused, reason: .userStop) { run.pausedAt = now }
-            } else if run.state == .paused, isHeld || recipe.origin == .interactive {
+            } else if run.state == .paused,
+                // Nobody has wished for the end of a pull whose terminal closed.
+                isHeld || recipe.origin == .interactive || run.reason == .terminalClosed
+            {
                 _ = try run.move(.resumed)
                 run.endPause(now: now)
             }

@@ -82,6 +82,21 @@ struct RunTests {
         #expect(try store.sessions().count == 1)
     }
 
+    @Test(
+        "A pull whose terminal has closed goes on with a schedule that asks for the same, and one that a person has paused does not"
+    )
+    func closedTerminal() throws {
+        for (reason, state) in [(RestReason.terminalClosed, RunState.waiting), (.userStop, .paused)] {
+            let store = try SyncStore.inMemory()
+            try store.begin(towerRun("r1"), now: 1)
+            #expect(try store.apply(.paused, to: "r1", reason: reason, now: 10))
+            var again = towerRun("r2")
+            again.recipe.origin = .schedule
+            let started = try store.begin(again, now: 20, isHeld: false)
+            #expect(started.run.identifier == "r1" && started.run.state == state)
+        }
+    }
+
     @Test("A session goes on in another directory, and under another name of the same one [S1 F113]")
     func moved() throws {
         let store = try SyncStore.inMemory()

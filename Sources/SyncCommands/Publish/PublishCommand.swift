@@ -338,7 +338,10 @@ struct PublishCommand: AsyncParsableCommand {
         let place = file.deletingLastPathComponent().resolvingSymlinksInPath().path
         let path = "\(place)/\(file.lastPathComponent)"
         let top = "\(try Self.absolute(directory))/"
-        return path.hasPrefix(top) ? [String(path.dropFirst(top.count))] : []
+        return Set(
+            [path, file.resolvingSymlinksInPath().path].filter { $0.hasPrefix(top) }.map {
+                String($0.dropFirst(top.count))
+            })
     }
 
     /// Takes what does not change; nothing where there is no such file.

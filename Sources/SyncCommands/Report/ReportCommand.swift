@@ -142,7 +142,14 @@ func replaceFile(_ path: String, by bytes: [UInt8], mode: FileMode) throws(Comma
     guard status(following: path)?.kind ?? .file == .file else { throw refusal("it is not a regular file") }
     var target = path
     if case .success(let found?) = status(currentDirectory, path), found.kind == .link {
-        guard let real = realPath(path) else { throw refusal("it is a symbolic link that leads to nothing") }
+        guard let real = realPath(path) else {
+            let code = Errno.last
+            throw refusal(
+                code == .noSuchFileOrDirectory ? "it is a symbolic link that leads to nothing" : "\(code)")
+        }
+        guard !real.unicodeScalars.contains("\u{FFFD}") else {
+            throw refusal("it is a symbolic link that leads to a path that is not UTF-8")
+        }
         target = real
     }
     do throws(FileError) { try replaceFile(target, with: bytes, mode: mode) } catch {

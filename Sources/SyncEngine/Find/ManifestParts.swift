@@ -99,9 +99,9 @@ struct ManifestParts: Sendable {
         guard source.isForPieces, source.shard == nil else { return EngineError(.dataInvalid, "\(shown): \(error)") }
         return EngineError(
             .dataInvalid,
-            "\(shown): a join reads the whole manifest, and this one has too much for that (\(error.reason)): what the shards have "
-                + "brought is in place and verified; what only a join does, such as hooks, --prune and empty directories, "
-                + "needs a set that is published as several")
+            "\(shown): a join reads the whole manifest, and this one has too much for that (\(error.reason)): what "
+                + "shards that ended with 0 have brought is in place and verified; which are missing is not looked at. What only a join "
+                + "does, such as hooks, --prune and empty directories, needs a set that is published as several")
     }
 
     /// Makes a part's text, step by step, from the one before it.

@@ -133,10 +133,11 @@ struct Survey {
     /// that would lead astray. A run finds both out when it has made room.
     mutating func foresee() {
         let (manifest, going) = (pruning.manifest, inTheWay)
-        let freed = inventory.obstructed.map(\.row).filter { row in
+        var freed: Set<Int> = []
+        for row in inventory.obstructed.map(\.row) {
             let path = manifest.files.withPath(row) { Array($0) }
             let above = Array(path[..<(path.lastIndex(of: 0x2F) ?? 0)])
-            return Self.isFree(above, going) || pruning.vanishes(path, with: going)
+            if Self.isFree(above, going) || pruning.vanishes(path, with: going) { freed.insert(row) }
         }
         inventory.obstructed.removeAll { freed.contains($0.row) }
         inventory.wanted = (inventory.wanted + freed).sorted()

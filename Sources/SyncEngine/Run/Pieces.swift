@@ -68,8 +68,11 @@ extension PullRun {
         if let trees, trees.shown != nil { return trees.known }
         let own = try PullEngine.index(of: destination)
         // Of what the whole knows, who owns it and what was pulled last; the rest once it is known what the piece's own is.
-        if own.completion == nil, own.count == 0, let whole = destination.whole {
-            return try PullEngine.known { () throws(FileError) in try StatIndex.load(from: whole, [], to: []) }
+        if own.completion == nil, let whole = destination.whole {
+            let known = try PullEngine.known { () throws(FileError) in try StatIndex.load(from: whole, [], to: []) }
+            if own.count == 0 { return known }
+            try Self.requireOwner(known, of: destination.path, project: found.project)
+            return own
         }
         guard let count = recipe.join else { return own }
         // Joined before.

@@ -66,6 +66,12 @@ extension PullEngine {
         return try stored(environment.store.openRun(like: start))
     }
 
+    /// Makes the trees of a destination that is to change as a whole from now on: that may look through all of it, so not on an actor.
+    package func makeTrees(for prepared: PreparedRun) throws(EngineError) {
+        let path = try Self.destinationPath(prepared.recipe, project: prepared.found.project)
+        _ = try trees(at: path, prepared.recipe, bringing: prepared.found)
+    }
+
     /// Records a run for another process. When this returns, the run and its manifest are on disk.
     ///
     /// - Parameter isBehind: Whether this process holds the session and calls hooks: the run waits for them.

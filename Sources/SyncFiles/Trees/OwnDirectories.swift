@@ -15,7 +15,9 @@ package func refuseOwnDirectory(_ path: String) throws(FileError) {
     for (place, name) in names.enumerated() {
         let directory = "\(above)/\(name)"
         let owner: String
-        if name == Destination.stateName {
+        if name == Destination.stateName,
+            ["lock", "index", "staging", TreeHome.ledgerName].contains(where: { exists("\(directory)/\($0)") })
+        {
             owner = above.isEmpty ? "/" : above
         } else if name.hasPrefix(TreeHome.prefix), exists("\(directory)/\(TreeHome.ledgerName)") {
             owner = "\(above)/\(name.dropFirst(TreeHome.prefix.count))"

@@ -230,6 +230,11 @@ package final class TreeHome: Sendable {
         guard let place = try Place(path) else {
             throw FileError(step: "switch", path: path, remark: "nothing can be put beside it")
         }
+        guard !place.homePath.unicodeScalars.contains("\u{FFFD}") else {
+            throw FileError(
+                step: "switch", path: path,
+                remark: "it leads to a path that is not UTF-8, and can change only file by file")
+        }
         if layout != .links {
             do throws(FileError) { return try makeExchange(place, umask, now: now, look) } catch {
                 // What has begun one way goes on that way.

@@ -24,6 +24,8 @@ package final class RegistryStore: ObjectStore {
     private struct State {
         /// All tags, as they were at the beginning.
         var tags: Set<String>?
+        /// What has other tags, once that was asked.
+        var others: Set<SHA256Digest>?
         /// What the tag names, as it was at the beginning or is since.
         var named: Kept?
         /// Its text.
@@ -380,7 +382,7 @@ package final class RegistryStore: ObjectStore {
             }
             let wanted = names.filter { artifacts[$0] != nil }
             guard !wanted.isEmpty else { return [] }
-            let others = try digestsOfOthers(state)
+            let others = try digestsOfOthers(&state)
             return Set(wanted.filter { name in artifacts[name].map { others.contains($0) } ?? false })
         }
     }
@@ -388,8 +390,6 @@ package final class RegistryStore: ObjectStore {
     package func remove(_ names: [String]) throws(PublishError) {
         try state.withLock { state throws(PublishError) in
             _ = try lookBack(&state)
-            // What else has a tag is somebody's.
-            var others: Set<SHA256Digest>?
             for name in names {
                 state.pending[name] = nil
                 if let pack = Self.pack(name) {
@@ -401,10 +401,10 @@ package final class RegistryStore: ObjectStore {
                         "manifests/\($0.value.release.manifest)\(Self.suffix)" == name
                     }
                     for (revision, kept) in gone {
-                        if others == nil { others = try digestsOfOthers(state) }
-                        guard kept.artifact != state.named?.artifact, others?.contains(kept.artifact) != true else {
-                            continue
-                        }
+                        // What else has a tag is somebody's.
+                        guard kept.artifact != state.named?.artifact,
+                            try !digestsOfOthers(&state).contains(kept.artifact)
+                        else { continue }
                         try client.delete(manifest: kept.artifact)
                         state.releases?[revision] = nil
                         state.tags?.remove(address.releaseTag(revision))
@@ -423,11 +423,13 @@ package final class RegistryStore: ObjectStore {
     }
 
     /// What has tags that are not those of this set's releases.
-    private func digestsOfOthers(_ state: State) throws(PublishError) -> Set<SHA256Digest> {
+    private func digestsOfOthers(_ state: inout State) throws(PublishError) -> Set<SHA256Digest> {
+        if let others = state.others { return others }
         var digests: Set<SHA256Digest> = []
         for tag in state.tags ?? [] where address.revision(ofTag: tag) == nil && tag != marksTag {
             if let digest = try client.digest(ofTag: tag) { digests.insert(digest) }
         }
+        state.others = digests
         return digests
     }
 

@@ -70,7 +70,9 @@ package struct Restore {
                 isUnchanged: true, validUntil: until)
         }
         guard newest < PublishOptions.lastRevision else {
-            throw .invalid("the newest revision is the highest possible one", "publish under another project name")
+            throw .invalid(
+                "the newest revision is the highest possible one",
+                "publish to another directory, under another project name")
         }
         let revision = newest + 1
         let text = try calling {

@@ -249,7 +249,8 @@ struct PublishRun {
         var (filled, budget) = (Set<String>(), PatternBudget(options.limits))
         try noteGroups(walk.tree, &filled, &budget, isCancelled: isCancelled)
         try tell(walk.notes, filled, count: walk.count)
-        var tree = walk.tree
+        // Not a copy of it: there may be millions of entries.
+        var tree = walk.finish()
         spareUntouched(&tree)
         return tree
     }
@@ -425,6 +426,14 @@ extension PublishRun {
             if report.unchanged, options.channel == nil, try isInPlace(former) { return }
             return try write(files, revision: former.revision, created: former.created)
         }
+        // Packs of a base elsewhere may be made anew each time: what comes of it can be what is here.
+        if options.revision == nil, base?.place.isElsewhere == true, before.manifests.count == 1,
+            let there = before.manifests.first, try before.revision >= lastSigned(),
+            try files.digest(revision: before.revision, created: before.created) == there
+        {
+            report.unchanged = try isShown(there)
+            return try write(files, revision: before.revision, created: before.created)
+        }
         let revision = try nextRevision()
         if let last = try output.keptRevisions().last, revision <= last {
             throw .usage(
@@ -448,7 +457,9 @@ extension PublishRun {
         let former = max(base?.manifest.revision ?? 0, before.revision, try lastSigned())
         let (next, overflow) = former.addingReportingOverflow(1)
         guard !overflow, next <= PublishOptions.lastRevision else {
-            throw .invalid("the base has the highest possible revision", "publish under another project name")
+            throw .invalid(
+                "\(shown(output.path)) has the highest possible revision",
+                "publish to another directory, under another project name")
         }
         return next
     }
@@ -485,12 +496,16 @@ extension PublishRun {
 
     /// Whether the base is what the channel that is published to points at by now.
     private func isShown(_ base: BaseSet) throws(PublishError) -> Bool {
-        let digest = base.manifest.digest
+        if options.channel == nil, base.place.isNewest { return true }
+        return try isShown(base.manifest.digest)
+    }
+
+    /// The same of any manifest.
+    private func isShown(_ digest: SHA256Digest) throws(PublishError) -> Bool {
         if let channel = options.channel {
             guard let text = try output.manifestText(.channels, "\(channel).json.zst") else { return false }
             return try calling { try sha256(text) } == digest
         }
-        if base.place.isNewest { return true }
         return try output.digest(.top, "manifest.json") == digest
     }
 

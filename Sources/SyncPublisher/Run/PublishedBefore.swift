@@ -1,3 +1,4 @@
+import SyncContent
 import SyncManifest
 import SyncModel
 import SyncTrust
@@ -11,6 +12,8 @@ struct PublishedBefore {
     private(set) var revision: UInt64 = 0
     /// The manifests that have that revision, as far as they can be read.
     private(set) var manifests: Set<SHA256Digest> = []
+    /// What `manifest.json` says of when it was published.
+    private(set) var created: String?
 
     /// - Parameters:
     ///   - base: The base. One in the output is its newest release, and nothing else is read then.
@@ -21,19 +24,31 @@ struct PublishedBefore {
             manifests = [base.manifest.digest]
             return
         }
-        let releases: Releases
-        do throws(PublishError) { releases = try Releases(output) } catch {
-            // Links among the files of a loose set are not its releases.
-            guard isLoose, error.exitStatus == .refused else { throw error }
-            return
-        }
-        // What is damaged counts as if it were not there; what cannot be read may have any number.
-        if let fault = releases.faults.first(where: { $0.exitStatus == .ioError }) { throw fault }
-        try Self.refuseForeign(output, releases)
         var found: [(revision: UInt64, manifest: SHA256Digest?)] = []
-        for release in releases.all { found.append((release.revision, release.digest)) }
-        for revision in try output.keptRevisions() { found.append((revision, nil)) }
-        project = try output.newestProject(releases)
+        let kept = try output.keptRevisions()
+        for revision in kept { found.append((revision, nil)) }
+        if let newest = try Self.manifest(.top, "manifest.json", of: output) {
+            // What machines see tells all; its older releases, of which there may be many, are not read.
+            (project, created) = (newest.manifest.project, newest.manifest.created)
+            found.append((newest.manifest.revision, newest.digest))
+            if let last = kept.last, last > newest.manifest.revision,
+                let other = try Self.manifest(.channels, "\(last).json.zst", of: output)
+            {
+                found.append((last, other.digest))
+            }
+        } else {
+            let releases: Releases
+            do throws(PublishError) { releases = try Releases(output) } catch {
+                // Links among the files of a loose set are not its releases.
+                guard isLoose, error.exitStatus == .refused else { throw error }
+                return
+            }
+            // What is damaged counts as if it were not there; what cannot be read may have any number.
+            if let fault = releases.faults.first(where: { $0.exitStatus == .ioError }) { throw fault }
+            try Self.refuseForeign(output, releases)
+            for release in releases.all { found.append((release.revision, release.digest)) }
+            project = try output.newestProject(releases)
+        }
         if let signing {
             let own = SignedOutput(output: output, signing: signing)
             let signed = try own.newestRelease(above: 0) ?? 0
@@ -47,6 +62,15 @@ struct PublishedBefore {
         let highest = found.map(\.revision).max() ?? 0
         revision = highest
         manifests = Set(found.filter { $0.revision == highest }.compactMap(\.manifest))
+    }
+
+    /// A manifest of the output, without its parts; `nil` if it is not there, or damaged.
+    private static func manifest(_ folder: OutputDirectory.Folder, _ name: String, of output: OutputDirectory)
+        throws(PublishError) -> (manifest: ManifestAssembly, digest: SHA256Digest)?
+    {
+        guard try output.size(folder, name) != nil, let text = try output.manifestText(folder, name) else { return nil }
+        let digest = try calling { try sha256(text) }
+        return (try? ManifestAssembly(text, digest: digest)).map { ($0, digest) }
     }
 
     /// Refuses to replace a file that no publish has written.

@@ -126,8 +126,12 @@ extension PublishRun {
         var listing = try ListingDigest(.everywhere)
         var (filled, budget) = (Set<String>(), PatternBudget(options.limits))
         var first = try treeWalk()
+        var leftOut = 0
         try first.run(root, pieces: 4_096) { piece throws(PublishError) in
             try noteGroups(piece, &filled, &budget, isCancelled: isCancelled)
+            if options.leavesOutUnsafeLinks {
+                leftOut += piece.linkTargets.keys.count { (try? piece.directories(behindLink: $0)) == nil }
+            }
             try listing.add(piece) { index, sum in
                 // A link that may be left out leaves nothing where a shard could begin.
                 borders.add(
@@ -155,7 +159,7 @@ extension PublishRun {
             notes.unsafeLinks = own.notes.unsafeLinks
             tree = own.tree
         }
-        try tell(notes, filled, count: first.count)
+        try tell(notes, filled, count: first.count - leftOut)
         return (tree, try listing.finish())
     }
 
@@ -224,6 +228,7 @@ extension PublishRun {
         if options.signing != nil { try check(records, isCancelled: isCancelled, progress: progress) }
         if isCancelled() { throw .cancelled }
         let files = try joined(records)
+        try checkReadable(files)
         for record in records { ShardRecord.add(record.report, to: &report) }
         report.project = project
         report.shards = .join(count)
@@ -242,6 +247,23 @@ extension PublishRun {
         try writeManifest(files, mayBeUnchanged: true)
         try forgetOthers(than: count)
         return report
+    }
+
+    /// Refuses a manifest that no reader would take: no shard sees the whole.
+    private func checkReadable(_ files: ManifestFiles) throws(PublishError) {
+        var text: [UInt8] = []
+        let remedy = "make larger packs, or publish the set as several; nothing was published"
+        let most = options.limits.ownTextBytes
+        try files.forEachPiece(revision: PublishOptions.lastRevision, created: options.created) {
+            piece throws(PublishError) in
+            guard text.count + piece.count <= most else {
+                throw .invalid("the manifest would have more than \(most) bytes of its own", remedy)
+            }
+            text.append(contentsOf: piece)
+        }
+        do throws(ManifestError) { _ = try ManifestAssembly(text, digest: .zero, limits: options.limits) } catch {
+            throw .invalid("no reader would take the manifest: \(error.reason)", remedy)
+        }
     }
 
     /// What the shards have left: of every one, of the same source, and with their packs.

@@ -77,6 +77,9 @@ struct TreeWalk: ~Copyable {
         leavesOutUnsafeLinks = options.leavesOutUnsafeLinks
     }
 
+    /// What was found, once the walk is over.
+    consuming func finish() -> SourceTree { tree }
+
     /// How many entries were found.
     var count: Int { passed.entries + tree.count }
 

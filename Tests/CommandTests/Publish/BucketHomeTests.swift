@@ -429,6 +429,9 @@ struct BucketHomeTests {
             // What is new takes the dictionary of the base, which is there, too.
             let text = String(decoding: try #require(bucket["\(place)/manifest.json"]), as: UTF8.self)
             #expect(text.contains("\"dictionary\""))
+            let again = try Tool(scratch).run(arguments, environment: bucket.environment)
+            #expect(again.status == 0 && again.error.contains("nothing changed"), "\(again.error)")
+            #expect(bucket["\(place)/manifest.json"] == Array(text.utf8))
         }
     }
 
