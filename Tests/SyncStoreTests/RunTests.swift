@@ -92,7 +92,7 @@ struct RunTests {
             #expect(try store.apply(.paused, to: "r1", reason: reason, now: 10))
             var again = towerRun("r2")
             again.recipe.origin = .schedule
-            let started = try store.begin(again, now: 20, isHeld: false)
+            let started = try store.begin(again, now: 20, isHeld: false, continuing: true)
             #expect(started.run.identifier == "r1" && started.run.state == state)
         }
     }

@@ -46,7 +46,8 @@ struct PublishedBefore {
             // What is damaged counts as if it were not there; what cannot be read may have any number.
             if let fault = releases.faults.first(where: { $0.exitStatus == .ioError }) { throw fault }
             try Self.refuseForeign(output, releases)
-            for release in releases.all { found.append((release.revision, release.digest)) }
+            // Of a signed set the numbers count that its keys have signed: others may be those of a thief.
+            if signing == nil { for release in releases.all { found.append((release.revision, release.digest)) } }
             project = try output.newestProject(releases)
         }
         if let signing {

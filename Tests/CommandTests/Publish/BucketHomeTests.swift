@@ -391,7 +391,7 @@ struct BucketHomeTests {
     func removedChannel(isSigned: Bool) throws {
         if isSigned { #expect(try run("keys", "new", "keys", "--project", "com.example.maps").status == 0) }
         let signing = isSigned ? ["--sign", "keys"] : []
-        let place = ["--to", Self.place, "--project", "com.example.maps", "--channel", "beta"]
+        let place = ["--to", Self.place, "--project", "com.example.maps", "--pack-size", "512K", "--channel", "beta"]
         let tool = Tool(scratch)
         let beta = try tool.run(["publish", "set"] + place + signing, environment: bucket.environment)
         #expect(beta.status == 0, "\(beta.error)")
@@ -418,7 +418,10 @@ struct BucketHomeTests {
         for (place, base) in [
             ("prod", Self.place), ("next", bucket.server.url("/assets/maps/tiles/manifest.json")),
         ] {
-            let arguments = ["publish", "set", "--to", "s3://assets/\(place)", "--base", base, "--manifest-parts"]
+            let arguments = [
+                "publish", "set", "--to", "s3://assets/\(place)", "--base", base, "--manifest-parts", "--pack-size",
+                "512K",
+            ]
             let dry = try Tool(scratch).run(arguments + ["--dry-run"], environment: bucket.environment)
             #expect(dry.status == 0 && !bucket.names.contains { $0.hasPrefix(place) }, "\(dry.error)")
             let outcome = try Tool(scratch).run(arguments, environment: bucket.environment)

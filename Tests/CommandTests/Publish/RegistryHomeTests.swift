@@ -486,7 +486,8 @@ struct RegistryHomeTests {
         try pulled(":v1.r1", into: "out")
         #expect(try run(["releases", "list", registry.location(":v1.r1")]).status == 0)
         for tag in [":v1.r1a", ":v1.rc", ":r1", ":v1.r", ":v1.2"] {
-            let outcome = try run(["publish", "set", "--to", registry.location(tag), "--project", "com.example.maps"])
+            let arguments = ["publish", "set", "--to", registry.location(tag), "--project", "com.example.maps"]
+            let outcome = try run(arguments + ["--pack-size", "512K"])
             #expect(outcome.status == 0, "\(tag): \(outcome.error)")
         }
     }
