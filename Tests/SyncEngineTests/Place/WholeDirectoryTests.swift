@@ -94,9 +94,13 @@ struct WholeDirectoryTests {
         let failed = outcome.values("path", of: "task.failed")
         #expect(!failed.isEmpty && failed.count < 5)
         for path in failed { tree.nodes[path] = nil }
-        #expect(scene.problems(tree) == [] && scene.staged == [])
+        // A blob behind the wrong one may have begun to arrive: the next pull goes on with it.
+        #expect(scene.problems(tree) == [] && scene.staged.allSatisfy { $0.hasSuffix(".begun") })
         let installed = Set(outcome.values("path", of: "task.installed"))
         #expect(installed == Set(tree.paths))
+        scene.transport.serve(pack.bytes, at: Scene.base + pack.name)
+        #expect(try scene.pull().status == .done)
+        #expect(scene.problems(Self.tree()) == [] && scene.staged == [])
     }
 
     @Test("Files that a killed run left in its directories are used when they are right [V12]")
