@@ -270,8 +270,14 @@ package struct TreeLedger: Sendable, Equatable {
             if case .former(let tree) = meaning(of: wish) { return tree }
             return nil
         }
-        let known = former.filter { $0.content != nil }
-        return known.first { tree in tree.manifest.map { !isHeld($0) } ?? false } ?? known.first
+        // A loop: of filters and closures Swift 6.3 makes no optimised code here.
+        var first: Tree?
+        for tree in former {
+            guard let content = tree.content else { continue }
+            if first == nil { first = tree }
+            if !isHeld(content.manifest) { return tree }
+        }
+        return first
     }
 }
 
