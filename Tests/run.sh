@@ -74,23 +74,23 @@ install_packages() {
     fi
 }
 
-# An S3 server for the tests of signed requests, in an environment of its own.
-install_moto() {
+# An S3 server for the tests of signed requests, and the schemas of Kubernetes, in an environment of their own.
+install_modules() {
     venv=".build/test-venv"
-    if [ ! -x "$venv/bin/moto_server" ]; then
+    if [ ! -x "$venv/bin/moto_server" ] || [ ! -x "$venv/bin/kubernetes-validate" ]; then
         if ! python3 -m venv "$venv" 2>/dev/null; then
             skipped "moto: python3 -m venv does not work here"
             return
         fi
-        if ! "$venv/bin/pip" install --quiet --disable-pip-version-check 'moto[s3,server]' >/dev/null 2>&1; then
+        if ! "$venv/bin/pip" install --quiet --disable-pip-version-check 'moto[s3,server]' kubernetes-validate >/dev/null 2>&1; then
             rm -rf "$venv"
-            skipped "moto: pip could not install it"
+            skipped "moto and kubernetes-validate: pip could not install them"
             return
         fi
     fi
     PATH="$PWD/$venv/bin:$PATH"
     export PATH
-    echo "moto is in $venv."
+    echo "moto and kubernetes-validate are in $venv."
 }
 
 if [ "${1:-}" = "--no-install" ]; then
@@ -99,7 +99,7 @@ if [ "${1:-}" = "--no-install" ]; then
 else
     title "Packages"
     install_packages
-    install_moto
+    install_modules
 fi
 
 if ! command -v swift >/dev/null; then
