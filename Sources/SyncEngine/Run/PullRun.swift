@@ -538,13 +538,13 @@ struct PullRun {
             report.bytes.total = files.bytes
             let isDone = trees.home.ledger.current == tree.number
             journal.planned(Plan(), total: rows.count, unchanged: rows.count)
-            if !isDone { try trees.requireIntact(tree, files, progress) }
+            let isKnown = isDone ? true : try trees.requireIntact(tree, files, progress)
             let former = isDone ? try trees.formerIndex() : trees.known
             try claim(files.unseen(since: former), &files, isReused: true)
             list(files)
             tellRemoved(former, beside: try trees.index(of: tree), files)
             if !isDone {
-                try trees.finish(content(files), manifest: nil)
+                try trees.finish(content(files), manifest: nil, sweeps: isKnown)
                 try exchange(trees, manifest, isRollback: true)
             }
             return try conclude(files)

@@ -371,16 +371,20 @@ extension TreeSwitch {
     /// Checks a former tree: what it shares with what readers see is as it was; the rest is read.
     ///
     /// - Throws: ``EngineError`` with status 74 when something is not what the manifest names.
-    func requireIntact(_ tree: TreeLedger.Tree, _ files: RunFiles, _ progress: ProgressCount) throws(EngineError) {
+    /// - Returns: Whether its index was there. It is written anew in any case; which other files are pulls', it then does not say.
+    func requireIntact(_ tree: TreeLedger.Tree, _ files: RunFiles, _ progress: ProgressCount) throws(EngineError) -> Bool {
         let place = try switching(home.destination(tree.number, umask: umask))
-        let index = try PullEngine.index(of: place)
+        let there = try PullEngine.index(of: place)
+        let isKnown = there.count > 0 || files.rows.isEmpty
+        let index = isKnown ? there : known.replacingRecords { _ in } ?? there
         let shared = index.sharing(with: known)
         let (missing, records) = try read(files, in: place, beside: shared, progress)
         let others = try changedOthers(besides: files, in: place, index, shared)
         let count = missing.count + others.count
         guard let first = missing.first.map(files.manifest.files.path) ?? others.first.map(index.text) else {
             let now = shared.updated(records, files.manifest.files)
-            return try switching(now.write(to: place, durable: environment.isDurable))
+            try switching(now.write(to: place, durable: environment.isDurable))
+            return isKnown
         }
         throw EngineError(
             .ioError,
@@ -481,18 +485,24 @@ extension StatIndex {
         return all ?? self
     }
 
-    /// The same records, with what was read just now.
+    /// The same records, with what was read just now, files that it has no record of included: `finish` keeps only what it names.
     fileprivate func updated(_ records: RecordColumn, _ files: FileTable) -> StatIndex {
         let merged = replacingRecords(isComplete: true) { append in
-            for position in 0..<count {
-                guard var record = handedOn(position) else { continue }
-                withPath(position) { path in
-                    if let now = files.row(of: path).flatMap({ records[$0] }) {
-                        (record.status, record.digest, record.kind) = (now.status, now.digest, now.kind)
-                    }
-                    append(record, path)
+            func pass(_ position: Int, _ now: IndexRecord? = nil) {
+                guard var record = handedOn(position) else { return }
+                if let now { (record.status, record.digest, record.kind) = (now.status, now.digest, now.kind) }
+                withPath(position) { append(record, $0) }
+            }
+            var walk = IndexWalk(index: self)
+            for row in records.rows {
+                guard var now = records[row] else { continue }
+                files.withPath(row) { path in
+                    if let position = walk.find(path, passing: { pass($0) }) { return pass(position, now) }
+                    now.installed = true
+                    append(now, path)
                 }
             }
+            for position in walk.rest { pass(position) }
         }
         return merged ?? self
     }

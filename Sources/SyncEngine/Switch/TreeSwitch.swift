@@ -123,7 +123,9 @@ struct TreeSwitch {
     }
 
     /// Finishes the tree: nothing in it is a stranger's but what is carried over, and all of it is on the disk.
-    func finish(_ content: TreeLedger.Content, manifest: Manifest?) throws(EngineError) {
+    ///
+    /// - Parameter sweeps: Whether what the tree's index does not name is removed.
+    func finish(_ content: TreeLedger.Content, manifest: Manifest?, sweeps: Bool = true) throws(EngineError) {
         let strangers = try strangers(manifest)
         let tree = try switching(home.destination(number, umask: umask))
         let index = try PullEngine.index(of: tree)
@@ -132,7 +134,7 @@ struct TreeSwitch {
             let seal = tree.seal(of: index.directories, before: index.stamp)
             // What a killed run has left without a record, or what was carried over before.
             let left = try Strangers(in: tree, beside: index, threads: environment.workers)
-            try left.remove(from: tree, keeping: index)
+            if sweeps { try left.remove(from: tree, keeping: index) }
             if let shown { try strangers?.carry(from: shown, to: tree) }
             if environment.isDurable { try environment.synchronize(tree) }
             try home.record(isUrgent: false) {

@@ -301,6 +301,30 @@ struct EitherLayoutTests {
     }
 
     @Test(
+        "A kept revision whose index is lost or damaged is read, and shown with all its files and those of former selections",
+        arguments: Layout.allCases, [false, true])
+    func lostIndex(layout: Layout, damaged: Bool) throws {
+        let trees = try TreeScene(layout)
+        let scene = trees.scene
+        try trees.expect(1, trees.pull(1))
+        #expect(try trees.pull(2) { $0.include = ["each"] }.status == .done)
+        try trees.expect(3, trees.pull(3))
+        let kept = try trees.home.destination(try #require(try trees.ledger().former.first).number, umask: CurrentProcess.umask)
+        try FileManager.default.removeItem(atPath: kept.statePath + "/index")
+        if damaged { try Data("damaged".utf8).write(to: URL(fileURLWithPath: kept.statePath + "/index")) }
+        let report = try scene.engine().rollback("com.example.tower", to: nil)
+        #expect(report.status == .done && report.files.total == 2)
+        var tree = Revisions.tree(1)
+        tree.nodes["each/deep/er/1"] = nil
+        for path in ["each/now", "each/deep/er/2"] { tree.nodes[path] = Revisions.tree(2).nodes[path] }
+        try trees.expect(2, nil, tree)
+        #expect(try scene.disorder(in: scene.store) == [])
+        _ = try scene.engine().release("com.example.tower")
+        // Of those of former selections nobody knows any more that pulls have put them there.
+        try trees.expect(3, trees.again { $0.atomic?.keepForeign = true })
+    }
+
+    @Test(
         "What a first pull has begun, and readers have not seen, goes when it is given up, with its files or without",
         arguments: Layout.allCases, [false, true])
     func givenUp(layout: Layout, files: Bool) throws {
