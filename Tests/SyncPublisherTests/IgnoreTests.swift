@@ -164,6 +164,11 @@ struct IgnoreTests {
         options.exclude = Array(repeating: String(repeating: "*a", count: 3_000) + "c", count: 40)
         #expect(failure()?.exitStatus == .dataInvalid)
         #expect(failure { true }?.exitStatus == .interrupted)
+
+        // What is long because there is much of it is not refused.
+        options.limits.patternBytes = 0
+        options.exclude = ["**/*c", "*0"]
+        #expect(failure() == nil)
     }
 
     @Test("Patterns that take too much memory are refused by their line, also those of many directories together")

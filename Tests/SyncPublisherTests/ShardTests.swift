@@ -75,6 +75,20 @@ struct ShardTests {
         #expect(try set.unpacked().nodes == Self.tree().nodes)
     }
 
+    @Test("Patterns of groups are counted for as many files as one reader takes, and not for more")
+    func patterns() throws {
+        let set = try Self.set()
+        func failure(entries: Int) -> PublishError? {
+            set.failure {
+                $0.shards = Shard(0, of: 4).map { .shard($0) }
+                $0.groups = [Manifest.Group(name: "all", include: ["**/*.none"], hooks: [])]
+                ($0.limits.patternMatches, $0.limits.entries) = (5, entries)
+            }
+        }
+        #expect(failure(entries: 1_000_000)?.summary.hasPrefix("group all, **/*.none: ") == true)
+        #expect(failure(entries: 5)?.summary == nil)
+    }
+
     @Test("One shard is what one publish in parts would be, byte for byte")
     func alone() throws {
         let set = try Self.set()

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Counts what a set costs as it grows: requests, bytes, time, memory. Prints Markdown; each bound is checked.
 #
-# usage: scale.sh [requests] [growth] [memory] [hooks] [million] [shards]      default: all but the last two
+# usage: scale.sh [requests] [growth] [memory] [hooks] [million] [shards] [huge]      default: all but the last three
 #
 #   requests  20,000 files of 512 MiB: a first pull sends at most 64 requests, a second at most 1 and opens no
 #             file; after 1 % changed and `publish --base`, an update sends at most 16 and receives at most 1.3
@@ -19,6 +19,9 @@
 #   shards    1,000,000 files of 64 bytes (FILES: another number), published and pulled as a whole and by 1, 4 and 16 shards, one
 #             shard after another: at most 300 MiB of memory each, the hook once with all files, at most 1.05 times the bytes of one
 #             pull, and the same files. Needs the same disk
+#   huge      one of 160 shards of 10,000,000 files and one of 1,600 of 100,000,000, 62,500 files each: the manifest is real, with all
+#             its parts, and only what that shard needs is there (huge-manifest.py). At most 300 MiB of memory; first pull, nothing
+#             new, and a publish of that shard over such a release
 #
 # ROUNDS=N (default 3): runs of growth of which the median counts. Nothing else should run on the machine then.
 # Environment: see common.sh. Exit status: 0 every bound holds, 1 not.
@@ -310,7 +313,40 @@ shards() {
   echo
 }
 
+huge() {
+  local files n shard before parts packs from into=$WORK/pulled/huge site requests=0 pack_bytes=0 manifest_bytes=0 other_bytes=0 own=62500
+  rm -rf "$WORK/dots"
+  python3 "$EVIDENCE/make-set.py" "$WORK/dots" dots --files $own >&2
+  echo "| files | parts | manifest.json, MB | one shard of | | s | CPU s | peak MiB | requests | bytes |"
+  echo "|--:|--:|--:|--:|---|--:|--:|--:|--:|--:|"
+  huge_line() { echo "| $files | $parts | $(awk "BEGIN{printf \"%.1f\", $(stat -c %s "$site/manifest.json") / 1e6}") | $n | $1 | $WALL | $CPU | $RSS | ${2:-} | ${3:-} |"; }
+  for files in ${FILES:-1000000 10000000 100000000}; do
+    n=$((files / own)) site=$WORK/site-huge-$files
+    run "$SYNCAGENT" publish "$WORK/dots" --to "$site" --project scale.huge --manifest-parts --json
+    eval "$(python3 "$EVIDENCE/huge-manifest.py" "$site" "$files")"
+    shard=$((before / own))
+    hold "$files files: what stands before the shard and before what is there" "$((shard * own))" == "$before"
+    nginx_start "huge-$files" "$site"
+    fresh_place pulled 6
+    rm -rf "$XDG_STATE_HOME"
+    for step in "first pull" "nothing new"; do
+      from=$(mark)
+      run "$SYNCAGENT" pull "$URL/manifest.json" --into "$into" --shard "$shard/$n" --json
+      eval "$(since "$from")"
+      huge_line "$step" "$requests" "$((pack_bytes + manifest_bytes))"
+      hold "$step of a shard of $files: peak memory, MiB" "$RSS" "<=" 300
+    done
+    python3 "$EVIDENCE/checks.py" compare "$WORK/dots" "$into" || broken "a shard of $files: not what was published"
+    change_dots "$WORK/dots" $own 0.01 many
+    run "$SYNCAGENT" publish "$WORK/dots" --to "$site" --project scale.huge --shard 0/1 --json
+    huge_line "publish, 1 % changed"
+    hold "a shard of a publish over $files: peak memory, MiB" "$RSS" "<=" 300
+    rm -rf "$site" "$into"
+  done
+  echo
+}
+
 for part; do
-  case $part in requests|growth|memory|hooks|million|shards) say "== $part"; "$part" ;; *) usage 64 >&2 ;; esac
+  case $part in requests|growth|memory|hooks|million|shards|huge) say "== $part"; "$part" ;; *) usage 64 >&2 ;; esac
 done
 verdict

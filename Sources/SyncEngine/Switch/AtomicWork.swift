@@ -372,7 +372,9 @@ extension TreeSwitch {
     ///
     /// - Throws: ``EngineError`` with status 74 when something is not what the manifest names.
     /// - Returns: Whether its index was there. It is written anew in any case; which other files are pulls', it then does not say.
-    func requireIntact(_ tree: TreeLedger.Tree, _ files: RunFiles, _ progress: ProgressCount) throws(EngineError) -> Bool {
+    func requireIntact(_ tree: TreeLedger.Tree, _ files: RunFiles, _ progress: ProgressCount) throws(EngineError)
+        -> Bool
+    {
         let place = try switching(home.destination(tree.number, umask: umask))
         let there = try PullEngine.index(of: place)
         let isKnown = there.count > 0 || files.rows.isEmpty

@@ -1,3 +1,5 @@
+import SyncModel
+
 /// A pattern as a machine whose states are bits: a text is read once, whatever the pattern looks like, and nothing is ever
 /// tried again (R. Baeza-Yates and G. Gonnet, "A New Approach to Text Searching", CACM 35(10), 1992).
 ///
@@ -150,6 +152,8 @@ package struct PatternBudget: Sendable {
     private var tries = 0
     /// **Bytes** of texts, where a pattern counts once for each 64 bytes of its own: about **1 ns** each.
     package private(set) var bytes = 0
+    /// **Bytes** besides what the limits give.
+    private var allowance = 0
 
     package init(_ limits: ManifestLimits = .standard) { self.limits = limits }
 
@@ -166,10 +170,13 @@ package struct PatternBudget: Sendable {
         return spend((pathBytes() + 256) * glob.cost)
     }
 
+    /// Gives so many **bytes** more: what takes long because there is much of it is no attack.
+    package mutating func allow(_ count: Int) { allowance = allowance.saturatingAdd(count) }
+
     /// Counts **bytes**.
     package mutating func spend(_ count: Int) -> String? {
         bytes += count
-        guard bytes > limits.patternBytes else { return nil }
+        guard bytes > limits.patternBytes.saturatingAdd(allowance) else { return nil }
         return "the patterns would be tried on more than \(limits.patternBytes) bytes of paths"
     }
 }

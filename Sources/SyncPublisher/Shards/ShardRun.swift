@@ -126,8 +126,11 @@ extension PublishRun {
         var listing = try ListingDigest(.everywhere)
         var (filled, budget) = (Set<String>(), PatternBudget(options.limits))
         var first = try treeWalk()
-        var leftOut = 0
+        var (leftOut, seen) = (0, 0)
         try first.run(root, pieces: 4_096) { piece throws(PublishError) in
+            // Nobody reads more of them at once, and who reads less counts less.
+            seen += piece.count
+            if seen > options.limits.entries { budget = PatternBudget(options.limits) }
             try noteGroups(piece, &filled, &budget, isCancelled: isCancelled)
             if options.leavesOutUnsafeLinks {
                 leftOut += piece.linkTargets.keys.count { (try? piece.directories(behindLink: $0)) == nil }

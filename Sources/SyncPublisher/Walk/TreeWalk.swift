@@ -46,6 +46,8 @@ struct TreeWalk: ~Copyable {
     private static let stateOfPulls = ".syncagent"
     /// **Bytes** matched between looks for a stop request; about 10 ms.
     private static let lookDistance = 10_000_000
+    /// **Bytes** of patterns that each entry may cost, so that a hundred million of them can be published.
+    private static let allowance = 1_000
     /// Most **bytes** of a file that is said to have none.
     private static let mostUnstated: UInt64 = 1 << 30
     private var scratch: [UInt8] = []
@@ -286,6 +288,7 @@ struct TreeWalk: ~Copyable {
         let removed = try listing.removeAll { name, kind throws(PublishError) in
             entry.removeSubrange(length...)
             entry.append(contentsOf: name)
+            budget.allow(Self.allowance)
             let isGone = try entry.withUnsafeBufferPointer { path throws(PublishError) in
                 try isExcluded(path, isDirectory: kind == .directory)
             }

@@ -309,7 +309,8 @@ struct EitherLayoutTests {
         try trees.expect(1, trees.pull(1))
         #expect(try trees.pull(2) { $0.include = ["each"] }.status == .done)
         try trees.expect(3, trees.pull(3))
-        let kept = try trees.home.destination(try #require(try trees.ledger().former.first).number, umask: CurrentProcess.umask)
+        let kept = try trees.home.destination(
+            try #require(try trees.ledger().former.first).number, umask: CurrentProcess.umask)
         try FileManager.default.removeItem(atPath: kept.statePath + "/index")
         if damaged { try Data("damaged".utf8).write(to: URL(fileURLWithPath: kept.statePath + "/index")) }
         let report = try scene.engine().rollback("com.example.tower", to: nil)
