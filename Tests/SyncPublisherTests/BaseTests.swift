@@ -83,6 +83,34 @@ struct BaseTests {
         #expect(try set.publish(next).unchanged)
     }
 
+    @Test("Over a base elsewhere the same files make no new revision, in a channel or not; nothing is written again")
+    func sameOverBaseElsewhere() throws {
+        let set = try Self.published()
+        try set.replace(Self.after)
+        func publish(second: Int, _ channel: String? = nil) throws(PublishError) -> PublishReport {
+            try set.publish {
+                $0.base = .manifest(set.root.path("out/manifest.json"))
+                $0.output = set.root.path("next")
+                $0.created = "2026-11-21T02:00:0\(second)Z"
+                ($0.channel, $0.keepsReleases) = (channel, channel != nil)
+            }
+        }
+        let beta = try publish(second: 1, "beta")
+        #expect(!beta.unchanged && beta.revision == 2)
+        let again = try publish(second: 2, "beta")
+        #expect(again.unchanged && again.revision == 2 && again.manifestDigest == beta.manifestDigest)
+        let moved = try publish(second: 3)
+        #expect(!moved.unchanged && moved.revision == 2 && moved.manifestDigest == beta.manifestDigest)
+        let before = try set.bytes(below: "next")
+        let file = try ForeignOutputTests.inode(set.root.path("next/manifest.json"))
+        let last = try publish(second: 4)
+        #expect(last.unchanged && last.revision == 2 && last.manifestBytes == moved.manifestBytes)
+        #expect(try set.bytes(below: "next") == before)
+        #expect(try ForeignOutputTests.inode(set.root.path("next/manifest.json")) == file)
+        try set.root.write("other", to: "in/other")
+        #expect(try publish(second: 5).revision == 3)
+    }
+
     @Test("A set that goes back to what it was names its old packs again")
     func backAndForth() throws {
         let set = try Self.published()

@@ -117,6 +117,31 @@ struct SignedBaseTests {
         #expect(try set.publish().revision == 5)
     }
 
+    @Test("Over a base elsewhere nothing else is signed under a number that was signed, whoever has put it there")
+    func signedOnce() throws {
+        var (set, keys) = try Self.signed()
+        for (path, bytes) in try set.bytes(below: "out") { try set.root.write(bytes, to: "base/\(path)") }
+        (set.options.base, set.options.permits) = (.manifest(set.root.path("base/manifest.json")), .foreignBase)
+        try set.root.write("second", to: "in/new")
+        set.options.signing = try Self.signing(set, keys, now: 2_000)
+        #expect(try set.publish().fresh?.revision == 2)
+        let same = try set.publish()
+        #expect(same.unchanged && same.fresh?.revision == 2)
+        let statement = try #require(set.root.read("out/trust/2.release"))
+        // What will be published next, under the number of what is signed.
+        try set.root.write("third", to: "in/new")
+        try set.publish {
+            ($0.signing, $0.revision, $0.output) = (nil, 2, set.root.path("forged"))
+        }
+        for name in ["manifest.json", "manifest.json.zst"] {
+            try set.root.write(try #require(set.root.read("forged/\(name)")), to: "out/\(name)")
+        }
+        set.options.signing = try Self.signing(set, keys, now: 3_000)
+        let report = try set.publish()
+        #expect(report.revision == 3 && report.fresh?.revision == 3)
+        #expect(set.root.read("out/trust/2.release") == statement)
+    }
+
     @Test("A machine that remembers nothing goes on above what its keys have signed there, also without a base")
     func withoutMemory() throws {
         var (set, keys) = try Self.signed()

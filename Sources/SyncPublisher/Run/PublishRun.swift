@@ -423,15 +423,16 @@ extension PublishRun {
         {
             // It can be new here: of another channel, or of a base elsewhere.
             report.unchanged = try isShown(base)
-            if report.unchanged, options.channel == nil, try isInPlace(former) { return }
+            if report.unchanged, options.channel == nil, try isInPlace(former.digest, former.revision) { return }
             return try write(files, revision: former.revision, created: former.created)
         }
         // Packs of a base elsewhere may be made anew each time: what comes of it can be what is here.
         if options.revision == nil, base?.place.isElsewhere == true, before.manifests.count == 1,
-            let there = before.manifests.first, try before.revision >= lastSigned(),
+            let there = before.manifests.first, try mayStay(there, under: before.revision),
             try files.digest(revision: before.revision, created: before.created) == there
         {
             report.unchanged = try isShown(there)
+            if report.unchanged, options.channel == nil, try isInPlace(there, before.revision) { return }
             return try write(files, revision: before.revision, created: before.created)
         }
         let revision = try nextRevision()
@@ -472,6 +473,14 @@ extension PublishRun {
         return before.manifests == [base.digest]
     }
 
+    /// Whether a manifest that is here may keep its number: nothing newer was signed, and nothing else under that number.
+    private func mayStay(_ manifest: SHA256Digest, under revision: UInt64) throws(PublishError) -> Bool {
+        let last = try lastSigned()
+        guard revision == last, let signing = options.signing else { return revision > last }
+        let known = try? SignedOutput(output: output, signing: signing).signed(revision)
+        return known?.content.manifest == manifest
+    }
+
     private mutating func write(_ files: ManifestFiles, revision: UInt64, created: String?) throws(PublishError) {
         if let channel = options.channel { _ = try Channels(output).index(with: channel, at: revision, project) }
         let written = try files.write(
@@ -509,16 +518,16 @@ extension PublishRun {
         return try output.digest(.top, "manifest.json") == digest
     }
 
-    /// Whether both forms of the base's manifest are in the output already.
-    private mutating func isInPlace(_ base: Manifest) throws(PublishError) -> Bool {
+    /// Whether both forms of a manifest are in the output already.
+    private mutating func isInPlace(_ manifest: SHA256Digest, _ revision: UInt64) throws(PublishError) -> Bool {
         guard let plain = try output.size(.top, "manifest.json"),
             let frame = try output.size(.top, "manifest.json.zst"),
-            try output.digest(.top, "manifest.json") == base.digest,
+            try output.digest(.top, "manifest.json") == manifest,
             // A run that was killed may have replaced only this one.
-            let text = try output.manifestText(.top, "manifest.json.zst"), (try? sha256(text)) == base.digest
+            let text = try output.manifestText(.top, "manifest.json.zst"), (try? sha256(text)) == manifest
         else { return false }
-        report.revision = base.revision
-        report.manifestDigest = base.digest
+        report.revision = revision
+        report.manifestDigest = manifest
         report.manifestBytes = plain
         report.compressedManifestBytes = frame
         return true

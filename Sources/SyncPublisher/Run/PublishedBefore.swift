@@ -12,7 +12,7 @@ struct PublishedBefore {
     private(set) var revision: UInt64 = 0
     /// The manifests that have that revision, as far as they can be read.
     private(set) var manifests: Set<SHA256Digest> = []
-    /// What `manifest.json` says of when it was published.
+    /// When the first of them was published, as written.
     private(set) var created: String?
 
     /// - Parameters:
@@ -24,19 +24,20 @@ struct PublishedBefore {
             manifests = [base.manifest.digest]
             return
         }
-        var found: [(revision: UInt64, manifest: SHA256Digest?)] = []
+        var found: [(revision: UInt64, manifest: SHA256Digest?, created: String?)] = []
         let kept = try output.keptRevisions()
-        for revision in kept { found.append((revision, nil)) }
-        if let newest = try Self.manifest(.top, "manifest.json", of: output) {
-            // What machines see tells all; its older releases, of which there may be many, are not read.
-            (project, created) = (newest.manifest.project, newest.manifest.created)
-            found.append((newest.manifest.revision, newest.digest))
-            if let last = kept.last, last > newest.manifest.revision,
-                let other = try Self.manifest(.channels, "\(last).json.zst", of: output)
-            {
-                found.append((last, other.digest))
-            }
-        } else {
+        for revision in kept { found.append((revision, nil, nil)) }
+        // What machines see, and what has the highest number, tell all. There may be many others, which are not read.
+        let newest = try Self.manifest(.top, "manifest.json", of: output)
+        if let newest { found.append((newest.manifest.revision, newest.digest, newest.manifest.created)) }
+        project = newest?.manifest.project
+        if let last = kept.last, last > newest?.manifest.revision ?? 0,
+            let other = try Self.manifest(.channels, "\(last).json.zst", of: output)
+        {
+            found.append((last, other.digest, other.manifest.created))
+            project = project ?? other.manifest.project
+        }
+        if project == nil {
             let releases: Releases
             do throws(PublishError) { releases = try Releases(output) } catch {
                 // Links among the files of a loose set are not its releases.
@@ -47,22 +48,25 @@ struct PublishedBefore {
             if let fault = releases.faults.first(where: { $0.exitStatus == .ioError }) { throw fault }
             try Self.refuseForeign(output, releases)
             // Of a signed set the numbers count that its keys have signed: others may be those of a thief.
-            if signing == nil { for release in releases.all { found.append((release.revision, release.digest)) } }
+            if signing == nil {
+                for release in releases.all { found.append((release.revision, release.digest, release.created)) }
+            }
             project = try output.newestProject(releases)
         }
         if let signing {
             let own = SignedOutput(output: output, signing: signing)
             let signed = try own.newestRelease(above: 0) ?? 0
             if signed > 0 { project = signing.root.project }
-            for revision in try own.saidRevisions() { found.append((revision, nil)) }
+            for revision in try own.saidRevisions() { found.append((revision, nil, nil)) }
             // Whoever can write there cannot use up the numbers of who signs.
             let last = max(signed, try signing.known?.lastRevision ?? 0, base?.manifest.revision ?? 0)
             found.removeAll { $0.revision - min($0.revision, last) > PublishOptions.mostRevisionsAtOnce }
-            found.append((signed, nil))
+            found.append((signed, nil, nil))
         }
         let highest = found.map(\.revision).max() ?? 0
         revision = highest
         manifests = Set(found.filter { $0.revision == highest }.compactMap(\.manifest))
+        created = found.first { $0.revision == highest && $0.manifest != nil }?.created
     }
 
     /// A manifest of the output, without its parts; `nil` if it is not there, or damaged.

@@ -434,7 +434,7 @@ struct BucketHomeTests {
             #expect(text.contains("\"dictionary\""))
             let again = try Tool(scratch).run(arguments, environment: bucket.environment)
             #expect(again.status == 0 && again.error.contains("nothing changed"), "\(again.error)")
-            #expect(bucket["\(place)/manifest.json"] == Array(text.utf8))
+            #expect(bucket["\(place)/manifest.json"] == Array(text.utf8) && bucket.puts["\(place)/manifest.json"] == 1)
         }
     }
 
@@ -497,6 +497,25 @@ struct BucketHomeTests {
         #expect(try run("releases", "list", Self.place, "--json").output.split(separator: "\n").count == 3)
         try pulled(into: "out")
         #expect(try bytes("out/many/file 7") == Array("new".utf8))
+    }
+
+    @Test("With a base elsewhere the newest manifest is read once, and none of the older ones, however many there are")
+    func farBaseRequests() throws {
+        let site = ["publish", "set", "--to", "site", "--project", "com.example.maps", "--pack-size", "512K"]
+        #expect(try Tool(scratch).run(site).status == 0)
+        for number in 2...5 {
+            try write([UInt8(number)], "new")
+            let outcome = try publish("--base", "site/manifest.json")
+            #expect(outcome.status == 0 && outcome.error.contains("revision \(number)"), "\(outcome.error)")
+        }
+        let start = bucket.server.log.entries.count
+        try write([6], "new")
+        let outcome = try publish("--base", "site/manifest.json")
+        #expect(outcome.status == 0 && outcome.error.contains("revision 6"), "\(outcome.error)")
+        let manifests = reads(since: start).map(\.name).filter {
+            $0.hasPrefix("manifest.json") || $0.hasSuffix(".json.zst")
+        }
+        #expect(manifests == ["manifest.json"])
     }
 
     @Test("A set of many files has a manifest in parts there; an empty machine reads the parts in few requests")
