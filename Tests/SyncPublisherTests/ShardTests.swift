@@ -549,6 +549,46 @@ struct ShardTests {
         }
     }
 
+    @Test("A join publishes no manifest that no reader would take: 65, and what is wrong with it")
+    func unreadable() throws {
+        let set = try Self.set()
+        try all(set, 2)
+        let changes: [(words: String, change: (inout ManifestLimits) -> Void)] = [
+            ("the manifest's own text would have more than 200 bytes", { $0.ownTextBytes = 200 }),
+            ("no reader would take the manifest: more than 1 parts", { $0.parts = 1 }),
+            ("no reader would take the manifest: more than 1 packs", { $0.packs = 1 }),
+        ]
+        for (words, change) in changes {
+            let error = set.failure {
+                $0.shards = .join(2)
+                change(&$0.limits)
+            }
+            #expect(error?.exitStatus == .dataInvalid && error?.summary == words, "\(String(describing: error))")
+            #expect(error?.remedy.hasSuffix("nothing was published") == true)
+        }
+        #expect(set.root.read("out/manifest.json") == nil)
+        try join(set, 2)
+        #expect(try set.unpacked().nodes == Self.tree().nodes)
+    }
+
+    @Test("Links that are left out are no files that are still there, for a shard as for a publish of the whole")
+    func leftOutLinks() throws {
+        var tree = AssetTree()
+        for number in 0..<60 { tree.addText("\(number)", "content \(number)") }
+        let set = try Self.set(tree)
+        try set.publish { $0.isInParts = true }
+        for number in 20..<60 { tree.nodes["\(number)"] = .link("/out of here") }
+        try set.replace(tree)
+        for work in [nil, Shard(0, of: 2), Shard(1, of: 2)] as [Shard?] {
+            let error = set.failure {
+                $0.shards = work.map { .shard($0) }
+                $0.leavesOutUnsafeLinks = true
+            }
+            #expect(error?.exitStatus == .refused, "\(String(describing: error))")
+            #expect(error?.summary.contains("has 20 files and links") == true, "\(String(describing: error))")
+        }
+    }
+
     @Test("Shards are written as 3/16, and lists of them in few words")
     func texts() {
         #expect(Shard("3/16")?.name == "3-of-16")

@@ -228,10 +228,11 @@ extension PublishRun {
         }
         progress(PublishProgress(step: .checking, files: 0))
         let records = try records(count, isCancelled: isCancelled)
+        let files = try joined(records)
+        // Before every pack is read.
+        try checkReadable(files)
         if options.signing != nil { try check(records, isCancelled: isCancelled, progress: progress) }
         if isCancelled() { throw .cancelled }
-        let files = try joined(records)
-        try checkReadable(files)
         for record in records { ShardRecord.add(record.report, to: &report) }
         report.project = project
         report.shards = .join(count)
@@ -260,7 +261,7 @@ extension PublishRun {
         try files.forEachPiece(revision: PublishOptions.lastRevision, created: options.created) {
             piece throws(PublishError) in
             guard text.count + piece.count <= most else {
-                throw .invalid("the manifest would have more than \(most) bytes of its own", remedy)
+                throw .invalid("the manifest's own text would have more than \(most) bytes", remedy)
             }
             text.append(contentsOf: piece)
         }
