@@ -442,6 +442,23 @@ struct RegistryHomeTests {
         #expect(try run(["releases", "restore", location, "99"]).status == 66)
     }
 
+    @Test("A prune asks once for each release, and once for each other tag, however many releases go")
+    func pruneRequests() throws {
+        #expect(try publish().status == 0)
+        for number in 2...5 {
+            try write([UInt8(number)], "new")
+            #expect(try publish().status == 0)
+        }
+        for tag in ["proven", "shown"] { registry.tag("v1.r2", as: tag) }
+        let start = count
+        let outcome = try run(["releases", "prune", registry.location(":v1"), "--keep", "1", "--grace", "0"])
+        #expect(outcome.status == 0, "\(outcome.error)")
+        #expect(registry.tags.filter { $0.hasPrefix("v1.r") } == ["v1.r2", "v1.r5"])
+        #expect(asked("DELETE", since: start) == 3)
+        for tag in ["proven", "shown"] { #expect(asked("HEAD", "/manifests/\(tag)", since: start) == 1) }
+        for number in 1...5 { #expect(asked("GET", "/manifests/v1.r\(number)", since: start) == 1) }
+    }
+
     @Test("A signed release is believed where its root is trusted, and one that is not signed is refused there")
     func signed() throws {
         #expect(try run(["keys", "new", "keys", "--project", "com.example.maps"]).status == 0)
