@@ -365,6 +365,10 @@ struct RegistryHomeTests {
         }
         #expect(Set(registry.tags).isSuperset(of: ["beta.r2", "beta.r3"]), "\(registry.tags)")
         #expect(registry.manifest("beta") == registry.manifest("beta.r3"))
+        let start = count
+        let same = try beta()
+        #expect(same.status == 0 && same.error.contains("nothing changed"), "\(same.error)")
+        #expect(asked("PUT", since: start) == 0 && asked("POST", since: start) == 0)
         let first = try run(["pull", registry.location(":beta.r2"), "--into", "first"])
         #expect(first.status == 0, "\(first.error)")
         #expect(try bytes("first/new") == [1])
