@@ -426,7 +426,8 @@ package final class RegistryStore: ObjectStore {
     private func digestsOfOthers(_ state: inout State) throws(PublishError) -> Set<SHA256Digest> {
         if let others = state.others { return others }
         var digests: Set<SHA256Digest> = []
-        for tag in state.tags ?? [] where address.revision(ofTag: tag) == nil && tag != marksTag {
+        // As they are now: a publish may have looked hours ago, and with a manifest all its tags are deleted.
+        for tag in try client.tags() where address.revision(ofTag: tag) == nil && tag != marksTag {
             if let digest = try client.digest(ofTag: tag) { digests.insert(digest) }
         }
         state.others = digests

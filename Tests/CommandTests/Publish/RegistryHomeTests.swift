@@ -463,6 +463,23 @@ struct RegistryHomeTests {
         for number in 1...5 { #expect(asked("GET", "/manifests/v1.r\(number)", since: start) == 1) }
     }
 
+    @Test("What has got another tag since a prune has begun stays, too")
+    func lateTag() throws {
+        #expect(try publish().status == 0)
+        try write([2], "new")
+        #expect(try publish().status == 0)
+        registry.change { [registry] state in
+            // Once the tags have been listed.
+            state.instead = { request in
+                if request.path.hasSuffix("/manifests/v1.r1") { registry.tag("v1.r1", as: "late") }
+                return nil
+            }
+        }
+        let prune = try run(["releases", "prune", registry.location(":v1"), "--keep", "1", "--grace", "0"])
+        #expect(prune.status == 0, "\(prune.error)")
+        #expect(Set(registry.tags).isSuperset(of: ["v1.r1", "late"]), "\(registry.tags)")
+    }
+
     @Test("A signed release is believed where its root is trusted, and one that is not signed is refused there")
     func signed() throws {
         #expect(try run(["keys", "new", "keys", "--project", "com.example.maps"]).status == 0)
