@@ -282,9 +282,9 @@ struct PublishRun {
         report.kept = choices.kept
     }
 
-    /// How many entries a manifest has, and its revision. A shard reads only its own parts of it.
+    /// How many entries a manifest has, and its revision. Its own text says that of its parts, which are not read.
     private func known(of place: BasePlace) -> (entries: Int, revision: UInt64)? {
-        guard options.shards != nil, let entries = try? place.entriesOfParts(remedy: "") else {
+        guard let entries = try? place.entriesOfParts(remedy: "") else {
             return (try? place.manifest(remedy: "")).map { ($0.files.count, $0.revision) }
         }
         return (try? place.revision(remedy: "")).map { (entries, $0) }

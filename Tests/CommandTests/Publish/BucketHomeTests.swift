@@ -535,6 +535,11 @@ struct BucketHomeTests {
         #expect(try run("releases", "list", Self.place, "--json").output.contains("\"files\":4204"))
         try pulled(into: "out")
         #expect(try bytes("out/many/30/file 3000") == Array("new".utf8))
+        // How many files there are, the manifest's own text says.
+        let from = bucket.server.log.entries.count
+        let alone = try publish("--no-base")
+        #expect(alone.status == 0, "\(alone.error)")
+        #expect(!reads(since: from).contains { $0.name.hasPrefix("packs/") })
     }
 
     @Test("A bucket in another region than was believed is found there by publish and pull, and pull says so once")
