@@ -264,10 +264,10 @@ struct TreeWalk: ~Copyable {
         if scratch.isEmpty { scratch = Array(repeating: 0, count: 256 << 10) }
         var size: UInt64 = 0
         while true {
-            let count = scratch.withUnsafeMutableBytes { readFully(opened.raw, into: $0, at: size) }
-            guard count >= 0 else { throw .reading(shownPath(), "read", code: .last) }
-            size += UInt64(count)
-            guard count == scratch.count else { return size }
+            let read = scratch.withUnsafeMutableBytes { readFully(opened.raw, into: $0, at: size) }
+            guard read >= 0 else { throw .reading(shownPath(), "read", code: .last) }
+            size += UInt64(read)
+            guard read == scratch.count else { return size }
             guard size < Self.mostUnstated else {
                 notes.refuse(path, "its file system says that it is empty, and it has 1 GiB or more")
                 return 0
