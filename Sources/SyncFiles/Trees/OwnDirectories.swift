@@ -7,6 +7,9 @@ package import SyncSystem
 /// Mostly nobody names such a place: a shell stays in the directory that it has entered, and that is a former revision once
 /// the next one is shown.
 ///
+/// Somebody else may have a directory of that name, and destinations in it; it is none itself, which would be taken for what
+/// a pull into the directory above has left.
+///
 /// - Parameter path: Absolute. Links on the way are followed; nothing need be there yet.
 /// - Throws: ``FileError`` that says what the place is and what to do.
 package func refuseOwnDirectory(_ path: String) throws(FileError) {
@@ -15,8 +18,9 @@ package func refuseOwnDirectory(_ path: String) throws(FileError) {
     for (place, name) in names.enumerated() {
         let directory = "\(above)/\(name)"
         let owner: String
+        let ours = ["lock", "index", "staging", TreeHome.ledgerName]
         if name == Destination.stateName,
-            ["lock", "index", "staging", TreeHome.ledgerName].contains(where: { exists("\(directory)/\($0)") })
+            place == names.count - 1 || ours.contains(where: { exists("\(directory)/\($0)") })
         {
             owner = above.isEmpty ? "/" : above
         } else if name.hasPrefix(TreeHome.prefix), exists("\(directory)/\(TreeHome.ledgerName)") {

@@ -50,6 +50,13 @@ struct OwnPlacesTests {
             #expect(outcome.error?.message.contains("syncagent's own files") == true, "\(name)")
         }
         #expect(!FileManager.default.fileExists(atPath: scene.root.path("dest/.syncagent/x")))
+        // Nothing of ours is there yet, and a pull into the directory above would take it for its own.
+        let early = try scene.pull { $0.destination = scene.root.path("new/.syncagent") }
+        #expect(early.status == .cannotCreate && !FileManager.default.fileExists(atPath: scene.root.path("new")))
+        // In somebody else's directory of that name anybody may have destinations.
+        for _ in 0..<2 {
+            #expect(try scene.pull { $0.destination = scene.root.path("theirs/.syncagent/b") }.status == .done)
+        }
         // What only begins like that is anybody's.
         #expect(try scene.pull { $0.destination = scene.root.path(".syncagent-mine/b") }.status == .done)
     }
