@@ -98,13 +98,7 @@ extension Agent {
             {
                 return .success(reply(open, isNew: false, superseded: []))
             }
-            // Hooks are not disturbed: one of them may be asking. The new run waits for their end.
-            var isBehind = jobs[prepared.session]?.isCallingHooks == true
-            if !isBehind, let job = jobs[prepared.session] {
-                // What it has fetched stays for the run that takes its place.
-                job.stop.stop(.released)
-                await job.untilEnd()
-            }
+            var isBehind = await makeWay(in: prepared.session)
             var limited = prepared
             if request.origin == .hook {
                 // A hook may ask for another session, whose hook asks for this one again: both are held back.
@@ -119,15 +113,30 @@ extension Agent {
                 try await onEngineThread { [limited] () throws(EngineError) in
                     try handle.engine.makeTrees(for: limited)
                 }
-                isBehind = jobs[prepared.session]?.isCallingHooks == true
+                // Hooks that were called before this may have ended, and their job may be about to.
+                isBehind = await makeWay(in: prepared.session)
             }
             let started = try handle.engine.enqueue(limited, isBehind: isBehind)
             return .success(reply(started.run, isNew: !started.isContinued, superseded: started.superseded))
         } catch {
+            // The next agent looks again: what was stopped with this one has not failed.
+            guard stopMode == nil else { return .failure(Self.isStopping) }
             // A destination that is not to change as a whole: nobody would tell it later.
-            if error.status != .internalError, stopMode == nil { record(error, of: request) }
+            if error.status != .internalError { record(error, of: request) }
             return .failure(ControlError(error))
         }
+    }
+
+    /// Ends the work on a session whose turn this is, for a run that takes its place.
+    ///
+    /// - Returns: Whether hooks are called, which are not disturbed: one of them may be asking. The new run waits for their end.
+    private func makeWay(in session: String) async -> Bool {
+        guard let job = jobs[session] else { return false }
+        guard !job.isCallingHooks else { return true }
+        // What it has fetched stays for the run that takes its place.
+        job.stop.stop(.released)
+        await job.untilEnd()
+        return false
     }
 
     /// Adds warnings to the reply, and writes them to the log.

@@ -21,6 +21,7 @@ final class AgentBench: Sendable {
     let tree: AssetTree
     private let opened: Mutex<SyncStore>
     private let shift = Mutex<Int64>(0)
+    private let clockReader = Mutex<(@Sendable () -> Void)?>(nil)
     /// Where the clock stands until it is moved, in milliseconds since 1970; `nil` for one that goes as the system's.
     private let stillClock: Int64?
 
@@ -139,6 +140,14 @@ final class AgentBench: Sendable {
     /// Moves the wall clock.
     func advance(_ duration: Duration) { shift.withLock { $0 += Int64(duration / .milliseconds(1)) } }
 
+    /// Has engines call this whenever their work looks at the clock, on whatever thread that is.
+    func whenClockIsRead(_ call: @escaping @Sendable () -> Void) { clockReader.withLock { $0 = call } }
+
+    private func clockIsRead() {
+        let call = clockReader.withLock { $0 }
+        call?()
+    }
+
     func now() -> Int64 { (stillClock ?? Self.systemTime()) + shift.withLock { $0 } }
 
     private static func systemTime() -> Int64 { Int64((Date().timeIntervalSince1970 * 1000).rounded()) }
@@ -151,7 +160,9 @@ final class AgentBench: Sendable {
             now: { [self] in now() },
             // A clock that is moved must be looked at now and then.
             sleep: { try await Task.sleep(for: min($0, .milliseconds(20))) }, log: { _ in },
-            engine: { [self] needs in Self.engine(store, root.path("state"), needs) { self.now() } })
+            engine: { [self] needs in
+                Self.engine(store, root.path("state"), needs, reading: { self.clockIsRead() }, now: { self.now() })
+            })
         environment.isOnDemand = onDemand
         environment.maximumRuns = jobs
         environment.idleTime = .milliseconds(50)
@@ -160,7 +171,8 @@ final class AgentBench: Sendable {
     }
 
     private static func engine(
-        _ store: SyncStore, _ stateDirectory: String, _ needs: EngineRequest, _ now: @escaping @Sendable () -> Int64
+        _ store: SyncStore, _ stateDirectory: String, _ needs: EngineRequest, reading: @escaping @Sendable () -> Void,
+        now: @escaping @Sendable () -> Int64
     ) -> Result<AssembledEngine, ControlError> {
         let start = ContinuousClock.now
         let client = Monitor(needs)
@@ -174,7 +186,11 @@ final class AgentBench: Sendable {
         do {
             let transport = try CurlTransport(configuration: configuration)
             var environment = EngineEnvironment(
-                transport: transport, localTransport: FileTransport(), now: now, random: { .random(in: .min ... .max) },
+                transport: transport, localTransport: FileTransport(),
+                now: {
+                    reading()
+                    return now()
+                }, random: { .random(in: .min ... .max) },
                 workers: 2, process: 1, store: store, stateDirectory: stateDirectory, events: events,
                 progress: { step in
                     client.withLock(\.progress)(step)
