@@ -571,21 +571,37 @@ struct ShardTests {
         #expect(try set.unpacked().nodes == Self.tree().nodes)
     }
 
-    @Test("Links that are left out are no files that are still there, for a shard as for a publish of the whole")
-    func leftOutLinks() throws {
+    @Test(
+        "Links that are left out do not make up for files that are gone: every shard refuses the source, as one publish does"
+    )
+    func leftOutForLost() throws {
         var tree = AssetTree()
-        for number in 0..<60 { tree.addText("\(number)", "content \(number)") }
+        for number in 0..<20 { tree.addText("f/\(number)", "content \(number)") }
         let set = try Self.set(tree)
-        try set.publish { $0.isInParts = true }
-        for number in 20..<60 { tree.nodes["\(number)"] = .link("/out of here") }
+        try all(set, 2)
+        try join(set, 2)
+        for number in 8..<20 { tree.nodes["f/\(number)"] = .link("../../outside/\(number)") }
         try set.replace(tree)
-        for work in [nil, Shard(0, of: 2), Shard(1, of: 2)] as [Shard?] {
+        let whole = set.failure { $0.leavesOutUnsafeLinks = true }
+        #expect(whole?.summary.hasSuffix("has 8 files and links, less than half of the 20 of revision 1") == true)
+        for number in 0..<2 {
             let error = set.failure {
-                $0.shards = work.map { .shard($0) }
+                $0.shards = Shard(number, of: 2).map { .shard($0) }
                 $0.leavesOutUnsafeLinks = true
             }
-            #expect(error?.exitStatus == .refused, "\(String(describing: error))")
-            #expect(error?.summary.contains("has 20 files and links") == true, "\(String(describing: error))")
+            #expect(error?.exitStatus == .refused && error?.summary == whole?.summary)
+            try publish(set, number, of: 2) { ($0.leavesOutUnsafeLinks, $0.permits) = (true, .fewerFiles) }
+        }
+        try join(set, 2)
+        #expect(try set.manifest().files.count == 8)
+        // Of nothing else there is no first release, either.
+        let links = try Self.set(AssetTree(["out": .link("/etc"), "up": .link("../x")]))
+        for number in 0..<2 {
+            let error = links.failure {
+                $0.shards = Shard(number, of: 2).map { .shard($0) }
+                $0.leavesOutUnsafeLinks = true
+            }
+            #expect(error?.exitStatus == .refused && error?.summary.hasSuffix("has no files or links") == true)
         }
     }
 
