@@ -55,8 +55,12 @@ extension PullEngine {
         let strangers: Strangers
         do throws(FileError) {
             strangers = try Strangers(
-                in: former, beside: known, manifest, sparesTop: layout == .links, threads: environment.workers)
+                in: former, beside: known, manifest, sparesTop: layout == .links, threads: environment.workers,
+                isStopped: environment.isStopped)
         } catch { throw EngineError(.ioError, "\(escaped(former.path)): \(error)", cause: error.cause) }
+        if environment.stop.isStopped {
+            throw EngineError(.interrupted, "stopped while looking through \(escaped(former.path))")
+        }
         try strangers.refuse(in: former.path, keepsForeign: recipe.atomic?.keepForeign ?? false)
         let taken = Set(strangers.tops.map { String(decoding: $0, as: UTF8.self) })
         if !taken.isEmpty, let name = manifest.tops.first(where: taken.contains) {

@@ -27,10 +27,11 @@ struct Strangers {
     ///   - seal: What the directories were like when there was nothing strange in any: where they still are, none is read but the top.
     ///   - sparesTop: Whether this is a destination that is to be gathered behind links.
     ///   - threads: How many look.
+    ///   - isStopped: Whether to end at once; then not everything is here.
     /// - Throws: ``FileError`` where a directory cannot be read.
     init(
         in destination: Destination, beside known: StatIndex, _ manifest: Manifest? = nil, seal: SHA256Digest? = nil,
-        sparesTop: Bool = false, threads: Int
+        sparesTop: Bool = false, threads: Int, isStopped: @escaping @Sendable () -> Bool = { false }
     ) throws(FileError) {
         self.sparesTop = sparesTop
         let below = known.directories
@@ -38,16 +39,18 @@ struct Strangers {
         let all = [[]] + (isSealed ? [] : below)
         let search = Search(destination: destination, known: known, manifest: manifest, sparesTop: sparesTop)
         let looks = concurrently(
-            over: all.count, threads: known.count < 2048 ? 1 : threads, name: "names", isStopped: { false },
+            over: all.count, threads: known.count < 2048 ? 1 : threads, name: "names", isStopped: isStopped,
             by: { _ in Directories(destination) }
         ) { directories, place in search.look(at: all[place], directories) }
-        guard looks.count == all.count else {
+        guard looks.count == all.count || isStopped() else {
             throw FileError(step: "read", path: destination.path, code: .noMemory)
         }
         var unknown: [[UInt8]] = []
         for look in looks.sorted(by: { $0.place < $1.place }) { unknown += try take(look.result) }
         let directories = Directories(destination)
-        while let directory = unknown.popLast() { unknown += try take(search.look(at: directory, directories)) }
+        while !isStopped(), let directory = unknown.popLast() {
+            unknown += try take(search.look(at: directory, directories))
+        }
     }
 
     /// - Returns: Directories of which nothing is known.
