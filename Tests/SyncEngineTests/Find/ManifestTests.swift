@@ -102,6 +102,25 @@ struct ManifestTests {
         #expect(scene.problems(tree) == [])
     }
 
+    @Test("A shard that has begun and is not complete is refused with 73 where another project has been pulled since")
+    func foreignShard() throws {
+        var tree = AssetTree()
+        for number in 0..<8 { tree.addFile("tower/\(number)", size: 300, seed: UInt64(number)) }
+        try scene.publish(tree) { $0.looseAbove = -1 }
+        scene.transport.remove(Scene.base + "files/tower/0")
+        let begun = try scene.pull { $0.shard = "0/1" }
+        #expect(begun.status != .done && begun.report?.files.installed == 7)
+        try scene.publish(AssetTree(["other/a": .file([1, 2, 3], executable: false)])) {
+            $0.project = "com.example.other"
+        }
+        #expect(try scene.pull().status == .done)
+        try scene.publish(tree) { $0.looseAbove = -1 }
+        let outcome = try scene.pull { $0.shard = "0/1" }
+        #expect(outcome.status == .cannotCreate)
+        #expect(outcome.error?.message.contains("com.example.other") == true)
+        #expect(scene.root.read("dest/tower/0") == nil)
+    }
+
     @Test("A file in the destination's place is 73", arguments: ["dest", "dest/.syncagent"])
     func fileInPlace(path: String) throws {
         try scene.publish(Self.tree())
