@@ -376,6 +376,25 @@ struct EitherLayoutTests {
     }
 
     @Test(
+        "Where a link leads to a path that is not UTF-8 a destination changes file by file only",
+        arguments: Layout.allCases)
+    func notText(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        let scene = trees.scene
+        let real = Array(scene.root.path("real").utf8CString.dropLast()) + [CChar(bitPattern: 0xFF), 0]
+        #expect(mkdir(real, 0o755) == 0 && symlink(real, scene.destination) == 0)
+        // Goes with the rest.
+        defer { rename(real, scene.root.path("real")) }
+        try trees.publish(1)
+        let outcome = try trees.again()
+        #expect(outcome.status == .cannotCreate && outcome.error?.message.contains("not UTF-8") == true)
+        #expect(!FileManager.default.fileExists(atPath: scene.root.path(".syncagent-real\u{FFFD}")))
+        #expect(try scene.pull().status == .done)
+        #expect(Revisions.tree(1).problems(in: scene.destination) == [])
+        #expect(try trees.again().status == .cannotCreate)
+    }
+
+    @Test(
         "What may have changed in the moment in which the index was written is read, and brought again",
         arguments: Layout.allCases)
     func changedMeanwhile(layout: Layout) throws {
