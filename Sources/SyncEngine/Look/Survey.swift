@@ -75,7 +75,7 @@ struct Survey {
         blocking = pruning.blocking(obsolete)
         let inTheWay = Set((blocking + pruning.blockingDirectories(formerDirectories)).map(index.path))
         let (table, isFree) = (manifest.directories, Self.isFree)
-        let freed = places.taken.filter { isFree(table.withPath($0.row) { Array($0) }, inTheWay) }.map(\.row)
+        let freed = Set(places.taken.filter { isFree(table.withPath($0.row) { Array($0) }, inTheWay) }.map(\.row))
         missingDirectories = (places.missing + freed).sorted()
         takenDirectories = places.taken.filter { !freed.contains($0.row) }.map(\.error)
         self.inTheWay = inTheWay
