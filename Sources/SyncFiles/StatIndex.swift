@@ -509,6 +509,21 @@ extension StatIndex {
         return layout(head, fileLength: count)?.header.revision
     }
 
+    /// The owner according to an index, from its head and its end alone, so that a damaged one may say anything; `nil` for
+    /// nobody.
+    package static func owner(in destination: Destination) -> String? {
+        guard destination.state >= 0, let file = try? openFile("index", in: destination.state, trust: .state),
+            let size = status(file.raw)?.size, let count = Int(exactly: size), let head = head(of: file.raw),
+            let range = layout(head, fileLength: count)?.owner, !range.isEmpty
+        else { return nil }
+        var read = 0
+        let name = [UInt8](unsafeUninitializedCapacity: range.count) { buffer, used in
+            read = readFully(file.raw, into: UnsafeMutableRawBufferPointer(buffer), at: UInt64(range.lowerBound))
+            used = max(0, read)
+        }
+        return read == range.count ? String(decoding: name, as: UTF8.self) : nil
+    }
+
     /// - Returns: `nil` when it cannot be read, and ``Errno/last`` says why.
     private static func head(of file: Int32) -> [UInt8]? {
         var read = 0

@@ -67,13 +67,9 @@ extension PullRun {
         // It has been read to find out which tree to build.
         if let trees, trees.shown != nil { return trees.known }
         let own = try PullEngine.index(of: destination)
-        if let whole = destination.whole {
-            // Of what the whole knows, who owns it and what was pulled last; the rest once it is known what the piece's own is.
-            let known = try PullEngine.known { () throws(FileError) in try StatIndex.load(from: whole, [], to: []) }
-            if own.completion == nil, own.count == 0 { return known }
-            // Whatever the piece has left here, the directory may be another project's by now.
-            try Self.requireOwner(known, of: destination.path, project: found.project)
-            return own
+        // Of what the whole knows, who owns it and what was pulled last; the rest once it is known what the piece's own is.
+        if own.completion == nil, own.count == 0, let whole = destination.whole {
+            return try PullEngine.known { () throws(FileError) in try StatIndex.load(from: whole, [], to: []) }
         }
         guard let count = recipe.join else { return own }
         // Joined before.

@@ -43,7 +43,7 @@ extension PullEngine {
             }
         }
         let old = try destination.map { (place) throws(EngineError) in try Self.index(of: place) } ?? .empty
-        try PullRun.requireOwner(old, of: path, project: found.project)
+        if let destination { try PullRun.requireOwner(old, of: destination, project: found.project) }
         let manifest = try known(found, recipe, asksSizes: true).sharingFiles(destination?.sharesFiles ?? false)
         try recipe.requireGroups(of: manifest)
         try recipe.requirePaths(of: manifest, environment.stop)

@@ -66,7 +66,7 @@ struct PullRun {
     mutating func run() throws(EngineError) -> PullReport {
         try requireKnownDigests()
         let index = try knownIndex()
-        try Self.requireOwner(index, of: destination.path, project: found.project)
+        try Self.requireOwner(index, of: destination, project: found.project)
         if trees == nil { try BackupDirectory.check(for: recipe, beside: destination) }
         let completion = unchangedSinceCompletion(index)
         if completion == nil, var building = trees {
@@ -125,8 +125,36 @@ struct PullRun {
         } catch { throw failed(error) }
     }
 
-    static func requireOwner(_ index: StatIndex, of path: String, project: String) throws(EngineError) {
-        let owner = index.owner.split(separator: "\n", omittingEmptySubsequences: false).first.map(String.init)
+    /// Makes sure that no other set is in a destination.
+    ///
+    /// - Parameter index: What is known there of what is to be pulled.
+    /// - Throws: ``EngineError`` with status 73.
+    static func requireOwner(_ index: StatIndex, of destination: Destination, project: String) throws(EngineError) {
+        try requireOwner(index.owner, of: destination.path, project: project)
+        let whole = destination.whole
+        if let whole, try isOwned(whole, by: project) { return }
+        guard index.owner.isEmpty else { return }
+        // A set that is never joined is known by its pieces alone, all of which are of one.
+        for name in (whole ?? destination).shards.sorted() {
+            let piece = try? Destination.open(path: destination.path, create: false, shard: name)
+            if let piece, try isOwned(piece, by: project) { return }
+        }
+    }
+
+    /// Whether an index says that a place is the project's; one that says nothing, or is damaged, does not.
+    ///
+    /// - Throws: ``EngineError`` with status 73 where it is another one's.
+    private static func isOwned(_ place: Destination, by project: String) throws(EngineError) -> Bool {
+        guard let said = StatIndex.owner(in: place) else { return false }
+        if said.split(separator: "\n").first.map(String.init) == project { return true }
+        let known = try PullEngine.known { () throws(FileError) in try StatIndex.load(from: place, [], to: []) }
+        try requireOwner(known.owner, of: place.path, project: project)
+        return false
+    }
+
+    /// - Parameter owner: As an index has it: a project, and its groups behind that.
+    private static func requireOwner(_ owner: String, of path: String, project: String) throws(EngineError) {
+        let owner = owner.split(separator: "\n", omittingEmptySubsequences: false).first.map(String.init)
         guard let owner, !owner.isEmpty, owner != project else { return }
         throw EngineError(
             .cannotCreate,

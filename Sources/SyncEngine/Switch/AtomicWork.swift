@@ -36,7 +36,7 @@ extension PullEngine {
         // What it has put there is not in the index yet.
         if former.isTaken { throw Self.isAtWork(in: former) }
         let old = try Self.index(of: former)
-        try PullRun.requireOwner(old, of: former.path, project: found.project)
+        try PullRun.requireOwner(old, of: former, project: found.project)
         let folded = try Self.known { () throws(FileError) in try environment.foldPreview(old, in: former) }
         guard let known = folded else {
             throw EngineError(.interrupted, "stopped while checking what an earlier run left")

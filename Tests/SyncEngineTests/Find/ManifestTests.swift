@@ -102,23 +102,35 @@ struct ManifestTests {
         #expect(scene.problems(tree) == [])
     }
 
-    @Test("A shard that has begun and is not complete is refused with 73 where another project has been pulled since")
-    func foreignShard() throws {
+    @Test(
+        "One set is in a destination: with a shard of it there, another project is refused with 73, and so is a shard where that has been pulled",
+        arguments: [true, false])
+    func foreignShard(isComplete: Bool) throws {
         var tree = AssetTree()
         for number in 0..<8 { tree.addFile("tower/\(number)", size: 300, seed: UInt64(number)) }
+        let other = AssetTree(["other/a": .file([1, 2, 3], executable: false)])
         try scene.publish(tree) { $0.looseAbove = -1 }
-        scene.transport.remove(Scene.base + "files/tower/0")
+        if !isComplete { scene.transport.remove(Scene.base + "files/tower/0") }
         let begun = try scene.pull { $0.shard = "0/1" }
-        #expect(begun.status != .done && begun.report?.files.installed == 7)
-        try scene.publish(AssetTree(["other/a": .file([1, 2, 3], executable: false)])) {
-            $0.project = "com.example.other"
+        #expect((begun.status == .done) == isComplete)
+        #expect(begun.report?.files.installed == (isComplete ? 8 : 7))
+        try scene.publish(other) { $0.project = "com.example.other" }
+        for shard in [nil, "0/1", "1/2"] {
+            let outcome = try scene.pull { $0.shard = shard }
+            #expect(outcome.status == .cannotCreate)
+            #expect(outcome.error?.message.contains("belongs to project com.example.tower") == true)
         }
+        #expect(throws: EngineError.self) { try scene.engine().plan(scene.options()) }
+        #expect(scene.root.read("dest/other/a") == nil)
+        // As if it had come before that was looked for.
+        let (shards, aside) = (scene.root.path("dest/.syncagent/shards"), scene.root.path("aside"))
+        try FileManager.default.moveItem(atPath: shards, toPath: aside)
         #expect(try scene.pull().status == .done)
-        try scene.publish(tree) { $0.looseAbove = -1 }
+        try FileManager.default.moveItem(atPath: aside, toPath: shards)
+        try scene.publish(tree, revision: 2) { $0.looseAbove = -1 }
         let outcome = try scene.pull { $0.shard = "0/1" }
         #expect(outcome.status == .cannotCreate)
-        #expect(outcome.error?.message.contains("com.example.other") == true)
-        #expect(scene.root.read("dest/tower/0") == nil)
+        #expect(outcome.error?.message.contains("belongs to project com.example.other") == true)
     }
 
     @Test("A file in the destination's place is 73", arguments: ["dest", "dest/.syncagent"])
