@@ -7,8 +7,8 @@ package import SyncSystem
 /// Mostly nobody names such a place: a shell stays in the directory that it has entered, and that is a former revision once
 /// the next one is shown.
 ///
-/// Somebody else may have a directory of that name, and destinations in it; it is none itself, which would be taken for what
-/// a pull into the directory above has left.
+/// A `.syncagent` in which nothing is ours may have destinations in it. It is never one itself: a pull into the directory above
+/// would take it for its own.
 ///
 /// - Parameter path: Absolute. Links on the way are followed; nothing need be there yet.
 /// - Throws: ``FileError`` that says what the place is and what to do.
