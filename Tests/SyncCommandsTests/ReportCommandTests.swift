@@ -136,6 +136,33 @@ struct ReportCommandTests {
         #expect(try FileManager.default.destinationOfSymbolicLink(atPath: directory + "/pipe") == "fifo")
     }
 
+    @Test("A symbolic link that leads in a circle, or to a path that is not UTF-8, is refused with the reason")
+    func refusedBehindLink() throws {
+        let directory = FileManager.default.temporaryDirectory.path + "/report-" + UUID().uuidString
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        let file = Array((directory + "/").utf8CString.dropLast()) + [CChar(bitPattern: 0xFF), 0]
+        defer {
+            unlink(file)
+            try? FileManager.default.removeItem(atPath: directory)
+        }
+        let (loop, odd) = (directory + "/loop", directory + "/odd")
+        #expect(symlink("loop", loop) == 0 && symlink(file, odd) == 0)
+        let (circle, lost) = (refusal(loop), refusal(odd))
+        #expect(circle?.message.contains("Too many levels of symbolic links") == true)
+        #expect(lost?.message.contains("leads to nothing") == true)
+        let made = open(file, O_CREAT | O_WRONLY, 0o600)
+        #expect(made >= 0 && close(made) == 0)
+        #expect(refusal(odd)?.message.contains("a path that is not UTF-8") == true)
+        #expect(access(directory + "/\u{FFFD}", F_OK) != 0)
+    }
+
+    private func refusal(_ path: String) -> CommandFailure? {
+        do throws(CommandFailure) {
+            try replaceFile(path, by: "x")
+            return nil
+        } catch { return error }
+    }
+
     @Test("A FIFO with the URL of a webhook does not hold the command up [F099]")
     func postFIFO() throws {
         let path = FileManager.default.temporaryDirectory.path + "/report-" + UUID().uuidString
