@@ -260,37 +260,6 @@ struct ShardTests {
         #expect(try differences(set) == "")
     }
 
-    @Test("Where the whole is another project's by now, a shard ends with 73, be it new, complete or killed")
-    func foreignOwner() async throws {
-        let set = try ServedSet(Self.files(300))
-        for number in stride(from: 0, to: 300, by: 2) {
-            let bytes = Data((0..<4_000).map { _ in UInt8.random(in: 0...255) })
-            try set.scratch.write(bytes, to: "assets/d\(number / 50)/f\(number)")
-        }
-        try set.publish()
-        #expect(try set.tool.run(shard(0, 3, set)).status == 0)
-        let process = shard(1, 3, set, "--limit-rate", "30K")
-        process.standardOutput = FileHandle.nullDevice
-        process.standardError = FileHandle.nullDevice
-        try process.run()
-        let log = set.scratch.path + "/tower/.syncagent/shards/1-of-3/index.log"
-        func noted() -> Int { (try? FileManager.default.attributesOfItem(atPath: log)[.size] as? Int) ?? 0 }
-        // On a busy machine it may have ended before anybody sees its log: then it is another one that is complete.
-        while process.isRunning, noted() == 0 { try await Task.sleep(for: .milliseconds(5)) }
-        kill(process.processIdentifier, SIGKILL)
-        process.waitUntilExit()
-        try set.scratch.write(Data("b".utf8), to: "others/b.txt")
-        let other = try set.tool.run(["publish", "others", "--to", "other", "--project", "com.example.other"])
-        #expect(other.status == 0, "\(other.error)")
-        let whole = try set.tool.run(["pull", "other/manifest.json", "--into", "tower"])
-        #expect(whole.status == 0, "\(whole.error)")
-        for number in 0..<3 {
-            let outcome = try set.tool.run(shard(number, 3, set))
-            #expect(outcome.status == 73 && outcome.error.contains("com.example.other"), "\(number): \(outcome.error)")
-        }
-        #expect(try set.text("tower/b.txt") == "b")
-    }
-
     @Test("The entry point for indexed jobs takes its shard from the environment, and its join waits for the others")
     func indexedJob() throws {
         let set = try ServedSet(Self.files(300))
