@@ -60,7 +60,7 @@ ONCE_BROKEN = (
     ("update", "newfstatat", "EIO", "9StatIndexV9readBytes"),
     # That an open file is not there passed for the same.
     ("update", "newfstatat", "ENOENT", "9StatIndexV9readBytes"),
-    ("update", "pread64", "EIO", "8IndexLogC"),
+    ("update", "pread64", "EIO", "9StatIndexV4load"),
     # What had begun as directories that change places was begun again with links.
     ("atomic-first", "renameat", "EPERM", "8TreeHomeC6gather"),
     # A former revision that could not be looked at was forgotten.
