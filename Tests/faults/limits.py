@@ -25,6 +25,7 @@ import errno
 import os
 import random
 import resource
+import signal
 import shutil
 import subprocess
 import sys
@@ -142,6 +143,9 @@ class Limits:
             wrong = [line for line in wrong if not line.startswith(("signal:", "status:"))]
         if self.last.status == 127 and limit == resource.RLIMIT_NOFILE:
             wrong = [line for line in wrong if not line.startswith("status:")]
+        if self.last.status == -signal.SIGILL and limit == resource.RLIMIT_NOFILE and value < 24:
+            # libdispatch ends a program that gets no descriptor for a timer.
+            wrong = [line for line in wrong if not line.startswith("signal:")]
         return wrong
 
     def on_disk(self, name):
