@@ -178,6 +178,40 @@ struct ShardTests {
         #expect(try differences(set) == "")
     }
 
+    @Test("A directory closed to others is so before the join, and one closed to its owner takes what is new")
+    func closedDirectories() throws {
+        let set = try ServedSet(Self.files(60))
+        let files = FileManager.default
+        func mode(_ path: String) throws -> Int? {
+            try files.attributesOfItem(atPath: set.scratch.path + "/\(path)")[.posixPermissions] as? Int
+        }
+        func give(_ mode: Int, to path: String) throws {
+            try files.setAttributes([.posixPermissions: mode], ofItemAtPath: set.scratch.path + "/\(path)")
+        }
+        func bring() throws {
+            let published = try set.tool.run(["publish", "assets", "--to", "site", "--preserve", "modes"])
+            #expect(published.status == 0, "\(published.error)")
+            for number in 0..<2 {
+                let outcome = try set.tool.run(shard(number, 2, set))
+                #expect(outcome.status == 0, "\(outcome.error)")
+            }
+        }
+        try give(0o700, to: "assets/d0")
+        try give(0o555, to: "assets/d1")
+        defer { for path in ["assets/d1", "tower/d1"] { try? give(0o755, to: path) } }
+        try bring()
+        #expect(try mode("tower/d0") == 0o700, "nobody else looks in meanwhile")
+        #expect(try join(2, set).status == 0)
+        #expect(try mode("tower/d1") == 0o555)
+        try give(0o755, to: "assets/d1")
+        try set.scratch.write(Data("new".utf8), to: "assets/d1/new")
+        try give(0o555, to: "assets/d1")
+        try bring()
+        #expect(try join(2, set).status == 0)
+        #expect(try mode("tower/d1") == 0o555)
+        #expect(try differences(set) == "")
+    }
+
     @Test("One shard twice, a shard and a pull of the whole: one of them ends with 75; two shards work side by side")
     func busy() async throws {
         let set = try ServedSet(Self.files(300))

@@ -48,11 +48,10 @@ extension RunRecipe {
         }
     }
 
-    /// The rows of the directories that go with these files.
+    /// The rows of the directories that go with these files. A piece has those on the way to its own; empty ones are for the whole.
     func selectedDirectories(of manifest: Manifest, with rows: [Int]) -> [Int] {
-        // The whole has them: those of several pieces would be made by each.
-        guard piece == nil else { return [] }
-        let filter = hasPatterns ? PathFilter(include: include, exclude: exclude) : nil
+        var filter = hasPatterns ? PathFilter(include: include, exclude: exclude) : nil
+        if piece != nil { filter = PathFilter(include: [], exclude: ["**"]) }
         return manifest.directories(with: rows, groups: groups, filter: filter)
     }
 

@@ -315,7 +315,7 @@ struct PullRun {
 
     /// Prepares directories, and removes what is where the manifest wants something else.
     private mutating func makeRoom(_ survey: inout Survey, _ files: RunFiles) throws(EngineError) {
-        survey.directories.announce(survey.missingDirectories)
+        if recipe.piece == nil { survey.directories.announce(survey.missingDirectories) }
         if !survey.inventory.wanted.isEmpty || !survey.obsolete.isEmpty { survey.directories.prepare() }
         if recipe.prune { survey.directories.prepare(former: survey.formerDirectories) }
         remove(survey.blocking + survey.pruning.blockingDirectories(survey.formerDirectories), &survey)
@@ -489,8 +489,9 @@ struct PullRun {
         if let left = survey.left(of: straying).first { throw links.refusal(left) }
     }
 
-    /// Creates the directories and reports those that failed.
+    /// Creates the directories and reports those that failed. A piece leaves that to the whole: others may be at work in them.
     private mutating func makeDirectories(_ survey: Survey) -> Placed {
+        guard recipe.piece == nil else { return Placed() }
         let named = survey.directories
         let (placed, made) = named.finish(survey.missingDirectories)
         report.folders.made = made
