@@ -58,7 +58,7 @@ package struct CacheServer: Sendable {
         let (works, source) = AsyncStream.makeStream(of: (@Sendable () async -> Void).self)
         let store = try CacheStore(path: settings.store, most: settings.most, now: now)
         let desk = CacheDesk(
-            store: store, origin: origin, say: Self.seldom(say, now), start: { source.yield($0) }, now: now)
+            store: store, origin: origin, say: Self.seldom(say), start: { source.yield($0) }, now: now)
         let answers = CacheAnswers(desk, identity: identity, log: log)
         var limits = HTTPServer.Limits(
             maximumConnections: settings.maximumConnections, idleTimeout: settings.timeout,
@@ -95,21 +95,20 @@ package struct CacheServer: Sendable {
     }
 
     /// The same words at most once a minute.
-    private static func seldom(_ say: @escaping @Sendable (String) -> Void, _ now: @escaping @Sendable () -> Int64)
-        -> @Sendable (String) -> Void
-    {
+    private static func seldom(_ say: @escaping @Sendable (String) -> Void) -> @Sendable (String) -> Void {
         let said = Remembered()
-        return { text in if said.isDue(text, at: now()) { say(text) } }
+        return { text in if said.isDue(text) { say(text) } }
     }
 }
 
 /// What has been said, and when.
 private final class Remembered: Sendable {
-    private let said = Mutex<[String: Int64]>([:])
+    private let said = Mutex<[String: ContinuousClock.Instant]>([:])
 
-    func isDue(_ text: String, at now: Int64) -> Bool {
-        said.withLock { said in
-            if let last = said[text], now - last < 60 { return false }
+    func isDue(_ text: String) -> Bool {
+        let now = ContinuousClock.now
+        return said.withLock { said in
+            if let last = said[text], now - last < .seconds(60) { return false }
             if said.count >= 1_000 { said = [:] }
             said[text] = now
             return true

@@ -43,7 +43,7 @@ final class CacheStore: Sendable {
         var evicted: UInt64 = 0
         var number: UInt64 = 0
         /// Until when nothing is written, after a write has failed.
-        var troubledUntil: Int64 = 0
+        var troubledUntil: ContinuousClock.Instant?
 
         mutating func use() -> UInt64 {
             uses += 1
@@ -234,7 +234,8 @@ extension CacheStore {
             guard let index = state.objects[slice.object]?.firstIndex(where: { $0.slice == slice }) else {
                 return (nil, false)
             }
-            let isDue = now - (state.objects[slice.object]?[index].noted ?? now) > 600
+            // What was noted may be from a clock that was ahead.
+            let isDue = abs(now - (state.objects[slice.object]?[index].noted ?? now)) > 600
             if isDue { state.objects[slice.object]?[index].noted = now }
             return (state.objects[slice.object]?[index].proof, isDue)
         }
@@ -325,15 +326,11 @@ extension CacheStore {
 
     /// Whether a write has failed just now, such as on a full disk: nothing is tried for some seconds.
     var isTroubled: Bool {
-        let now = now()
-        return state.withLock { $0.troubledUntil > now }
+        state.withLock(\.troubledUntil).map { ContinuousClock.now < $0 } ?? false
     }
 
     /// Notes that a write has failed.
-    func isInTrouble() {
-        let now = now()
-        state.withLock { $0.troubledUntil = now + 5 }
-    }
+    func isInTrouble() { state.withLock { $0.troubledUntil = ContinuousClock.now + .seconds(5) } }
 
     private func failed(_ code: Errno, _ bytes: UInt64) -> Errno {
         giveBack(bytes)

@@ -17,8 +17,8 @@ final class FactBook: Sendable {
         var unread: [String] = []
         /// Those of which something could not be had; they are tried again.
         var missed: [String] = []
-        /// When the directory's own manifest was fetched here last, in **seconds** since 1970.
-        var looked: Int64?
+        /// When the directory's own manifest was fetched here last.
+        var looked: ContinuousClock.Instant?
         var isReading = false
         var waiters: [CheckedContinuation<Void, Never>] = []
     }
@@ -86,9 +86,9 @@ final class FactBook: Sendable {
 
     /// Fetches the directory's own manifest: whoever asks for a pack may have the manifest from elsewhere.
     private func look() async {
-        let now = desk.now()
+        let now = ContinuousClock.now
         let isDue = state.withLock { state in
-            guard state.looked.map({ now - $0 >= 30 }) ?? true else { return false }
+            guard state.looked.map({ now - $0 >= .seconds(30) }) ?? true else { return false }
             state.looked = now
             return true
         }

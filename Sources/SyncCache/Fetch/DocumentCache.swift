@@ -45,7 +45,7 @@ final class DocumentCache: Sendable {
         var documents: [String: (document: Document, status: FileStatus)] = [:]
         var running: [String: Shared<Outcome>] = [:]
         /// Until when the origin is not asked again for what is held, after it could not be reached.
-        var goneUntil: Int64 = 0
+        var goneUntil: ContinuousClock.Instant?
         /// Documents that have come since they were asked for.
         var fresh: [String] = []
     }
@@ -170,7 +170,7 @@ extension DocumentCache {
     private func ask(_ names: [[UInt8]], _ path: String, _ named: SHA256Digest?, reload: Bool) async -> Outcome {
         let known = held(path)
         let now = desk.now()
-        if let known, state.withLock({ $0.goneUntil }) > now {
+        if let known, let until = state.withLock(\.goneUntil), ContinuousClock.now < until {
             return .stale(known.0, known.1)
         }
         var request = desk.origin.request(names, reload: reload)
@@ -181,7 +181,7 @@ extension DocumentCache {
         case .success(let head):
             if head.status == 304, let known {
                 state.withLock { state in
-                    state.goneUntil = 0
+                    state.goneUntil = nil
                     state.documents[path]?.document.checked = now
                 }
                 var document = known.0
@@ -206,8 +206,7 @@ extension DocumentCache {
             // It says no: what is held is not shown to whoever may not see it.
             if status < 500, status != 408, status != 429 { return .failed(error) }
         } else if error.code == .unreachable || error.code == .timedOut {
-            let now = desk.now()
-            state.withLock { $0.goneUntil = now + 5 }
+            state.withLock { $0.goneUntil = ContinuousClock.now + .seconds(5) }
         }
         guard let known else { return .failed(error) }
         desk.say("Served as it was, since the origin cannot be asked: \(escaped(path)). \(error)")
@@ -240,7 +239,7 @@ extension DocumentCache {
         guard let digest = try? hasher.finish() else { return .pass }
         let document = Document(
             path: path, validator: head.validator, size: size, sha256: digest, checked: desk.now())
-        state.withLock { $0.goneUntil = 0 }
+        state.withLock { $0.goneUntil = nil }
         if let named, !isManifest(named, file, size) {
             desk.counts.refused.add(1)
             desk.say("Not what its name says, and not kept: \(escaped(path)).")

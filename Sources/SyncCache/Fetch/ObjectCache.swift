@@ -46,12 +46,12 @@ final class ObjectCache: Sendable {
         var wrong: [Place: [Wrong]] = [:]
         /// Objects whose server gives them as a whole only.
         var rangeless: Set<Place> = []
-        /// Lengths that no manifest tells, and until when they are believed.
-        var sizes: [Place: (size: UInt64, until: Int64)] = [:]
+        /// Lengths that no manifest tells, and until when they are believed; `nil` for good.
+        var sizes: [Place: (size: UInt64, until: ContinuousClock.Instant?)] = [:]
         /// Kept slices that are being proved.
         var proving: [CacheStore.Slice: Shared<CacheStore.Proof?>] = [:]
 
-        mutating func note(_ size: UInt64, of place: Place, until: Int64) {
+        mutating func note(_ size: UInt64, of place: Place, until: ContinuousClock.Instant?) {
             if sizes.count >= 10_000 { sizes = [:] }
             sizes[place] = (size, until)
         }
@@ -61,7 +61,7 @@ final class ObjectCache: Sendable {
         /// The first **byte** of the blob, or of the object.
         var offset: UInt64
         var times: Int
-        var until: Int64
+        var until: ContinuousClock.Instant
     }
 
     private enum Way {
@@ -91,8 +91,10 @@ final class ObjectCache: Sendable {
     /// The length of an object that no manifest names: the origin's word for it, asked again after a while until all of the object
     /// has been proved.
     func size(of object: SHA256Digest, _ names: [[UInt8]]) async -> Result<UInt64, TransferError> {
-        let (place, now) = (Place(object: object, names: names), desk.now())
-        if let known = state.withLock({ $0.sizes[place] }), now < known.until { return .success(known.size) }
+        let (place, now) = (Place(object: object, names: names), ContinuousClock.now)
+        if let known = state.withLock({ $0.sizes[place] }), known.until.map({ now < $0 }) ?? true {
+            return .success(known.size)
+        }
         let download = Download.start(desk.origin.request(names, range: 0..<1), on: desk.origin.transport)
         let head = await download.head()
         download.cancel()
@@ -101,7 +103,7 @@ final class ObjectCache: Sendable {
                 let words = "the server does not say how long it is"
                 return .failure(TransferError(code: .badAnswer, url: desk.origin.url(names), detail: words))
             }
-            state.withLock { $0.note(size, of: place, until: now + 30) }
+            state.withLock { $0.note(size, of: place, until: now + .seconds(30)) }
             return .success(size)
         }
     }
@@ -301,7 +303,7 @@ extension ObjectCache {
     /// The flight that brings a byte, a new one if need be.
     private func way(_ reading: Reading, at offset: UInt64) -> Way {
         let object = reading.object.digest
-        let now = desk.now()
+        let now = ContinuousClock.now
         return state.withLock { state -> Way in
             let flights = state.flights[reading.place] ?? []
             func flight(at offset: UInt64) -> Flight? {
@@ -390,7 +392,7 @@ extension ObjectCache {
             desk.store.giveBack(slice.length)
         }
         if case .unwritten = outcome { desk.store.isInTrouble() }
-        let now = desk.now()
+        let now = ContinuousClock.now
         // What could not be kept stays for a moment, for whoever asks for the same at about the same time.
         let lingers = isProved && !isKept && isInMemory
         if lingers {
@@ -408,11 +410,11 @@ extension ObjectCache {
                 let offset = flight.firstUnproven
                 let times = (known.first { $0.offset == offset && $0.until > now }?.times ?? 0) + 1
                 known.removeAll { $0.offset == offset }
-                known.append(Wrong(offset: offset, times: times, until: now + 30))
+                known.append(Wrong(offset: offset, times: times, until: now + .seconds(30)))
             } else if isProved {
                 known.removeAll { (slice.start..<slice.end).contains($0.offset) }
                 // With all of an object its length is proved.
-                if flight.givesUnproven { state.note(slice.end, of: place, until: .max) }
+                if flight.givesUnproven { state.note(slice.end, of: place, until: nil) }
             }
             if !isProved { state.sizes[place] = nil }
             if state.wrong.count >= 1_000 { state.wrong = [:] }
