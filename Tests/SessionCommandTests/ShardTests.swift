@@ -212,6 +212,25 @@ struct ShardTests {
         #expect(try differences(set) == "")
     }
 
+    @Test("A shard that finds no manifest has failed itself, and not the whole or another shard")
+    func failedTry() throws {
+        let set = try ServedSet(Self.files(60))
+        for number in 0..<2 { #expect(try set.tool.run(shard(number, 2, set)).status == 0) }
+        #expect(try join(2, set).status == 0)
+        for name in ["manifest.json", "manifest.json.zst"] {
+            try FileManager.default.removeItem(atPath: set.scratch.path + "/site/\(name)")
+        }
+        #expect(try set.tool.run(shard(1, 2, set)).status == 66)
+        func failed() throws -> [String] {
+            try set.tool.run(["status", "--json"]).objects().filter {
+                ($0["run"] as? [String: Any])?["result"] as? String == "failed"
+            }.compactMap { $0["session"] as? String }
+        }
+        #expect(try failed() == ["com.example.tower.shard-1-of-2"])
+        #expect(try join(2, set).status == 66)
+        #expect(try failed().sorted() == ["com.example.tower", "com.example.tower.shard-1-of-2"])
+    }
+
     @Test("One shard twice, a shard and a pull of the whole: one of them ends with 75; two shards work side by side")
     func busy() async throws {
         let set = try ServedSet(Self.files(300))

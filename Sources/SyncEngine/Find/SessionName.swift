@@ -24,9 +24,8 @@ extension PullEngine {
             if let place, found.isAt(device: place.device, inode: place.inode) { return nil }
             return found
         }
-        let suffix = recipe.piece.map { ".shard-\($0.name)" } ?? ""
-        if let asked = recipe.session {
-            let name = asked.hasSuffix(suffix) ? asked : asked + suffix
+        let suffix = recipe.sessionSuffix
+        if let name = recipe.askedSession {
             guard let found = try isElsewhere(name) else { return name }
             throw EngineError(
                 .usage,
@@ -69,11 +68,21 @@ extension PullEngine {
     }
 }
 
+extension RunRecipe {
+    /// What a piece's session has at the end of its name; empty for the whole.
+    fileprivate var sessionSuffix: String { piece.map { ".shard-\($0.name)" } ?? "" }
+
+    /// The session that was asked for; a piece has one of its own.
+    fileprivate var askedSession: String? {
+        session.map { $0.hasSuffix(sessionSuffix) ? $0 : $0 + sessionSuffix }
+    }
+}
+
 extension SyncStore {
     /// The session of a pull whose manifest is not known: the one that it names, or one of its destination, which without
-    /// another word is `./<project>`. Of several, the one that has had that manifest.
+    /// another word is `./<project>`; of a piece, the one of that piece. Of several, the one that has had that manifest.
     func knownSession(_ recipe: RunRecipe) throws(StoreError) -> StoredSession? {
-        if let name = recipe.session { return try session(name) }
+        if let name = recipe.askedSession { return try session(name) }
         let here = recipe.destination.flatMap(absolute)
         let place = here.flatMap { status(following: $0) }
         let location = ManifestPlace(recipe.manifest).location
@@ -84,7 +93,9 @@ extension SyncStore {
                     session.destination == here
                         || place.map { session.isAt(device: $0.device, inode: $0.inode) } ?? false
                 } else { session.destination == absolute(session.project) }
-            guard isThere, let run = try runs(session: session.identifier, limit: 1).first else { continue }
+            guard isThere, let run = try runs(session: session.identifier, limit: 1).first,
+                run.recipe.shard == recipe.shard
+            else { continue }
             if run.location == location { return session }
             if here != nil, latest.map({ $0.run.created < run.created }) ?? true { latest = (session, run) }
         }
