@@ -123,7 +123,9 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
         CurrentProcess.clearUmask()  // The recipe has one.
         let report = try await engine.pull()
         output.message(Self.summary(report))
-        for note in Self.notes(report, backupDir: recipe.backupDir) { output.message(note) }
+        for note in Self.notes(report, backupDir: recipe.backupDir, isShard: recipe.shard != nil) {
+            output.message(note)
+        }
         guard report.status == .done else { throw CommandFailure(report.status) }
     }
 
@@ -153,7 +155,7 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
     }
 
     /// What else is worth knowing of a destination: what was replaced there, and what was left.
-    static func notes(_ report: PullReport, backupDir: String?) -> [String] {
+    static func notes(_ report: PullReport, backupDir: String?, isShard: Bool = false) -> [String] {
         var notes: [String] = []
         if report.replaced > 0 {
             let (files, were) = (Figures.count(report.replaced, "file"), report.replaced == 1 ? "was" : "were")
@@ -162,7 +164,8 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
         }
         if report.obsolete > 0 {
             let (files, are) = (Figures.count(report.obsolete, "file"), report.obsolete == 1 ? "is" : "are")
-            notes.append("\(files) from earlier pulls \(are) no longer in the manifest; --prune removes such files")
+            let remedy = isShard ? "--join with --prune" : "--prune"
+            notes.append("\(files) from earlier pulls \(are) no longer in the manifest; \(remedy) removes such files")
         }
         return notes
     }

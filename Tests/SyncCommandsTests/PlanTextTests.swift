@@ -42,5 +42,7 @@ struct PlanTextTests {
                 "2,000 files from earlier pulls are no longer in the manifest; --prune removes such files",
             ])
         #expect(PullCommand.notes(report, backupDir: "/kept").first?.hasSuffix("edited since; see /kept") == true)
+        let ofShard = PullCommand.notes(report, backupDir: nil, isShard: true)
+        #expect(ofShard.last?.hasSuffix("--join with --prune removes such files") == true)
     }
 }

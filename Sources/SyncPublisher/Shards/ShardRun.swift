@@ -108,6 +108,8 @@ extension PublishRun {
         try prepareBase(isCancelled: isCancelled, progress: progress)
         spareUntouched(&tree)
         let packed = try pack(tree, root, isCancelled: isCancelled, progress: progress)
+        // What the others need of the base's packs it does not know.
+        (report.deadBytes, report.packsDropped, report.repackPays) = (0, 0, false)
         try ShardRecord.write(shard, about, told(packed.files), began: began, packed.files, to: output)
         keepStamps(packed.files.entries)
         return report
