@@ -25,8 +25,9 @@ struct PublishCommand: AsyncParsableCommand {
               syncagent publish tower --to site --group 'maps=maps/**'
               syncagent publish tower --to site --dry-run
               syncagent publish tower --to tower --loose
-              syncagent publish tower --to site --shard 0/2 && syncagent publish tower --to site --shard 1/2 && \
-                syncagent publish tower --to site --join 2
+              syncagent publish tower --to site --shard 0/2
+              syncagent publish tower --to site --shard 1/2
+              syncagent publish tower --to site --join 2
             """)
 
     @Argument(help: "The directory to publish.", completion: .directory) var directory: String

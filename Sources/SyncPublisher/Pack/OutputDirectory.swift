@@ -388,10 +388,11 @@ final class OutputDirectory {
     /// - Throws: ``PublishError`` for somebody else's.
     func openOwn(_ folder: Folder, _ name: String) throws(PublishError) -> Descriptor? {
         guard let directory = try found(folder) else { return nil }
-        do throws(FileError) { return try openFile(name, in: directory.raw, trust: .state) } catch {
+        let path = display(folder, name)
+        do throws(FileError) { return try openFile(name, in: directory.raw, trust: .state, shown: path) } catch {
             guard !error.isMissing else { return nil }
             throw .refused(
-                "\(shown(display(folder, name))) cannot be used: \(error.reason)",
+                "\(shown(path)) cannot be used: \(error.reason)",
                 "let one user publish all shards, and join them")
         }
     }

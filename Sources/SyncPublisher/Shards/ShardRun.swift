@@ -248,7 +248,8 @@ extension PublishRun {
         }
         if isSame != true {
             let old = records.filter { $0.about.base != base?.manifest.digest ?? .zero }.map(\.shard)
-            try refuse(old, "were published before the release that is here now", of: count)
+            let what = base == nil ? "over a release that is no longer here" : "before the release that is here now"
+            try refuse(old, "were published \(what)", of: count)
         }
         try writeManifest(files, mayBeUnchanged: true)
         try forgetOthers(than: count)
