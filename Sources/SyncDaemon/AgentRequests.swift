@@ -212,7 +212,12 @@ extension Agent: AgentControl {
 
     private func clear(_ session: String, files: Bool) async throws(ControlError) {
         let found = try store.sessionStatus(session, now: environment.now())
+        let shard = try asking { () throws(StoreError) in
+            try store.runs(session: session, limit: 1).first?.recipe.shard
+        }
         let isShared = try asking { () throws(StoreError) in
+            // A piece has a place of its own.
+            guard shard == nil else { return false }
             let open = Set(try store.runs(onlyOpen: true, limit: 10_000).map(\.session))
             return try store.sessions().contains {
                 $0.identifier != session && $0.destination == found.destination && open.contains($0.identifier)
@@ -224,7 +229,7 @@ extension Agent: AgentControl {
         answering[ObjectIdentifier(stop)] = stop
         defer { answering[ObjectIdentifier(stop)] = nil }
         let cleared = try await withEngine(stop) { engine throws(EngineError) in
-            try engine.clear(found.destination, files: files, keepsStaging: isShared)
+            try engine.clear(found.destination, shard: shard, files: files, keepsStaging: isShared)
         }
         do throws(EngineError) { _ = try cleared.get() } catch { throw ControlError(error) }
     }

@@ -218,6 +218,21 @@ struct BackgroundTests {
         #expect(try background.published.text("tower-elsewhere/a.txt") == "one")
     }
 
+    @Test("rm --files of a shard's session removes nothing, nor the session: its files are those of the whole [S103]")
+    func removeFilesOfShard() throws {
+        let background = try BackgroundSet()
+        let pull = ["pull", background.published.url, "--into", "tower"]
+        for more in [["--shard", "0/2"], ["--shard", "1/2"], ["--join", "2"]] {
+            #expect(try background.tool.run(pull + more).status == 0)
+        }
+        let name = "com.example.tower.shard-0-of-2"
+        let refused = try background.tool.run(["rm", name, "--files"])
+        #expect(refused.status == 64 && refused.error.contains("or leave --files out"), "\(refused.error)")
+        #expect(try background.tool.run(["rm", name]).status == 0)
+        #expect(try background.published.text("tower/a.txt") == "one")
+        #expect(try background.published.text("tower/sheets/b.txt") == "two")
+    }
+
     @Test("A signal while the agent looks for the manifest ends --background --json with pull.finished, too")
     func signalOfBackground() throws {
         let background = try BackgroundSet()

@@ -96,12 +96,26 @@ extension PullEngine {
     ///
     /// - Parameters:
     ///   - path: The destination, absolute.
+    ///   - shard: The piece that the session brings, such as `3/16`; `nil` for the whole.
     ///   - files: Whether installed files go, or only what has been fetched and not placed.
     ///   - keepsStaging: Whether that stays, because another session's run goes on with it.
     /// - Returns: How many files went.
     /// - Throws: ``EngineError``; with status 74 when some could not be removed, which a second call can remove; with 73
-    ///   when installed files are to go and there is no destination of ours.
-    package func clear(_ path: String, files: Bool, keepsStaging: Bool = false) throws(EngineError) -> Int {
+    ///   when installed files are to go and there is no destination of ours; with 64 when those of a piece are to go.
+    package func clear(_ path: String, shard: String? = nil, files: Bool, keepsStaging: Bool = false)
+        throws(EngineError) -> Int
+    {
+        if let piece = shard.flatMap({ Shard($0) }) {
+            // Once they are joined, nobody knows which of them were the piece's.
+            guard !files else {
+                throw EngineError(
+                    .usage,
+                    "the files of shard \(piece.text) belong to the whole set: remove them with its session, or leave --files "
+                        + "out")
+            }
+            try clearStaging(of: piece, at: path)
+            return 0
+        }
         guard let found = try Self.openIfPresent(path), found.state >= 0 else {
             // What was begun beside it, or in it, is staged as well.
             if !keepsStaging, let home = try usable(TreeHome.find(path)), try clearUnshown(home) { return 0 }
@@ -145,6 +159,23 @@ extension PullEngine {
         IndexLog.remove(destination)
         _ = consume lock
         return result.removed
+    }
+
+    /// Removes what a piece has fetched and not placed.
+    private func clearStaging(of piece: Shard, at path: String) throws(EngineError) {
+        let place: Destination
+        do throws(FileError) { place = try Destination.open(path: path, create: false, shard: piece.name) } catch {
+            // It was joined, or there is no destination.
+            if error.isMissing { return }
+            throw EngineError(cannotUse: error)
+        }
+        guard place.whole != nil else { return }
+        let lock = try Self.lock(place)
+        let staging = try usable(Staging(place, lanes: 1))
+        do throws(FileError) { try staging.clear() } catch {
+            throw EngineError(.ioError, "\(error)", cause: error.cause)
+        }
+        _ = consume lock
     }
 
     /// Whether runs may have put files at a destination. Of one that was to change as a whole, nothing is there before a run has
