@@ -35,8 +35,8 @@ extension ServeCommand {
         do throws(URLError) { url = try CurlURL(text) } catch {
             throw ValidationError("--cache needs an http(s) URL: \(error).")
         }
-        guard url.query == nil else {
-            throw ValidationError("--cache takes a URL without a query: \(redacted(url: text))")
+        guard url.query == nil, !text.contains("#") else {
+            throw ValidationError("--cache takes a URL without a query or fragment: \(redacted(url: text))")
         }
         let name = url.path.split(separator: "/", omittingEmptySubsequences: false).last ?? ""
         if name.isEmpty { return url }

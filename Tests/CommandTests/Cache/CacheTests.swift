@@ -421,6 +421,7 @@ struct CacheTests {
             (["serve", "--cache", "http://h/"], "--store"), (["serve", "site", "--store", "s"], "--cache"),
             (["serve", "--cache", "ftp://h/", "--store", "s"], "http(s)"),
             (["serve", "--cache", "http://h/?a=b", "--store", "s"], "query"),
+            (["serve", "--cache", "http://h/#a", "--store", "s"], "fragment"),
             (["serve", "--cache", "http://h/", "--store", "s", "--max", "1K"], "--max"),
         ] {
             let outcome = try tool.run(words)
