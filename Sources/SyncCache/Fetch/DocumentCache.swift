@@ -204,11 +204,17 @@ extension DocumentCache {
                 return .failed(error)
             }
             // It says no: what is held is not shown to whoever may not see it.
-            if status < 500, status != 408, status != 429 { return .failed(error) }
+            if status < 500, status != 408, status != 429 {
+                desk.say("\(error)")
+                return .failed(error)
+            }
         } else if error.code == .unreachable || error.code == .timedOut {
             state.withLock { $0.goneUntil = ContinuousClock.now + .seconds(5) }
         }
-        guard let known else { return .failed(error) }
+        guard let known else {
+            desk.say("\(error)")
+            return .failed(error)
+        }
         desk.say("Served as it was, since the origin cannot be asked: \(escaped(path)). \(error)")
         return .stale(known.0, known.1)
     }

@@ -412,6 +412,16 @@ struct CacheTests {
         #expect(whole.status == 200 && whole.body == Array("note".utf8))
     }
 
+    @Test("Why the origin gives nothing is said where the cache runs")
+    func refusedByOrigin() throws {
+        let scene = try CacheScene()
+        scene.origin.script("/set/manifest.json", .status(403))
+        let cache = try scene.cache()
+        #expect(try cache.client.send("GET", "/manifest.json").status == 403)
+        let end = try cache.stop()
+        #expect(end.error.contains("/set/manifest.json: status 403"), "\(end.error)")
+    }
+
     @Test("What does not go together is refused")
     func usage() throws {
         let scratch = try Scratch()
