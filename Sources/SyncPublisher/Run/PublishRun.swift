@@ -300,8 +300,8 @@ struct PublishRun {
         let size: (entries: Int, revision: UInt64)? = here ?? place.flatMap { known(of: $0) }
         let former = size?.entries ?? 0
         guard count == 0 || count < former - count else { return nil }
-        let what =
-            "\(shown(options.directory)) has \(count == 0 ? "no files or links" : "\(count) files and links")"
+        let found = count == 0 ? "no files or links" : count == 1 ? "one file or link" : "\(count) files and links"
+        let what = "\(shown(options.directory)) has \(found)"
         let before = size.map { ", less than half of the \(former) of revision \($0.revision)" } ?? ""
         return .refused(
             what + (former > 0 ? before : ""),
