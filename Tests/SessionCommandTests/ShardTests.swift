@@ -158,6 +158,25 @@ struct ShardTests {
         #expect(try differences(set) == "")
     }
 
+    @Test("What a pull of the whole has brought since the shards is pruned later, whatever shards have come after it")
+    func wholeBetween() throws {
+        let set = try ServedSet(Self.files(60))
+        for number in 0..<2 { #expect(try set.tool.run(shard(number, 2, set)).status == 0) }
+        try set.scratch.write(Data("between".utf8), to: "assets/d0/between")
+        try set.publish()
+        #expect(try set.pull().status == 0)
+        try set.scratch.write(Data("next".utf8), to: "assets/d1/next")
+        try set.publish()
+        for number in 0..<2 { #expect(try set.tool.run(shard(number, 2, set)).status == 0) }
+        #expect(try join(2, set).status == 0)
+        for path in ["d0/between", "d0/f7"] {
+            try FileManager.default.removeItem(atPath: set.scratch.path + "/assets/\(path)")
+        }
+        try set.publish()
+        #expect(try set.pull("--prune").status == 0)
+        #expect(try differences(set) == "")
+    }
+
     @Test("A file that was the last of its shard, and is no longer listed, is pruned though nobody has joined before")
     func lastOfShard() throws {
         let names = (0..<10).map { "m\($0)" }

@@ -83,16 +83,21 @@ extension PullRun {
     }
 
     /// What is known of a piece's own paths. Until it has been complete once, it may have noted a few files and been killed: what the
-    /// whole knows of them counts, too.
+    /// whole knows of them counts, too. So it does where a pull of the whole has come since.
     func known(_ own: StatIndex, of manifest: Manifest, _ rows: [Int]) throws(EngineError) -> StatIndex {
-        guard let whole = destination.whole, own.completion == nil, let paths = manifest.ownPaths(rows) else {
+        guard let whole = destination.whole, let paths = manifest.ownPaths(rows) else {
             return own.forPiece(of: manifest, rows)
         }
         let known = try PullEngine.known { () throws(FileError) in
             try StatIndex.load(from: whole, paths.from, to: paths.to)
         }
-        // What the whole says of a completion is about the whole.
-        let both = own.count == 0 ? known : known.taking(1) { _ in own } ?? own
+        var both = own
+        if own.completion == nil {
+            // What the whole says of a completion is about the whole.
+            both = own.count == 0 ? known : known.taking(1) { _ in own } ?? own
+        } else if known.stamp > own.stamp {
+            both = own.taking(1) { _ in known } ?? own
+        }
         return both.forPiece(of: manifest, rows)
     }
 
@@ -182,24 +187,30 @@ extension StatIndex {
     /// A record for another index, whose time says nothing of it.
     func handedOn(_ position: Int) -> IndexRecord? { record(position).map { trusts($0) ? $0 : $0.doubted } }
 
-    /// This index with the records of others in place of its own of the same paths; `nil` if they are too many.
+    /// This index with the records of others in place of its own of the same paths; `nil` if they are too many. What either of them
+    /// has put in place stays to be removed.
     ///
     /// - Parameter other: One of `count`, in path order one behind the other; in memory one at a time.
     func taking(_ count: Int, _ other: (Int) -> StatIndex?) -> StatIndex? {
-        func copy(_ position: Int, of index: StatIndex, _ append: (IndexRecord, UnsafeBufferPointer<UInt8>) -> Void) {
-            guard let record = index.handedOn(position) else { return }
-            index.withPath(position) { append(record, $0) }
+        func copy(_ position: Int, _ append: (IndexRecord, UnsafeBufferPointer<UInt8>) -> Void) {
+            guard let record = handedOn(position) else { return }
+            withPath(position) { append(record, $0) }
         }
         return replacingRecords { append in
             var walk = IndexWalk(index: self)
             for number in 0..<count {
                 guard let index = other(number) else { continue }
-                for position in 0..<index.count where index.record(position) != nil {
-                    index.withPath(position) { path in _ = walk.find(path) { copy($0, of: self, append) } }
-                    copy(position, of: index, append)
+                for position in 0..<index.count {
+                    guard let there = index.record(position), var taken = index.handedOn(position) else { continue }
+                    index.withPath(position) { path in
+                        let found = walk.find(path) { copy($0, append) }
+                        let own = found.flatMap { self.record($0) }
+                        if let own, own.installed, own.digest == there.digest { taken.installed = true }
+                        append(taken, path)
+                    }
                 }
             }
-            for position in walk.rest { copy(position, of: self, append) }
+            for position in walk.rest { copy(position, append) }
         }
     }
 
