@@ -177,6 +177,21 @@ struct ShardTests {
         #expect(try differences(set) == "")
     }
 
+    @Test("A release that is older than what a pull of the whole has brought is refused by shards, too: 77")
+    func olderThanWhole() throws {
+        let set = try ServedSet(Self.files(60))
+        for number in 0..<2 { #expect(try set.tool.run(shard(number, 2, set)).status == 0) }
+        try set.scratch.write(Data("second".utf8), to: "assets/d0/f7")
+        try set.publish()
+        try FileManager.default.copyItem(atPath: set.scratch.path + "/site", toPath: set.scratch.path + "/second")
+        try set.scratch.write(Data("third".utf8), to: "assets/d0/f7")
+        try set.publish()
+        #expect(try set.pull().status == 0)
+        let older = ["pull", "second/manifest.json", "--into", "tower", "--shard"]
+        for number in 0..<2 { #expect(try set.tool.run(older + ["\(number)/2"]).status == 77) }
+        #expect(try set.text("tower/d0/f7") == "third")
+    }
+
     @Test("A file that was the last of its shard, and is no longer listed, is pruned though nobody has joined before")
     func lastOfShard() throws {
         let names = (0..<10).map { "m\($0)" }

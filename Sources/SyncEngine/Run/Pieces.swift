@@ -96,7 +96,7 @@ extension PullRun {
             // What the whole says of a completion is about the whole.
             both = own.count == 0 ? known : known.taking(1) { _ in own } ?? own
         } else if known.stamp > own.stamp {
-            both = own.taking(1) { _ in known } ?? own
+            both = own.taking(1, under: known) { _ in known } ?? own
         }
         return both.forPiece(of: manifest, rows)
     }
@@ -190,13 +190,15 @@ extension StatIndex {
     /// This index with the records of others in place of its own of the same paths; `nil` if they are too many. What either of them
     /// has put in place stays to be removed.
     ///
-    /// - Parameter other: One of `count`, in path order one behind the other; in memory one at a time.
-    func taking(_ count: Int, _ other: (Int) -> StatIndex?) -> StatIndex? {
+    /// - Parameters:
+    ///   - head: Says when it was written, and what was pulled last; `nil` for this index.
+    ///   - other: One of `count`, in path order one behind the other; in memory one at a time.
+    func taking(_ count: Int, under head: StatIndex? = nil, _ other: (Int) -> StatIndex?) -> StatIndex? {
         func copy(_ position: Int, _ append: (IndexRecord, UnsafeBufferPointer<UInt8>) -> Void) {
             guard let record = handedOn(position) else { return }
             withPath(position) { append(record, $0) }
         }
-        return replacingRecords { append in
+        return (head ?? self).replacingRecords { append in
             var walk = IndexWalk(index: self)
             for number in 0..<count {
                 guard let index = other(number) else { continue }
