@@ -192,6 +192,19 @@ struct ShardTests {
         #expect(try set.text("tower/d0/f7") == "third")
     }
 
+    @Test("What shards of another number have brought, and nobody has joined, is pruned by the next join")
+    func leftByOthers() throws {
+        let set = try ServedSet(Self.files(60))
+        for number in 0..<4 { #expect(try set.tool.run(shard(number, 4, set)).status == 0) }
+        for path in ["d0/f7", "d1/f55", "d9/big"] {
+            try FileManager.default.removeItem(atPath: set.scratch.path + "/assets/\(path)")
+        }
+        try set.publish()
+        for number in 0..<3 { #expect(try set.tool.run(shard(number, 3, set)).status == 0) }
+        #expect(try join(3, set, "--prune").status == 0)
+        #expect(try differences(set) == "")
+    }
+
     @Test("A file that was the last of its shard, and is no longer listed, is pruned though nobody has joined before")
     func lastOfShard() throws {
         let names = (0..<10).map { "m\($0)" }

@@ -115,7 +115,8 @@ extension PullRun {
         guard missing.isEmpty else { throw Self.missing(missing, of: count) }
         // Nobody else knows what a shard has put in place, and what it has left goes with the join.
         var failure: EngineError?
-        let joined = index.taking(count) { number in
+        let known = takingLeft(index, otherThan: count)
+        let joined = known.taking(count) { number in
             guard failure == nil else { return nil }
             do throws(EngineError) {
                 if let piece = try piece(number, of: count) { return piece }
@@ -127,14 +128,54 @@ extension PullRun {
             return nil
         }
         if let failure { throw failure }
-        return joined ?? index
+        return joined ?? known
+    }
+
+    /// The index with what pieces of other numbers of them have put in place, and nobody has joined: it stays to be removed.
+    private func takingLeft(_ index: StatIndex, otherThan count: Int) -> StatIndex {
+        let others = destination.shards.compactMap { name -> Shard? in
+            let parts = name.split(separator: "-")
+            return parts.count == 3 ? Shard("\(parts[0])/\(parts[2])") : nil
+        }.filter { $0.count != count }
+        var all = index
+        for group in Dictionary(grouping: others, by: \.count).values {
+            let (known, pieces) = (all, group.sorted { $0.number < $1.number })
+            var last: [UInt8] = []
+            all =
+                known.taking(pieces.count) { number in
+                    guard let piece = try? self.left(pieces[number]) else { return nil }
+                    let own = piece.without(
+                        (0..<piece.count).filter {
+                            piece.record($0)?.installed != true || piece.withPath($0, known.position(of:)) != nil
+                        })
+                    // Those of two releases may have had other borders.
+                    guard own.count > 0, last.isEmpty || precedes(last, own.path(0)) else { return nil }
+                    last = own.path(own.count - 1)
+                    return own
+                } ?? known
+        }
+        return all
+    }
+
+    private func precedes(_ path: [UInt8], _ other: [UInt8]) -> Bool {
+        path.withUnsafeBufferPointer { path in other.withUnsafeBufferPointer { PathOrder.precedes(path, $0) } }
     }
 
     /// What a shard has left, if it is complete for this manifest.
     ///
     /// - Throws: ``EngineError`` when it is there and cannot be read.
     private func piece(_ number: Int, of count: Int) throws(EngineError) -> StatIndex? {
-        guard let shard = Shard(number, of: count) else { return nil }
+        guard let shard = Shard(number, of: count), let index = try left(shard), let completion = index.completion
+        else { return nil }
+        var asked = recipe
+        (asked.shard, asked.join) = (shard.text, nil)
+        return completion.manifest == found.digest && completion.selection == asked.selectionMark ? index : nil
+    }
+
+    /// What a shard has left, complete or not.
+    ///
+    /// - Throws: ``EngineError`` when it is there and cannot be read.
+    private func left(_ shard: Shard) throws(EngineError) -> StatIndex? {
         let path = destination.path
         let place = try PullEngine.known { () throws(FileError) -> Destination? in
             do throws(FileError) { return try Destination.open(path: path, create: false, shard: shard.name) } catch {
@@ -142,12 +183,7 @@ extension PullRun {
                 throw error
             }
         }
-        guard let place else { return nil }
-        let index = try PullEngine.index(of: place)
-        guard let completion = index.completion else { return nil }
-        var asked = recipe
-        (asked.shard, asked.join) = (shard.text, nil)
-        return completion.manifest == found.digest && completion.selection == asked.selectionMark ? index : nil
+        return try place.map { (place) throws(EngineError) in try PullEngine.index(of: place) }
     }
 
     private static func missing(_ numbers: [Int], of count: Int) -> EngineError {
