@@ -143,13 +143,29 @@ public struct AgentPlace: Sendable, Equatable {
         self = Self.found(stateDirectory: state + "/syncagent", runtimeDirectory: directories.runtime)
     }
 
-    /// Where the agent is, or is to be: an agent that was started where there was no runtime directory, as by cron, is found
-    /// where it listens; where that directory is missing now, as in a container, the state directory serves.
+    /// Where the agent is, or is to be: one that is running says in its lock where it listens, whatever environment it
+    /// was started in, as by cron, by a service or in another login.
     package static func found(stateDirectory: String, runtimeDirectory: String?) -> AgentPlace {
-        let place = AgentPlace(stateDirectory: stateDirectory, runtimeDirectory: runtimeDirectory)
-        let other = AgentPlace(stateDirectory: stateDirectory, runtimeDirectory: nil)
-        guard let runtimeDirectory, !exists(place.socketPath) else { return place }
-        return !exists(runtimeDirectory) || isListening(other.socketPath) ? other : place
+        let place = own(stateDirectory: stateDirectory, runtimeDirectory: runtimeDirectory)
+        guard let socket = place.signedSocket, socket != place.socketPath, isListening(socket) else { return place }
+        return AgentPlace(stateDirectory: stateDirectory, socketPath: socket)
+    }
+
+    /// Where an agent of this environment listens: in the state directory where the runtime directory is missing, as in a
+    /// container, and when a login has ended.
+    package static func own(stateDirectory: String, runtimeDirectory: String?) -> AgentPlace {
+        AgentPlace(
+            stateDirectory: stateDirectory, runtimeDirectory: runtimeDirectory.flatMap { exists($0) ? $0 : nil })
+    }
+
+    /// What an agent writes into its lock: who it is, and where it listens.
+    package var signature: String { "\(CurrentProcess.identifier)\n\(socketPath)" }
+
+    /// Where the agent whose ``signature`` is in the lock listens; `nil` where that does not say it.
+    private var signedSocket: String? {
+        guard let text = try? readFile(stateDirectory + "/agent.lock", trust: .state, limit: 4_096) else { return nil }
+        let lines = String(decoding: text, as: UTF8.self).split(separator: "\n")
+        return lines.count == 2 && lines[1].hasPrefix("/") ? String(lines[1]) : nil
     }
 
     /// Whether a process of this user takes connections at a Unix socket. unix(7)
@@ -160,8 +176,12 @@ public struct AgentPlace: Sendable, Equatable {
 
     /// Uses the given directories; without a runtime directory the socket is in the state directory.
     public init(stateDirectory: String, runtimeDirectory: String?) {
-        self.stateDirectory = stateDirectory
-        socketPath = (runtimeDirectory.map { $0 + "/syncagent" } ?? stateDirectory) + "/agent.sock"
+        let directory = runtimeDirectory.map { $0 + "/syncagent" } ?? stateDirectory
+        self.init(stateDirectory: stateDirectory, socketPath: directory + "/agent.sock")
+    }
+
+    private init(stateDirectory: String, socketPath: String) {
+        (self.stateDirectory, self.socketPath) = (stateDirectory, socketPath)
     }
 
     /// Whether some process has the agent's lock; takes nothing. Where that cannot be found out, one may.

@@ -123,6 +123,37 @@ struct InheritedTests {
         #expect(try tool.run(["agent", "status"]).status == 0)
     }
 
+    @Test("An agent is found whatever runtime directory the caller has, and makes its socket anew when that is gone")
+    func otherRuntimeDirectory() async throws {
+        let background = try BackgroundSet()
+        let (tool, scratch) = (background.tool, background.published.scratch)
+        let runtime = scratch.path + "/run"
+        let login = ["XDG_RUNTIME_DIR": runtime]
+        func process(_ environment: [String: String]) throws -> Int? {
+            try tool.run(["agent", "status", "--json"], environment: environment).objects().first?["process"] as? Int
+        }
+        try FileManager.default.createDirectory(atPath: runtime, withIntermediateDirectories: true)
+        let words = ["pull", background.published.url, "--into", "tower", "--background", "--paused"]
+        let outcome = try tool.run(words, environment: login)
+        #expect(outcome.status == 0, "\(outcome.error)")
+        let agent = try #require(try process(login))
+        #expect(FileManager.default.fileExists(atPath: runtime + "/syncagent/agent.sock"))
+        // As cron or a service has it, and another login with a directory of its own.
+        for environment in [[:], ["XDG_RUNTIME_DIR": scratch.path]] { #expect(try process(environment) == agent) }
+
+        // The login ends.
+        try FileManager.default.removeItem(atPath: runtime)
+        for _ in 0..<200 where !FileManager.default.fileExists(atPath: background.socket) {
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        #expect(try process([:]) == agent, "\(background.log)")
+        // The next one begins, and an agent that was killed has left a socket there.
+        try scratch.write(Data(), to: "run/syncagent/agent.sock")
+        #expect(try process(login) == agent)
+        #expect(try tool.run(["resume"], environment: login).status == 0)
+        #expect(try tool.run(["wait"]).status == 0)
+    }
+
     @Test("An agent that cannot start is told of with its own words and status")
     func cannotStart() throws {
         let background = try BackgroundSet()

@@ -45,8 +45,7 @@ struct AgentRunCommand: AsyncParsableCommand {
         var logger = Logger(label: "agent") { _ in AgentLog(output: output) }
         logger.logLevel = .info
 
-        try await Self.serve(try agent(state, logger), state, logger)
-        withExtendedLifetime(lock) {}
+        try await Self.serve(try agent(state, logger), lock, logger)
     }
 
     /// Takes the agent's lock; with `--replace` after asking its holder to hand over.
@@ -83,15 +82,12 @@ struct AgentRunCommand: AsyncParsableCommand {
     }
 
     /// Runs the agent with its control API in front until it is stopped, by a client, a signal or itself.
-    private static func serve(_ agent: Agent, _ state: StateAccess, _ logger: Logger) async throws {
+    private static func serve(_ agent: Agent, _ lock: FileLock, _ logger: Logger) async throws {
         let stopRequest = StopSignals.firstRequest()
         let notice = ServiceNotice()
-        let server = ControlServer(
-            of: agent, socketPath: state.place.socketPath, version: syncagentVersion,
-            now: { SystemTime.milliseconds() / 1_000 }, logger: logger)
+        let turns = ServingTurns()
         // Two of the tasks are the agent; the others only watch, and end with it.
         try await withThrowingTaskGroup(of: Bool.self) { group in
-            let (isOver, over) = AsyncStream.makeStream(of: Void.self)
             group.addTask {
                 await stopRequest()
                 if !Task.isCancelled { await agent.stop(.release) }
@@ -103,12 +99,7 @@ struct AgentRunCommand: AsyncParsableCommand {
             }
             group.addTask {
                 do {
-                    try await server.run(
-                        listening: {
-                            logger.info("ready on \(state.place.socketPath), process \(CurrentProcess.identifier)")
-                            notice.ready()
-                            releaseMemory()  // What starting took.
-                        }, until: { for await _ in isOver {} })
+                    while let isOver = turns.next() { try await answer(agent, until: isOver, lock, notice, logger) }
                 } catch {
                     // An agent that nobody can ask is none.
                     await agent.stop(.release)
@@ -119,20 +110,71 @@ struct AgentRunCommand: AsyncParsableCommand {
             group.addTask {
                 await agent.run()
                 notice.stopping()
-                over.finish()
+                turns.finish()
                 return true
             }
             var ended = 0
             while ended < 2, let isPart = try await group.next() { ended += isPart ? 1 : 0 }
             group.cancelAll()
         }
+        withExtendedLifetime(lock) {}
         logger.info("stopped")
+    }
+
+    /// Answers clients until the agent has ended, or until its socket is gone: nobody would find it any more.
+    private static func answer(
+        _ agent: Agent, until isOver: AsyncStream<Void>, _ lock: FileLock, _ notice: ServiceNotice, _ logger: Logger
+    ) async throws {
+        let place = try EnvironmentPaths.ofProcess.ownAgentPlace()
+        lock.sign(place.signature)
+        let server = ControlServer(
+            of: agent, socketPath: place.socketPath, version: syncagentVersion,
+            now: { SystemTime.milliseconds() / 1_000 }, logger: logger)
+        try await server.run(
+            listening: {
+                logger.info("ready on \(place.socketPath), process \(CurrentProcess.identifier)")
+                notice.ready()
+                releaseMemory()  // What starting took.
+            },
+            until: {
+                await withTaskGroup(of: Void.self) { group in
+                    group.addTask { for await _ in isOver {} }
+                    group.addTask {
+                        // Sleeping fails only when cancelled: that is the end.
+                        while (try? await Task.sleep(for: .seconds(1))) != nil, exists(place.socketPath) {}
+                    }
+                    _ = await group.next()
+                    group.cancelAll()
+                }
+            })
     }
 
     private static func watch(_ notice: ServiceNotice) async {
         guard let interval = notice.watchdogInterval else { return }
         // Sleeping fails only when cancelled: that is the end.
         while (try? await Task.sleep(for: interval)) != nil { notice.alive() }
+    }
+}
+
+/// Turns in which an agent answers its clients: the next one begins when its socket is gone, until the agent has ended.
+private final class ServingTurns: Sendable {
+    private let state = Mutex<(end: AsyncStream<Void>.Continuation?, isOver: Bool)>((nil, false))
+
+    /// - Returns: Ends when the agent has; `nil` when it had already.
+    func next() -> AsyncStream<Void>? {
+        let (isOver, end) = AsyncStream.makeStream(of: Void.self)
+        return state.withLock { state in
+            guard !state.isOver else { return nil }
+            state.end = end
+            return isOver
+        }
+    }
+
+    func finish() {
+        state.withLock { state in
+            state.isOver = true
+            state.end?.finish()
+        }
     }
 }
 

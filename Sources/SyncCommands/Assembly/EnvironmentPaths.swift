@@ -189,6 +189,11 @@ extension EnvironmentPaths {
         AgentPlace.found(stateDirectory: try statePath(), runtimeDirectory: baseDirectories.runtime)
     }
 
+    /// Where an agent that is this process listens.
+    func ownAgentPlace() throws(CommandFailure) -> AgentPlace {
+        AgentPlace.own(stateDirectory: try statePath(), runtimeDirectory: baseDirectories.runtime)
+    }
+
     /// The run whose hook this process belongs to, if any.
     func hookRun() -> String? { lookup("SYNCAGENT_RUN_ID").flatMap { $0.isEmpty ? nil : $0 } }
 
