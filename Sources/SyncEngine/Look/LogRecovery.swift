@@ -54,24 +54,56 @@ extension PullRun {
         }
     }
 
+    /// The files as hooks are to hear of them: what earlier processes of this run have put in place, or runs before it
+    /// that did not get as far as their groups, counts as well.
+    func withUntold(_ files: RunFiles) throws(StoreError) -> RunFiles {
+        // What a new tree has that its readers did not is counted by `claim`.
+        guard trees == nil else { return files }
+        let isCutShort = try isTakenUp ? true : former().map { $0.result != .ok } ?? false
+        guard isCutShort else { return files }
+        var placed: [[UInt8]: Bool] = [:]
+        try scan(atMost: files.rows.count) { event in
+            if event.name == .groupCompleted { placed.removeAll() }
+            if let path = event.installedPath { placed[path] = event.isReused }
+        }
+        var counted = files
+        for row in files.rows where files[row] == .unchanged {
+            guard let isReused = placed[StoredEvent.spelled(files.manifest.files.path(row))] else { continue }
+            counted[row] = isReused ? .reused : .installed
+        }
+        return counted
+    }
+
+    /// The session's run before this one.
+    private func former() throws(StoreError) -> StoredRun? {
+        try environment.store.runs(session: session, limit: 2).first { $0.identifier != report.run }
+    }
+
     /// The run of which the log is; `nil` for one that this run replaces, of which nothing has been counted.
     private func loggingRun() throws(StoreError) -> String? {
         if isTakenUp { return report.run }
-        let former = try environment.store.runs(session: session, limit: 2).first { $0.identifier != report.run }
+        let former = try former()
         return former?.state == .superseded ? nil : former?.identifier
     }
 
     /// Paths with a recorded `task.installed` of a run, as spelled in the events, and whether their bytes were here.
     private func toldPaths(of run: String?, atMost count: Int) throws(StoreError) -> [[UInt8]: Bool] {
         guard let run else { return [:] }
-        let end = try environment.store.session(session)?.lastSequence ?? 0
         var told: [[UInt8]: Bool] = [:]
-        // Its files, each with events that may precede it: hops, waits, failures.
-        try environment.store.scanEvents(of: session, after: max(0, end - Int64(count) * 3 - 20_000)) { event in
+        try scan(atMost: count) { event in
             if let path = event.installedPath, event.isOf(run: run) { told[path] = event.isReused }
-            return true
         }
         return told
+    }
+
+    /// Passes on the session's latest events, enough for those of so many files.
+    private func scan(atMost count: Int, _ take: (StoredEvent) -> Void) throws(StoreError) {
+        let end = try environment.store.session(session)?.lastSequence ?? 0
+        // Its files, each with events that may precede it: hops, waits, failures.
+        try environment.store.scanEvents(of: session, after: max(0, end - Int64(count) * 3 - 20_000)) { event in
+            take(event)
+            return true
+        }
     }
 }
 

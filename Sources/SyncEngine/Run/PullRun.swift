@@ -768,7 +768,9 @@ extension PullRun {
     /// - Throws: ``EngineError`` when the store cannot take it; then the hooks are called by the next pull.
     private func completeGroups(_ files: RunFiles) throws(EngineError) -> Bool {
         let manifest = files.manifest
-        var ends = [CompletedGroup(name: RunRecipe.groupOfAll, result: report.result, changed: report.changed)]
+        let told = try recording { () throws(StoreError) in try withUntold(files) }
+        let changed = report.changed + files.count(.unchanged) - told.count(.unchanged)
+        var ends = [CompletedGroup(name: RunRecipe.groupOfAll, result: report.result, changed: changed)]
         let selected = Set(recipe.completing(manifest.groups.map(\.name)))
         for group in manifest.groups where selected.contains(group.name) {
             // Not kept: there can be thousands of groups, and as many rows in each.
@@ -776,7 +778,7 @@ extension PullRun {
                 // The groups stay incomplete, and the run is taken over later.
                 throw EngineError(.interrupted, "stopped while looking for the files of the groups")
             }
-            ends.append(files.end(of: group.name, rows))
+            ends.append(told.end(of: group.name, rows))
         }
         if isWithheld { ends = ends.map { CompletedGroup(name: $0.name, result: .failed, changed: 0) } }
         return try recording { () throws(StoreError) -> Bool in
@@ -791,7 +793,7 @@ extension PullRun {
                 var input = HookInput(
                     report: report, group: end, destination: destination.path, userData: facts.userData,
                     digest: manifest.digest, revision: manifest.revision, batch: hook.batch, manifest: manifest,
-                    files: files)
+                    files: hook.batch == nil ? told : files)
                 input.rows = selection.map { some in files.rows.filter(some.contains) } ?? files.rows
                 if hook.batch != nil {
                     let earlier = try earlierRows(hook, files)

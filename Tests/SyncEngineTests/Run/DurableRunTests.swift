@@ -65,6 +65,7 @@ struct DurableRunTests {
         #expect(second.status == .done && second.report?.run == run)
         #expect(second.received < UInt64(Self.size) * 3 / 4, "half had come")
         #expect(hook.calls.map { $0.environment["SYNCAGENT_RUN_ID"] } == [run])
+        #expect(hook.calls.map { $0.environment["SYNCAGENT_CHANGED"] } == ["2"], "with what the first process placed")
         let stored = try only()
         #expect(stored.state == .finished && stored.result == .ok && stored.losses.count == 1)
         #expect(try names().count { $0 == "run.started" } == 2 && names().count { $0 == "pull.finished" } == 1)
@@ -88,6 +89,20 @@ struct DurableRunTests {
         #expect(try names().count { $0 == "task.installed" } == 2)
         #expect(try scene.disorder(in: scene.store) == [])
         #expect(IndexLog.read(destination).isEmpty)
+    }
+
+    @Test("What a run placed that ended before its groups is among the changes that the next one's hook hears of")
+    func untoldOfFailed() throws {
+        // The index cannot be written: a directory is in its place, and not empty.
+        try scene.root.write([1], to: "dest/.syncagent/index.new/x")
+        let first = try scene.pull(hooked)
+        #expect(first.status == .ioError && first.count("task.installed") == 2)
+        try FileManager.default.removeItem(atPath: scene.destination + "/.syncagent/index.new")
+        for expected in ["2", "0"] {
+            let hook = RecordingHook()
+            #expect(try scene.pull(hooks: hook, hooked).status == .done)
+            #expect(hook.calls.map { $0.environment["SYNCAGENT_CHANGED"] } == [expected])
+        }
     }
 
     @Test("What a killed process put in place counts only once it is on disk [S110]")
