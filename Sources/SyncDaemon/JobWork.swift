@@ -113,7 +113,8 @@ extension SessionJob {
             let end = stop.isStopped && report.result != .ok ? "stopped" : report.result.rawValue
             environment.log(
                 "\(escaped(session)): \(end), \(report.files.total) files, "
-                    + "\(report.changed) changed, \(ByteCount(report.bytes.received)) in \(report.requests) requests")
+                    + "\(report.changed) changed, \(ByteCount(report.bytes.received)) in "
+                    + Figures.count(report.requests, "request"))
             if stop.reason == .policy, let block = conditions?.block { return .blocked(block) }
             return .done
         } catch { return after(error, identifier) }

@@ -32,6 +32,19 @@ final class BackgroundSet {
 
 @Suite(.timeLimit(.minutes(10)))
 struct BackgroundTests {
+    @Test("A destination that is not there before its first revision is shown is no problem, nor after a cancel")
+    func notShownYet() throws {
+        let background = try BackgroundSet()
+        #expect(try background.pull("--atomic", "--paused").status == 0)
+        let waiting = try background.tool.run(["doctor", "--strict"])
+        #expect(waiting.status == 0, "\(waiting.output)")
+        #expect(try background.tool.run(["cancel"]).status == 0)
+        let cancelled = try background.tool.run(["doctor", "--strict"])
+        #expect(cancelled.status == 0, "\(cancelled.output)")
+        let removed = try background.tool.run(["rm", "com.example.tower"])
+        #expect(removed.status == 0 && !removed.error.contains("its files"), "\(removed.error)")
+    }
+
     @Test("--background starts an agent and returns; the agent finishes the pull and runs its hook [S10 S17]")
     func background() throws {
         let background = try BackgroundSet()

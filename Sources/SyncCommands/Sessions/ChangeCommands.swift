@@ -141,8 +141,7 @@ struct RemoveCommand: AsyncParsableCommand {
         }
         let files = files
         try await state.askAgent { try await $0.remove(name, files: files) }
-        output.message(
-            "\(escaped(name)) is removed"
-                + (files ? " with its files." : "; its files are still in \(escaped(status.destination))."))
+        let rest = exists(status.destination) ? "; its files are still in \(escaped(status.destination))." : "."
+        output.message("\(escaped(name)) is removed" + (files ? " with its files." : rest))
     }
 }

@@ -61,7 +61,7 @@ struct SessionText: Sendable {
             [
                 "bytes",
                 "\(bytes(run)); \(ByteCount(run.bytes.received)) received in "
-                    + "\(Figures.grouped(run.requests)) requests",
+                    + Figures.count(run.requests, "request"),
             ], ["asked for", moment(run.created)],
         ]
         if let source = run.source { rows.insert(["source", source.shown], at: 2) }

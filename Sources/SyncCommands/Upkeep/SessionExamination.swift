@@ -26,7 +26,10 @@ extension Examination {
         let subject = "session \(escaped(session.identifier))"
         let path = escaped(session.destination)
         guard let found = status(following: session.destination) else {
-            let reason = errnoText
+            let reason = Errno.last
+            // What changes as a whole is not there before its first revision is shown.
+            let isAwaited = session.totals.ok == 0 && session.totals.partial == 0
+            if isAwaited, reason == .noSuchFileOrDirectory { return }
             return findings.problem(
                 subject, "cannot read its destination \(path): \(reason)",
                 "mount it, or pull again to create it; 'syncagent rm' removes the session")
