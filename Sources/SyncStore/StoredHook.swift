@@ -276,8 +276,10 @@ extension SyncStore {
     package static let hookOutputLimit = 64 << 10
 
     private static func tail(_ output: String) -> String {
-        guard output.utf8.count > hookOutputLimit else { return output }
-        return "…" + String(decoding: output.utf8.suffix(hookOutputLimit - 3), as: UTF8.self)
+        let isShort = output.utf8.count <= hookOutputLimit
+        let kept = isShort ? output : "…" + String(decoding: output.utf8.suffix(hookOutputLimit - 3), as: UTF8.self)
+        // SQLite's text ends at a NUL.
+        return kept.utf8.contains(0) ? String(decoding: kept.utf8.map { $0 == 0 ? 0x20 : $0 }, as: UTF8.self) : kept
     }
 
     static func isOf(_ session: String?) -> SQL { session.map { "runs.session = \($0)" } ?? "TRUE" }

@@ -188,10 +188,10 @@ struct HookTests {
     func output() throws {
         let (store, owed) = try owing()
         _ = try store.started(hook: owed[0].identifier, now: 3)
-        let output = String(repeating: "ü", count: 200_000) + "the end"
+        let output = String(repeating: "ü", count: 200_000) + "\0the end"
         try store.finished(hook: owed[0].identifier, .failed, ended: "exit 1", output: output, now: 4)
         let kept = try store.hooks(run: "r1").first { $0.identifier == owed[0].identifier }?.output ?? ""
         #expect(kept.utf8.count <= SyncStore.hookOutputLimit + 3)
-        #expect(kept.hasPrefix("…") && kept.hasSuffix("üthe end"))
+        #expect(kept.hasPrefix("…") && kept.hasSuffix("ü the end"), "a NUL does not end it")
     }
 }
