@@ -17,15 +17,17 @@ extension SyncStore {
     package func lease(of session: String, process: Int32, now: Int64) throws(StoreError) -> FileLock? {
         guard let directory = leaseDirectory else { return nil }
         let name = Self.fileName(session)
+        let path = "\(directory)/\(name).lock"
         guard name.utf8.count <= 250 else {
             throw StoreError(.refused, "The session name '\(escaped(session))' is too long. Use a shorter --session.")
         }
         do throws(FileError) {
             let place = try openPrivateDirectory(directory, create: true)
-            let file = try openFile("\(name).lock", in: place.raw, [.readWrite, .create], trust: .ownState)
+            let file = try openFile(
+                "\(name).lock", in: place.raw, [.readWrite, .create], trust: .ownState, shown: path)
             // A run of this very process that has just ended lets go with its last reference, a moment later.
             let isOwn = Self.signature(in: file)?.process == "\(process)"
-            if let lock = try FileLock.take(file, path: "\(directory)/\(name).lock", wait: isOwn ? 200 : 0) {
+            if let lock = try FileLock.take(file, path: path, wait: isOwn ? 200 : 0) {
                 lock.sign("\(process) \(timestamp(milliseconds: now))")
                 return lock
             }

@@ -85,7 +85,8 @@ struct ForeignStateTests {
         try Data("precious".utf8).write(to: URL(fileURLWithPath: victim))
         for plant in [symlink, link] {
             #expect(unlink(lock) == 0 && plant(victim, lock) == 0)
-            #expect(.of { _ = try store.lease(of: "tower", process: 1, now: 1) } == .cannotCreate)
+            let error = #expect(throws: StoreError.self) { _ = try store.lease(of: "tower", process: 1, now: 1) }
+            #expect(error?.code == .cannotCreate && error?.message.contains(lock) == true)
         }
         #expect(try String(contentsOfFile: victim, encoding: .utf8) == "precious")
     }

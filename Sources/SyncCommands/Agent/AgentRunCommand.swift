@@ -71,11 +71,12 @@ struct AgentRunCommand: AsyncParsableCommand {
     /// Takes the right to be a user's agent, a lock on `agent.lock` in the state directory: one process at a time has it, and
     /// the kernel takes it back when that one ends. `nil` when another process has it.
     static func takeLock(in directory: String) throws(CommandFailure) -> FileLock? {
-        let name = "agent.lock"
+        let path = directory + "/agent.lock"
         do throws(FileError) {
             let place = try openStateDirectory(directory, create: true)
-            let file = try openFile(name, in: place.raw, [.readWrite, .create], trust: .ownState)
-            let lock = try FileLock.take(file, path: "\(directory)/\(name)")
+            let file = try openFile(
+                "agent.lock", in: place.raw, [.readWrite, .create], trust: .ownState, shown: path)
+            let lock = try FileLock.take(file, path: path)
             lock?.sign("\(CurrentProcess.identifier)")
             return lock
         } catch { throw CommandFailure(.cannotCreate, error.ofState) }
