@@ -134,6 +134,9 @@ package final class Directories {
         }
     }
 
+    /// Looks again for what was missing when it was last asked for.
+    package func forgetMissing() { missing = nil }
+
     private func isBelowMissing(_ path: UnsafeBufferPointer<UInt8>) -> Bool {
         guard let missing, path.count >= missing.count, path.starts(with: missing) else { return false }
         return path.count == missing.count || path[missing.count] == 0x2F

@@ -138,14 +138,15 @@ struct Removal: Sendable {
 
     /// Whether the directory of a path is there, and neither a link nor a file by now; not so only at a second look, as well.
     private func isReachable(_ path: UnsafeBufferPointer<UInt8>, _ directories: Directories) throws(FileError) -> Bool {
-        func look(_ directories: Directories) throws(FileError) -> Bool {
+        func look() throws(FileError) -> Bool {
             do throws(FileError) { return try directories.descriptor(path.parentPath, create: false) != nil } catch {
                 if error.isMissing || error.code == .tooManySymbolicLinkLevels { return false }
                 throw error
             }
         }
-        if try look(directories) { return true }
-        return try look(Directories(destination, capacity: 1))
+        if try look() { return true }
+        directories.forgetMissing()
+        return try look()
     }
 
     /// - Returns: What was there; `ours` is gone now.
