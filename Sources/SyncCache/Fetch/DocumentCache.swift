@@ -44,10 +44,18 @@ final class DocumentCache: Sendable {
     private struct State {
         var documents: [String: (document: Document, status: FileStatus)] = [:]
         var running: [String: Shared<Outcome>] = [:]
+        /// What the origin answered last where it said no, by path.
+        var refusals: [String: TransferError] = [:]
         /// Until when the origin is not asked again for what is held, after it could not be reached.
         var goneUntil: ContinuousClock.Instant?
         /// Documents that have come since they were asked for.
         var fresh: [String] = []
+
+        /// Clients choose paths: of so many refusals none is remembered any more.
+        mutating func note(_ refusal: TransferError, at path: String) {
+            if refusals.count >= 1_000 { refusals = [:] }
+            refusals[path] = refusal
+        }
     }
 
     /// Most **bytes** of one that is kept.
@@ -170,15 +178,17 @@ extension DocumentCache {
     private func ask(_ names: [[UInt8]], _ path: String, _ named: SHA256Digest?, reload: Bool) async -> Outcome {
         let known = held(path)
         let now = desk.now()
-        if let known, let until = state.withLock(\.goneUntil), ContinuousClock.now < until {
-            return .stale(known.0, known.1)
+        let (isGone, refusal) = state.withLock { state in
+            (state.goneUntil.map { ContinuousClock.now < $0 } ?? false, state.refusals[path])
         }
+        if isGone, let former = Self.former(known, refusal) { return former }
         var request = desk.origin.request(names, reload: reload)
         if let known, !known.0.validator.isEmpty { request.knownValidator = known.0.validator }
         let download = Download.start(request, on: desk.origin.transport)
         switch await download.head() {
         case .failure(let error): return failed(error, known, path)
         case .success(let head):
+            state.withLock { $0.refusals[path] = nil }
             if head.status == 304, let known {
                 state.withLock { state in
                     state.goneUntil = nil
@@ -199,24 +209,27 @@ extension DocumentCache {
 
     private func failed(_ error: TransferError, _ known: (Document, SharedDescriptor)?, _ path: String) -> Outcome {
         if let status = error.code.status ?? error.status {
-            if status == 404 || status == 410 {
-                forget(path)
-                return .failed(error)
-            }
             // It says no: what is held is not shown to whoever may not see it.
             if status < 500, status != 408, status != 429 {
-                desk.say("\(error)")
+                if status == 404 || status == 410 { forget(path) } else { desk.say("\(error)") }
+                state.withLock { $0.note(error, at: path) }
                 return .failed(error)
             }
         } else if error.code == .unreachable || error.code == .timedOut {
             state.withLock { $0.goneUntil = ContinuousClock.now + .seconds(5) }
         }
-        guard let known else {
+        guard let former = Self.former(known, state.withLock({ $0.refusals[path] })) else {
             desk.say("\(error)")
             return .failed(error)
         }
         desk.say("Served as it was, since the origin cannot be asked: \(escaped(path)). \(error)")
-        return .stale(known.0, known.1)
+        return former
+    }
+
+    /// What is held, or that the origin has said no: a pull of a signed set looks for a next root that is not there.
+    private static func former(_ known: (Document, SharedDescriptor)?, _ refusal: TransferError?) -> Outcome? {
+        if let known { return .stale(known.0, known.1) }
+        return refusal.map { Outcome.failed($0) }
     }
 
     private func take(

@@ -83,6 +83,22 @@ struct CacheTests {
         #expect(try cache.stop().error.contains("manifest.json"))
     }
 
+    @Test("What the origin did not have is not there when it is gone, either: a signed set asks for the next root")
+    func absent() throws {
+        let scene = try CacheScene()
+        let cache = try scene.cache()
+        #expect(try cache.client.send("GET", "/trust/2.root").status == 404)
+        #expect(try cache.client.send("GET", "/trust/3.root").status == 404)
+        scene.origin.serve(ServedObject(text: "root"), at: "/set/trust/3.root")
+        #expect(try cache.client.send("GET", "/trust/3.root").status == 200)
+        try scene.origin.closePort()
+        // Also while the origin is not asked again.
+        for _ in 0..<2 { #expect(try cache.client.send("GET", "/trust/2.root").status == 404) }
+        #expect(try cache.client.send("GET", "/trust/3.root").body == Array("root".utf8))
+        #expect(try cache.client.send("GET", "/trust/4.root").status == 504)
+        #expect(try cache.stop().error.contains("Served as it was, since the origin cannot be asked: trust/2.root."))
+    }
+
     @Test(
         "Bytes that are not what a pack's name says are not kept and not sent: they are fetched once more, then refused"
     )
