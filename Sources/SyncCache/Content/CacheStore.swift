@@ -5,7 +5,7 @@ import SyncSystem
 /// change when it was used last. One process has it at a time.
 ///
 /// `objects/AB/SHA256.START-END` holds bytes of the object of that name, `documents/SHA256` a document that may change (the name is
-/// the SHA-256 of its path), `unfinished/` what is being written.
+/// the SHA-256 of its URL), `unfinished/` what is being written.
 final class CacheStore: Sendable {
     /// A file with some bytes of an object.
     struct Slice: Sendable, Hashable {

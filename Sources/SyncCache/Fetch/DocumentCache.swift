@@ -94,14 +94,15 @@ final class DocumentCache: Sendable {
 
     // MARK: What is held
 
-    private static func fileName(_ path: String) -> String? { (try? SyncContent.sha256(path))?.hex }
+    /// The name of its file: what a store holds of another origin is not shown as this one's.
+    private func fileName(_ path: String) -> String? { (try? SyncContent.sha256(desk.origin.base + path))?.hex }
 
     /// Reads what a file of the store says; one that is damaged goes.
     @discardableResult private func read(_ name: String) -> Document? {
         guard let file = desk.store.openDocument(name) else { return nil }
         guard let found = status(file.raw), found.size >= Document.start,
             let block = readBytes(file.raw, 0, Int(Document.start)), let document = Document(block: block),
-            Self.fileName(document.path) == name, found.size == Document.start.saturatingAdd(document.size),
+            fileName(document.path) == name, found.size == Document.start.saturatingAdd(document.size),
             Self.sha256(of: file, document.size) == document.sha256
         else {
             desk.store.dropDocument(name)
@@ -129,7 +130,7 @@ final class DocumentCache: Sendable {
 
     /// What is held at a path, proved; a file that was changed is looked at anew.
     private func held(_ path: String) -> (Document, SharedDescriptor)? {
-        guard let known = state.withLock({ $0.documents[path] }), let name = Self.fileName(path) else { return nil }
+        guard let known = state.withLock({ $0.documents[path] }), let name = fileName(path) else { return nil }
         guard let file = desk.store.openDocument(name), let found = status(file.raw) else { return nil }
         if found == known.status { return (known.document, file) }
         guard var document = read(name) else { return nil }
@@ -139,7 +140,7 @@ final class DocumentCache: Sendable {
 
     private func forget(_ path: String) {
         state.withLock { $0.documents[path] = nil }
-        if let name = Self.fileName(path) { desk.store.dropDocument(name) }
+        if let name = fileName(path) { desk.store.dropDocument(name) }
     }
 }
 
@@ -265,7 +266,7 @@ extension DocumentCache {
             return .refused
         }
         // What cannot be kept is still an answer.
-        guard let name = Self.fileName(path), let block = document.block else { return .pass }
+        guard let name = fileName(path), let block = document.block else { return .pass }
         let whole = Document.start + size
         let isWritten = block.withUnsafeBytes { writeAll($0, to: file.descriptor.raw, at: 0) == nil }
         guard isWritten, desk.store.reserve(whole) else { return .current(document, file.descriptor) }

@@ -83,6 +83,23 @@ struct CacheTests {
         #expect(try cache.stop().error.contains("manifest.json"))
     }
 
+    @Test("A store that is given another origin does not show the former one's manifest, and keeps its packs")
+    func otherOrigin() throws {
+        let scene = try CacheScene()
+        let cache = try scene.cache()
+        #expect(try cache.client.send("GET", "/manifest.json").status == 200)
+        #expect(try cache.client.send("GET", "/" + scene.pack).status == 200)
+        #expect(try scene.keeps(scene.bytes(scene.pack).count))
+        #expect(try cache.stop().status == 0)
+        let gone = try FaultServer()
+        let url = gone.url("/set/")
+        try gone.closePort()
+        let other = try RunningServer(scene.scratch, cacheOf: url)
+        #expect(try other.client.send("GET", "/manifest.json").status == 504)
+        #expect(try scene.scratch.contents(of: "store/documents") == [])
+        #expect(try scene.kept().bytes == scene.bytes(scene.pack).count)
+    }
+
     @Test("What the origin did not have is not there when it is gone, either: a signed set asks for the next root")
     func absent() throws {
         let scene = try CacheScene()
