@@ -101,7 +101,8 @@ final class CacheAnswers: Sendable {
 
 extension CacheAnswers {
     private func document(_ request: HTTPRequest, _ path: RequestPath) async -> HTTPResponse {
-        switch await documents.current(path.names) {
+        let reload = request.headers[.cacheControl]?.contains("no-cache") == true
+        switch await documents.current(path.names, reload: reload) {
         case .current(let document, let file): return Self.answer(request, path, document, file)
         case .stale(let document, let file):
             desk.counts.stale.add(1)

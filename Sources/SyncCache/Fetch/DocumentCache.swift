@@ -41,9 +41,15 @@ final class DocumentCache: Sendable {
         case pass
     }
 
+    /// What those who ask at the same time share.
+    private struct Question: Hashable {
+        let path: String
+        let reload: Bool
+    }
+
     private struct State {
         var documents: [String: (document: Document, status: FileStatus)] = [:]
-        var running: [String: Shared<Outcome>] = [:]
+        var running: [Question: Shared<Outcome>] = [:]
         /// What the origin answered last where it said no, by path.
         var refusals: [String: TransferError] = [:]
         /// Until when the origin is not asked again for what is held, after it could not be reached.
@@ -148,21 +154,24 @@ final class DocumentCache: Sendable {
 
 extension DocumentCache {
     /// What is at a path now; everybody who asks at the same time gets one answer.
-    func current(_ names: [[UInt8]]) async -> Outcome {
+    ///
+    /// - Parameter reload: Whether caches on the way to the publisher are passed by, too.
+    func current(_ names: [[UInt8]], reload: Bool = false) async -> Outcome {
         let path = names.map { String(decoding: $0, as: UTF8.self) }.joined(separator: "/")
+        let question = Question(path: path, reload: reload)
         let named = Self.digest(in: names)
         if named != nil, let (document, file) = held(path) { return .current(document, file) }
         let (shared, isNew) = state.withLock { state -> (Shared<Outcome>, Bool) in
-            if let running = state.running[path] { return (running, false) }
+            if let running = state.running[question] { return (running, false) }
             let shared = Shared<Outcome>()
-            state.running[path] = shared
+            state.running[question] = shared
             return (shared, true)
         }
         if isNew {
             desk.start {
-                var outcome = await self.ask(names, path, named, reload: false)
+                var outcome = await self.ask(names, path, named, reload: reload)
                 if case .refused = outcome { outcome = await self.ask(names, path, named, reload: true) }
-                self.state.withLock { $0.running[path] = nil }
+                self.state.withLock { $0.running[question] = nil }
                 shared.finish(outcome)
             }
         }

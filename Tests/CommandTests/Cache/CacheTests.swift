@@ -83,6 +83,19 @@ struct CacheTests {
         #expect(try cache.stop().error.contains("manifest.json"))
     }
 
+    @Test("Who passes caches by, as a pull does before it refuses an old statement, passes those behind this one, too")
+    func reload() throws {
+        let scene = try CacheScene()
+        let (old, new) = (ServedObject(text: "old"), ServedObject(text: "new"))
+        // As a cache answers that stands between this one and the publisher.
+        scene.origin.respond(to: "/set/trust/fresh") {
+            .object($0.header("cache-control") == "no-cache" ? new : old)
+        }
+        let cache = try scene.cache()
+        #expect(try cache.client.send("GET", "/trust/fresh").body == old.bytes)
+        #expect(try cache.client.send("GET", "/trust/fresh", ["Cache-Control": "no-cache"]).body == new.bytes)
+    }
+
     @Test("A store that is given another origin does not show the former one's manifest, and keeps its packs")
     func otherOrigin() throws {
         let scene = try CacheScene()
