@@ -119,6 +119,12 @@ struct CacheDesk: Sendable {
     /// **Seconds** since 1970.
     let now: @Sendable () -> Int64
     let counts = CacheCounts()
+
+    /// Says that something could not be kept; nothing more is written for some seconds.
+    func couldNotKeep(_ code: Errno) {
+        store.isInTrouble()
+        say("The store takes nothing more, what comes is handed on: \(code).")
+    }
 }
 
 /// What a cache counts besides bytes of its origin and of its store.

@@ -208,8 +208,12 @@ extension DocumentCache {
                 document.checked = now
                 return .current(document, known.1)
             }
-            guard head.status != 304, (head.objectSize ?? 0) <= Self.longest, let file = desk.store.unfinishedFile()
-            else {
+            guard head.status != 304, (head.objectSize ?? 0) <= Self.longest else {
+                download.cancel()
+                return .pass
+            }
+            guard let file = desk.store.unfinishedFile() else {
+                desk.couldNotKeep(.last)
                 download.cancel()
                 return .pass
             }
@@ -253,14 +257,13 @@ extension DocumentCache {
             case .ended: break loop
             case .failed(let error): return failed(error, known, path)
             case .bytes(let bytes):
-                let isTaken = bytes.withUnsafeBytes { bytes in
-                    writeAll(bytes, to: file.descriptor.raw, at: Document.start + size) == nil
-                        && (try? hasher.update(bytes)) != nil
-                }
+                let code = bytes.withUnsafeBytes { writeAll($0, to: file.descriptor.raw, at: Document.start + size) }
+                if let code { desk.couldNotKeep(code) }
                 size += UInt64(bytes.count)
-                guard isTaken, size <= Self.longest else {
+                guard code == nil, size <= Self.longest,
+                    (try? bytes.withUnsafeBytes({ try hasher.update($0) })) != nil
+                else {
                     download.cancel()
-                    if !isTaken { desk.store.isInTrouble() }
                     return .pass
                 }
             }
@@ -277,12 +280,13 @@ extension DocumentCache {
         // What cannot be kept is still an answer.
         guard let name = fileName(path), let block = document.block else { return .pass }
         let whole = Document.start + size
-        let isWritten = block.withUnsafeBytes { writeAll($0, to: file.descriptor.raw, at: 0) == nil }
-        guard isWritten, desk.store.reserve(whole) else { return .current(document, file.descriptor) }
-        guard desk.store.keep(file, asDocument: name, bytes: whole) == nil, let found = status(file.descriptor.raw)
-        else {
-            return .current(document, file.descriptor)
+        var code = block.withUnsafeBytes { writeAll($0, to: file.descriptor.raw, at: 0) }
+        if code == nil {
+            guard desk.store.reserve(whole) else { return .current(document, file.descriptor) }
+            code = desk.store.keep(file, asDocument: name, bytes: whole)
         }
+        if let code { desk.couldNotKeep(code) }
+        guard code == nil, let found = status(file.descriptor.raw) else { return .current(document, file.descriptor) }
         state.withLock { state in
             state.documents[path] = (document, found)
             state.fresh.append(path)

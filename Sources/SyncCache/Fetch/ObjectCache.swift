@@ -387,7 +387,7 @@ extension ObjectCache {
         if isProved, hasRoom {
             let code = keep(flight)
             isKept = code == nil
-            if let code { desk.say("The store takes nothing more, what comes is handed on: \(code).") }
+            if let code { desk.couldNotKeep(code) }
         } else if hasRoom {
             desk.store.giveBack(slice.length)
         }
@@ -449,7 +449,6 @@ extension ObjectCache {
         let (code, sums) = bytes.withUnsafeBytes { (writeAll($0, to: file.descriptor.raw, at: 0), pieceSums($0)) }
         if let code {
             desk.store.giveBack(slice.length)
-            desk.store.isInTrouble()
             return code
         }
         guard let found = status(file.descriptor.raw) else { return desk.store.keep(file, as: slice, nil) }

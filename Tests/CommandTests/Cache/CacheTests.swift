@@ -83,6 +83,16 @@ struct CacheTests {
         #expect(try cache.stop().error.contains("manifest.json"))
     }
 
+    @Test("That a manifest cannot be kept is said: it is what is written first to a store that takes nothing")
+    func unkept() throws {
+        let scene = try CacheScene()
+        let cache = try scene.cache()
+        try FileManager.default.removeItem(atPath: scene.scratch.path + "/store/documents")
+        let answer = try cache.client.send("GET", "/manifest.json")
+        #expect(answer.status == 200 && scene.isRight(answer, "manifest.json"))
+        #expect(try cache.stop().error.contains("The store takes nothing more, what comes is handed on: "))
+    }
+
     @Test("Who passes caches by, as a pull does before it refuses an old statement, passes those behind this one, too")
     func reload() throws {
         let scene = try CacheScene()
