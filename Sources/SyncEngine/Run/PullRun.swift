@@ -400,7 +400,7 @@ struct PullRun {
             let isOther = failure.isWrongBytes && files.manifest.files.isOnTrust(failure.row)
             let remark =
                 isOther
-                ? "; these are not the bytes that came first, and the source does not say that they changed" : ""
+                ? ": not the bytes that came first, and the source does not say that they changed" : ""
             fail(failure.row, failure.reason + remark, failure.cause, &files)
             if failure.cause.isDiskFault || failure.error?.trouble == .unkept { report.status = .ioError }
         }

@@ -304,6 +304,8 @@ struct ListTests {
         let refused = try set.run("pull", url, "--json")
         #expect(refused.status == 77, "\(refused.output)")
         #expect(refused.output.contains("not the bytes that came first"))
+        let said = try set.run("pull", url)
+        #expect(said.status == 77 && said.error.contains("not the bytes that came first"), "\(said.error)")
         #expect(!FileManager.default.fileExists(atPath: set.scratch.path + "/maps/any"))
     }
 }
