@@ -98,9 +98,11 @@ extension ReleaseSource {
                 throw refused(
                     count == 0
                         ? "\(shown) is not there: the set published there is not signed"
-                        : "none of the \(count) roots there is SHA256:\(digest)")
+                        : "\(redacted(url: location)): none of the roots there is SHA256:\(digest); "
+                            + "is that the digest that 'syncagent keys show' prints, and is this the right URL?")
             }
-            throw refused("none of the first \(TrustCheck.mostRoots) roots is SHA256:\(digest)")
+            throw refused(
+                "\(redacted(url: location)): none of the first \(TrustCheck.mostRoots) roots is SHA256:\(digest)")
         case .first:
             // The first root of the keys that count now: where root keys were lost, new ones have begun anew.
             var first: TrustPin?

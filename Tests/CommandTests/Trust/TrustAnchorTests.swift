@@ -56,6 +56,15 @@ struct TrustAnchorTests {
         #expect(try set.text("tower/a.txt") == "three")
     }
 
+    @Test("A digest of none of the roots there is refused, and it is said where and what to look at")
+    func noRoot() throws {
+        let set = try SignedSet()
+        let outcome = try set.pull("--trust", "SHA256:" + String(repeating: "0", count: 64))
+        #expect(outcome.status == 77)
+        #expect(outcome.error.contains("\(set.url): none of the roots there is SHA256:0"), "\(outcome.error)")
+        #expect(!set.exists("tower/a.txt"))
+    }
+
     @Test("That a project is pinned is told once, when the pin is stored, and not when it cannot be")
     func told() throws {
         let set = try SignedSet()
