@@ -309,10 +309,11 @@ package struct TrustCheck: Sendable {
         guard now > until else { return }
         let (end, overflow) = until.addingReportingOverflow(patience)
         guard overflow || now <= end else {
+            let way = patience == 0 ? "To accept it for now: --stale 7d" : "That is longer ago than --stale accepts"
             throw TrustRefusal(
                 .stale,
                 "\(name) expired at \(timestamp(milliseconds: until)) and has not been signed again; "
-                    + "its publisher has to run 'syncagent \(command)'. To accept it for now: --stale 7d")
+                    + "its publisher has to run 'syncagent \(command)'. \(way)")
         }
         grace = TrustPin.Grace(used: now, until: until)
     }
