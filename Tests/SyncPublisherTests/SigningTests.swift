@@ -128,7 +128,7 @@ struct SigningTests {
         try FileManager.default.copyItem(atPath: "\(other.path)/fresh.key", toPath: "\(keys.path)/release-2.key")
         let wrong = Self.error { () throws(PublishError) in _ = try Signing(newer, [.release], program: nil, now: 1_000)
         }
-        #expect(wrong?.summary == "root 2 does not name \(keys.path)/release-2.key as release keys")
+        #expect(wrong?.summary == "root 2 does not name \(keys.path)/release-2.key as a release key")
     }
 
     @Test("A root that is missing among the published ones is told of as missing")

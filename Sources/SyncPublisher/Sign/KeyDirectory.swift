@@ -247,9 +247,10 @@ package struct KeyDirectory {
 
     private static func text(ofKey file: String) throws(PublishError) -> String {
         do throws(FileError) { return try readSecret(file, limit: PrivateKey.fileLimit) } catch {
-            throw error.isMissing
-                ? .notFound("\(error)", "check the path")
-                : .cannotRead("\(error)", "only its owner may have access to a key")
+            if error.isMissing { throw .notFound("\(error)", "check the path") }
+            throw error.isRefusal
+                ? .refused("\(error)", "only its owner may have access to a key")
+                : .cannotRead("\(error)", "check its permissions")
         }
     }
 

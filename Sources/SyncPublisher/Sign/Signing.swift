@@ -59,8 +59,9 @@ package struct Signing: Sendable {
                     + "\(counting.count) of them", "put the others there, or name a program that signs with --signer")
         }
         let names = try KeyDirectory.names(role, in: directory.path).map { "\(folder)/\(shown($0))" }
+        let kind = names.count == 1 ? "a \(role.rawValue) key" : "\(role.rawValue) keys"
         throw .refused(
-            "root \(root.number) does not name \(names.joined(separator: ", ")) as \(role.rawValue) keys",
+            "root \(root.number) does not name \(names.joined(separator: ", ")) as \(kind)",
             "use the key that the root names, or change the root with 'syncagent keys rotate'")
     }
 

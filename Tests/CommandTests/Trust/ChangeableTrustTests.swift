@@ -115,4 +115,13 @@ struct ChangeableTrustTests {
         Self.refused(try set.tool.run(publish), 77, "signer")
         #expect(!set.exists("ran"))
     }
+
+    @Test("A key that others can read")
+    func readable() throws {
+        let set = try SignedSet()
+        let path = "\(set.scratch.path)/keys/fresh.key"
+        #expect(chmod(path, 0o644) == 0)
+        let outcome = try set.tool.run(["keys", "refresh", "site", "--sign", "keys"])
+        #expect(outcome.status == 77 && outcome.error.contains("run: chmod 600"), "\(outcome.status) \(outcome.error)")
+    }
 }
