@@ -354,6 +354,12 @@ struct FailureCauseTests {
         #expect(Problem(kind: .pruneRefused, detail: reason + "half", time: 0).advice.contains("--force"))
     }
 
+    @Test("Files that come compressed are not said to be another version")
+    func compressed() {
+        let detail = "https://host: Content-Encoding: gzip, which was not requested"
+        #expect(Problem(kind: .wrongBytes, detail: detail, time: 0).advice.contains("uncompressed"))
+    }
+
     @Test("A check that refuses a tree is no hook: nobody is sent to list or replay one")
     func check() throws {
         let store = try SyncStore.inMemory()

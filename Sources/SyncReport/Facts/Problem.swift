@@ -105,6 +105,9 @@ extension FailureCause {
         if self == .pruneRefused, detail.contains("more than --max-delete") {
             return "If the manifest is the right one, pull once with a higher --max-delete; nothing was changed."
         }
+        if self == .wrongBytes, detail.contains("Content-Encoding: ") {
+            return "Make the server, or a cache in front of it, send these files uncompressed, then pull again."
+        }
         return RefusedRedirect(self, detail)?.advice ?? advice
     }
 
