@@ -28,8 +28,14 @@ package struct RewriteRule: Sendable, Equatable, CustomStringConvertible {
                 throw URLError(description: "not a regular expression: \(from.dropFirst())")
             }
         } else {
-            do throws(URLError) { _ = try beginning } catch {
+            let start: (origin: Origin?, rest: Substring)
+            do throws(URLError) { start = try beginning } catch {
                 throw URLError(description: "not the beginning of a URL: \(error.description)")
+            }
+            // Such a rule would do nothing, and requests would go where they must not. `http://` alone may be followed by a host.
+            guard start.origin != nil, (try? CurlURL(to)) == nil else { return }
+            do throws(URLError) { _ = try CurlURL(to + "x/") } catch {
+                throw URLError(description: "the replacement is not the beginning of a URL: \(error.description)")
             }
         }
     }

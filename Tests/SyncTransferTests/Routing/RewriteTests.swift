@@ -24,10 +24,7 @@ struct RewriteTests {
             (["https:// http://b.example/"], "https://a.example/p", "http://b.example/a.example/p"),
             (["~/v[0-9]+/ /latest/"], "https://a.example/v12/x", "https://a.example/latest/x"),
             (["~(\\.zst)$ $1?x=$$1"], "https://a.example/m.zst", "https://a.example/m.zst?x=$1"),
-            (
-                ["https://a.example/ ftp://b.example/", "https://a.example/ http://e.example/"], "https://a.example/p",
-                "http://e.example/p"
-            ),
+            (["https://a.example/ http://"], "https://a.example/b.example/p", "http://b.example/p"),
         ]) func applies(rules: [String], url: String, expected: String) throws
     {
         let found = RewriteRules(try rules.map { try RewriteRule($0) }).apply(to: try CurlURL(url))
@@ -39,7 +36,7 @@ struct RewriteTests {
         arguments: [
             [], ["https://b.example/ http://c.example/"], ["https://a.example/ https://a.example/"],
             ["https://a.exam http://c.example"], ["https://a.example:44 http://c.example"], ["~nothing x"],
-            ["https://a.example/ not-a-url"], ["~(.*) $9"],
+            ["~(.*) $9"],
         ])
     func unchanged(rules: [String]) throws {
         #expect(
@@ -62,6 +59,14 @@ struct RewriteTests {
 
     @Test("Not a rule", arguments: ["", "a", "a b c", "a ", " b", "~( x", "~[ x", "https://a:b x", "http://u@a/ x"])
     func notRules(text: String) { #expect(throws: URLError.self) { try RewriteRule(text) } }
+
+    @Test(
+        "A rule that leads to no URL is refused: requests would go where it was to keep them from",
+        arguments: ["ftp://b.example/", "htp://b.example/", "b.example/", "http://u:canary@b.example/", "http://b:x/"])
+    func leadsNowhere(replacement: String) {
+        let error = #expect(throws: URLError.self) { try RewriteRule("https://a.example/ \(replacement)") }
+        #expect(error?.description.contains("canary") == false)
+    }
 }
 
 @Suite("What redirects taught", .timeLimit(.minutes(10)))
