@@ -18,7 +18,9 @@ extension HubPlace {
             !text.contains(where: { $0 == "?" || $0 == "#" || $0 == "@" })
         else {
             throw EngineError(
-                .configuration, "HF_ENDPOINT is '\(redacted(url: text))', and not a URL such as https://huggingface.co")
+                .configuration,
+                "HF_ENDPOINT is '\(redacted(url: text))': write a URL such as https://huggingface.co, without a user or a "
+                    + "query")
         }
         self.init(endpoint: text)
     }
