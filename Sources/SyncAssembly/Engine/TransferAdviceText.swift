@@ -25,6 +25,7 @@ extension TransferAdvice {
         case .isTLS: "is that a TLS port? Then the URL must begin with https://"
         case .installAuthorities:
             "no CA certificates can be read there: install the package ca-certificates, or name a PEM file with --cacert"
+        case .checkKey: "do --cert and --key name a certificate and its own key, both PEM and without a passphrase?"
         case .checkClock: "is this machine's clock right?"
         case .renewCertificate: "its owner has to renew it; is this machine's clock right?"
         case .allowDowngrade: "if that is intended, add --allow-redirect-downgrade HOST"

@@ -34,6 +34,8 @@ package enum TransferAdvice: Hashable, Sendable, CaseIterable {
     case isPlainHTTP, isTLS
     /// No CA certificates can be read.
     case installAuthorities
+    /// This machine's own certificate and key do not go together, or cannot be read.
+    case checkKey
     /// The certificate is not yet valid.
     case checkClock
     /// The certificate has expired.
@@ -278,6 +280,7 @@ extension Fault {
     private static func advice(on code: CURLcode, text: String, _ exchange: Exchange) -> TransferAdvice? {
         switch code {
         case CURLE_SSL_CACERT_BADFILE: return .installAuthorities
+        case CURLE_SSL_CERTPROBLEM: return .checkKey
         case CURLE_SSL_CONNECT_ERROR
         where text.contains("wrong version number") || text.contains("packet length too long"): return .isPlainHTTP
         // The client's own.
