@@ -15,10 +15,11 @@ struct ChecksumListTests {
     }
 
     @Test(
-        "Everything that sha256sum(1) writes is read",
+        "Everything that sha256sum(1) writes and reads is read",
         arguments: [
             ("\(one)  a.txt\n", ["a.txt|sha256|http://h.test/d/a.txt"]),
             ("\(one) *dir/b c.bin\n", ["dir/b c.bin|sha256|http://h.test/d/dir/b%20c.bin"]),
+            ("\(one) a b\n\(two) c\n", ["a b|sha256|http://h.test/d/a%20b", "c|sha256|http://h.test/d/c"]),
             ("\(one)  ./a\n\(two)  .//b/c\n", ["a|sha256|http://h.test/d/a", "b/c|sha256|http://h.test/d/b/c"]),
             ("\\\(one)  back\\\\slash\n", ["back\\slash|sha256|http://h.test/d/back%5Cslash"]),
             ("\(one)  back\\slash\n", ["back\\slash|sha256|http://h.test/d/back%5Cslash"]),
@@ -68,7 +69,8 @@ struct ChecksumListTests {
     @Test("Neither a manifest nor a web page nor a text is taken for a list")
     func others() {
         for text in [
-            "{\"format\":\"syncagent-manifest/1\"}", "<html>", "hello\n", "", "\(Self.one)\n", "# only this\n",
+            "{\"format\":\"syncagent-manifest/1\"}", "<html>", "hello\n", "", "\(Self.one)\n", "\(Self.one) \n",
+            "# only this\n",
         ] {
             #expect(!ChecksumList.isList(Array(text.utf8)), "\(text)")
         }

@@ -1,8 +1,8 @@
 import SyncManifest
 import SyncModel
 
-/// A checksum list as sha256sum(1) writes and reads it, and its sisters for other digests: lines with two spaces or ` *`
-/// before the name, `SHA256 (name) = …`, names with escapes, lines that end with a zero byte.
+/// A checksum list as sha256sum(1) writes and reads it, and its sisters for other digests: lines with two spaces, ` *` or one
+/// space before the name, `SHA256 (name) = …`, names with escapes, lines that end with a zero byte.
 package enum ChecksumList {
     /// The longest list, in **bytes**.
     package static let limit = 32 << 20
@@ -94,17 +94,19 @@ package enum ChecksumList {
         return nil
     }
 
-    /// `digest  name` or `digest *name`.
+    /// `digest  name` or `digest *name`; with one blank, as `sha256 -r` of BSD has it.
     private static func plain(_ line: ArraySlice<UInt8>) -> (ContentCheck.Algorithm, String, ArraySlice<UInt8>)? {
         let digits = line.prefix { hexadecimalValue($0) != nil }
         let rest = line[digits.endIndex...]
         let algorithm = [ContentCheck.Algorithm.sha256, .sha512, .sha384, .sha1, .md5].first {
             $0.byteCount * 2 == digits.count
         }
-        guard let algorithm, let (_, hex) = ContentCheck.digest(algorithm, digits), rest.count > 2,
-            rest.first == 0x20, let mark = rest.dropFirst().first, mark == 0x20 || mark == UInt8(ascii: "*")
-        else { return nil }
-        return (algorithm, hex, rest.dropFirst(2))
+        guard let algorithm, let (_, hex) = ContentCheck.digest(algorithm, digits), rest.first == 0x20 else {
+            return nil
+        }
+        var name = rest.dropFirst()
+        if name.first == 0x20 || name.first == UInt8(ascii: "*") { name = name.dropFirst() }
+        return name.isEmpty ? nil : (algorithm, hex, name)
     }
 
     /// A name in which a line feed, a carriage return and a backslash are written as `\n`, `\r` and `\\`.
