@@ -41,6 +41,14 @@ struct SigningTests {
         } catch { return error }
     }
 
+    @Test("A key that cannot be written is a fault of the disk, and no refusal")
+    func unwritten() throws {
+        let (root, key) = (try TemporaryRoot(), try PrivateKey(comment: "a key"))
+        let path = root.path("gone/release.key")
+        let error = Self.error { () throws(PublishError) in try KeyDirectory.write(key, to: path) }
+        #expect(error?.exitStatus == .ioError, "\(String(describing: error))")
+    }
+
     @Test("Keys of another project are refused before anything is published, also by a dry run")
     func otherProject() throws {
         var set = try PublishedSet(Self.tree)

@@ -416,19 +416,27 @@ package struct KeyDirectory {
     }
 
     /// Writes a new key, whole or not at all; nothing is replaced.
-    static func write(_ key: PrivateKey, to path: String) throws(TrustFault) {
-        let bytes = Array(try key.file().utf8)
+    static func write(_ key: PrivateKey, to path: String) throws(PublishError) {
+        let text: String
+        do throws(TrustFault) { text = try key.file() } catch { throw unusable(path, error.reason) }
         let name = path.lastIndex(of: "/").map { path.index(after: $0) } ?? path.startIndex
         let temporary = "\(path[..<name]).\(path[name...]).new"
         do throws(FileError) {
-            try replaceFile(temporary, with: bytes, isNameDurable: false)
+            try replaceFile(temporary, with: Array(text.utf8), isNameDurable: false)
             if let code = renameEntry(temporary, in: currentDirectory, toFree: path, in: currentDirectory) {
                 removeFile(temporary)
                 throw FileError(step: "create", path: path, code: code)
             }
             guard let folder = openDirectory(parent(of: path)) else { return }
             try FileError.check(synchronizeDirectory(folder.raw), "sync", path)
-        } catch { throw TrustFault("\(error)") }
+        } catch { throw unwritten(error) }
+    }
+
+    /// That a key or a root could not be written.
+    static func unwritten(_ error: FileError) -> PublishError {
+        [.diskFull, .diskTrouble].contains(error.cause)
+            ? PublishError(.ioError, "\(error)", "make room, or check the disk, and run it again")
+            : .cannotCreate("\(error)", "make the directory writable")
     }
 
     /// Renames the file of a former key to a free name beside it; the rest is as with ``move(_:to:_:_:)``.

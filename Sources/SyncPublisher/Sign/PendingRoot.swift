@@ -220,7 +220,7 @@ package struct PendingRoot {
         let target = isComplete ? String(path.dropLast(Self.ending.count)) : path
         if isComplete, try !KeyDirectory.isFree(target) { throw KeyDirectory.unusable(target, "it already exists") }
         do throws(FileError) { try replaceFile(target, with: statement.bytes, mode: 0o644) } catch {
-            throw .cannotCreate("\(error)", "make the directory writable")
+            throw KeyDirectory.unwritten(error)
         }
         // A leftover would only be signed in vain.
         if isComplete { removeFile(path) }
