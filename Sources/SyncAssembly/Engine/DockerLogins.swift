@@ -53,8 +53,8 @@ struct DockerLogins: Sendable {
     }
 
     private func login(_ registry: String, in path: String) throws(PluginError) -> Login? {
-        func failed(_ reason: String) -> PluginError {
-            PluginError(plugin: "registry", code: .unavailable, message: "\(escaped(path)): \(reason)")
+        func failed(_ reason: String, _ code: PluginError.Code = .refused) -> PluginError {
+            PluginError(plugin: "registry", code: code, message: "\(escaped(path)): \(reason)")
         }
         let configuration: Configuration
         do {
@@ -62,7 +62,7 @@ struct DockerLogins: Sendable {
             try checkUnchangeable(path)
             let bytes = try readFile(path, trust: .input, limit: Self.longest)
             configuration = try JSONDecoder().decode(Configuration.self, from: Data(bytes))
-        } catch let error as FileError { throw failed(error.reason) } catch {
+        } catch let error as FileError { throw failed(error.reason, error.isRefusal ? .refused : .unavailable) } catch {
             throw failed("it is no configuration as docker and podman have it")
         }
         let isHub = registry == "registry-1.docker.io"
@@ -109,14 +109,16 @@ struct DockerLogins: Sendable {
     /// Asks `docker-credential-NAME get`; `nil` where it knows nobody.
     private func ask(_ name: String, about server: String) throws(PluginError) -> Login? {
         let program = "docker-credential-\(name)"
-        func failed(_ reason: String) -> PluginError {
-            PluginError(plugin: "registry", code: .unavailable, message: "\(escaped(program)): \(reason)")
+        func failed(_ reason: String, _ code: PluginError.Code = .unavailable) -> PluginError {
+            PluginError(plugin: "registry", code: code, message: "\(escaped(program)): \(reason)")
         }
         guard name.utf8.count <= 64, name.utf8.allSatisfy({ isAlphanumeric($0) || [0x2D, 0x2E, 0x5F].contains($0) })
-        else { throw failed("this is no name of a helper") }
+        else { throw failed("this is no name of a helper", .refused) }
         let places = programs.split(separator: ":").filter { $0.hasPrefix("/") }.map { "\($0)/\(program)" }
-        guard let found = places.first(where: { isPermitted(.execute, $0) }) else { throw failed("it is not in PATH") }
-        do throws(FileError) { try checkUnchangeable(found) } catch { throw failed(error.reason) }
+        guard let found = places.first(where: { isPermitted(.execute, $0) }) else {
+            throw failed("it is not in PATH", .refused)
+        }
+        do throws(FileError) { try checkUnchangeable(found) } catch { throw failed(error.reason, .refused) }
         guard let input = Pipe() else { throw failed(errnoText) }
         // Less than a pipe takes.
         let written = Array("\(server)\n".utf8).withUnsafeBytes { writeAll($0, to: input.writer.raw) }

@@ -195,8 +195,10 @@ struct RegistryTests {
         #expect(bad.status != 0 && bad.error.contains("docker-credential-bad: it exited with status 3: locked"))
         for name in ["missing", "../bin/docker-credential-test", "a b"] {
             let outcome = try pull("{\"credsStore\":\"\(name)\"}", into: "d")
-            #expect(outcome.status != 0, "\(name)")
+            #expect(outcome.status == 77, "\(name): \(outcome.error)")
         }
+        let damaged = try pull("{\"auths\":", into: "d")
+        #expect(damaged.status == 77 && damaged.error.contains("it is no configuration"), "\(damaged.error)")
     }
 
     @Test("Whoever asks for tokens where others could read them, or at a stranger's redirect, gets no login")
