@@ -56,6 +56,8 @@ struct ImportCommand: AsyncParsableCommand {
             try listing.apply(to: &recipe, bucket)
             return recipe
         }
+        // It may take long to learn what the list does not say.
+        if let output { try replaceable(EnvironmentPaths.absolute(output)) }
         let call = EngineCall(reporting, on: console, request)
         let imported = try await call.reading { engine in try engine.imported(call.recipe) }
         guard let output else {

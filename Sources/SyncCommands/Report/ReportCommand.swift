@@ -135,6 +135,17 @@ func replaceFile(_ path: String, by text: String) throws(CommandFailure) {
 ///
 /// - Parameter mode: What the file has in the end, whatever the umask.
 func replaceFile(_ path: String, by bytes: [UInt8], mode: FileMode) throws(CommandFailure) {
+    let target = try replaceable(path)
+    do throws(FileError) { try replaceFile(target, with: bytes, mode: mode) } catch {
+        throw CommandFailure(
+            error.trouble == .unwritten ? .ioError : .cannotCreate, "cannot write \(escaped(path)): \(error.reason)")
+    }
+}
+
+/// The file that ``replaceFile(_:by:mode:)`` would replace: whoever needs long for the bytes asks before.
+///
+/// - Throws: ``CommandFailure`` with status 73 when the place cannot be written to.
+@discardableResult func replaceable(_ path: String) throws(CommandFailure) -> String {
     func refusal(_ reason: String) -> CommandFailure {
         CommandFailure(.cannotCreate, "cannot write \(escaped(path)): \(reason)")
     }
@@ -152,8 +163,6 @@ func replaceFile(_ path: String, by bytes: [UInt8], mode: FileMode) throws(Comma
         }
         target = real
     }
-    do throws(FileError) { try replaceFile(target, with: bytes, mode: mode) } catch {
-        throw CommandFailure(
-            error.trouble == .unwritten ? .ioError : .cannotCreate, "cannot write \(escaped(path)): \(error.reason)")
-    }
+    guard isPermitted(.change, parent(of: target)) else { throw refusal("\(Errno.last)") }
+    return target
 }
