@@ -147,7 +147,10 @@ public struct AgentPlace: Sendable, Equatable {
     /// was started in, as by cron, by a service or in another login.
     package static func found(stateDirectory: String, runtimeDirectory: String?) -> AgentPlace {
         let place = own(stateDirectory: stateDirectory, runtimeDirectory: runtimeDirectory)
-        guard let socket = place.signedSocket, socket != place.socketPath, isListening(socket) else { return place }
+        // What an agent that has ended leaves in its lock may name the socket of one with another state directory by now.
+        guard let socket = place.signedSocket, socket != place.socketPath, place.isLocked, isListening(socket) else {
+            return place
+        }
         return AgentPlace(stateDirectory: stateDirectory, socketPath: socket)
     }
 
