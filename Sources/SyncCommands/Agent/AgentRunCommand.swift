@@ -100,7 +100,18 @@ struct AgentRunCommand: AsyncParsableCommand {
             }
             group.addTask {
                 do {
-                    while let isOver = turns.next() { try await answer(agent, until: isOver, lock, notice, logger) }
+                    var tries = 0
+                    while let isOver = turns.next() {
+                        do {
+                            try await answer(agent, until: isOver, lock, notice, logger)
+                            tries = 10
+                        } catch let error as ControlError where tries > 0 {
+                            // Where its directory is just being removed, as when a login ends, it is gone a moment later.
+                            tries -= 1
+                            logger.warning("\(error.message) It is tried again.")
+                            try? await Task.sleep(for: .seconds(1))
+                        }
+                    }
                 } catch {
                     // An agent that nobody can ask is none.
                     await agent.stop(.release)
