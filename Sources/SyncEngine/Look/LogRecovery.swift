@@ -58,14 +58,16 @@ extension PullRun {
     /// that did not get as far as their groups, counts as well.
     func withUntold(_ files: RunFiles) throws(StoreError) -> RunFiles {
         // What a new tree has that its readers did not is counted by `claim`.
-        guard trees == nil else { return files }
-        let isCutShort = try isTakenUp ? true : former().map { $0.result != .ok } ?? false
-        guard isCutShort else { return files }
+        guard trees == nil, let last = try isTakenUp ? report.run : former()?.identifier else { return files }
+        // A run that has come to its groups has counted what was there before, whatever its result.
+        let all = try environment.store.groups(of: last).first { $0.name == RunRecipe.groupOfAll }
+        guard all?.result == nil else { return files }
         var placed: [[UInt8]: Bool] = [:]
         try scan(atMost: files.rows.count) { event in
             if event.name == .groupCompleted { placed.removeAll() }
             if let path = event.installedPath { placed[path] = event.isReused }
         }
+        guard !placed.isEmpty else { return files }
         var counted = files
         for row in files.rows where files[row] == .unchanged {
             guard let isReused = placed[StoredEvent.spelled(files.manifest.files.path(row))] else { continue }
