@@ -383,11 +383,13 @@ extension StatIndex {
     /// The record of a position, if it may stand for its file.
     package func trusted(_ position: Int) -> IndexRecord? { record(position).flatMap { trusts($0) ? $0 : nil } }
 
-    /// Writes it as it is.
-    package func write(to destination: Destination, durable: Bool) throws(FileError) {
+    /// Writes its records as they are.
+    ///
+    /// - Parameter other: What they are of, if not what the index says.
+    package func write(to destination: Destination, as other: Revision? = nil, durable: Bool) throws(FileError) {
         var writer = StatIndexWriter(in: destination)
         pass(0..<count) { writer.append($0, path: $1) }
-        try writer.write(owner: owner, completion: completion, revision: revision, durable: durable)
+        try writer.write(owner: owner, completion: completion, revision: other ?? revision, durable: durable)
     }
 
     /// Removes the index; the files are hashed again when they are next wanted.

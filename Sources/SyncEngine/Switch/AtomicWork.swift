@@ -382,6 +382,8 @@ extension TreeSwitch {
         let place = try switching(home.destination(tree.number, umask: umask))
         let there = try PullEngine.index(of: place)
         let isKnown = there.count > 0 || files.rows.isEmpty
+        // Refused before there is an index again: whoever comes back with --keep-foreign would not know that it was lost.
+        if !isKnown { _ = try strangers(nil) }
         let index = isKnown ? there : known.replacingRecords { _ in } ?? there
         let shared = index.sharing(with: known)
         let (missing, records) = try read(files, in: place, beside: shared, progress)
@@ -389,7 +391,9 @@ extension TreeSwitch {
         let count = missing.count + others.count
         guard let first = missing.first.map(files.manifest.files.path) ?? others.first.map(index.text) else {
             let now = shared.updated(records, files.manifest.files)
-            try switching(now.write(to: place, durable: environment.isDurable))
+            let manifest = files.manifest
+            let own = StatIndex.Revision(number: manifest.revision, manifest: manifest.digest.firstWord)
+            try switching(now.write(to: place, as: isKnown ? nil : own, durable: environment.isDurable))
             return isKnown
         }
         throw EngineError(

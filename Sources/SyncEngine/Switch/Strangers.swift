@@ -191,12 +191,16 @@ struct Strangers {
         }
     }
 
-    /// Removes it all, and directories in which nothing else is.
+    /// Removes it, and directories in which nothing else is.
     ///
-    /// - Parameter known: Directories that it has stay.
-    func remove(from destination: Destination, keeping known: StatIndex) throws(FileError) {
+    /// - Parameters:
+    ///   - known: Directories that it has stay.
+    ///   - isMeant: Whether a path is one of those to remove.
+    func remove(from destination: Destination, keeping known: StatIndex, _ isMeant: ([UInt8]) -> Bool)
+        throws(FileError)
+    {
         let directories = Directories(destination, capacity: 1)
-        for path in paths {
+        for path in paths where isMeant(path) {
             _ = try directories.withLeaf(of: path) { directory, leaf throws(FileError) in
                 if let code = removeFile(leaf, in: directory), code != .noSuchFileOrDirectory {
                     throw FileError(step: "remove", path: Strangers.shown(path), code: code)

@@ -70,7 +70,7 @@ struct TreeSwitch {
     /// Files of strangers in what readers see.
     ///
     /// - Throws: ``EngineError`` with status 77 where they would be lost.
-    private func strangers(_ manifest: Manifest?) throws(EngineError) -> Strangers? {
+    func strangers(_ manifest: Manifest?) throws(EngineError) -> Strangers? {
         guard let shown else { return nil }
         let place = escaped(home.path)
         let found: Strangers
@@ -124,7 +124,8 @@ struct TreeSwitch {
 
     /// Finishes the tree: nothing in it is a stranger's but what is carried over, and all of it is on the disk.
     ///
-    /// - Parameter sweeps: Whether what the tree's index does not name is removed.
+    /// - Parameter sweeps: Whether what the tree's index does not name is removed; otherwise only what has the name of something
+    ///   that is carried over: an older state of it.
     func finish(_ content: TreeLedger.Content, manifest: Manifest?, sweeps: Bool = true) throws(EngineError) {
         let strangers = try strangers(manifest)
         let tree = try switching(home.destination(number, umask: umask))
@@ -134,7 +135,8 @@ struct TreeSwitch {
             let seal = tree.seal(of: index.directories, before: index.stamp)
             // What a killed run has left without a record, or what was carried over before.
             let left = try Strangers(in: tree, beside: index, threads: environment.workers)
-            if sweeps { try left.remove(from: tree, keeping: index) }
+            let carried: Set<[UInt8]>? = sweeps ? nil : Set(strangers?.paths ?? [])
+            try left.remove(from: tree, keeping: index) { carried?.contains($0) ?? true }
             if let shown { try strangers?.carry(from: shown, to: tree) }
             if environment.isDurable { try environment.synchronize(tree) }
             try home.record(isUrgent: false) {

@@ -319,10 +319,31 @@ struct EitherLayoutTests {
         tree.nodes["each/deep/er/1"] = nil
         for path in ["each/now", "each/deep/er/2"] { tree.nodes[path] = Revisions.tree(2).nodes[path] }
         try trees.expect(2, nil, tree)
+        let shown = try #require(try trees.home.shown())
+        #expect(StatIndex.read(from: shown).revision?.number == 2)
         #expect(try scene.disorder(in: scene.store) == [])
         _ = try scene.engine().release("com.example.tower")
         // Of those of former selections nobody knows any more that pulls have put them there.
         try trees.expect(3, trees.again { $0.atomic?.keepForeign = true })
+    }
+
+    @Test("Somebody else's file is carried over as it is now to a revision whose index is lost", arguments: Layout.allCases)
+    func lostIndexForeign(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        let scene = trees.scene
+        let mine = trees.place + "/common/d3/mine"
+        #expect(try trees.pull(1).status == .done)
+        try Data("before".utf8).write(to: URL(fileURLWithPath: mine))
+        #expect(try trees.pull(2) { $0.atomic?.keepForeign = true }.status == .done)
+        try FileManager.default.removeItem(atPath: mine)
+        try Data("now".utf8).write(to: URL(fileURLWithPath: mine))
+        #expect(try trees.pull(3) { $0.atomic?.keepForeign = true }.status == .done)
+        let kept = try trees.home.destination(
+            try #require(try trees.ledger().former.first).number, umask: CurrentProcess.umask)
+        try FileManager.default.removeItem(atPath: kept.statePath + "/index")
+        #expect(try scene.engine().rollback("com.example.tower", to: nil, keepForeign: true).status == .done)
+        #expect(try trees.ledger().shownTree?.revision == 2)
+        #expect(try String(contentsOfFile: mine, encoding: .utf8) == "now")
     }
 
     @Test(
