@@ -157,10 +157,10 @@ struct InheritedTests {
     @Test("What an ended agent has left in its lock leads nobody to the agent of another state directory")
     func staleLock() throws {
         let (one, other) = (try BackgroundSet(), try BackgroundSet())
-        let outcome = try one.pull("--paused")
-        #expect(outcome.status == 0, "\(outcome.error)")
         #expect(try other.pull("--paused").status == 0)
         #expect(try other.tool.run(["agent", "stop"]).status == 0)
+        let outcome = try one.pull("--paused")
+        #expect(outcome.status == 0, "\(outcome.error)")
         try other.published.scratch.write(
             Data("1\n\(one.socket)\n".utf8), to: ".local/state/syncagent/agent.lock")
         #expect(try one.tool.run(["agent", "status"]).status == 0)

@@ -327,7 +327,9 @@ struct EitherLayoutTests {
         try trees.expect(3, trees.again { $0.atomic?.keepForeign = true })
     }
 
-    @Test("Somebody else's file is carried over as it is now to a revision whose index is lost", arguments: Layout.allCases)
+    @Test(
+        "Somebody else's file is carried over as it is now to a revision whose index is lost",
+        arguments: Layout.allCases)
     func lostIndexForeign(layout: Layout) throws {
         let trees = try TreeScene(layout)
         let scene = trees.scene
