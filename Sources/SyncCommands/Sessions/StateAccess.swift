@@ -11,13 +11,15 @@ import SyncSystem
 struct StateAccess: Sendable {
     let place: AgentPlace
     let output: Output
+    private let environment: EnvironmentPaths
 
     init(environment: EnvironmentPaths = .ofProcess, output: Output) throws(CommandFailure) {
         place = try environment.agentPlace()
-        self.output = output
+        (self.environment, self.output) = (environment, output)
     }
 
-    var client: ControlClient { ControlClient(socketPath: place.socketPath) }
+    /// Looks again where the agent listens: that changes when a login ends, and whoever waits stays.
+    var client: ControlClient { ControlClient(socketPath: ((try? environment.agentPlace()) ?? place).socketPath) }
 
     /// Opens the state; `nil` when there is none yet, and none is made.
     func existingStore() throws(CommandFailure) -> SyncStore? {
