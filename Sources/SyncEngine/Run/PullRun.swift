@@ -571,7 +571,9 @@ struct PullRun {
             let former = isDone ? try trees.formerIndex() : trees.known
             try claim(files.unseen(since: former), &files, isReused: true)
             list(files)
-            tellRemoved(former, beside: try trees.index(of: tree), files)
+            let unlisted: Destination? =
+                try isKnown ? nil : switching(trees.home.destination(tree.number, umask: trees.umask))
+            tellRemoved(former, beside: try trees.index(of: tree), files, in: unlisted)
             if !isDone {
                 try trees.finish(content(files), manifest: nil, sweeps: isKnown)
                 try exchange(trees, manifest, isRollback: true)
@@ -585,12 +587,17 @@ struct PullRun {
     /// - Parameters:
     ///   - former: What they had.
     ///   - index: What that tree has, the files of runs with other selections included.
-    private mutating func tellRemoved(_ former: StatIndex, beside index: StatIndex, _ files: RunFiles) {
+    ///   - unlisted: The tree, where its index was lost and does not say that.
+    private mutating func tellRemoved(
+        _ former: StatIndex, beside index: StatIndex, _ files: RunFiles, in unlisted: Destination?
+    ) {
         var walk = IndexWalk(index: index)
+        let directories = unlisted.map { Directories($0) }
         let gone = (0..<former.count).filter { position in
             guard !former.isDirectory(position) else { return false }
             return former.withPath(position) { path in
                 if let own = walk.find(path), !index.isDirectory(own) { return false }
+                if let found = directories?.status(of: path), found.kind != .directory { return false }
                 return files.manifest.files.row(of: path).map(files.isSelected) != true
             }
         }

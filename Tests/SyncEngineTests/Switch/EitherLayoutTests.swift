@@ -315,6 +315,7 @@ struct EitherLayoutTests {
         if damaged { try Data("damaged".utf8).write(to: URL(fileURLWithPath: kept.statePath + "/index")) }
         let report = try scene.engine().rollback("com.example.tower", to: nil)
         #expect(report.status == .done && report.files.total == 2)
+        #expect(report.files.removed == 1, "each/deep/er/3: the rest is still there")
         var tree = Revisions.tree(1)
         tree.nodes["each/deep/er/1"] = nil
         for path in ["each/now", "each/deep/er/2"] { tree.nodes[path] = Revisions.tree(2).nodes[path] }
