@@ -195,8 +195,11 @@ struct ShardTests {
     @Test("What shards of another number have brought, and nobody has joined, is pruned by the next join")
     func leftByOthers() throws {
         let set = try ServedSet(Self.files(60))
+        #expect(try set.pull().status == 0)
+        for path in ["d0/f7", "d1/new"] { try set.scratch.write(Data("second".utf8), to: "assets/\(path)") }
+        try set.publish()
         for number in 0..<4 { #expect(try set.tool.run(shard(number, 4, set)).status == 0) }
-        for path in ["d0/f7", "d1/f55", "d9/big"] {
+        for path in ["d0/f7", "d1/new", "d9/big"] {
             try FileManager.default.removeItem(atPath: set.scratch.path + "/assets/\(path)")
         }
         try set.publish()

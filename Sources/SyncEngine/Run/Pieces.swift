@@ -91,13 +91,10 @@ extension PullRun {
         let known = try PullEngine.known { () throws(FileError) in
             try StatIndex.load(from: whole, paths.from, to: paths.to)
         }
-        var both = own
-        if own.completion == nil {
-            // What the whole says of a completion is about the whole.
-            both = own.count == 0 ? known : known.taking(1) { _ in own } ?? own
-        } else if known.stamp > own.stamp {
-            both = own.taking(1, under: known) { _ in known } ?? own
-        }
+        let isLater = known.stamp > own.stamp
+        guard own.completion == nil || isLater else { return own.forPiece(of: manifest, rows) }
+        // What the whole says of a completion is about the whole.
+        let both = own.taking(1, under: isLater ? known : own) { _ in known } ?? own
         return both.forPiece(of: manifest, rows)
     }
 
@@ -115,7 +112,7 @@ extension PullRun {
         guard missing.isEmpty else { throw Self.missing(missing, of: count) }
         // Nobody else knows what a shard has put in place, and what it has left goes with the join.
         var failure: EngineError?
-        let known = takingLeft(index, otherThan: count)
+        let known = try takingLeft(index, otherThan: count)
         let joined = known.taking(count) { number in
             guard failure == nil else { return nil }
             do throws(EngineError) {
@@ -132,29 +129,48 @@ extension PullRun {
     }
 
     /// The index with what pieces of other numbers of them have put in place, and nobody has joined: it stays to be removed.
-    private func takingLeft(_ index: StatIndex, otherThan count: Int) -> StatIndex {
-        let others = destination.shards.compactMap { name -> Shard? in
+    ///
+    /// - Throws: ``EngineError`` when some of it is there and cannot be read: it goes with the join.
+    private func takingLeft(_ index: StatIndex, otherThan count: Int) throws(EngineError) -> StatIndex {
+        var waiting = destination.shards.compactMap { name -> Shard? in
             let parts = name.split(separator: "-")
             return parts.count == 3 ? Shard("\(parts[0])/\(parts[2])") : nil
-        }.filter { $0.count != count }
+        }.filter { $0.count != count }.sorted { ($0.count, $0.number) < ($1.count, $1.number) }
         var all = index
-        for group in Dictionary(grouping: others, by: \.count).values {
-            let (known, pieces) = (all, group.sorted { $0.number < $1.number })
-            var last: [UInt8] = []
-            all =
-                known.taking(pieces.count) { number in
-                    guard let piece = try? self.left(pieces[number]) else { return nil }
-                    let own = piece.without(
-                        (0..<piece.count).filter {
-                            piece.record($0)?.installed != true || piece.withPath($0, known.position(of:)) != nil
-                        })
-                    // Those of two releases may have had other borders.
-                    guard own.count > 0, last.isEmpty || precedes(last, own.path(0)) else { return nil }
-                    last = own.path(own.count - 1)
-                    return own
-                } ?? known
+        var failure: EngineError?
+        while let first = waiting.first {
+            let pieces = Array(waiting.prefix { $0.count == first.count })
+            var (later, last) = ([Shard](), [UInt8]())
+            let taken = all.taking(pieces.count) { number in
+                guard failure == nil else { return nil }
+                do throws(EngineError) {
+                    guard let files = try installed(by: pieces[number]), files.count > 0 else { return nil }
+                    // Those of two releases may have had other borders: it comes in the next turn.
+                    guard last.isEmpty || precedes(last, files.path(0)) else {
+                        later.append(pieces[number])
+                        return nil
+                    }
+                    last = files.path(files.count - 1)
+                    return files
+                } catch { failure = error }
+                return nil
+            }
+            if let failure { throw failure }
+            all = taken ?? all
+            waiting = later + waiting.dropFirst(pieces.count)
         }
         return all
+    }
+
+    /// What a shard has put in place, complete or not, and also where it was killed.
+    private func installed(by shard: Shard) throws(EngineError) -> StatIndex? {
+        guard let place = try self.place(of: shard) else { return nil }
+        let index = try PullEngine.index(of: place)
+        let folded = try PullEngine.known { () throws(FileError) -> StatIndex? in
+            try environment.foldPreview(index, in: place)
+        }
+        if let folded { return folded.installedFiles }
+        throw EngineError(.interrupted, "stopped while checking what an earlier run left")
     }
 
     private func precedes(_ path: [UInt8], _ other: [UInt8]) -> Bool {
@@ -165,25 +181,23 @@ extension PullRun {
     ///
     /// - Throws: ``EngineError`` when it is there and cannot be read.
     private func piece(_ number: Int, of count: Int) throws(EngineError) -> StatIndex? {
-        guard let shard = Shard(number, of: count), let index = try left(shard), let completion = index.completion
-        else { return nil }
+        guard let shard = Shard(number, of: count), let place = try self.place(of: shard) else { return nil }
+        let index = try PullEngine.index(of: place)
+        guard let completion = index.completion else { return nil }
         var asked = recipe
         (asked.shard, asked.join) = (shard.text, nil)
         return completion.manifest == found.digest && completion.selection == asked.selectionMark ? index : nil
     }
 
-    /// What a shard has left, complete or not.
-    ///
-    /// - Throws: ``EngineError`` when it is there and cannot be read.
-    private func left(_ shard: Shard) throws(EngineError) -> StatIndex? {
+    /// Where a shard keeps what it knows; `nil` if it has left nothing.
+    private func place(of shard: Shard) throws(EngineError) -> Destination? {
         let path = destination.path
-        let place = try PullEngine.known { () throws(FileError) -> Destination? in
+        return try PullEngine.known { () throws(FileError) -> Destination? in
             do throws(FileError) { return try Destination.open(path: path, create: false, shard: shard.name) } catch {
                 if error.isMissing { return nil }
                 throw error
             }
         }
-        return try place.map { (place) throws(EngineError) in try PullEngine.index(of: place) }
     }
 
     private static func missing(_ numbers: [Int], of count: Int) -> EngineError {
@@ -223,8 +237,19 @@ extension StatIndex {
     /// A record for another index, whose time says nothing of it.
     func handedOn(_ position: Int) -> IndexRecord? { record(position).map { trusts($0) ? $0 : $0.doubted } }
 
-    /// This index with the records of others in place of its own of the same paths; `nil` if they are too many. What either of them
-    /// has put in place stays to be removed.
+    /// What a pull has put in place of it, but for directories.
+    fileprivate var installedFiles: StatIndex {
+        let files = replacingRecords { append in
+            for position in 0..<count where !isDirectory(position) {
+                guard let record = handedOn(position), record.installed else { continue }
+                withPath(position) { append(record, $0) }
+            }
+        }
+        return files ?? .empty
+    }
+
+    /// This index and the records of others; `nil` if they are too many. Of the same path, that of the file which was changed last is
+    /// taken, the other's where it is the same. What either of them has put in place stays to be removed.
     ///
     /// - Parameters:
     ///   - head: Says when it was written, and what was pulled last; `nil` for this index.
@@ -241,9 +266,10 @@ extension StatIndex {
                 for position in 0..<index.count {
                     guard let there = index.record(position), var taken = index.handedOn(position) else { continue }
                     index.withPath(position) { path in
-                        let found = walk.find(path) { copy($0, append) }
-                        let own = found.flatMap { self.record($0) }
-                        if let own, own.installed, own.digest == there.digest { taken.installed = true }
+                        if let found = walk.find(path, passing: { copy($0, append) }), let own = record(found) {
+                            if own.status.changed > there.status.changed { taken = trusts(own) ? own : own.doubted }
+                            if own.digest == there.digest { taken.installed = own.installed || there.installed }
+                        }
                         append(taken, path)
                     }
                 }
