@@ -111,21 +111,15 @@ extension PullRun {
         }
         guard missing.isEmpty else { throw Self.missing(missing, of: count) }
         // Nobody else knows what a shard has put in place, and what it has left goes with the join.
-        var failure: EngineError?
+        let pieces = (0..<count).compactMap { Shard($0, of: count) }
         let known = try takingLeft(index, otherThan: count)
-        let joined = known.taking(count) { number in
-            guard failure == nil else { return nil }
-            do throws(EngineError) {
-                if let piece = try piece(number, of: count) { return piece }
-                failure = EngineError(
-                    .ioError,
-                    "\(escaped(destination.path)): what shard \(number) of \(count) has left is no longer there; nothing was changed"
-                )
-            } catch { failure = error }
-            return nil
+        return try taking(pieces, into: known) { (shard: Shard) throws(EngineError) -> StatIndex? in
+            if let piece = try piece(shard.number, of: count) { return piece }
+            throw EngineError(
+                .ioError,
+                "\(escaped(destination.path)): what shard \(shard.number) of \(count) has left is no longer there; nothing was "
+                    + "changed")
         }
-        if let failure { throw failure }
-        return joined ?? known
     }
 
     /// The index with what pieces of other numbers of them have put in place, and nobody has joined: it stays to be removed.
@@ -137,27 +131,40 @@ extension PullRun {
             return parts.count == 3 ? Shard("\(parts[0])/\(parts[2])") : nil
         }.filter { $0.count != count }.sorted { ($0.count, $0.number) < ($1.count, $1.number) }
         var all = index
-        var failure: EngineError?
         while let first = waiting.first {
             let pieces = Array(waiting.prefix { $0.count == first.count })
-            var (later, last) = ([Shard](), [UInt8]())
-            let taken = all.taking(pieces.count) { number in
+            all = try taking(pieces, into: all) { shard throws(EngineError) in try installed(by: shard) }
+            waiting.removeFirst(pieces.count)
+        }
+        return all
+    }
+
+    /// An index with what pieces know, one of which is in memory at a time.
+    private func taking(
+        _ pieces: [Shard], into index: StatIndex, _ known: (Shard) throws(EngineError) -> StatIndex?
+    ) throws(EngineError) -> StatIndex {
+        var (all, waiting) = (index, pieces)
+        var failure: EngineError?
+        while !waiting.isEmpty {
+            let turn = waiting
+            var last: [UInt8] = []
+            waiting = []
+            let taken = all.taking(turn.count) { number in
                 guard failure == nil else { return nil }
                 do throws(EngineError) {
-                    guard let files = try installed(by: pieces[number]), files.count > 0 else { return nil }
-                    // Those of two releases may have had other borders: it comes in the next turn.
-                    guard last.isEmpty || precedes(last, files.path(0)) else {
-                        later.append(pieces[number])
+                    guard let piece = try known(turn[number]), piece.count > 0 else { return nil }
+                    // What was put in place for another release may have had other borders: it comes in the next turn.
+                    guard last.isEmpty || precedes(last, piece.path(0)) else {
+                        waiting.append(turn[number])
                         return nil
                     }
-                    last = files.path(files.count - 1)
-                    return files
+                    last = piece.path(piece.count - 1)
+                    return piece
                 } catch { failure = error }
                 return nil
             }
             if let failure { throw failure }
             all = taken ?? all
-            waiting = later + waiting.dropFirst(pieces.count)
         }
         return all
     }
