@@ -56,7 +56,6 @@ package struct CacheServer: Sendable {
     {
         // What there is to do that no client waits for alone.
         let (works, source) = AsyncStream.makeStream(of: (@Sendable () async -> Void).self)
-        let now: @Sendable () -> Int64 = { [steady = SteadyTime(self.now)] in steady.seconds }
         let store = try CacheStore(path: settings.store, most: settings.most, now: now)
         let desk = CacheDesk(
             store: store, origin: origin, say: Self.seldom(say), start: { source.yield($0) }, now: now)
@@ -99,30 +98,6 @@ package struct CacheServer: Sendable {
     private static func seldom(_ say: @escaping @Sendable (String) -> Void) -> @Sendable (String) -> Void {
         let said = Remembered()
         return { text in if said.isDue(text) { say(text) } }
-    }
-}
-
-/// The system's time, but for one that is set back: what waits for a moment must not wait for that as long again.
-final class SteadyTime: Sendable {
-    private let system: @Sendable () -> Int64
-    private let start = ContinuousClock.now
-    /// The **seconds** since 1970 at the start, as the system's clock has it where it was ahead most.
-    private let base: Mutex<Int64>
-
-    /// - Parameter system: **Seconds** since 1970.
-    init(_ system: @escaping @Sendable () -> Int64) {
-        self.system = system
-        base = Mutex(system())
-    }
-
-    /// **Seconds** since 1970.
-    var seconds: Int64 {
-        let elapsed = Int64((ContinuousClock.now - start) / .seconds(1))
-        let now = system()
-        return base.withLock { base in
-            base = max(base, now - elapsed)
-            return base + elapsed
-        }
     }
 }
 
