@@ -73,7 +73,7 @@ package struct StoreError: Error, Sendable, Equatable {
         }
         let code: Code =
             switch error.resultCode.primaryResultCode {
-            case .SQLITE_BUSY, .SQLITE_LOCKED: .busy
+            case .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_PROTOCOL: .busy
             case .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_FORMAT: .damaged
             // No statement here breaks a rule of the tables: what they hold does not fit together, such as a number of the
             // next event that is there already, or a fraction in its place.
