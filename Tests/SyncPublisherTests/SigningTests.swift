@@ -176,7 +176,7 @@ struct SigningTests {
         let (release, fresh) = ("\(keys.path)/release.key", "\(keys.path)/fresh.key")
         let before = set.root.read("keys/release.key")
         let key = try PrivateKey(comment: "another")
-        #expect(throws: TrustFault.self) { try KeyDirectory.write(key, to: release) }
+        #expect(throws: PublishError.self) { try KeyDirectory.write(key, to: release) }
         #expect(throws: PublishError.self) { try KeyDirectory.move(fresh, to: release, fresh, 2) }
         #expect(set.root.read("keys/release.key") == before)
         // Longer than any path may be.
