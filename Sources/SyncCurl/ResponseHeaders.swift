@@ -41,15 +41,20 @@ package struct ResponseHeaders: Equatable {
     /// `ETag` unless it is weak: only a strong one says that bytes are the same. RFC 9110 §8.8.3.
     package var strongETag: String? { etag.flatMap { $0.isStrongETag ? $0 : nil } }
 
-    /// What `If-Range` may carry: a strong `ETag`, or a `Last-Modified` that is at least one second older
-    /// than `Date`. RFC 9110 §8.8.2.2 and §13.1.5.
-    package var ifRange: String? {
-        if etag != nil { return strongETag }
+    /// What `If-Range` may carry: a strong `ETag`, or a ``settledDate``. RFC 9110 §13.1.5.
+    package var ifRange: String? { etag != nil ? strongETag : settledDate }
+
+    /// `Last-Modified` if it is at least one second older than `Date`: whatever comes later has another one. RFC 9110 §8.8.2.2.
+    package var settledDate: String? {
         guard let lastModified, let modified = HTTPDate(lastModified), let sent = date.flatMap(HTTPDate.init),
             sent > modified
         else { return nil }
         return lastModified
     }
+
+    /// What the next request may ask with. A date of the very second in which the answer was sent is none: what is published later in
+    /// that second has the same one.
+    package var dateOfVersion: String? { etag == nil && date != nil ? settledDate : lastModified }
 
     /// Notes one field; of those not named above nothing is kept.
     package mutating func set(_ name: Substring, _ value: String) {

@@ -278,7 +278,7 @@ final class Exchange {
         let bodyOffset = isWhole ? 0 : offset
         var head = ResponseHead(
             status: headers.status, bodyOffset: bodyOffset, objectSize: total,
-            validator: Validator(etag: headers.etag, lastModified: headers.lastModified),
+            validator: Validator(etag: headers.etag, lastModified: headers.dateOfVersion),
             contentType: headers.mediaType, source: piece.transfer.request.urls[piece.sourceIndex])
         head.next = headers.link.flatMap(nextLink)
         head.contentDigest = headers.contentDigest

@@ -79,8 +79,12 @@ extension TransportConfiguration {
         try easy.set(question.isHeadOnly ? CURLOPT_NOBODY : CURLOPT_HTTPGET, 1)
         if let accepted = request.accepted { lines.append("Accept: \(accepted)") }
         if question.isConditional, let known = request.knownValidator {
-            if let etag = known.etag { lines.append("If-None-Match: \(etag)") }
-            if let date = known.lastModified { lines.append("If-Modified-Since: \(date)") }
+            // Not both: some stores go by the date alone then, which has seconds, and is the same after a quick publish.
+            if let etag = known.etag {
+                lines.append("If-None-Match: \(etag)")
+            } else if let date = known.lastModified {
+                lines.append("If-Modified-Since: \(date)")
+            }
         }
         if piece.source.uncached || request.reload { lines.append("Cache-Control: no-cache") }
         if exchange.plan.kind.isAtHome { lines += headers }

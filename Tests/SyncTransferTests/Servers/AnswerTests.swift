@@ -179,6 +179,9 @@ struct AnswerTests {
         headers.lastModified = modified
         headers.date = date
         #expect(headers.ifRange == expected)
+        // What asks whether there is another version: any date that is no longer that of the second in which it was sent.
+        let isOfNow = etag == nil && date != nil && expected == nil
+        #expect(headers.dateOfVersion == (isOfNow ? nil : modified))
     }
 }
 

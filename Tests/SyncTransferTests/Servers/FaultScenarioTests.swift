@@ -20,6 +20,22 @@ struct FaultScenarioTests {
         try await bench.deliver(object, from: [bench.server.url("/a"), bench.server.url("/b")], range: range)
     }
 
+    @Test("A known version is asked for by its tag, and by its date only where it has none")
+    func conditions() async throws {
+        let bench = try Bench()
+        bench.server.serve(object, at: "/a")
+        let date = try #require(object.lastModified)
+        let other = try await bench.deliver(object) { request in
+            request.knownValidator = Validator(etag: "\"another\"", lastModified: date)
+        }
+        #expect(other.response.status == 200)
+        #expect(bench.server.log.values(of: "if-none-match") == ["\"another\""])
+        #expect(bench.server.log.values(of: "if-modified-since") == [])
+        let run = bench.start(object) { $0.knownValidator = Validator(lastModified: date) }
+        #expect(try await run.end().get().response.status == 304)
+        #expect(bench.server.log.values(of: "if-modified-since") == [date])
+    }
+
     @Test("A sink is told of every answer that ended early, so that it holds no memory meanwhile")
     func told() async throws {
         let bench = try Bench()
