@@ -1,3 +1,4 @@
+import Foundation
 import SyncCurl
 import SyncEngine
 import SyncModel
@@ -68,6 +69,10 @@ struct RealServerPullTests {
     func python() async throws {
         let runner = try PullRunner()
         let set = try writeSet(runner)
+        // It has no tags, and a date of this very second is none to go by.
+        let manifest = runner.root.path("www/tower/manifest.json")
+        try FileManager.default.setAttributes(
+            [.modificationDate: Date(timeIntervalSinceNow: -10)], ofItemAtPath: manifest)
         let server = try ExternalServer.python(serving: runner.root.path("www"))
         let report = try await runner.pullWhole(set.tree, server.url("/tower/manifest.json"))
         #expect(report.bytes.received <= set.byteCount + set.manifest.count + 65_536)
