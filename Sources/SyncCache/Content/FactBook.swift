@@ -163,7 +163,7 @@ final class FactBook: Sendable {
 
     /// - Throws: Where it is no manifest, or some part of it cannot be had.
     private func facts(of text: [UInt8], _ digest: SHA256Digest, at path: String) async throws -> SetFacts {
-        var directory = path.utf8.split(separator: 0x2F, omittingEmptySubsequences: false).dropLast().map(Array.init)
+        var directory = path.utf8.split(separator: 0x2F).dropLast().compactMap { percentDecoded($0) }
         // What stands in these resolves against the manifest beside them.
         if let last = directory.last, ["channels", "manifests"].contains(where: { last.elementsEqual($0.utf8) }) {
             directory.removeLast()

@@ -12,8 +12,11 @@ package struct CacheOrigin: Sendable {
     package init(base: String, transport: any Transport) { (self.base, self.transport) = (base, transport) }
 
     /// The URL of a file below the directory: each name encoded anew, so that it can lead nowhere else.
-    func url(_ names: [[UInt8]]) -> String {
-        base + names.map { percentEncoded(bytes: $0, keepsSlash: false) }.joined(separator: "/")
+    func url(_ names: [[UInt8]]) -> String { base + Self.path(names) }
+
+    /// What follows the directory in that URL. It is ASCII: no two names are taken for one that look the same, or are no text.
+    static func path(_ names: [[UInt8]]) -> String {
+        names.map { percentEncoded(bytes: $0, keepsSlash: false) }.joined(separator: "/")
     }
 
     /// A request for it.

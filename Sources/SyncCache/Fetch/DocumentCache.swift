@@ -8,6 +8,7 @@ import SyncSystem
 final class DocumentCache: Sendable {
     /// What is held of a path. Its file begins with a line of JSON in a block of its own.
     struct Document: Sendable, Equatable {
+        /// As in its URL.
         var path: String
         /// What the origin said of its version.
         var validator: Validator
@@ -157,7 +158,7 @@ extension DocumentCache {
     ///
     /// - Parameter reload: Whether caches on the way to the publisher are passed by, too.
     func current(_ names: [[UInt8]], reload: Bool = false) async -> Outcome {
-        let path = names.map { String(decoding: $0, as: UTF8.self) }.joined(separator: "/")
+        let path = CacheOrigin.path(names)
         let question = Question(path: path, reload: reload)
         let named = Self.digest(in: names)
         if named != nil, let (document, file) = held(path) { return .current(document, file) }

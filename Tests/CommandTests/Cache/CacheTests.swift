@@ -106,6 +106,17 @@ struct CacheTests {
         #expect(try cache.client.send("GET", "/trust/fresh", ["Cache-Control": "no-cache"]).body == new.bytes)
     }
 
+    @Test("Names that look the same are two: who asks for the one that is not there takes the other from nobody")
+    func sameLook() throws {
+        let scene = try CacheScene()
+        scene.origin.serve(ServedObject(text: "there"), at: "/set/channels/%C3%A9.json")
+        let cache = try scene.cache()
+        #expect(try cache.client.send("GET", "/channels/%C3%A9.json").status == 200)
+        #expect(try cache.client.send("GET", "/channels/e%CC%81.json").status == 404)
+        try scene.origin.closePort()
+        #expect(try cache.client.send("GET", "/channels/%C3%A9.json").body == Array("there".utf8))
+    }
+
     @Test("A store that is given another origin does not show the former one's manifest, and keeps its packs")
     func otherOrigin() throws {
         let scene = try CacheScene()
