@@ -101,8 +101,7 @@ final class CacheAnswers: Sendable {
 
 extension CacheAnswers {
     private func document(_ request: HTTPRequest, _ path: RequestPath) async -> HTTPResponse {
-        let reload = request.headers[.cacheControl]?.contains("no-cache") == true
-        switch await documents.current(path.names, reload: reload) {
+        switch await documents.current(path.names, reload: Self.passesCachesBy(request)) {
         case .current(let document, let file): return Self.answer(request, path, document, file)
         case .stale(let document, let file):
             desk.counts.stale.add(1)
@@ -114,6 +113,11 @@ extension CacheAnswers {
         case .refused: return HTTPResponse(status: 502)
         case .pass: return await pass(request, path)
         }
+    }
+
+    /// Whether caches on the way to the publisher are passed by, too. RFC 9111 §5.2.1.4
+    private static func passesCachesBy(_ request: HTTPRequest) -> Bool {
+        request.headers[.cacheControl]?.lowercased().contains("no-cache") == true
     }
 
     /// So that a document without a date is newer than what any client has.
@@ -196,16 +200,17 @@ extension CacheAnswers {
             return response
         }
         let reading = ObjectCache.Reading(object: object, names: path.names, size: size, map: map, range: range)
+        let reload = Self.passesCachesBy(request)
         let isWhole = range.lowerBound == 0 && range.upperBound == size
         if !object.isPack, size > Self.longestByRange, !isWhole, !objects.isHeld(object.digest, at: range.lowerBound) {
-            return await passObject(reading, response)
+            return await passObject(reading, response, reload)
         }
         let first = await objects.next(reading, at: range.lowerBound, unproven: nil, ReadCursor())
         switch first {
         case .refused: return HTTPResponse(status: 502)
         case .failed(let error): return Self.response(to: error)
         case .stopped: return HTTPResponse(status: 503, headers: [.retryAfter: "1"])
-        case .pass: return await passObject(reading, response)
+        case .pass: return await passObject(reading, response, reload)
         case .bytes(_, _, let wasHeld): (wasHeld ? desk.counts.hits : desk.counts.misses).add(1)
         }
         response.body = Self.body(range, isHead: false) { await self.send(reading, first, to: $0) }
@@ -263,10 +268,13 @@ extension CacheAnswers {
     }
 
     /// Passes bytes of an object through that is not kept.
-    private func passObject(_ reading: ObjectCache.Reading, _ prepared: HTTPResponse) async -> HTTPResponse {
+    private func passObject(_ reading: ObjectCache.Reading, _ prepared: HTTPResponse, _ reload: Bool) async
+        -> HTTPResponse
+    {
         desk.counts.passed.add(1)
         let download = Download.start(
-            desk.origin.request(reading.names, range: reading.range, size: reading.size), on: desk.origin.transport)
+            desk.origin.request(reading.names, range: reading.range, size: reading.size, reload: reload),
+            on: desk.origin.transport)
         if case .failure(let error) = await download.head() { return Self.response(to: error) }
         var response = prepared
         response.body = Self.body(reading.range, isHead: false) {
@@ -281,7 +289,7 @@ extension CacheAnswers {
         if request.isHead || request.headers[.range] != nil, let response = await passPart(request, path) {
             return response
         }
-        var asked = desk.origin.request(path.names)
+        var asked = desk.origin.request(path.names, reload: Self.passesCachesBy(request))
         let known = Validator(etag: request.headers[.ifNoneMatch], lastModified: request.headers[.ifModifiedSince])
         if !known.isEmpty { asked.knownValidator = known }
         let download = Download.start(asked, on: desk.origin.transport)
@@ -312,7 +320,9 @@ extension CacheAnswers {
 
     /// The same for a head, or for a part; `nil` where the origin does not say how long it is.
     private func passPart(_ request: HTTPRequest, _ path: RequestPath) async -> HTTPResponse? {
-        let look = Download.start(desk.origin.request(path.names, range: 0..<1), on: desk.origin.transport)
+        let reload = Self.passesCachesBy(request)
+        let look = Download.start(
+            desk.origin.request(path.names, range: 0..<1, reload: reload), on: desk.origin.transport)
         let head: ResponseHead
         switch await look.head() {
         case .failure(let error): return error.code.status == 416 ? nil : Self.response(to: error)
@@ -331,7 +341,7 @@ extension CacheAnswers {
             response.body = Self.body(range, isHead: true) { _ in }
             return response
         }
-        var asked = desk.origin.request(path.names, range: range, size: size)
+        var asked = desk.origin.request(path.names, range: range, size: size, reload: reload)
         asked.validator = head.validator
         let download = Download.start(asked, on: desk.origin.transport)
         if case .failure(let error) = await download.head() { return Self.response(to: error) }
