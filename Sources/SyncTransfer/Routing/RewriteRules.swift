@@ -32,10 +32,17 @@ package struct RewriteRule: Sendable, Equatable, CustomStringConvertible {
             do throws(URLError) { start = try beginning } catch {
                 throw URLError(description: "not the beginning of a URL: \(error.description)")
             }
-            // Such a rule would do nothing, and requests would go where they must not. `http://` alone may be followed by a host.
-            guard start.origin != nil, (try? CurlURL(to)) == nil else { return }
-            do throws(URLError) { _ = try CurlURL(to + "x/") } catch {
-                throw URLError(description: "the replacement is not the beginning of a URL: \(error.description)")
+            // Such rules would do nothing, and requests would go where they must not. `http://` alone may be followed by a host.
+            guard start.origin != nil else { return }
+            guard let target = try? CurlURL(to) else {
+                do throws(URLError) { _ = try CurlURL(to + "x/") } catch {
+                    throw URLError(description: "the replacement is not the beginning of a URL: \(error.description)")
+                }
+                return
+            }
+            if start.rest.hasSuffix("/"), (try? CurlURL(to + "x"))?.origin != target.origin {
+                throw URLError(
+                    description: "the replacement is a host without a slash, which the prefix has at its end: add one")
             }
         }
     }

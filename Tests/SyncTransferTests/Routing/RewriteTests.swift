@@ -25,6 +25,7 @@ struct RewriteTests {
             (["~/v[0-9]+/ /latest/"], "https://a.example/v12/x", "https://a.example/latest/x"),
             (["~(\\.zst)$ $1?x=$$1"], "https://a.example/m.zst", "https://a.example/m.zst?x=$1"),
             (["https://a.example/ http://"], "https://a.example/b.example/p", "http://b.example/p"),
+            (["https://a.example/x http://b.example"], "https://a.example/x/p", "http://b.example/p"),
         ]) func applies(rules: [String], url: String, expected: String) throws
     {
         let found = RewriteRules(try rules.map { try RewriteRule($0) }).apply(to: try CurlURL(url))
@@ -50,8 +51,8 @@ struct RewriteTests {
             ("http://127.0.0.1:2817 http://b.example", "http://127.0.0.1:28173/p"),
             ("http://127.0.0.1 http://b.example", "http://127.0.0.1:81/p"),
             ("https://a.example. http://b.example", "https://a.example/p"),
-            ("https://a.example/ http://b.example", "https://a.example/.evil.example/p"),
-            ("https://a.example/ http://b.example:8", "https://a.example/0/p"),
+            ("https://a.example/x http://b.example", "https://a.example/x.evil.example/p"),
+            ("https://a.example/x http://b.example:8", "https://a.example/x0/p"),
         ])
     func boundaries(rule: String, url: String) throws {
         #expect(RewriteRules([try RewriteRule(rule)]).apply(to: try CurlURL(url)) == nil)
@@ -62,7 +63,10 @@ struct RewriteTests {
 
     @Test(
         "A rule that leads to no URL is refused: requests would go where it was to keep them from",
-        arguments: ["ftp://b.example/", "htp://b.example/", "b.example/", "http://u:canary@b.example/", "http://b:x/"])
+        arguments: [
+            "ftp://b.example/", "htp://b.example/", "b.example/", "http://u:canary@b.example/", "http://b:x/",
+            "http://b.example", "http://b.example:8", "http://[::1]",
+        ])
     func leadsNowhere(replacement: String) {
         let error = #expect(throws: URLError.self) { try RewriteRule("https://a.example/ \(replacement)") }
         #expect(error?.description.contains("canary") == false)
