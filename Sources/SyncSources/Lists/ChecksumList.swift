@@ -15,9 +15,10 @@ package enum ChecksumList {
     /// Whether a text looks like a list: its first line that says anything is one of a list.
     package static func isList(_ text: [UInt8]) -> Bool {
         var lines = Lines(Array(text.prefix(longestStart + longestLine)))
+        var hasOneBlank: Bool?
         while let line = lines.next() {
             if Self.isSilent(line) { continue }
-            return (try? entry(line, isEscapable: !lines.endWithZero)) != nil
+            return (try? entry(line, isEscapable: !lines.endWithZero, &hasOneBlank)) != nil
         }
         return false
     }
@@ -34,12 +35,13 @@ package enum ChecksumList {
         }
         var builder = ListingBuilder()
         var lines = Lines(text)
+        var hasOneBlank: Bool?
         while let line = lines.next() {
             if line.starts(with: "-----BEGIN PGP SIGNATURE-----".utf8) { break }
             if isSilent(line) { continue }
             let number = lines.number
             do throws(ListingError) {
-                let (digest, path) = try entry(line, isEscapable: !lines.endWithZero)
+                let (digest, path) = try entry(line, isEscapable: !lines.endWithZero, &hasOneBlank)
                 var file = SourceListing.File(path: path, digest: digest, urls: [base + percentEncoded(bytes: path)])
                 // Nobody needs to say its size.
                 if digest.hex == SHA256Digest.ofNothing.hex { file.size = 0 }
@@ -56,14 +58,16 @@ package enum ChecksumList {
     }
 
     /// What one line says: the digest, and the path as in a manifest.
-    private static func entry(_ line: ArraySlice<UInt8>, isEscapable: Bool) throws(ListingError) -> (
-        digest: (algorithm: ContentCheck.Algorithm, hex: String), path: [UInt8]
-    ) {
+    ///
+    /// - Parameter hasOneBlank: As for ``plain(_:_:)``.
+    private static func entry(_ line: ArraySlice<UInt8>, isEscapable: Bool, _ hasOneBlank: inout Bool?)
+        throws(ListingError) -> (digest: (algorithm: ContentCheck.Algorithm, hex: String), path: [UInt8])
+    {
         guard line.count <= longestLine else { throw ListingError("", "the line has \(line.count) bytes") }
         var rest = line.drop { $0 == 0x20 || $0 == 0x09 }
         let isEscaped = isEscapable && rest.first == UInt8(ascii: "\\")
         if isEscaped { rest = rest.dropFirst() }
-        guard let (algorithm, hex, name) = tagged(rest) ?? plain(rest) else {
+        guard let (algorithm, hex, name) = tagged(rest) ?? plain(rest, &hasOneBlank) else {
             throw ListingError(
                 "", "\(quoted(String(decoding: line.prefix(80), as: UTF8.self))) is not a digest and a name")
         }
@@ -95,7 +99,12 @@ package enum ChecksumList {
     }
 
     /// `digest  name` or `digest *name`; with one blank, as `sha256 -r` of BSD has it.
-    private static func plain(_ line: ArraySlice<UInt8>) -> (ContentCheck.Algorithm, String, ArraySlice<UInt8>)? {
+    ///
+    /// - Parameter hasOneBlank: Whether the lines before have one; `nil` where there are none. Then a second one, or a `*`, is part
+    ///   of the name, and in one list there is no mixing, so that no name is taken for another.
+    private static func plain(_ line: ArraySlice<UInt8>, _ hasOneBlank: inout Bool?) -> (
+        ContentCheck.Algorithm, String, ArraySlice<UInt8>
+    )? {
         let digits = line.prefix { hexadecimalValue($0) != nil }
         let rest = line[digits.endIndex...]
         let algorithm = [ContentCheck.Algorithm.sha256, .sha512, .sha384, .sha1, .md5].first {
@@ -105,7 +114,11 @@ package enum ChecksumList {
             return nil
         }
         var name = rest.dropFirst()
-        if name.first == 0x20 || name.first == UInt8(ascii: "*") { name = name.dropFirst() }
+        let isMarked = name.first == 0x20 || name.first == UInt8(ascii: "*")
+        let isBare = hasOneBlank ?? !isMarked
+        guard isBare || isMarked else { return nil }
+        hasOneBlank = isBare
+        if !isBare { name = name.dropFirst() }
         return name.isEmpty ? nil : (algorithm, hex, name)
     }
 
