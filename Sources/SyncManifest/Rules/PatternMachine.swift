@@ -176,7 +176,8 @@ package struct PatternBudget: Sendable {
     /// Counts **bytes**.
     package mutating func spend(_ count: Int) -> String? {
         bytes += count
-        guard bytes > limits.patternBytes.saturatingAdd(allowance) else { return nil }
-        return "the patterns would be tried on more than \(limits.patternBytes) bytes of paths"
+        let most = limits.patternBytes.saturatingAdd(allowance)
+        guard bytes > most else { return nil }
+        return "the patterns would be tried on more than \(most) bytes of paths"
     }
 }
