@@ -62,7 +62,11 @@ struct DockerLogins: Sendable {
             try checkUnchangeable(path)
             let bytes = try readFile(path, trust: .input, limit: Self.longest)
             configuration = try JSONDecoder().decode(Configuration.self, from: Data(bytes))
-        } catch let error as FileError { throw failed(error.reason, error.isRefusal ? .refused : .unavailable) } catch {
+        } catch let error as FileError {
+            // These do not pass.
+            let isLasting = error.cause == .noPermission || error.code == .fileTooLarge
+            throw failed(error.reason, isLasting ? .refused : .unavailable)
+        } catch {
             throw failed("it is no configuration as docker and podman have it")
         }
         let isHub = registry == "registry-1.docker.io"

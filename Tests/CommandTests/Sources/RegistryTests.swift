@@ -199,6 +199,8 @@ struct RegistryTests {
         }
         let damaged = try pull("{\"auths\":", into: "d")
         #expect(damaged.status == 77 && damaged.error.contains("it is no configuration"), "\(damaged.error)")
+        let long = try pull(String(repeating: " ", count: 1 << 20) + "{}", into: "d")
+        #expect(long.status == 77 && long.error.contains("above the limit"), "\(long.error)")
     }
 
     @Test("Whoever asks for tokens where others could read them, or at a stranger's redirect, gets no login")
