@@ -55,8 +55,15 @@ final class DocumentCache: Sendable {
         var refusals: [String: TransferError] = [:]
         /// Until when the origin is not asked again for what is held, after it could not be reached.
         var goneUntil: ContinuousClock.Instant?
-        /// Documents that have come since they were asked for.
+        /// Documents that have come since they were asked for, the latest last.
         var fresh: [String] = []
+
+        /// Each is there once: an origin that tells no versions sends them again with every request.
+        mutating func hold(_ document: Document, _ status: FileStatus) {
+            let former = documents.updateValue((document, status), forKey: document.path)
+            if former != nil { fresh.removeAll { $0 == document.path } }
+            fresh.append(document.path)
+        }
 
         /// Clients choose paths: of so many refusals none is remembered any more.
         mutating func note(_ refusal: TransferError, at path: String) {
@@ -115,10 +122,7 @@ final class DocumentCache: Sendable {
             desk.store.dropDocument(name)
             return nil
         }
-        state.withLock { state in
-            state.documents[document.path] = (document, found)
-            state.fresh.append(document.path)
-        }
+        state.withLock { $0.hold(document, found) }
         return document
     }
 
@@ -288,10 +292,7 @@ extension DocumentCache {
         }
         if let code { desk.couldNotKeep(code) }
         guard code == nil, let found = status(file.descriptor.raw) else { return .current(document, file.descriptor) }
-        state.withLock { state in
-            state.documents[path] = (document, found)
-            state.fresh.append(path)
-        }
+        state.withLock { $0.hold(document, found) }
         return .current(document, file.descriptor)
     }
 
