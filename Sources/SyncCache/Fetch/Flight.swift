@@ -37,7 +37,7 @@ final class Flight: TransferSink {
         /// Everything before is proved.
         var proven: UInt64
         var isWrong = false
-        var isUnwritten = false
+        var trouble: Errno?
         var end: End?
         var waiters: [UInt64: CheckedContinuation<Void, Never>] = [:]
         var lastWaiter: UInt64 = 0
@@ -94,8 +94,8 @@ final class Flight: TransferSink {
                 held.append(contentsOf: piece)
                 state.buffer = .memory(held)
             case .file(let file):
-                guard writeAll(bytes, to: file.descriptor.raw, at: offset - slice.start) == nil else {
-                    state.isUnwritten = true
+                if let code = writeAll(bytes, to: file.descriptor.raw, at: offset - slice.start) {
+                    state.trouble = code
                     return (false, state.takeWaiters())
                 }
             }
@@ -109,8 +109,8 @@ final class Flight: TransferSink {
 
     /// What became of it; told with ``finish(_:)``.
     func outcome(_ result: Result<TransferReport, TransferError>) -> End {
-        let (isWrong, isUnwritten, isFull) = state.withLock { ($0.isWrong, $0.isUnwritten, $0.filled == slice.end) }
-        if isUnwritten { return .unwritten }
+        let (isWrong, trouble, isFull) = state.withLock { ($0.isWrong, $0.trouble, $0.filled == slice.end) }
+        if trouble != nil { return .unwritten }
         if isWrong { return .wrong }
         if case .failure(let error) = result { return .failed(error) }
         guard isFull, verifier.withLock({ $0.end(at: slice.end) }) else { return .wrong }
@@ -119,6 +119,9 @@ final class Flight: TransferSink {
 
     /// Whether all of it has come and was right.
     var isProved: Bool { state.withLock { if case .proved? = $0.end { true } else { false } } }
+
+    /// Why the store could not take it.
+    var trouble: Errno? { state.withLock(\.trouble) }
 
     /// Where the bytes begin that are not proved.
     var firstUnproven: UInt64 { state.withLock(\.proven) }

@@ -344,6 +344,8 @@ extension ObjectCache {
             guard hasRoom else { return .pass }
             file = desk.store.unfinishedFile()
             if file == nil {
+                let code = Errno.last
+                desk.start { [desk] in desk.couldNotKeep(code) }
                 desk.store.giveBack(slice.length)
                 return .pass
             }
@@ -391,7 +393,7 @@ extension ObjectCache {
         } else if hasRoom {
             desk.store.giveBack(slice.length)
         }
-        if case .unwritten = outcome { desk.store.isInTrouble() }
+        if let code = flight.trouble { desk.couldNotKeep(code) }
         let now = ContinuousClock.now
         // What could not be kept stays for a moment, for whoever asks for the same at about the same time.
         let lingers = isProved && !isKept && isInMemory
