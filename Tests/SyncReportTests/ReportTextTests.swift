@@ -360,6 +360,12 @@ struct FailureCauseTests {
         #expect(Problem(kind: .wrongBytes, detail: detail, time: 0).advice.contains("uncompressed"))
     }
 
+    @Test("Whose client certificate and key do not go together is not sent to look at the clock")
+    func clientKey() {
+        let detail = "https://host: key values mismatch; do --cert and --key name a certificate and its own key?"
+        #expect(Problem(kind: .trust, detail: detail, time: 0).advice.contains("client certificate"))
+    }
+
     @Test("A check that refuses a tree is no hook: nobody is sent to list or replay one")
     func check() throws {
         let store = try SyncStore.inMemory()
