@@ -113,10 +113,16 @@ package final class IndexLog {
         _ read: (_ file: Int32, _ shown: String) throws(FileError) -> [UInt8]?
     ) throws(FileError) -> [UInt8]? {
         let shown = "\(destination.statePath)/\(name)"
-        do throws(FileError) {
+        func load() throws(FileError) -> [UInt8]? {
             let file = try openFile(name, in: destination.state, trust: .state, shown: shown)
             return try read(file.raw, shown)
-        } catch {
+        }
+        do throws(FileError) { return try load() } catch {
+            if error.isRefusal { return nil }
+            guard error.isMissing else { throw error }
+        }
+        // Nothing only where a second look finds nothing, either: what it knew would be forgotten for good.
+        do throws(FileError) { return try load() } catch {
             if error.isMissing || error.isRefusal { return nil }
             throw error
         }

@@ -130,6 +130,11 @@ struct TreeSwitch {
         let strangers = try strangers(manifest)
         let tree = try switching(home.destination(number, umask: umask))
         let index = try PullEngine.index(of: tree)
+        // It was written just now. What it does not name goes, which would be everything.
+        guard index.count > 0 || content.files == 0 else {
+            throw EngineError(
+                .ioError, "\(escaped(home.treePath(number))): its index is no longer there; nothing was changed")
+        }
         try switching { () throws(FileError) in
             // As they were before their names were read: what comes later is seen.
             let seal = tree.seal(of: index.directories, before: index.stamp)
