@@ -265,9 +265,17 @@ static inline int sa_peer_user(int fd, uid_t *user) {
 static inline rlim_t sa_raise_open_files(rlim_t most) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+    if (limit.rlim_cur >= most) return limit.rlim_cur;
     limit.rlim_cur = limit.rlim_max < most ? limit.rlim_max : most;
     (void)setrlimit(RLIMIT_NOFILE, &limit);
     return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
+/* How many bytes of address space this process may have, getrlimit(2); UINT64_MAX for as many as there are. */
+static inline uint64_t sa_address_space_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
+    return limit.rlim_cur;
 }
 
 /* Gives or takes the execute bits, where the file may be read: fchmod(2). Set-id and sticky bits are dropped. */

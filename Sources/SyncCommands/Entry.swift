@@ -13,6 +13,7 @@ package func runSyncagent() -> Never {
     StopSignals.ignoreBrokenPipes()
     boundHeaps(processors: ProcessInfo.processInfo.activeProcessorCount)
     do {
+        try checkLimits()
         let words = try AtomicWish.named(ScheduleOptions.joined(arguments()))
         try SyncagentCommand.check(words)
         var command = try SyncagentCommand.parseAsRoot(words)
@@ -44,6 +45,26 @@ package func runSyncagent() -> Never {
             }
         }
         leave(because: error)
+    }
+}
+
+/// Refuses a process that is allowed too little: libdispatch, which runs Swift's threads, waits for a thread for ever where there
+/// is no address space for one, and ends the program by a signal where there is no descriptor for a timer.
+///
+/// - Throws: ``CommandFailure`` with status 78.
+private func checkLimits() throws(CommandFailure) {
+    let (openFiles, addressSpace): (Int, UInt64) = (24, 300 << 20)
+    if let limit = CurrentProcess.raiseOpenFileLimit(UInt64(openFiles)), limit < openFiles {
+        throw CommandFailure(
+            .configuration,
+            "syncagent needs \(openFiles) open files at least, and may have \(limit): raise the limit, ulimit -n \(openFiles)"
+        )
+    }
+    guard CurrentProcess.addressSpaceLimit >= addressSpace else {
+        throw CommandFailure(
+            .configuration,
+            "syncagent needs \(addressSpace >> 20) MiB of address space at least, and may have "
+                + "\(CurrentProcess.addressSpaceLimit >> 20) MiB: raise the limit, ulimit -v \(addressSpace >> 10)")
     }
 }
 

@@ -101,6 +101,9 @@ package enum CurrentProcess {
         let limit = sa_raise_open_files(rlim_t(most))
         return limit == 0 ? nil : Int(clamping: limit)
     }
+
+    /// How many **bytes** of address space it may have; `UInt64.max` for as many as there are. RLIMIT_AS, getrlimit(2)
+    package static var addressSpaceLimit: UInt64 { sa_address_space_limit() }
 }
 
 /// Whether a descriptor is a terminal. isatty(3)
