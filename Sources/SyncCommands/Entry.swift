@@ -54,7 +54,8 @@ package func runSyncagent() -> Never {
 /// - Throws: ``CommandFailure`` with status 78.
 private func checkLimits() throws(CommandFailure) {
     let (openFiles, addressSpace): (Int, UInt64) = (24, 300 << 20)
-    if let limit = CurrentProcess.raiseOpenFileLimit(UInt64(openFiles)), limit < openFiles {
+    // What most systems give; a soft limit below it, where the hard one allows more, is nobody's wish.
+    if let limit = CurrentProcess.raiseOpenFileLimit(1_024), limit < openFiles {
         throw CommandFailure(
             .configuration,
             "syncagent needs \(openFiles) open files at least, and may have \(limit): raise the limit, ulimit -n \(openFiles)"

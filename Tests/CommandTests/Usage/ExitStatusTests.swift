@@ -38,6 +38,26 @@ struct ExitStatusTests {
         #expect(try scratch.contents(of: ".").allSatisfy { !$0.hasPrefix("tower") })
     }
 
+    @Test(
+        "Too few open files, or too little address space for threads, ends with 78 and a limit that will do; what the hard limit allows is taken [F081]",
+        arguments: [
+            ("ulimit -n 16", "syncagent needs 24 open files at least, and may have 16: raise the limit, ulimit -n 24"),
+            (
+                "ulimit -v 204800",
+                "syncagent needs 300 MiB of address space at least, and may have 200 MiB: raise the limit, ulimit -v 307200"
+            ), ("ulimit -S -n 16", ""), ("ulimit -n 64", ""),
+        ])
+    func limits(limit: String, words: String) throws {
+        let set = try ServedSet()
+        let process = set.tool.process([])
+        process.executableURL = URL(fileURLWithPath: "/bin/sh")
+        process.arguments = ["-c", limit + " && exec \"$0\" \"$@\"", Tool.url.path, "pull", set.url, "--into", "t"]
+        let outcome = try set.tool.run(process)
+        #expect(outcome.status == (words.isEmpty ? 0 : 78), "\(outcome.error)")
+        #expect(words.isEmpty || outcome.error.contains(words), "\(outcome.error)")
+        #expect(words.isEmpty || !FileManager.default.fileExists(atPath: set.scratch.path + "/t"))
+    }
+
     @Test("A relative path in a working directory that was removed ends with 73; an absolute one does its work")
     func removedWorkingDirectory() throws {
         let set = try ServedSet()
