@@ -245,10 +245,11 @@ extension DocumentCache {
         return former
     }
 
-    /// What is held, or that the origin has said no: a pull of a signed set looks for a next root that is not there.
+    /// What the origin has said last: no, as of a next root that a pull of a signed set looks for; otherwise what is held.
     private static func former(_ known: (Document, SharedDescriptor)?, _ refusal: TransferError?) -> Outcome? {
-        if let known { return .stale(known.0, known.1) }
-        return refusal.map { Outcome.failed($0) }
+        // It may have come before the refusal.
+        if let refusal { return .failed(refusal) }
+        return known.map { Outcome.stale($0.0, $0.1) }
     }
 
     private func take(

@@ -154,6 +154,18 @@ struct CacheTests {
         #expect(try cache.stop().error.contains("Served as it was, since the origin cannot be asked: trust/2.root."))
     }
 
+    @Test("A manifest that is held and that the origin has refused since is not shown when the origin is gone")
+    func refusedSince() throws {
+        let scene = try CacheScene()
+        let cache = try scene.cache()
+        #expect(try cache.client.send("GET", "/manifest.json").status == 200)
+        scene.origin.script("/set/manifest.json", .status(403))
+        #expect(try cache.client.send("GET", "/manifest.json").status == 403)
+        try scene.origin.closePort()
+        // Also while the origin is not asked again.
+        for _ in 0..<2 { #expect(try cache.client.send("GET", "/manifest.json").status == 403) }
+    }
+
     @Test(
         "Bytes that are not what a pack's name says are not kept and not sent: they are fetched once more, then refused"
     )
