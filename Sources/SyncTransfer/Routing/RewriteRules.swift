@@ -33,7 +33,15 @@ package struct RewriteRule: Sendable, Equatable, CustomStringConvertible {
                 throw URLError(description: "not the beginning of a URL: \(error.description)")
             }
             // Such rules would do nothing, and requests would go where they must not. `http://` alone may be followed by a host.
-            guard start.origin != nil else { return }
+            guard start.origin != nil else {
+                // Of URLs whose beginning it is, any will do.
+                let urls = ["http://x/", "https://x/"].filter { $0.hasPrefix(from) }.compactMap { try? CurlURL($0) }
+                let rules = RewriteRules([self])
+                guard urls.isEmpty || from == to || urls.contains(where: { rules.apply(to: $0) != nil }) else {
+                    throw URLError(description: "the replacement is not the beginning of a URL")
+                }
+                return
+            }
             guard let target = try? CurlURL(to) else {
                 do throws(URLError) { _ = try CurlURL(to + "x/") } catch {
                     throw URLError(description: "the replacement is not the beginning of a URL: \(error.description)")

@@ -71,6 +71,19 @@ struct RewriteTests {
         let error = #expect(throws: URLError.self) { try RewriteRule("https://a.example/ \(replacement)") }
         #expect(error?.description.contains("canary") == false)
     }
+
+    @Test(
+        "So is one for all hosts",
+        arguments: [
+            "https:// htp://", "https:// ftp://", "http:// b.example/", "https:// http://b.example", "http: htp:",
+        ])
+    func leadsNowhere(rule: String) { #expect(throws: URLError.self) { try RewriteRule(rule) } }
+
+    @Test("One for all hosts may change their scheme", arguments: ["http:// https://", "http: https:", "http https"])
+    func secured(rule: String) throws {
+        let found = RewriteRules([try RewriteRule(rule)]).apply(to: try CurlURL("http://a.example/p"))
+        #expect(found?.url.text == "https://a.example/p")
+    }
 }
 
 @Suite("What redirects taught", .timeLimit(.minutes(10)))
