@@ -208,6 +208,21 @@ struct ShardTests {
         #expect(try differences(set) == "")
     }
 
+    @Test("What shards have brought of a later release is pruned by a join that goes back to the one joined before")
+    func leftByLater() throws {
+        let set = try ServedSet(Self.files(60))
+        for number in 0..<2 { #expect(try set.tool.run(shard(number, 2, set)).status == 0) }
+        #expect(try join(2, set).status == 0)
+        try FileManager.default.copyItem(atPath: set.scratch.path + "/site", toPath: set.scratch.path + "/first")
+        try set.scratch.write(Data("later".utf8), to: "assets/d1/later")
+        try set.publish()
+        for number in 0..<2 { #expect(try set.tool.run(shard(number, 2, set)).status == 0) }
+        try FileManager.default.removeItem(atPath: set.scratch.path + "/assets/d1/later")
+        let back = try set.tool.run(["pull", "first/manifest.json", "--into", "tower", "--join", "2", "--prune"])
+        #expect(back.status == 0, "\(back.error)")
+        #expect(try differences(set) == "")
+    }
+
     @Test("A file that was the last of its shard, and is no longer listed, is pruned though nobody has joined before")
     func lastOfShard() throws {
         let names = (0..<10).map { "m\($0)" }

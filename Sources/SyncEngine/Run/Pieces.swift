@@ -76,7 +76,8 @@ extension PullRun {
         if let completion = own.completion, completion.manifest == found.digest,
             completion.selection == recipe.selectionMark
         {
-            return own
+            // Shards may have come since, with another release.
+            return destination.shards.isEmpty ? own : try takingLeft(own, otherThan: nil)
         }
         beforeJoin = own
         return try joined(own, count)
@@ -122,10 +123,11 @@ extension PullRun {
         }
     }
 
-    /// The index with what pieces of other numbers of them have put in place, and nobody has joined: it stays to be removed.
+    /// The index with what pieces have put in place, and nobody has joined: it stays to be removed.
     ///
+    /// - Parameter count: How many pieces those are part of that are left out; `nil` for none.
     /// - Throws: ``EngineError`` when some of it is there and cannot be read: it goes with the join.
-    private func takingLeft(_ index: StatIndex, otherThan count: Int) throws(EngineError) -> StatIndex {
+    private func takingLeft(_ index: StatIndex, otherThan count: Int?) throws(EngineError) -> StatIndex {
         var waiting = destination.shards.compactMap { name -> Shard? in
             let parts = name.split(separator: "-")
             return parts.count == 3 ? Shard("\(parts[0])/\(parts[2])") : nil
