@@ -258,7 +258,9 @@ class Limits:
         self.base.server.revision = story.after
         begun, lines = time.monotonic(), []
         with open(f"{place.root}/said", "wb+") as said:
-            process = place.start(*place.pull_arguments("--limit-rate", "600K"), out=subprocess.PIPE, said=said)
+            # Half a second for either: what comes last must not be before somebody has come.
+            rate = "600K" if name == "first" else "120K"
+            process = place.start(*place.pull_arguments("--limit-rate", rate), out=subprocess.PIPE, said=said)
             for line in process.stdout:
                 lines.append(line.decode())
                 if '"plan.ready"' in lines[-1]:
