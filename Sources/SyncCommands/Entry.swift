@@ -55,11 +55,11 @@ package func runSyncagent() -> Never {
 private func checkLimits() throws(CommandFailure) {
     let (openFiles, addressSpace): (Int, UInt64) = (24, 300 << 20)
     // What most systems give; a soft limit below it, where the hard one allows more, is nobody's wish.
-    if let limit = CurrentProcess.raiseOpenFileLimit(1_024), limit < openFiles {
+    let usual: UInt64 = 1_024
+    if let limit = CurrentProcess.raiseOpenFileLimit(usual), limit < openFiles {
         throw CommandFailure(
             .configuration,
-            "syncagent needs \(openFiles) open files at least, and may have \(limit): raise the limit, ulimit -n \(openFiles)"
-        )
+            "syncagent needs \(openFiles) open files at least, and may have \(limit): raise the limit, ulimit -n \(usual)")
     }
     guard CurrentProcess.addressSpaceLimit >= addressSpace else {
         throw CommandFailure(

@@ -143,7 +143,7 @@ class Limits:
             wrong = [line for line in wrong if not line.startswith(("signal:", "status:"))]
         if self.last.status == 127 and limit == resource.RLIMIT_NOFILE:
             wrong = [line for line in wrong if not line.startswith("status:")]
-        if (limit, value < 24) == (resource.RLIMIT_NOFILE, True) or (limit, value < 300 << 20) == (resource.RLIMIT_AS, True):
+        if value < {resource.RLIMIT_NOFILE: 24, resource.RLIMIT_AS: 300 << 20}.get(limit, 0):
             # libdispatch can work with neither: the program says so, and begins nothing.
             if self.last.status not in (78, 127, -signal.SIGABRT, -signal.SIGSEGV, -signal.SIGKILL):
                 wrong.append(f"status: {self.last.status} with less than the program asks for")
