@@ -59,7 +59,8 @@ private func checkLimits() throws(CommandFailure) {
     if let limit = CurrentProcess.raiseOpenFileLimit(usual), limit < openFiles {
         throw CommandFailure(
             .configuration,
-            "syncagent needs \(openFiles) open files at least, and may have \(limit): raise the limit, ulimit -n \(usual)")
+            "syncagent needs \(openFiles) open files at least, and may have \(limit): raise the limit, ulimit -n \(usual)"
+        )
     }
     guard CurrentProcess.addressSpaceLimit >= addressSpace else {
         throw CommandFailure(

@@ -39,9 +39,12 @@ struct ExitStatusTests {
     }
 
     @Test(
-        "Too few open files, or too little address space for threads, ends with 78 and a limit that will do; what the hard limit allows is taken [F081]",
+        "Too few open files, or too little address space for threads, ends with 78 and a limit that will do [F081]",
         arguments: [
-            ("ulimit -n 16", "syncagent needs 24 open files at least, and may have 16: raise the limit, ulimit -n 1024"),
+            (
+                "ulimit -n 16",
+                "syncagent needs 24 open files at least, and may have 16: raise the limit, ulimit -n 1024"
+            ),
             (
                 "ulimit -v 204800",
                 "syncagent needs 300 MiB of address space at least, and may have 200 MiB: raise the limit, ulimit -v 307200"
