@@ -220,6 +220,41 @@ pull "oci://$home:signed" --into signed --session signed || { cat said; fail "pu
 same set signed
 echo "A signed release is refreshed there with one small upload, and pulled by whoever trusts it."
 
+# A cache in front of the tag: two machines pull what one copy of is fetched, and what has the tag is looked up each time.
+: >asked
+"$SYNCAGENT" serve --cache "oci://$home:signed" --store store --port 0 >served 2>cache-said &
+other=$!
+for _ in $(seq 200); do
+    url=$(grep -o 'http://[^ ]*' served | head -n 1 || true)
+    [ -z "$url" ] || break
+    kill -0 "$other" 2>/dev/null || break
+    sleep 0.1
+done
+[ -n "$url" ] || { cat served cache-said; fail "the cache does not start"; }
+for one in 1 2; do
+    pull "$url" --into "cached-$one" --session "cached-$one" --trust keys/1.root ||
+        { cat said cache-said; kill "$other"; fail "pull through a cache"; }
+    same set "cached-$one"
+done
+fetched() { python3 -c "
+import re
+print(sum(int(m[1]) for m in re.finditer(r'GET /v2/acme/sets/blobs/[^\"]*\" 20[06] ([0-9]+)', open('asked', errors='replace').read())))"; }
+copy=$(find set -type f -exec cat {} + | wc -c)
+[ "$(fetched)" -gt 0 ] && [ "$(fetched)" -lt "$((copy * 21 / 20))" ] ||
+    { kill "$other"; fail "$(fetched) bytes of blobs were fetched for a copy of $copy"; }
+: >asked
+pull "$url" --into cached-1 --session cached-1 || { cat said cache-said; kill "$other"; fail "pull of nothing new through a cache"; }
+[ "$(asked 'GET /v2/acme/sets/blobs/')" = 0 ] || { cat asked; kill "$other"; fail "nothing new has asked for a blob"; }
+cp -r set cached-set
+echo later >set/a/later.txt
+"$SYNCAGENT" publish set --to "oci://$home:signed" --project com.example.signed --pack-size 4M --sign keys >said 2>&1 ||
+    { cat said; kill "$other"; fail "publish behind a cache"; }
+pull "$url" --into cached-1 --session cached-1 || { cat said cache-said; kill "$other"; fail "pull of an update through a cache"; }
+same set cached-1
+kill "$other" && wait "$other" || fail "the cache's exit status"
+rm -r set && mv cached-set set
+echo "Through a cache in front of the registry two machines have the same trees for one copy, and the next release at once."
+
 : >asked
 publish v1 || { cat said; fail "publish again"; }
 [ "$(grep -a -c 'PUT\|POST\|PATCH' asked)" = 0 ] || { cat asked; fail "something was sent again"; }

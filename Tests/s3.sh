@@ -16,8 +16,8 @@ kills=${1:-12}
 races=${2:-4}
 SYNCAGENT=${SYNCAGENT:-$root/.build/debug/syncagent}
 work=$(mktemp -d)
-server="" proxy="" looker=""
-trap 'for one in $server $proxy $looker; do kill "$one" 2>/dev/null || true; done; rm -rf "$work"' EXIT
+server="" proxy="" looker="" cache=""
+trap 'for one in $server $proxy $looker $cache; do kill "$one" 2>/dev/null || true; done; rm -rf "$work"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 fail() { printf 'FAILED: %s\n' "$1"; exit 1; }
@@ -122,6 +122,33 @@ pull s3://assets/maps --channel stable --into stable --trust keys/1.root || { ca
 same set stable
 "$SYNCAGENT" keys refresh s3://assets/maps --sign keys >said 2>&1 || { cat said; fail "refresh"; }
 echo "Signed, restored and refreshed in the bucket."
+
+# A cache in front of the bucket: two machines pull what one copy of is fetched.
+: >asked
+"$SYNCAGENT" serve --cache s3://assets/maps --store store --port 0 >served 2>cache-said &
+cache=$!
+for _ in $(seq 200); do
+    url=$(grep -o 'http://[^ ]*' served | head -n 1 || true)
+    [ -z "$url" ] || break
+    kill -0 "$cache" 2>/dev/null || break
+    sleep 0.1
+done
+[ -n "$url" ] || { cat served cache-said; fail "the cache does not start"; }
+for one in 1 2; do
+    pull "$url" --into "cached-$one" --session "cached-$one" --trust keys/1.root || { cat said cache-said; fail "pull through a cache"; }
+    same signed-set "cached-$one"
+done
+# The packs are 256 KiB long: a slice is a whole one.
+packs=$(grep -a -c '"GET [^ ]*\.pack [^"]*" 20[06]' asked || true)
+more=$(grep -a -o '"GET [^ ]*\.pack [^"]*" 20[06]' asked | sort | uniq -d)
+[ "$packs" -gt 0 ] && [ -z "$more" ] || fail "asked for more than once through a cache: $more"
+"$SYNCAGENT" publish set --to s3://assets/maps --project com.example.maps --pack-size 256K --sign keys >said 2>&1 ||
+    { cat said; fail "publish behind a cache"; }
+pull "$url" --into cached-1 --session cached-1 || { cat said cache-said; fail "pull of an update through a cache"; }
+same set cached-1
+kill "$cache" && wait "$cache" || fail "the cache's exit status"
+cache=""
+echo "Through a cache in front of the bucket two machines have the same trees, and the next release: $packs requests for packs, none twice."
 
 publish() { "$SYNCAGENT" publish set --to s3://assets/killed --project com.example.maps --pack-size 64K "$@" >said 2>&1; }
 # Ends a command at some moment of the time that a publish takes; it says nothing where that had ended before.

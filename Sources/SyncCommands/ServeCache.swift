@@ -1,9 +1,9 @@
 import ArgumentParser
 import SyncAssembly
 import SyncCache
-import SyncCurl
 import SyncEngine
 import SyncModel
+import SyncPluginHost
 import SyncPlugins
 import SyncServer
 import SyncSystem
@@ -29,38 +29,28 @@ extension ServeCommand {
         }
     }
 
-    /// The URL of the directory, with a slash at its end; that of a manifest in it will do.
-    private static func directory(of text: String) throws -> CurlURL {
-        let url: CurlURL
-        do throws(URLError) { url = try CurlURL(text) } catch {
-            throw ValidationError("--cache needs an http(s) URL: \(error).")
-        }
-        guard url.query == nil, !text.contains("#") else {
-            throw ValidationError("--cache takes a URL without a query or fragment: \(redacted(url: text))")
-        }
-        let name = url.path.split(separator: "/", omittingEmptySubsequences: false).last ?? ""
-        if name.isEmpty { return url }
-        let isManifest = name.hasSuffix(".json") || name.hasSuffix(".json.zst")
-        do throws(URLError) { return try CurlURL(isManifest ? String(url.directory) : url.text + "/") } catch {
-            throw ValidationError("--cache needs an http(s) URL: \(error).")
+    private static func directory(of text: String) throws -> PublishedDirectory {
+        do throws(EngineError) { return try PublishedDirectory(text) } catch {
+            throw ValidationError("--cache needs the URL of a published directory. \(error.message).")
         }
     }
 
     /// How the origin is asked: as this machine's configuration says, but for rules, which may lead here.
-    private static func transport(to origin: CurlURL) throws -> CurlTransport {
-        let needs = EngineRequest(deadline: .seconds(3_600), patience: .seconds(5), stop: StopRequest())
-        var configuration = try needs.configuration(on: EnvironmentPaths.ofProcess.host)
+    private static func transport(to origin: PublishedDirectory, _ stop: StopRequest, _ output: Output) throws
+        -> any Transport
+    {
+        let host = EnvironmentPaths.ofProcess.host
+        let needs = EngineRequest(deadline: .seconds(3_600), patience: .seconds(5), stop: stop)
+        var configuration = try needs.configuration(on: host)
         configuration.rewriteRules = []
-        configuration.homes = [origin.origin]
         // Whoever asks has other places to ask: it is told soon.
         configuration.patience = Patience(.seconds(5))
         configuration.connectTimeout = min(configuration.connectTimeout, .seconds(5))
         configuration.retry.attempts = min(configuration.retry.attempts, 3)
         configuration.retry.base = .milliseconds(250)
         configuration.headers.append("Via: 1.1 \(identity)")
-        return try rethrowing(CurlTransport(configuration: configuration)) { (error: TransferError) in
-            CommandFailure(.configuration, "\(error)")
-        }
+        return try origin.transport(
+            configuration, on: host, notice: { output.warning($0.text) }, isStopped: { stop.isStopped })
     }
 
     /// What requests of this process to an origin say of themselves.
@@ -68,23 +58,27 @@ extension ServeCommand {
 
     func runCache(of origin: String, in store: String) async throws {
         let output = Output()
-        let url = try Self.directory(of: origin)
+        let directory = try Self.directory(of: origin)
+        let (request, signals) = (StopRequest(), StopSignals.firstRequest())
         var settings = CacheServer.Settings(store: store, most: most?.bytes ?? 100 << 30)
         (settings.address, settings.port, settings.timeout) = (bind, port, timeout)
         // Each may have a file, and so may what it waits for.
         settings.maximumConnections = min(maxConnections, max(16, StaticServer.connectionsThatFit() * 2 / 3 - 128))
         settings.maximumPerAddress = maxPerAddress
-        let transport = try Self.transport(to: url)
+        let transport = try Self.transport(to: directory, request, output)
         var log: (@Sendable (AccessRecord) -> Void)?
         if verbose { log = { output.message(Self.line($0)) } }
         let cache = CacheServer(
-            settings, origin: CacheOrigin(base: url.text, transport: transport), identity: Self.identity,
+            settings, origin: CacheOrigin(base: directory.base, transport: transport), identity: Self.identity,
             now: { SystemTime.milliseconds() / 1_000 }, say: { output.warning($0) }, log: log)
-        let stop = StopSignals.firstRequest()
         try await cache.run(
             listening: { [bind] (port: Int) in
                 output.line(Self.url(address: bind, port: port, path: "/manifest.json"))
-                output.message("Caching \(redacted(url: url.text)) in \(escaped(store)). Stop with ^C.")
-            }, until: stop)
+                output.message("Caching \(redacted(url: directory.base)) in \(escaped(store)). Stop with ^C.")
+            },
+            until: {
+                await signals()
+                request.stop()
+            })
     }
 }

@@ -26,7 +26,10 @@ struct ServeCommand: AsyncParsableCommand {
 
     @Option(
         name: .customLong("cache"),
-        help: "Cache the published directory at this URL, that of its manifest.json without the name.".taking("origin"))
+        help: """
+            Cache the published directory at this URL: that of its manifest.json without the name, s3://BUCKET/PREFIX, or \
+            oci://HOST/NAME:TAG.
+            """.taking("origin"))
     var origin: String?
 
     @Option(

@@ -513,17 +513,24 @@ extension StatIndex {
 
     /// The owner according to an index, from its head and its end alone, so that a damaged one may say anything; `nil` for
     /// nobody.
-    package static func owner(in destination: Destination) -> String? {
-        guard destination.state >= 0, let file = try? openFile("index", in: destination.state, trust: .state),
-            let size = status(file.raw)?.size, let count = Int(exactly: size), let head = head(of: file.raw),
-            let range = layout(head, fileLength: count)?.owner, !range.isEmpty
-        else { return nil }
-        var read = 0
-        let name = [UInt8](unsafeUninitializedCapacity: range.count) { buffer, used in
-            read = readFully(file.raw, into: UnsafeMutableRawBufferPointer(buffer), at: UInt64(range.lowerBound))
-            used = max(0, read)
+    ///
+    /// - Throws: ``FileError`` when it is there and cannot be read, as ``load(from:)`` does: it must not pass for nobody's then.
+    package static func owner(in destination: Destination) throws(FileError) -> String? {
+        guard destination.state >= 0 else { return nil }
+        let name = try IndexLog.loading("index", of: destination) { file, shown throws(FileError) -> [UInt8]? in
+            guard let size = status(file)?.size else { throw .last("look at", ofOpen: shown) }
+            guard let count = Int(exactly: size), count <= limit else { throw IndexLog.tooLong(shown, size) }
+            guard let head = head(of: file) else { throw .last("read", ofOpen: shown) }
+            guard let range = layout(head, fileLength: count)?.owner, !range.isEmpty else { return nil }
+            var read = 0
+            let name = [UInt8](unsafeUninitializedCapacity: range.count) { buffer, used in
+                read = readFully(file, into: UnsafeMutableRawBufferPointer(buffer), at: UInt64(range.lowerBound))
+                used = max(0, read)
+            }
+            guard read >= 0 else { throw .last("read", ofOpen: shown) }
+            return read == range.count ? name : nil
         }
-        return read == range.count ? String(decoding: name, as: UTF8.self) : nil
+        return name.map { String(decoding: $0, as: UTF8.self) }
     }
 
     /// - Returns: `nil` when it cannot be read, and ``Errno/last`` says why.

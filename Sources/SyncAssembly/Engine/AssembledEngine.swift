@@ -107,7 +107,7 @@ package struct AssembledEngine: Sendable {
         configuration.resolvers = plugins.resolvers
         let large = LargeFiles(asked.recipe, host, stateDirectory) { request.withLock { $0.stop }.isStopped }
         configuration.resolvers += large.resolvers(configuration)
-        let buckets = try Buckets(asked.recipe, host, configuration, notice: context.notice) {
+        let buckets = try Buckets(asked.recipe?.manifest, host, configuration, notice: context.notice) {
             request.withLock { $0.stop }.isStopped
         }
         if let home = buckets.home { configuration.homes = [home] }

@@ -13,21 +13,22 @@ import SyncTransfer
 ///
 /// Only buckets that the user has named are asked, and nobody but them sees a signature: a manifest could name any.
 struct Buckets {
-    /// What URLs may begin with; none where the recipe names something else.
+    /// What URLs may begin with; none where something else is named.
     let schemes: Set<String>
-    /// The origin of the bucket that the recipe names.
+    /// The origin of the bucket that is named.
     private(set) var home: Origin?
     private let places: BucketPlaces?
     private let credentials: AWSCredentials?
 
     /// - Parameters:
+    ///   - location: What the user has named: a manifest, or a published directory.
     ///   - configuration: How buckets are reached.
     ///   - notice: Told where a bucket is, if it is not where it was looked for.
     init(
-        _ recipe: RunRecipe?, _ host: HostEnvironment, _ configuration: TransportConfiguration,
+        _ location: String?, _ host: HostEnvironment, _ configuration: TransportConfiguration,
         notice: @escaping @Sendable (PluginNotice) -> Void, isStopped: @escaping @Sendable () -> Bool
     ) throws(EngineError) {
-        guard let recipe, urlScheme(of: recipe.manifest) == S3Address.scheme else {
+        guard let location, urlScheme(of: location) == S3Address.scheme else {
             (schemes, places, credentials) = ([], nil, nil)
             return
         }
@@ -41,7 +42,7 @@ struct Buckets {
                 notice(PluginNotice(plugin: BucketKeys.name, kind: .warning, text: text))
                 return region
             }
-            home = try places.add(recipe.manifest).origin
+            home = try places.add(location).origin
             (schemes, self.places, self.credentials) = ([S3Address.scheme], places, credentials)
         } catch { throw EngineError(error) }
     }

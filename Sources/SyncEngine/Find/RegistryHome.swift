@@ -40,12 +40,7 @@ struct RegistryBase: Equatable {
 
     /// The URL of a file of the set.
     func url(_ path: String) -> String {
-        let parts = path.split(separator: "/", omittingEmptySubsequences: false)
-        if parts.count == 2, parts[0] == "packs", parts[1].hasSuffix(".pack"),
-            let digest = SHA256Digest(hex: String(parts[1].dropLast(".pack".count)))
-        {
-            return "\(prefix)sha256:\(digest)"
-        }
+        if let pack = RegistryRelease.pack(path) { return "\(prefix)sha256:\(pack)" }
         return prefix + path + Self.mark + reference
     }
 
@@ -136,14 +131,12 @@ extension ManifestSource {
             return .success(request)
         }
         return release(base, reload: request.reload).flatMap { release in
-            var path = base.file
-            if let release, path == "manifests/\(release.manifest).json.zst" { path = RegistryRelease.manifestPath }
-            guard let layer = release?.layer(path) else {
-                let detail = "the release has no \(escaped(path))"
+            guard let blob = release?.blob(base.file) else {
+                let detail = "the release has no \(escaped(base.file))"
                 return .failure(TransferError(code: .badStatus(404), url: url, detail: detail))
             }
             var request = request
-            request.urls = ["\(base.prefix)sha256:\(layer.digest)"]
+            request.urls = ["\(base.prefix)sha256:\(blob)"]
             return .success(request)
         }
     }

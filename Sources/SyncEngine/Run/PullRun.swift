@@ -136,16 +136,24 @@ struct PullRun {
         guard index.owner.isEmpty else { return }
         // A set that is never joined is known by its pieces alone, all of which are of one.
         for name in (whole ?? destination).shards.sorted() {
-            let piece = try? Destination.open(path: destination.path, create: false, shard: name)
-            if let piece, try isOwned(piece, by: project) { return }
+            let piece: Destination
+            do throws(FileError) {
+                piece = try Destination.open(path: destination.path, create: false, shard: name)
+            } catch {
+                // Gone meanwhile, or none of ours.
+                if error.isMissing || error.isRefusal { continue }
+                throw EngineError(cannotUse: error)
+            }
+            if try isOwned(piece, by: project) { return }
         }
     }
 
     /// Whether an index says that a place is the project's; one that says nothing, or is damaged, does not.
     ///
-    /// - Throws: ``EngineError`` with status 73 where it is another one's.
+    /// - Throws: ``EngineError`` with status 73 where it is another one's or too long, 74 where it cannot be read.
     private static func isOwned(_ place: Destination, by project: String) throws(EngineError) -> Bool {
-        guard let said = StatIndex.owner(in: place) else { return false }
+        let owner = try PullEngine.known { () throws(FileError) in try StatIndex.owner(in: place) }
+        guard let said = owner else { return false }
         if said.split(separator: "\n").first.map(String.init) == project { return true }
         let known = try PullEngine.known { () throws(FileError) in try StatIndex.load(from: place, [], to: []) }
         try requireOwner(known.owner, of: place.path, project: project)

@@ -52,6 +52,17 @@ package struct RegistryRelease: Sendable, Equatable {
         return next < layers.count && layers[next].path == path ? layers[next] : nil
     }
 
+    /// The pack that a path of a published directory names; its blob has the same name. `nil` for another path.
+    package static func pack(_ path: String) -> SHA256Digest? {
+        guard path.hasPrefix("packs/"), path.hasSuffix(".pack") else { return nil }
+        return SHA256Digest(hex: String(path.dropFirst("packs/".count).dropLast(".pack".count)))
+    }
+
+    /// The blob of a file that is no pack; `nil` if there is none. The set's manifest has its digest for a name, too.
+    package func blob(_ path: String) -> SHA256Digest? {
+        layer(path == "manifests/\(manifest).json.zst" ? Self.manifestPath : path)?.digest
+    }
+
     // MARK: Text
 
     /// The artifact's manifest: equal for equal releases.

@@ -515,6 +515,11 @@ struct CacheTests {
             (["serve", "--cache", "ftp://h/", "--store", "s"], "http(s)"),
             (["serve", "--cache", "http://h/?a=b", "--store", "s"], "query"),
             (["serve", "--cache", "http://h/#a", "--store", "s"], "fragment"),
+            (["serve", "--cache", "s3://b/p", "--store", "s"], "no name of a bucket"),
+            (["serve", "--cache", "s3://bucket/a/../b", "--store", "s"], "prefix"),
+            (["serve", "--cache", "s3://bucket/a?token=x", "--store", "s"], "endpoint"),
+            (["serve", "--cache", "oci://h", "--store", "s"], "no registry"),
+            (["serve", "--cache", "hf://a/b", "--store", "s"], "http(s), s3 or oci"),
             (["serve", "--cache", "http://h/", "--store", "s", "--max", "1K"], "--max"),
         ] {
             let outcome = try tool.run(words)

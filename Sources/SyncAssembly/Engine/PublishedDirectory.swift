@@ -1,0 +1,89 @@
+import SyncCurl
+package import SyncEngine
+import SyncModel
+package import SyncPluginHost
+package import SyncPlugins
+import SyncS3
+import SyncSources
+import SyncSystem
+package import SyncTransfer
+
+/// A published directory that a cache stands in front of: on a web server, in a bucket or in a registry.
+package struct PublishedDirectory: Sendable {
+    private enum Place {
+        case web(Origin)
+        /// Its URL, with endpoint and region.
+        case bucket(String)
+        case registry(RegistryAddress)
+    }
+
+    /// What the URLs of its files begin with: with a slash at the end, and without a query.
+    package let base: String
+    private let place: Place
+
+    /// - Parameter location: Its URL, or that of a manifest in it.
+    /// - Throws: ``/SyncEngine/EngineError`` with status 64.
+    package init(_ location: String) throws(EngineError) {
+        let plain = location.prefix { $0 != "?" && $0 != "#" }
+        let isManifest = [".json", ".json.zst"].contains { plain.hasSuffix($0) }
+        let directory = isManifest ? plain[...(plain.lastIndex(of: "/") ?? plain.startIndex)] : plain
+        switch urlScheme(of: location) {
+        case S3Address.scheme:
+            do throws(S3Fault) {
+                var address = try S3Address("\(directory)\(location[plain.endIndex...])")
+                place = .bucket(address.text)
+                (address.endpoint, address.region) = (nil, nil)
+                base = address.text + "/"
+            } catch { throw EngineError(error) }
+        case RegistryAddress.scheme:
+            do throws(ListingError) {
+                let address = try RegistryAddress(location)
+                (place, base) = (.registry(address), RegistryTransport.base(address))
+            } catch { throw EngineError(.usage, "\(redacted(url: location)): \(error)") }
+        case "https", "http":
+            let url: CurlURL
+            do throws(URLError) { url = try CurlURL(location) } catch {
+                throw EngineError(.usage, "\(redacted(url: location)): \(error)")
+            }
+            guard plain.count == location.count else {
+                throw EngineError(.usage, "\(redacted(url: location)): a directory has no query or fragment")
+            }
+            let text = isManifest ? String(url.directory) : url.text
+            (place, base) = (.web(url.origin), text.hasSuffix("/") ? text : text + "/")
+        default: throw EngineError(.usage, "\(redacted(url: location)): no http(s), s3 or oci URL")
+        }
+    }
+
+    /// The one way to it.
+    ///
+    /// - Parameters:
+    ///   - configuration: How servers are asked. Its headers and certificate are for those of this directory.
+    ///   - notice: Told where a bucket is, if it is not where it was looked for.
+    /// - Throws: ``/SyncEngine/EngineError`` with status 78 for settings that cannot be used.
+    package func transport(
+        _ configuration: TransportConfiguration, on host: HostEnvironment,
+        notice: @escaping @Sendable (PluginNotice) -> Void, isStopped: @escaping @Sendable () -> Bool
+    ) throws(EngineError) -> any Transport {
+        var configuration = configuration
+        func web() throws(EngineError) -> CurlTransport {
+            do throws(TransferError) { return try CurlTransport(configuration: configuration) } catch {
+                throw EngineError(.configuration, "\(error)")
+            }
+        }
+        switch place {
+        case .web(let origin):
+            configuration.homes = [origin]
+            return try web()
+        case .bucket(let location):
+            let buckets = try Buckets(location, host, configuration, notice: notice, isStopped: isStopped)
+            configuration.homes = buckets.home.map { [$0] }
+            configuration.credentialProviders += buckets.providers
+            return buckets.around(try web())
+        case .registry(let address):
+            let tokens = RegistryTokens(host, configuration, isStopped: isStopped)
+            configuration.homes = Set(address.endpoints.compactMap { (try? CurlURL($0))?.origin })
+            configuration.challenges = tokens
+            return RegistryTransport(try web(), address, tokens.access)
+        }
+    }
+}

@@ -1,0 +1,199 @@
+import SyncContent
+import SyncModel
+package import SyncPlugins
+package import SyncSources
+import SyncSystem
+
+/// Asks for the files of a set that was published to a registry by the URLs that their blobs have there.
+///
+/// A file's URL is `oci://HOST/NAME:TAG/PATH`. A pack's name says which blob it is; for every other file the registry is asked, each
+/// time and with a condition, what has the tag now, and whoever knows that blob already is answered with 304 without asking for it.
+package final class RegistryTransport: Transport {
+    private struct State {
+        /// The registry's URL, once it has answered there.
+        var endpoint: String?
+        /// What had the tag when that was asked last, and how the registry names the version of its answer.
+        var named: (release: RegistryRelease, validator: Validator)?
+        /// The question that a transfer waits for, and whether the transfer was cancelled meanwhile.
+        var waiting: [TransferID: (question: TransferID, isCancelled: Bool)] = [:]
+        /// The last number of a question. They count down from the largest one, those of transfers up from 1.
+        var last = UInt64.max
+    }
+
+    /// Of a URL.
+    package let base: String
+    private let inner: any Transport
+    private let address: RegistryAddress
+    private let registries: RegistryAccess
+    private let state = Mutex(State())
+
+    package init(_ inner: any Transport, _ address: RegistryAddress, _ registries: RegistryAccess) {
+        (self.inner, self.address, self.registries) = (inner, address, registries)
+        base = Self.base(address)
+    }
+
+    /// What the URLs of files begin with.
+    package static func base(_ address: RegistryAddress) -> String { address.text + "/" }
+
+    package func start(
+        _ request: TransferRequest, sink: any TransferSink,
+        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
+    ) {
+        guard let url = request.urls.first, url.hasPrefix(base),
+            let name = percentDecoded(url.dropFirst(base.count).utf8),
+            let path = String(validating: name, as: UTF8.self)
+        else {
+            let error = TransferError(
+                code: .misuse, url: request.urls.first ?? "", detail: "this is no file of \(address.text)")
+            return completion(.failure(error))
+        }
+        let pack = RegistryRelease.pack(path)
+        // One that is passed on in several requests stays the same in all of them.
+        let known = pack ?? request.validator.flatMap(Self.digest)
+        /// Asks for a blob. That of a pack says itself which it is, so that its sink may be divided.
+        @Sendable func bring(_ digest: SHA256Digest, from endpoint: String) {
+            var blob = request
+            blob.urls = ["\(address.blobPrefix(endpoint))sha256:\(digest)"]
+            if pack != nil { return inner.start(blob, sink: sink, completion: completion) }
+            let validator = Self.validator(digest)
+            if request.knownValidator == validator {
+                let report = TransferReport(
+                    response: ResponseHead(status: 304, validator: validator), sourceIndex: 0, currentURL: blob.urls[0],
+                    requests: 0, bytesReceived: 0)
+                return completion(.success(report))
+            }
+            (blob.knownValidator, blob.validator) = (nil, nil)
+            inner.start(blob, sink: ValidatedSink(sink, validator)) { result in
+                completion(
+                    result.map { report in
+                        var report = report
+                        report.response.validator = validator
+                        return report
+                    })
+            }
+        }
+        if let known, let endpoint = state.withLock({ $0.endpoint }) { return bring(known, from: endpoint) }
+        find(address.endpoints[...], for: request) { result in
+            switch result {
+            case .failure(let error): completion(.failure(error))
+            case .success((let endpoint, let release)):
+                if let digest = known ?? release.blob(path) { return bring(digest, from: endpoint) }
+                completion(
+                    .failure(TransferError(code: .badStatus(404), url: url, detail: "the release has no \(escaped(path))")))
+            }
+        }
+    }
+
+    /// Asks what has the tag now.
+    ///
+    /// - Parameter endpoints: Where the registry may be, best first.
+    private func find(
+        _ endpoints: ArraySlice<String>, for request: TransferRequest,
+        _ then: @escaping @Sendable (Result<(endpoint: String, release: RegistryRelease), TransferError>) -> Void
+    ) {
+        guard let endpoint = state.withLock({ $0.endpoint }) ?? endpoints.first else {
+            return then(.failure(TransferError(code: .misuse, url: address.text, detail: "nobody to ask")))
+        }
+        registries.name(endpoint, address.name)
+        let (id, validator) = state.withLock { state in
+            state.last -= 1
+            let id = TransferID(rawValue: state.last)
+            state.waiting[request.id] = (id, false)
+            return (id, state.named?.validator)
+        }
+        var question = TransferRequest(
+            id: id, urls: [address.manifestURL(endpoint, address.reference)], limit: UInt64(RegistryAnswer.limit),
+            knownValidator: validator, priority: .max, reload: request.reload)
+        question.accepted = RegistryAnswer.accepted
+        let sink = MemorySink(limit: RegistryAnswer.limit)
+        inner.start(question, sink: sink) { [self] result in
+            let waiting = state.withLock { $0.waiting.removeValue(forKey: request.id) }
+            if waiting?.isCancelled == true {
+                return then(.failure(TransferError(code: .cancelled, url: address.text, detail: "cancelled")))
+            }
+            switch result.flatMap({ read($0, sink) }) {
+            case .success(let release):
+                state.withLock { $0.endpoint = endpoint }
+                then(.success((endpoint, release)))
+            // A server that speaks TLS says so: 400.
+            case .failure(let error) where error.code.status == 400 && endpoints.count > 1:
+                find(endpoints.dropFirst(), for: request, then)
+            case .failure(var error):
+                if let trouble = registries.trouble(endpoint) { error.detail = trouble.reason }
+                then(.failure(error))
+            }
+        }
+    }
+
+    /// What an answer says that the tag has.
+    private func read(_ report: TransferReport, _ sink: MemorySink) -> Result<RegistryRelease, TransferError> {
+        func bad(_ detail: String) -> Result<RegistryRelease, TransferError> {
+            .failure(TransferError(code: .badAnswer, url: address.text, detail: detail))
+        }
+        if report.response.status == 304 {
+            guard let named = state.withLock({ $0.named }) else { return bad("304 in reply to an unconditional request") }
+            return .success(named.release)
+        }
+        let text = sink.bytes
+        if let digest = address.digest, (try? sha256(text)) != digest {
+            return bad("the registry gave another manifest")
+        }
+        do throws(ListingError) {
+            guard case .release(let release) = try RegistryAnswer.read(text, prefix: "") else {
+                return bad("it is no set that syncagent has published there")
+            }
+            let validator = report.response.validator
+            state.withLock { $0.named = validator.isEmpty ? nil : (release, validator) }
+            return .success(release)
+        } catch { return bad("\(error)") }
+    }
+
+    private static func validator(_ digest: SHA256Digest) -> Validator { Validator(etag: "\"sha256:\(digest)\"") }
+
+    /// The blob of ``validator(_:)``.
+    private static func digest(of validator: Validator) -> SHA256Digest? {
+        validator.etag.flatMap { RegistryAddress.sha256($0.dropFirst().dropLast()) }
+    }
+
+    package func resume(_ id: TransferID) { inner.resume(id) }
+
+    package func cancel(_ id: TransferID) {
+        let question = state.withLock { state in
+            state.waiting[id]?.isCancelled = true
+            return state.waiting[id]?.question
+        }
+        inner.cancel(question ?? id)
+    }
+
+    package func blame(url: String, reason: String) {
+        let pack = url.hasPrefix(base) ? RegistryRelease.pack(String(url.dropFirst(base.count))) : nil
+        guard let pack, let endpoint = state.withLock({ $0.endpoint }) else { return }
+        inner.blame(url: "\(address.blobPrefix(endpoint))sha256:\(pack)", reason: reason)
+    }
+
+    package var totals: TransferTotals { inner.totals }
+
+    package func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? {
+        inner.transferStatuses(limit: limit)
+    }
+
+    package func shutdown() { inner.shutdown() }
+}
+
+/// Takes the bytes of a blob whose version is known better than its server says it.
+private final class ValidatedSink: TransferSink {
+    private let sink: any TransferSink
+    private let validator: Validator
+
+    init(_ sink: any TransferSink, _ validator: Validator) { (self.sink, self.validator) = (sink, validator) }
+
+    func begin(_ response: ResponseHead) -> UInt64 {
+        var response = response
+        response.validator = validator
+        return sink.begin(response)
+    }
+
+    func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome { sink.receive(bytes, at: offset) }
+
+    func interrupted() { sink.interrupted() }
+}
