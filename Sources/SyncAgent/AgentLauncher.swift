@@ -99,26 +99,42 @@ extension ControlClient {
     @discardableResult public func reach(starting launcher: AgentLauncher, patience: Duration = .seconds(10))
         async throws -> AgentStatus
     {
+        try await launcher.reach(patience: patience) { self }
+    }
+}
+
+extension AgentLauncher {
+    /// The same for whoever looks anew each time where the agent listens: one that was started in another environment
+    /// meanwhile, and the next one after one that was, have their sockets elsewhere.
+    ///
+    /// - Parameters:
+    ///   - patience: The longest time to wait for it.
+    ///   - client: Asks the agent where it listens now.
+    /// - Returns: The agent's status.
+    /// - Throws: As ``ControlClient/reach(starting:patience:)``.
+    @discardableResult package func reach(patience: Duration = .seconds(10), _ client: @Sendable () -> ControlClient)
+        async throws -> AgentStatus
+    {
         let end = ContinuousClock.now + patience
         var next = ContinuousClock.now
         var failure: (@Sendable () -> ControlError?)?
         while true {
             var problem = "The agent is stopping."
             do {
-                let status = try await status()
+                let status = try await client().status()
                 if status.state != .stopping { return status }
             } catch let error as ControlError where error.code == .unreachable {
                 problem = error.message
                 if let failure = failure?() { throw failure }
                 // Again now and then: one that was going down when it was looked at has gone by now.
                 if ContinuousClock.now >= next {
-                    failure = try launcher.launch() ?? failure
+                    failure = try launch() ?? failure
                     next = .now + .milliseconds(500)
                 }
             }
             guard ContinuousClock.now < end else {
                 throw ControlError(
-                    .unreachable, "\(problem) No new one started in time; see \(escaped(launcher.logFile)).",
+                    .unreachable, "\(problem) No new one started in time; see \(escaped(logFile)).",
                     exitStatus: .unavailable)
             }
             try await Task.sleep(for: .milliseconds(20))

@@ -2,6 +2,7 @@ import Foundation
 import SyncAgent
 import SyncControlFixture
 import SyncModel
+import Synchronization
 import Testing
 
 @Suite(.timeLimit(.minutes(10)))
@@ -150,6 +151,27 @@ struct ControlClientTests {
         #expect(error?.message.contains("/nowhere/agent.sock") == true)
         let long = "/" + String(repeating: "x", count: 200)
         await #expect(throws: ControlError.self) { try await ControlClient(socketPath: long).status() }
+    }
+
+    @Test("An agent that comes up elsewhere than it was first looked for is reached")
+    func elsewhere() async throws {
+        let state = FileManager.default.temporaryDirectory.path + "/elsewhere-\(UUID().uuidString)"
+        // A leftover in the temporary directory harms nobody.
+        defer { try? FileManager.default.removeItem(atPath: state) }
+        let place = AgentPlace(stateDirectory: state, runtimeDirectory: nil)
+        let launcher = AgentLauncher(program: "/bin/true", place: place, environment: [:])
+        try await withServer(of: FakeAgent()) { socket in
+            let looks = Mutex(0)
+            let status = try await launcher.reach {
+                let count = looks.withLock { looks in
+                    looks += 1
+                    return looks
+                }
+                return ControlClient(socketPath: count < 3 ? place.socketPath : socket)
+            }
+            #expect(status.process == 42)
+            #expect(looks.withLock { $0 } == 3)
+        }
     }
 
     @Test(

@@ -19,7 +19,7 @@ extension StateAccess {
         } catch let error as ControlError where error.code == .unreachable {
             await startUnit()
         }
-        do { try await client.reach(starting: launcher) } catch let error as ControlError {
+        do { try await launcher.reach { client } } catch let error as ControlError {
             throw CommandFailure(error)
         }
         return client
