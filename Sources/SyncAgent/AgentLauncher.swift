@@ -117,7 +117,8 @@ extension AgentLauncher {
     {
         let end = ContinuousClock.now + patience
         var next = ContinuousClock.now
-        var failure: (@Sendable () -> ControlError?)?
+        // Of every one that was started: the first may take longer to fail than until the next one is.
+        var failures: [@Sendable () -> ControlError?] = []
         while true {
             var problem = "The agent is stopping."
             do {
@@ -125,10 +126,10 @@ extension AgentLauncher {
                 if status.state != .stopping { return status }
             } catch let error as ControlError where error.code == .unreachable {
                 problem = error.message
-                if let failure = failure?() { throw failure }
+                for failure in failures { if let failure = failure() { throw failure } }
                 // Again now and then: one that was going down when it was looked at has gone by now.
                 if ContinuousClock.now >= next {
-                    failure = try launch() ?? failure
+                    if let failure = try launch() { failures.append(failure) }
                     next = .now + .milliseconds(500)
                 }
             }

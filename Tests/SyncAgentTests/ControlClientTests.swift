@@ -174,6 +174,21 @@ struct ControlClientTests {
         }
     }
 
+    @Test("An agent that takes its time to fail is told of with its own words and status")
+    func slowFailure() async throws {
+        let state = FileManager.default.temporaryDirectory.path + "/slow-\(UUID().uuidString)"
+        // A leftover in the temporary directory harms nobody.
+        defer { try? FileManager.default.removeItem(atPath: state) }
+        let place = AgentPlace(stateDirectory: state, runtimeDirectory: nil)
+        var launcher = AgentLauncher(program: "/bin/sh", place: place, environment: ["PATH": "/usr/bin:/bin"])
+        launcher.arguments = ["-c", "sleep 1; echo no home >&2; exit 78"]
+        let slow = launcher
+        let error = await #expect(throws: ControlError.self) {
+            try await ControlClient(socketPath: place.socketPath).reach(starting: slow, patience: .seconds(60))
+        }
+        #expect(error?.exitStatus == .configuration && error?.message.contains("no home") == true)
+    }
+
     @Test(
         "The socket is where XDG says",
         arguments: [
