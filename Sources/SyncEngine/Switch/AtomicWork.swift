@@ -375,16 +375,18 @@ extension TreeSwitch {
     /// Checks a former tree: what it shares with what readers see is as it was; the rest is read.
     ///
     /// - Throws: ``EngineError`` with status 74 when something is not what the manifest names.
-    /// - Returns: Whether its index was there. It is written anew in any case; which other files are pulls', it then does not say.
+    /// - Returns: Whether its index was there, and not made anew by a rollback that came to nothing. It is written anew
+    ///   in any case; which other files are pulls', it then does not say.
     func requireIntact(_ tree: TreeLedger.Tree, _ files: RunFiles, _ progress: ProgressCount) throws(EngineError)
         -> Bool
     {
         let place = try switching(home.destination(tree.number, umask: umask))
         let there = try PullEngine.index(of: place)
-        let isKnown = there.count > 0 || files.rows.isEmpty
-        // Refused before there is an index again: whoever comes back with --keep-foreign would not know that it was lost.
+        let isHere = there.count > 0 || files.rows.isEmpty
+        let isKnown = isHere && !tree.isUnlisted
+        // Refused before all of it is read.
         if !isKnown { _ = try strangers(nil) }
-        let index = isKnown ? there : known.replacingRecords { _ in } ?? there
+        let index = isHere ? there : known.replacingRecords { _ in } ?? there
         let shared = index.sharing(with: known)
         let (missing, records) = try read(files, in: place, beside: shared, progress)
         let others = try changedOthers(besides: files, in: place, index, shared)
@@ -393,6 +395,8 @@ extension TreeSwitch {
             let now = shared.updated(records, files.manifest.files)
             let manifest = files.manifest
             let own = StatIndex.Revision(number: manifest.revision, manifest: manifest.digest.firstWord)
+            // Before there is one again: if this comes to nothing, the next one would not know that it was lost.
+            if !isKnown { try switching(home.record { $0[tree.number]?.isUnlisted = true }) }
             try switching(now.write(to: place, as: isKnown ? nil : own, durable: environment.isDurable))
             return isKnown
         }

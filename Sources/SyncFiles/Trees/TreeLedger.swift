@@ -33,6 +33,9 @@ package struct TreeLedger: Sendable, Equatable {
         /// What its directories were like when there was nothing in them but what its index has; `nil` while that is not known. See
         /// ``Destination/seal(of:before:)``.
         package var seal: SHA256Digest?
+        /// Whether its index was lost and made anew: what else is in the tree may be of former selections, and stays
+        /// until readers see it.
+        package var isUnlisted = false
         /// Which of the switches showed it last, the first one being 1; 0 for none. Clocks go back, this does not.
         package var turn: UInt64 = 0
         /// When readers came to see it, and when they no longer did. **Milliseconds** since 1970.
@@ -208,7 +211,7 @@ package struct TreeLedger: Sendable, Equatable {
             }
         }
         if var tree = self[step.to] {
-            (tree.isBuilding, tree.left) = (false, nil)
+            (tree.isBuilding, tree.left, tree.isUnlisted) = (false, nil, false)
             (tree.shown, tree.turn) = (step.time, nextTurn)
             if step.isRollback { tree.isAnnounced = false }
             if step.isRollback, let manifest = tree.manifest { held.removeAll { $0.manifest == manifest } }
@@ -319,6 +322,7 @@ extension TreeLedger {
                 line.field("files", tree.content?.files ?? 0)
                 line.field("bytes", tree.content?.bytes ?? 0)
                 line.field("seal", optional: tree.seal?.hex)
+                if tree.isUnlisted { line.field("unlisted", true) }
                 if tree.turn > 0 { line.field("turn", tree.turn) }
                 line.field("shown", optional: tree.shown)
                 line.field("left", optional: tree.left)
@@ -373,6 +377,7 @@ extension TreeLedger.Tree {
                 files: value["files"]?.unsigned ?? 0, bytes: value["bytes"]?.unsigned ?? 0)
         }
         seal = value["seal"]?.string.flatMap { SHA256Digest(hex: $0.utf8) }
+        isUnlisted = value["unlisted"]?.bool == true
         turn = min(value["turn"]?.unsigned ?? 0, .max / 2)
         (shown, left) = (value["shown"]?.integer, value["left"]?.integer)
         isAnnounced = value["announced"]?.bool == true

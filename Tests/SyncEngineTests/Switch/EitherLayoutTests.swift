@@ -329,6 +329,33 @@ struct EitherLayoutTests {
     }
 
     @Test(
+        "A kept revision whose index is lost has all its files also when the first try to show it fails",
+        arguments: Layout.allCases)
+    func lostIndexTwice(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        let scene = trees.scene
+        try trees.expect(1, trees.pull(1))
+        #expect(try trees.pull(2) { $0.include = ["each"] }.status == .done)
+        try trees.expect(3, trees.pull(3))
+        let kept = try trees.home.destination(
+            try #require(try trees.ledger().former.first).number, umask: CurrentProcess.umask)
+        try FileManager.default.removeItem(atPath: kept.statePath + "/index")
+        // By then it has an index again.
+        let failed = #expect(throws: EngineError.self) {
+            try scene.engine(disk: .failing(at: 1)).rollback("com.example.tower", to: nil)
+        }
+        #expect(failed?.message.contains("Input/output error") == true)
+        #expect(StatIndex.read(from: kept).count == 2)
+        try trees.expect(3)
+        #expect(try scene.engine().rollback("com.example.tower", to: nil).status == .done)
+        var tree = Revisions.tree(1)
+        tree.nodes["each/deep/er/1"] = nil
+        for path in ["each/now", "each/deep/er/2"] { tree.nodes[path] = Revisions.tree(2).nodes[path] }
+        try trees.expect(2, nil, tree)
+        #expect(try trees.ledger().shownTree?.isUnlisted == false)
+    }
+
+    @Test(
         "Somebody else's file is carried over as it is now to a revision whose index is lost",
         arguments: Layout.allCases)
     func lostIndexForeign(layout: Layout) throws {
