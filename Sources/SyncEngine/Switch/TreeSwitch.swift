@@ -209,10 +209,12 @@ func switching<R: ~Copyable>(_ body: () throws(FileError) -> R) throws(EngineErr
 }
 
 extension EngineError {
-    /// Trees cannot be used, or another process has them.
+    /// Trees cannot be used, their disk fails, or another process has them.
     init(switching error: FileError) {
         if error.code == .resourceTemporarilyUnavailable {
             self.init(.busy, "\(error)")
+        } else if error.code == .ioError {
+            self.init(.ioError, "\(error)", cause: error.cause)
         } else {
             self.init(cannotUse: error)
         }

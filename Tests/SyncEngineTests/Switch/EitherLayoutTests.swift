@@ -344,7 +344,7 @@ struct EitherLayoutTests {
         let failed = #expect(throws: EngineError.self) {
             try scene.engine(disk: .failing(at: 1)).rollback("com.example.tower", to: nil)
         }
-        #expect(failed?.message.contains("Input/output error") == true)
+        #expect(failed?.status == .ioError && failed?.message.contains("Input/output error") == true)
         #expect(StatIndex.read(from: kept).count == 2)
         try trees.expect(3)
         #expect(try scene.engine().rollback("com.example.tower", to: nil).status == .done)
