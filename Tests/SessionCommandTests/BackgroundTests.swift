@@ -314,6 +314,8 @@ struct BackgroundTests {
         let before = try #require(try background.tool.run(["agent", "status", "--json"]).objects().first)
         let process = background.tool.process(["agent", "run", "--replace"])
         process.standardError = FileHandle.nullDevice
+        // It cannot be asked before it has made another.
+        try FileManager.default.removeItem(atPath: background.socket)
         try process.run()
         defer {
             kill(process.processIdentifier, SIGKILL)

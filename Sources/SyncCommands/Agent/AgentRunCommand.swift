@@ -56,16 +56,25 @@ struct AgentRunCommand: AsyncParsableCommand {
             // Two clients that started one each use the same.
             throw CommandFailure(.busy, onDemand ? "" : "Another agent is running. --replace takes over from it.")
         }
-        do { try await state.client.stop(.handover) } catch let error as ControlError {
-            // It may be on its way out already: the lock tells.
-            state.output.warning("cannot ask the running agent to hand over: \(error.message)")
-        }
         let end = ContinuousClock.now + .seconds(30)
+        var next = ContinuousClock.now
+        var problem = ""
         while ContinuousClock.now < end {
+            if ContinuousClock.now >= next {
+                // Again and again: one that is just starting cannot be asked yet, and another may come in its place.
+                do {
+                    try await state.client.stop(.handover)
+                    problem = ""
+                } catch let error as ControlError {
+                    // It may be on its way out already: the lock tells.
+                    problem = " It cannot be asked to hand over: \(error.message)"
+                }
+                next = .now + .seconds(1)
+            }
             if let lock = try Self.takeLock(in: directory) { return lock }
             try await Task.sleep(for: .milliseconds(20))
         }
-        throw CommandFailure(.busy, "The running agent did not exit within 30 s.")
+        throw CommandFailure(.busy, "The running agent did not exit within 30 s.\(problem)")
     }
 
     /// Takes the right to be a user's agent, a lock on `agent.lock` in the state directory: one process at a time has it, and
