@@ -140,7 +140,14 @@ struct RemoveCommand: AsyncParsableCommand {
             )
         }
         let files = files
-        try await state.askAgent { try await $0.remove(name, files: files) }
+        try await state.askAgent { client in
+            do {
+                try await client.remove(name, files: files)
+            } catch let error as ControlError where error.code == .unknownSession {
+                // It was here a moment ago: one that was stopping has removed it, and its answer was lost.
+                guard try store.session(name) == nil else { throw error }
+            }
+        }
         let rest = exists(status.destination) ? "; its files are still in \(escaped(status.destination))." : "."
         output.message("\(escaped(name)) is removed" + (files ? " with its files." : rest))
     }
