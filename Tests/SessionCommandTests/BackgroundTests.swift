@@ -149,7 +149,8 @@ struct BackgroundTests {
         // A program of its own: the threads of Swift's tasks may all be waiting for programs.
         let back = Process()
         back.executableURL = URL(fileURLWithPath: "/bin/sh")
-        back.arguments = ["-c", "sleep 0.8; exec mv \"$0\" \"$1\"", elsewhere, socket]
+        // Not over one that the agent has made anew meanwhile.
+        back.arguments = ["-c", "sleep 0.8; exec mv -n \"$0\" \"$1\"", elsewhere, socket]
         try back.run()
         let stop = try background.tool.run(["agent", "stop"])
         back.waitUntilExit()

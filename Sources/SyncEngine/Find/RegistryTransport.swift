@@ -78,8 +78,8 @@ package final class RegistryTransport: Transport {
             case .failure(let error): completion(.failure(error))
             case .success((let endpoint, let release)):
                 if let digest = known ?? release.blob(path) { return bring(digest, from: endpoint) }
-                completion(
-                    .failure(TransferError(code: .badStatus(404), url: url, detail: "the release has no \(escaped(path))")))
+                let detail = "the release has no \(escaped(path))"
+                completion(.failure(TransferError(code: .badStatus(404), url: url, detail: detail)))
             }
         }
     }
@@ -131,8 +131,8 @@ package final class RegistryTransport: Transport {
             .failure(TransferError(code: .badAnswer, url: address.text, detail: detail))
         }
         if report.response.status == 304 {
-            guard let named = state.withLock({ $0.named }) else { return bad("304 in reply to an unconditional request") }
-            return .success(named.release)
+            let named = state.withLock { $0.named }
+            return named.map { .success($0.release) } ?? bad("304 in reply to an unconditional request")
         }
         let text = sink.bytes
         if let digest = address.digest, (try? sha256(text)) != digest {

@@ -133,7 +133,9 @@ struct ManifestTests {
         #expect(outcome.error?.message.contains("belongs to project com.example.other") == true)
     }
 
-    @Test("Whose a piece is counts although its index cannot be read: 73 or 74, and nothing of another project is put beside it [F066]")
+    @Test(
+        "Whose a piece is counts although its index cannot be read: 73 or 74, and nothing of another project is put beside it [F066]"
+    )
     func unreadablePiece() throws {
         var tree = AssetTree()
         for number in 0..<8 { tree.addFile("tower/\(number)", size: 300, seed: UInt64(number)) }
@@ -144,14 +146,14 @@ struct ManifestTests {
         let index = "\(shards)/\(name)/index"
         try FileManager.default.moveItem(atPath: index, toPath: scene.root.path("aside"))
         // Longer than any that is read; it takes no room.
-        try scene.root.write([], "dest/.syncagent/shards/\(name)/index")
+        try scene.root.write([], to: "dest/.syncagent/shards/\(name)/index")
         #expect(truncate(index, 1 << 40) == 0)
         try scene.publish(AssetTree(["other/a": .file([1, 2, 3], executable: false)])) {
             $0.project = "com.example.other"
         }
         let outcome = try scene.pull()
         #expect(outcome.status == .cannotCreate)
-        #expect(outcome.error?.message.contains("index: it has 1 TiB") == true, "\(outcome.error?.message ?? "")")
+        #expect(outcome.error?.message.contains("index: it has 1.00 TiB") == true, "\(outcome.error?.message ?? "")")
         #expect(scene.root.read("dest/other/a") == nil)
         try FileManager.default.removeItem(atPath: index)
         try FileManager.default.moveItem(atPath: scene.root.path("aside"), toPath: index)
