@@ -165,10 +165,17 @@ public struct AgentPlace: Sendable, Equatable {
     package static func found(stateDirectory: String, runtimeDirectory: String?) -> AgentPlace {
         let place = own(stateDirectory: stateDirectory, runtimeDirectory: runtimeDirectory)
         // What an agent that has ended leaves in its lock may name the socket of one with another state directory by now.
-        guard let socket = place.signedSocket, socket != place.socketPath, place.isLocked, isListening(socket) else {
-            return place
+        if let socket = place.signedSocket, place.isLocked {
+            if socket == place.socketPath { return place }
+            if isListening(socket) { return AgentPlace(stateDirectory: stateDirectory, socketPath: socket) }
         }
-        return AgentPlace(stateDirectory: stateDirectory, socketPath: socket)
+        return place.unshared
+    }
+
+    /// The same, or a place in the state directory where an agent listens that is not the one of this state directory: all
+    /// state directories of a user share the runtime directory. To be asked where that one is known not to listen here.
+    package var unshared: AgentPlace {
+        Self.isListening(socketPath) ? AgentPlace(stateDirectory: stateDirectory, runtimeDirectory: nil) : self
     }
 
     /// Where an agent of this environment listens: in the state directory where the runtime directory is missing, as in a

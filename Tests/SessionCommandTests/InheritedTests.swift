@@ -154,6 +154,45 @@ struct InheritedTests {
         #expect(try tool.run(["wait"]).status == 0)
     }
 
+    @Test("Two state directories share a runtime directory: each has an agent of its own, and nobody asks the other's")
+    func sharedRuntimeDirectory() async throws {
+        let sets = [try BackgroundSet(), try BackgroundSet()]
+        let runtime = sets[0].published.scratch.path + "/run"
+        let login = ["XDG_RUNTIME_DIR": runtime]
+        try FileManager.default.createDirectory(atPath: runtime, withIntermediateDirectories: true)
+        func process(_ set: BackgroundSet) throws -> Int? {
+            let status = try set.tool.run(["agent", "status", "--json"], environment: login).objects().first
+            guard let status else { return nil }
+            #expect((status["state_directory"] as? String)?.hasPrefix(set.published.scratch.path) == true)
+            return status["process"] as? Int
+        }
+        func pull(_ set: BackgroundSet) throws {
+            let words = ["pull", set.published.url, "--into", "tower", "--background", "--paused"]
+            let outcome = try set.tool.run(words, environment: login)
+            #expect(outcome.status == 0, "\(outcome.error)")
+        }
+        try pull(sets[0])
+        #expect(try process(sets[1]) == nil)
+        #expect(try sets[1].tool.run(["agent", "stop"], environment: login).error.contains("No agent is running."))
+        try pull(sets[1])
+        let agents = [try #require(try process(sets[0])), try #require(try process(sets[1]))]
+        #expect(agents[0] != agents[1])
+        #expect(FileManager.default.fileExists(atPath: sets[1].socket))
+        // Somebody else has taken its place.
+        let socket = runtime + "/syncagent/agent.sock"
+        try FileManager.default.moveItem(atPath: socket, toPath: socket + ".former")
+        #expect(FileManager.default.createFile(atPath: socket, contents: nil))
+        let deadline = ContinuousClock.now + .seconds(20)
+        while try process(sets[0]) != agents[0], ContinuousClock.now < deadline {
+            try? FileManager.default.removeItem(atPath: socket)
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        for (set, agent) in zip(sets, agents) {
+            #expect(try process(set) == agent)
+            #expect(try set.tool.run(["agent", "stop"], environment: login).status == 0)
+        }
+    }
+
     @Test("What an ended agent has left in its lock leads nobody to the agent of another state directory")
     func staleLock() throws {
         let (one, other) = (try BackgroundSet(), try BackgroundSet())

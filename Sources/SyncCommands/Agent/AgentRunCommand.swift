@@ -142,11 +142,13 @@ struct AgentRunCommand: AsyncParsableCommand {
         logger.info("stopped")
     }
 
-    /// Answers clients until the agent has ended, or until its socket is gone: nobody would find it any more.
+    /// Answers clients until the agent has ended, or until its socket is gone or another one's: nobody would find it any more.
     private static func answer(
         _ agent: Agent, until isOver: AsyncStream<Void>, _ lock: FileLock, _ notice: ServiceNotice, _ logger: Logger
     ) async throws {
-        let place = try EnvironmentPaths.ofProcess.ownAgentPlace()
+        // Who listens there has another state directory: this one is locked.
+        let place = try EnvironmentPaths.ofProcess.ownAgentPlace().unshared
+        let made = Monitor<FileStatus?>(nil)
         lock.sign(place.signature)
         let server = ControlServer(
             of: agent, socketPath: place.socketPath, version: syncagentVersion,
@@ -155,6 +157,7 @@ struct AgentRunCommand: AsyncParsableCommand {
             listening: {
                 logger.info("ready on \(place.socketPath), process \(CurrentProcess.identifier)")
                 notice.ready()
+                made.change { $0 = Self.socket(at: place.socketPath) }
                 releaseMemory()  // What starting took.
             },
             until: {
@@ -162,12 +165,20 @@ struct AgentRunCommand: AsyncParsableCommand {
                     group.addTask { for await _ in isOver {} }
                     group.addTask {
                         // Sleeping fails only when cancelled: that is the end.
-                        while (try? await Task.sleep(for: .seconds(1))) != nil, exists(place.socketPath) {}
+                        while (try? await Task.sleep(for: .seconds(1))) != nil,
+                            let found = Self.socket(at: place.socketPath),
+                            made.withLock({ $0.map { $0.isSameFile(as: found) } ?? true })
+                        {}
                     }
                     _ = await group.next()
                     group.cancelAll()
                 }
             })
+    }
+
+    private static func socket(at path: String) -> FileStatus? {
+        guard case .success(let found) = status(currentDirectory, path) else { return nil }
+        return found
     }
 
     private static func watch(_ notice: ServiceNotice) async {

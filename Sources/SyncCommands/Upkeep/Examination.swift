@@ -61,11 +61,6 @@ enum Examination {
                     "the agent has version \(escaped(status.version)), this program has version \(syncagentVersion)",
                     "'syncagent agent run --replace' takes over, or restart its service")
             }
-            if !isHeld {
-                findings.problem(
-                    "agent", "the agent that answers uses another state directory: \(escaped(status.stateDirectory))",
-                    "use the same XDG_STATE_HOME and XDG_RUNTIME_DIR for both")
-            }
         } catch let error as ControlError where error.code == .refused {
             findings.problem("agent", error.message, "no command works with it")
         } catch {
