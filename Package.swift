@@ -152,7 +152,7 @@ let package = Package(
             "SyncEngineTests",
             [
                 "SyncEngine", "SyncSystem", "SyncPlugins", "SyncModel", "SyncManifest", "SyncContent", "SyncFiles",
-                "SyncStore", "SyncReport", "SyncTestKit", database,
+                "SyncStore", "SyncReport", "SyncSources", "SyncTestKit", database,
             ]),
         // What people and programs reach.
         // HTTP/1.1 on a port or a Unix socket: who may connect, for how long, and what goes out; published directories on it.

@@ -54,7 +54,11 @@ package final class RegistryTransport: Transport {
         @Sendable func bring(_ digest: SHA256Digest, from endpoint: String) {
             var blob = request
             blob.urls = ["\(address.blobPrefix(endpoint))sha256:\(digest)"]
-            if pack != nil { return inner.start(blob, sink: sink, completion: completion) }
+            if pack != nil {
+                return inner.start(blob, sink: sink) { [self] result in
+                    completion(result.mapError { told($0, by: endpoint) })
+                }
+            }
             let validator = Self.validator(digest)
             if request.knownValidator == validator {
                 let report = TransferReport(
@@ -63,9 +67,10 @@ package final class RegistryTransport: Transport {
                 return completion(.success(report))
             }
             (blob.knownValidator, blob.validator) = (nil, nil)
-            inner.start(blob, sink: ValidatedSink(sink, validator)) { result in
+            inner.start(blob, sink: ValidatedSink(sink, validator)) { [self] result in
+                let outcome = result.mapError { told($0, by: endpoint) }
                 completion(
-                    result.map { report in
+                    outcome.map { report in
                         var report = report
                         report.response.validator = validator
                         return report
@@ -118,11 +123,21 @@ package final class RegistryTransport: Transport {
             // A server that speaks TLS says so: 400.
             case .failure(let error) where error.code.status == 400 && endpoints.count > 1:
                 find(endpoints.dropFirst(), for: request, then)
-            case .failure(var error):
-                if let trouble = registries.trouble(endpoint) { error.detail = trouble.reason }
-                then(.failure(error))
+            case .failure(let error): then(.failure(told(error, by: endpoint)))
             }
         }
+    }
+
+    /// What a failure means where a registry lets nobody in. While its server of tokens cannot be asked, nobody has
+    /// refused anything: it is as if the registry were out of reach, and what was fetched before may be shown.
+    private func told(_ error: TransferError, by endpoint: String) -> TransferError {
+        guard error.code == .authentication, let trouble = registries.trouble(endpoint) else { return error }
+        var told = error
+        if trouble.isPassing {
+            told = TransferError(code: .unreachable, url: error.url, detail: "", requests: error.requests)
+        }
+        told.detail = trouble.reason
+        return told
     }
 
     /// What an answer says that the tag has.

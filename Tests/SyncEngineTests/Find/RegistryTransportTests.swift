@@ -1,0 +1,80 @@
+import SyncContent
+import SyncModel
+import SyncPlugins
+import SyncSources
+import SyncSystem
+import Testing
+
+@testable import SyncEngine
+
+@Suite("What a cache asks a registry for", .timeLimit(.minutes(10)))
+struct RegistryTransportTests {
+    private static let endpoint = "https://registry.test"
+
+    private let inner = MemoryTransport()
+    private let address: RegistryAddress
+    private let document = Array("a manifest".utf8)
+    private let digest: SHA256Digest
+    private let manifestURL, blobURL: String
+
+    init() throws {
+        address = try RegistryAddress("oci://registry.test/acme/maps:v1")
+        digest = try sha256(document)
+        manifestURL = address.manifestURL(Self.endpoint, "v1")
+        blobURL = "\(address.blobPrefix(Self.endpoint))sha256:\(digest)"
+        let layer = RegistryRelease.Layer(
+            path: RegistryRelease.manifestPath, digest: digest, size: UInt64(document.count))
+        let release = RegistryRelease(
+            project: "com.example.maps", revision: 1, created: nil, manifest: digest, layers: [layer])
+        inner.serve(release.json, at: manifestURL)
+        inner.serve(document, at: blobURL)
+    }
+
+    private func transport(_ access: RegistryAccess = RegistryAccess()) -> RegistryTransport {
+        RegistryTransport(inner, address, access)
+    }
+
+    /// Brings a file, and waits for it.
+    private func bring(_ path: String, _ transport: RegistryTransport, knowing known: Validator? = nil)
+        -> (result: Result<TransferReport, TransferError>, bytes: [UInt8])
+    {
+        let request = TransferRequest(
+            id: TransferNumbers.next(), urls: [transport.base + path], limit: 1 << 20, knownValidator: known)
+        let sink = MemorySink(limit: 1 << 20)
+        let outcome = Monitor<Result<TransferReport, TransferError>?>(nil)
+        transport.start(request, sink: sink) { result in outcome.change { $0 = result } }
+        return (outcome.wait(until: { $0 }), sink.bytes)
+    }
+
+    private func error(_ result: Result<TransferReport, TransferError>) -> TransferError? {
+        if case .failure(let error) = result { error } else { nil }
+    }
+
+    @Test("Where tokens cannot be had for now nobody has refused anything: what was fetched before may be shown")
+    func passingTrouble() {
+        var access = RegistryAccess()
+        access.trouble = { _ in (reason: "no token: status 503", isPassing: true) }
+        inner.script(manifestURL, .fail(.authentication))
+        let first = error(bring("manifest.json.zst", transport(access)).result)
+        #expect(first?.code == .unreachable && first?.status == nil && first?.detail == "no token: status 503")
+        // A blob is asked for by itself, and a pack without the tag once the registry has answered.
+        inner.script(blobURL, .fail(.authentication))
+        let asked = transport(access)
+        #expect(error(bring("manifest.json.zst", asked).result)?.code == .unreachable)
+        inner.script(blobURL, .fail(.authentication))
+        #expect(error(bring("packs/\(digest).pack", asked).result)?.code == .unreachable)
+        // Any other failure has its own words.
+        inner.script(manifestURL, .fail(.timedOut))
+        let late = error(bring("manifest.json.zst", asked).result)
+        #expect(late?.code == .timedOut && late?.detail == "timedOut")
+    }
+
+    @Test("Who is refused is told so")
+    func refusal() {
+        var access = RegistryAccess()
+        access.trouble = { _ in (reason: "it refuses the login", isPassing: false) }
+        inner.script(manifestURL, .fail(.authentication))
+        let refused = error(bring("manifest.json.zst", transport(access)).result)
+        #expect(refused?.code == .authentication && refused?.detail == "it refuses the login")
+    }
+}
