@@ -67,13 +67,25 @@ package final class RegistryTransport: Transport {
                 return completion(.success(report))
             }
             (blob.knownValidator, blob.validator) = (nil, nil)
-            inner.start(blob, sink: ValidatedSink(sink, validator)) { [self] result in
+            let place = blob.urls[0]
+            @Sendable func bad(_ code: TransferError.Code, _ detail: String) -> Result<TransferReport, TransferError> {
+                .failure(TransferError(code: code, url: place, detail: detail))
+            }
+            let proved: ValidatedSink
+            do throws(DigestError) { proved = try ValidatedSink(sink, validator) } catch {
+                return completion(bad(.misuse, "\(error)"))
+            }
+            inner.start(blob, sink: proved) { [self] result in
                 let outcome = result.mapError { told($0, by: endpoint) }
                 completion(
-                    outcome.map { report in
+                    outcome.flatMap { report in
+                        // A part proves nothing. All of it under this version would never be asked for again.
+                        guard request.range != nil || request.isHeadOnly || proved.finish() == digest else {
+                            return bad(.badAnswer, "the registry gave other bytes for sha256:\(digest)")
+                        }
                         var report = report
                         report.response.validator = validator
-                        return report
+                        return .success(report)
                     })
             }
         }
@@ -195,12 +207,37 @@ package final class RegistryTransport: Transport {
     package func shutdown() { inner.shutdown() }
 }
 
-/// Takes the bytes of a blob whose version is known better than its server says it.
+/// Takes the bytes of a blob whose version is known better than its server says it, and makes the digest of them.
 private final class ValidatedSink: TransferSink {
+    /// What has come, from the first byte on and without a gap.
+    private struct Come: ~Copyable {
+        private var hasher: SHA256Hasher
+        /// **Bytes**.
+        private var count: UInt64 = 0
+
+        init() throws(DigestError) { hasher = try SHA256Hasher() }
+
+        /// Takes the next ones: from the first one on again where whoever gets them has forgotten what it had.
+        mutating func take(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) {
+            if offset == 0, (try? hasher.reset()) != nil { count = 0 }
+            guard offset == count, (try? hasher.update(bytes)) != nil else { return }
+            count += UInt64(bytes.count)
+        }
+
+        mutating func finish() -> SHA256Digest? { try? hasher.finish() }
+    }
+
     private let sink: any TransferSink
     private let validator: Validator
+    private let come: Mutex<Come>
 
-    init(_ sink: any TransferSink, _ validator: Validator) { (self.sink, self.validator) = (sink, validator) }
+    init(_ sink: any TransferSink, _ validator: Validator) throws(DigestError) {
+        (self.sink, self.validator) = (sink, validator)
+        come = Mutex(try Come())
+    }
+
+    /// The digest of what has come; nothing more does.
+    func finish() -> SHA256Digest? { come.withLock { $0.finish() } }
 
     func begin(_ response: ResponseHead) -> UInt64 {
         var response = response
@@ -208,7 +245,14 @@ private final class ValidatedSink: TransferSink {
         return sink.begin(response)
     }
 
-    func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome { sink.receive(bytes, at: offset) }
+    func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome {
+        let outcome = sink.receive(bytes, at: offset)
+        if case .taken = outcome {
+            let piece = Array(bytes)
+            come.withLock { come in piece.withUnsafeBytes { come.take($0, at: offset) } }
+        }
+        return outcome
+    }
 
     func interrupted() { sink.interrupted() }
 }

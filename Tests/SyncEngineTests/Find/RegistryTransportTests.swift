@@ -77,4 +77,21 @@ struct RegistryTransportTests {
         let refused = error(bring("manifest.json.zst", transport(access)).result)
         #expect(refused?.code == .authentication && refused?.detail == "it refuses the login")
     }
+
+    @Test("All of a blob must be what its digest says; then that is its version, and it is not asked for again")
+    func proof() throws {
+        let transport = transport()
+        let first = bring("manifest.json.zst", transport)
+        #expect(first.bytes == document)
+        let validator = try first.result.get().response.validator
+        #expect(validator == Validator(etag: "\"sha256:\(digest)\""))
+        inner.forget()
+        let again = bring("manifest.json.zst", transport, knowing: validator)
+        #expect(try again.result.get().response.status == 304)
+        #expect(inner.asked.map(\.url) == [manifestURL])
+        inner.script(blobURL, .bytes(Array("another text".utf8)))
+        #expect(error(bring("manifest.json.zst", transport).result)?.code == .badAnswer)
+        // It was wrong once.
+        #expect(bring("manifest.json.zst", transport).bytes == document)
+    }
 }
