@@ -112,15 +112,15 @@ package final class RegistryTransport: Transport {
             return then(.failure(TransferError(code: .misuse, url: address.text, detail: "nobody to ask")))
         }
         registries.name(endpoint, address.name)
-        let (id, validator) = state.withLock { state in
+        let (id, named) = state.withLock { state in
             state.last -= 1
             let id = TransferID(rawValue: state.last)
             state.waiting[request.id] = (id, false)
-            return (id, state.named?.validator)
+            return (id, state.named)
         }
         var question = TransferRequest(
             id: id, urls: [address.manifestURL(endpoint, address.reference)], limit: UInt64(RegistryAnswer.limit),
-            knownValidator: validator, priority: .max, reload: request.reload)
+            knownValidator: named?.validator, priority: .max, reload: request.reload)
         question.accepted = RegistryAnswer.accepted
         let sink = MemorySink(limit: RegistryAnswer.limit)
         inner.start(question, sink: sink) { [self] result in
@@ -128,7 +128,7 @@ package final class RegistryTransport: Transport {
             if waiting?.isCancelled == true {
                 return then(.failure(TransferError(code: .cancelled, url: address.text, detail: "cancelled")))
             }
-            switch result.flatMap({ read($0, sink) }) {
+            switch result.flatMap({ read($0, sink, knowing: named?.release) }) {
             case .success(let release):
                 state.withLock { $0.endpoint = endpoint }
                 then(.success((endpoint, release)))
@@ -153,13 +153,17 @@ package final class RegistryTransport: Transport {
     }
 
     /// What an answer says that the tag has.
-    private func read(_ report: TransferReport, _ sink: MemorySink) -> Result<RegistryRelease, TransferError> {
+    ///
+    /// - Parameter known: What it had by the condition of the question. Others may have learnt something else
+    ///   meanwhile, or nothing that has a version.
+    private func read(_ report: TransferReport, _ sink: MemorySink, knowing known: RegistryRelease?)
+        -> Result<RegistryRelease, TransferError>
+    {
         func bad(_ detail: String) -> Result<RegistryRelease, TransferError> {
             .failure(TransferError(code: .badAnswer, url: address.text, detail: detail))
         }
         if report.response.status == 304 {
-            let named = state.withLock { $0.named }
-            return named.map { .success($0.release) } ?? bad("304 in reply to an unconditional request")
+            return known.map { .success($0) } ?? bad("304 in reply to an unconditional request")
         }
         let text = sink.bytes
         if let digest = address.digest, (try? sha256(text)) != digest {
