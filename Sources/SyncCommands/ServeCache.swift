@@ -36,8 +36,8 @@ extension ServeCommand {
     }
 
     /// How the origin is asked: as this machine's configuration says, but for rules, which may lead here.
-    private static func transport(to origin: PublishedDirectory, _ stop: StopRequest, _ output: Output) throws
-        -> any Transport
+    private static func origin(at directory: PublishedDirectory, _ stop: StopRequest, _ output: Output) throws
+        -> CacheOrigin
     {
         let host = EnvironmentPaths.ofProcess.host
         let needs = EngineRequest(deadline: .seconds(3_600), patience: .seconds(5), stop: stop)
@@ -49,8 +49,9 @@ extension ServeCommand {
         configuration.retry.attempts = min(configuration.retry.attempts, 3)
         configuration.retry.base = .milliseconds(250)
         configuration.headers.append("Via: 1.1 \(identity)")
-        return try origin.transport(
+        let (transport, name) = try directory.transport(
             configuration, on: host, notice: { output.warning($0.text) }, isStopped: { stop.isStopped })
+        return CacheOrigin(base: directory.base, name: name, transport: transport)
     }
 
     /// What requests of this process to an origin say of themselves.
@@ -65,12 +66,12 @@ extension ServeCommand {
         // Each may have a file, and so may what it waits for.
         settings.maximumConnections = min(maxConnections, max(16, StaticServer.connectionsThatFit() * 2 / 3 - 128))
         settings.maximumPerAddress = maxPerAddress
-        let transport = try Self.transport(to: directory, request, output)
+        let published = try Self.origin(at: directory, request, output)
         var log: (@Sendable (AccessRecord) -> Void)?
         if verbose { log = { output.message(Self.line($0)) } }
         let cache = CacheServer(
-            settings, origin: CacheOrigin(base: directory.base, transport: transport), identity: Self.identity,
-            now: { SystemTime.milliseconds() / 1_000 }, say: { output.warning($0) }, log: log)
+            settings, origin: published, identity: Self.identity, now: { SystemTime.milliseconds() / 1_000 },
+            say: { output.warning($0) }, log: log)
         try await cache.run(
             listening: { [bind] (port: Int) in
                 output.line(Self.url(address: bind, port: port, path: "/manifest.json"))

@@ -59,11 +59,12 @@ package struct PublishedDirectory: Sendable {
     /// - Parameters:
     ///   - configuration: How servers are asked. Its headers and certificate are for those of this directory.
     ///   - notice: Told where a bucket is, if it is not where it was looked for.
+    /// - Returns: It, and what a store knows the directory by: two endpoints may each have a bucket of that name.
     /// - Throws: ``/SyncEngine/EngineError`` with status 78 for settings that cannot be used.
     package func transport(
         _ configuration: TransportConfiguration, on host: HostEnvironment,
         notice: @escaping @Sendable (PluginNotice) -> Void, isStopped: @escaping @Sendable () -> Bool
-    ) throws(EngineError) -> any Transport {
+    ) throws(EngineError) -> (transport: any Transport, name: String) {
         var configuration = configuration
         func web() throws(EngineError) -> CurlTransport {
             do throws(TransferError) { return try CurlTransport(configuration: configuration) } catch {
@@ -73,17 +74,17 @@ package struct PublishedDirectory: Sendable {
         switch place {
         case .web(let origin):
             configuration.homes = [origin]
-            return try web()
+            return (try web(), base)
         case .bucket(let location):
             let buckets = try Buckets(location, host, configuration, notice: notice, isStopped: isStopped)
             configuration.homes = buckets.home.map { [$0] }
             configuration.credentialProviders += buckets.providers
-            return buckets.around(try web())
+            return (buckets.around(try web()), buckets.home.map { "\($0) \(base)" } ?? base)
         case .registry(let address):
             let tokens = RegistryTokens(host, configuration, isStopped: isStopped)
             configuration.homes = Set(address.endpoints.compactMap { (try? CurlURL($0))?.origin })
             configuration.challenges = tokens
-            return RegistryTransport(try web(), address, tokens.access)
+            return (RegistryTransport(try web(), address, tokens.access), base)
         }
     }
 }

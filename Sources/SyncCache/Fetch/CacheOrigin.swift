@@ -6,10 +6,14 @@ import SyncSystem
 package struct CacheOrigin: Sendable {
     /// Its URL, with a slash at the end and without a query.
     package let base: String
+    /// What a store knows it by.
+    let name: String
     let transport: any Transport
     private let last = Counter()
 
-    package init(base: String, transport: any Transport) { (self.base, self.transport) = (base, transport) }
+    package init(base: String, name: String, transport: any Transport) {
+        (self.base, self.name, self.transport) = (base, name, transport)
+    }
 
     /// The URL of a file below the directory: each name encoded anew, so that it can lead nowhere else.
     func url(_ names: [[UInt8]]) -> String { base + Self.path(names) }

@@ -109,7 +109,7 @@ final class DocumentCache: Sendable {
     // MARK: What is held
 
     /// The name of its file: what a store holds of another origin is not shown as this one's.
-    private func fileName(_ path: String) -> String? { (try? SyncContent.sha256(desk.origin.base + path))?.hex }
+    private func fileName(_ path: String) -> String? { (try? SyncContent.sha256(desk.origin.name + path))?.hex }
 
     /// Reads what a file of the store says; one that is damaged goes.
     @discardableResult private func read(_ name: String) -> Document? {

@@ -138,6 +138,26 @@ struct CacheTests {
         #expect(try scene.kept().bytes == scene.bytes(scene.pack).count)
     }
 
+    @Test("A store that is given a bucket of the same name elsewhere does not show the former one's manifest")
+    func otherEndpoint() throws {
+        let scene = try CacheScene()
+        func cache(at endpoint: String) throws -> RunningServer {
+            let words = ["serve", "--cache", "s3://assets/set", "--store", "store", "--port", "0"]
+            let variables = ["AWS_ENDPOINT_URL": endpoint, "AWS_EC2_METADATA_DISABLED": "true"]
+            return try RunningServer(scene.scratch, scene.tool.process(words, environment: variables))
+        }
+        scene.origin.serve(ServedObject(text: "here"), at: "/assets/set/manifest.json")
+        let first = try cache(at: scene.origin.url(""))
+        #expect(try first.client.send("GET", "/manifest.json").body == Array("here".utf8))
+        #expect(try first.stop().status == 0)
+        let gone = try FaultServer()
+        let endpoint = gone.url("")
+        try gone.closePort()
+        let other = try cache(at: endpoint)
+        #expect(try other.client.send("GET", "/manifest.json").status == 504)
+        #expect(try scene.scratch.contents(of: "store/documents") == [])
+    }
+
     @Test("What the origin did not have is not there when it is gone, either: a signed set asks for the next root")
     func absent() throws {
         let scene = try CacheScene()
