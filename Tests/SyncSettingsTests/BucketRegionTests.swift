@@ -44,11 +44,15 @@ struct BucketRegionTests {
     }
 
     private static func fetch(_ url: String, over transport: BucketTransport, _ number: UInt64) async -> Bool {
+        if case .success = await result(of: url, over: transport, number) { true } else { false }
+    }
+
+    private static func result(of url: String, over transport: BucketTransport, _ number: UInt64) async
+        -> Result<TransferReport, TransferError>
+    {
         let request = TransferRequest(id: TransferID(rawValue: number), urls: [url], limit: 10)
         return await withCheckedContinuation { done in
-            transport.start(request, sink: Nowhere()) { result in
-                if case .success = result { done.resume(returning: true) } else { done.resume(returning: false) }
-            }
+            transport.start(request, sink: Nowhere()) { done.resume(returning: $0) }
         }
     }
 
@@ -83,6 +87,19 @@ struct BucketRegionTests {
         let refusing = BucketTransport(OneHost("nowhere", refusal: .authentication), places)
         for number in 0..<3 { #expect(await !Self.fetch("s3://assets/x", over: refusing, UInt64(number))) }
         #expect(questions.withLock(\.self) == 1)
+        // While nobody gives keys it is as if it were out of reach; what is missing still is.
+        let closed = ["AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:1/keys"]
+        let keys = BucketKeys(
+            places: places,
+            credentials: AWSCredentials(try AWSEnvironment(home: nil) { closed[$0] }, isStopped: { false }))
+        #expect(throws: PluginError.self) {
+            try keys.credential(for: CredentialRequest(origin: "https://assets.s3.us-east-1.amazonaws.com"))
+        }
+        guard case .failure(let error) = await Self.result(of: "s3://assets/x", over: refusing, 5) else {
+            Issue.record("it was not refused")
+            return
+        }
+        #expect(error.code == .unreachable && error.detail.contains("does not answer"), "\(error)")
         let missing = BucketTransport(OneHost("nowhere", refusal: .badStatus(404)), places)
         #expect(await !Self.fetch("s3://others/x", over: missing, 4))
         #expect(questions.withLock(\.self) == 1)

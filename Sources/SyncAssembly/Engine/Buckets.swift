@@ -107,6 +107,8 @@ final class BucketPlaces: Sendable {
     private let known = Mutex<[String: S3Endpoint]>([:])
     /// The buckets that were asked where they are, with what they said.
     private let asked = Mutex<[String: Bool]>([:])
+    /// Why nobody gives keys for now; `nil` where somebody does, or there are none.
+    private let trouble = Mutex<String?>(nil)
 
     /// - Parameter ask: Gives the region in which a bucket says that it is, if it is another one. May wait.
     init(_ environment: AWSEnvironment, ask: @escaping @Sendable (S3Endpoint) -> String?) {
@@ -131,6 +133,17 @@ final class BucketPlaces: Sendable {
             throw S3Fault(.refused, "\(address.shown) is in a bucket that nobody has named")
         }
         return endpoint.url(address.prefix)
+    }
+
+    /// Notes whether keys can be had.
+    func note(trouble reason: String?) { trouble.withLock { $0 = reason } }
+
+    /// What a failure means: while nobody gives keys, a bucket that wants some has refused nobody. It is as if it were out of reach.
+    func told(_ error: TransferError) -> TransferError {
+        guard error.code == .authentication || [401, 403].contains(error.code.status ?? error.status),
+            let reason = trouble.withLock(\.self)
+        else { return error }
+        return TransferError(code: .unreachable, url: error.url, detail: reason, requests: error.requests)
     }
 
     func region(of origin: Origin) -> String? {
@@ -162,7 +175,7 @@ final class BucketPlaces: Sendable {
 }
 
 /// Keys for the origins of buckets.
-private struct BucketKeys: CredentialProvider {
+struct BucketKeys: CredentialProvider {
     let places: BucketPlaces
     let credentials: AWSCredentials
 
@@ -178,12 +191,15 @@ private struct BucketKeys: CredentialProvider {
         }
         guard let region = places.region(of: origin) else { return nil }
         do throws(S3Fault) {
-            guard let keys = try credentials.keys(now: SystemTime.clock.unixTime()) else { return nil }
+            let found = try credentials.keys(now: SystemTime.clock.unixTime())
+            places.note(trouble: nil)
+            guard let keys = found else { return nil }
             let kind = Credential.Kind.sigV4(
                 accessKey: keys.access, secretKey: keys.secret, sessionToken: keys.session, region: region,
                 service: AWSSignature.service)
             return Credential(kind, expires: keys.expires.map { $0 - 120 })
         } catch {
+            if error.exitStatus == .unavailable { places.note(trouble: error.reason) }
             throw PluginError(
                 plugin: Self.name, code: error.exitStatus == .unavailable ? .unavailable : .refused,
                 message: error.reason)
@@ -210,19 +226,22 @@ final class BucketTransport: Transport {
                 return inner.start(first, sink: sink, completion: completion)
             }
             inner.start(first, sink: sink) { [self] result in
-                guard case .failure(let error) = result, Self.mayBeElsewhere(error) else { return completion(result) }
+                let tell: @Sendable (Result<TransferReport, TransferError>) -> Void = { [places] result in
+                    completion(result.mapError { places.told($0) })
+                }
+                guard case .failure(let error) = result, Self.mayBeElsewhere(error) else { return tell(result) }
                 // Not on the thread of all transfers, since it waits.
                 waiting.change { $0 += 1 }
                 let begun = try? WorkerThread(name: "bucket") { [self] in
                     defer { waiting.change { $0 -= 1 } }
                     guard places.learn(bucketOf: object), let again = try? web(request), again.urls != first.urls else {
-                        return completion(result)
+                        return tell(result)
                     }
-                    inner.start(again, sink: sink, completion: completion)
+                    inner.start(again, sink: sink, completion: tell)
                 }
                 guard begun == nil else { return }
                 waiting.change { $0 -= 1 }
-                completion(result)
+                tell(result)
             }
         } catch {
             completion(.failure(TransferError(code: .misuse, url: request.urls.first ?? "", detail: error.reason)))
