@@ -77,6 +77,10 @@ extension SyncStore {
         let limiter = LaunchLimiter(delay: session.limiterDelay, raised: session.limiterRaised)
         status.limiterDelaySeconds = limiter.earliestStart(now: now).map { ($0 - now) / 1_000 } ?? 0
         status.run = run.map(RunStatus.init)
+        if open == nil, let run {
+            let failed = try hooks(run: run.identifier, limit: 1_000).count(where: \.hasFailed)
+            if failed > 0 { status.failedHooks = failed }
+        }
         if let open, try isInterrupted(open) {
             status.isInterrupted = true
             status.run?.isInterrupted = true

@@ -59,12 +59,16 @@ struct SessionTests {
         #expect(try set.tool.run(["events", "three"]).status == 66)
     }
 
-    @Test("A failed hook makes wait end with 5, and hooks list tells what it wrote [S39]")
+    @Test("A failed hook makes wait end with 5, status tells it, and hooks list tells what it wrote [S39]")
     func failedHook() throws {
         let set = try ServedSet()
         try set.script("hook.sh", "echo not today; exit 3")
         #expect(try set.pull("--hook", "./hook.sh").status == 5)
         #expect(try set.tool.run(["wait", "--quiet"]).status == 5)
+        let status = try set.tool.run(["status"])
+        #expect(status.output.contains("idle (ok)") && status.output.contains("a hook failed"), "\(status.output)")
+        let told = try #require(try set.tool.run(["status", "--json"]).objects().first)
+        #expect(told["failed_hooks"] as? Int == 1)
         let list = try set.tool.run(["hooks", "list", "--output"])
         #expect(list.output.contains("exit 3"))
         #expect(list.output.contains("    not today"))

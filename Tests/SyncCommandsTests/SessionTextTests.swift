@@ -112,6 +112,21 @@ struct SessionTextTests {
                 == "no agent is running; 'syncagent agent run' starts one")
     }
 
+    @Test("A failed hook is told beside a run that has brought every file, unless hooks are still owed [S39]")
+    func failedHooks() {
+        var session = Self.session(.finished)
+        session.run?.result = .ok
+        session.failedHooks = 1
+        let why = "a hook failed; 'syncagent hooks list tower --output' shows what was written"
+        let lines = Self.text().details(session)
+        #expect(lines.contains { $0.hasPrefix("state ") && $0.hasSuffix(" idle (ok): " + why) }, "\(lines)")
+        #expect(Self.text().table([session])[1].contains("a hook failed"))
+        session.failedHooks = 2
+        #expect(Self.text().why(session)?.hasPrefix("2 hooks failed;") == true)
+        session.owedHooks = 1
+        #expect(Self.text().why(session) == "a hook is owed")
+    }
+
     @Test("Columns line up, whatever is in them; names cannot steer the terminal [V63]")
     func table() {
         var other = Self.session(.paused, reason: .userStop)

@@ -29,6 +29,8 @@ public struct SessionStatus: Sendable, Equatable, Codable {
     public var held: [HeldRevision]?
     /// Hooks that are owed or running.
     public var owedHooks: Int
+    /// Hooks of the latest run that have failed, once it is over; `nil` for none.
+    public var failedHooks: Int?
     /// How long the launch limiter holds back the next run that a hook asks for, in **seconds**.
     public var limiterDelaySeconds: Int64
     /// The number of its last event.

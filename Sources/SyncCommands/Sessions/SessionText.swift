@@ -129,8 +129,12 @@ struct SessionText: Sendable {
             }
             return session.run?.waits.first.map { escaped($0) + until }
         case .idle:
-            guard session.owedHooks > 0 else { return nil }
-            return session.owedHooks == 1 ? "a hook is owed" : "\(session.owedHooks) hooks are owed"
+            if session.owedHooks > 0 {
+                return session.owedHooks == 1 ? "a hook is owed" : "\(session.owedHooks) hooks are owed"
+            }
+            guard let failed = session.failedHooks, failed > 0 else { return nil }
+            return (failed == 1 ? "a hook failed" : "\(failed) hooks failed")
+                + "; 'syncagent hooks list \(name) --output' shows what was written"
         }
     }
 
