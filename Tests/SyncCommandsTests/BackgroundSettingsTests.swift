@@ -102,9 +102,9 @@ struct BackgroundSettingsTests {
 
     @Test("What the client said reaches the agent; secrets are refused")
     func keeping() throws {
-        let said = try loaded(["--rewrite", "a b", "--proxy", "p:1", "--tls-min", "1.3", "--header", "@/h"])
+        let said = try loaded(["--rewrite", "~a b", "--proxy", "p:1", "--tls-min", "1.3", "--header", "@/h"])
         let result = try resolved(kept(said))
-        #expect(result.rewrite == ["a b"] && result.secureProxy?.url == "http://p:1")
+        #expect(result.rewrite == ["~a b"] && result.secureProxy?.url == "http://p:1")
         #expect(result.tlsMinimum == .tls13 && result.headers == [.file("/h")])
         let secret = try loaded(["--header", "X-Key: canary"])
         let failure = #expect(throws: SettingsError.self) { try kept(secret) }

@@ -20,7 +20,7 @@ struct TransferOptionTests {
     func everyOption() throws {
         let here = FileManager.default.currentDirectoryPath
         let said = try settings([
-            "--no-config", "--rewrite", "a b", "--rewrite", "~c d", "--credentials", "cred", "--header", "X: 1",
+            "--no-config", "--rewrite", "~a b", "--rewrite", "~c d", "--credentials", "cred", "--header", "X: 1",
             "--header", "@h", "--proxy", "p:3128", "--noproxy", "a,.b", "--cacert", "/ca", "--cert", "c", "--key", "k",
             "--tls-min", "1.3", "--http2", "whole", "--allow-redirect-downgrade", "A", "--allow-redirect-downgrade",
             "b", "--allow-private-redirect", "all", "--connect-timeout", "5s", "--idle-timeout", "2m", "--speed-limit",
@@ -28,7 +28,7 @@ struct TransferOptionTests {
             "--deadline", "1h", "--patience", "20s",
         ]).said
         var wanted = TransferSettings()
-        wanted.rewrite = ["a b", "~c d"]
+        wanted.rewrite = ["~a b", "~c d"]
         wanted.credentialsFile = "\(here)/cred"
         wanted.headers = [.line("X: 1"), .file("\(here)/h")]
         wanted.setProxy(ProxySettings(url: "http://p:3128"))
@@ -89,7 +89,7 @@ struct TransferOptionTests {
         try FileManager.default.createDirectory(at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: directory) }  // A leftover harms nobody.
         let text = """
-            { connections: 32, idle_timeout: "5s", connect_timeout: "6s", rewrite: ["c d"], proxy: { url: "file:1" },
+            { connections: 32, idle_timeout: "5s", connect_timeout: "6s", rewrite: ["~c d"], proxy: { url: "file:1" },
               hooks: { a: { program: "/a" } } }
             """
         try text.write(to: file, atomically: true, encoding: .utf8)
@@ -97,9 +97,9 @@ struct TransferOptionTests {
             "XDG_CONFIG_HOME": directory.path, "https_proxy": "environment:1", "SSL_CERT_FILE": "/env-ca",
             "no_proxy": "*",
         ]
-        let loaded = try settings(["--idle-timeout", "7s", "--rewrite", "a b"], variables)
+        let loaded = try settings(["--idle-timeout", "7s", "--rewrite", "~a b"], variables)
         #expect(loaded.transfer.idleTimeout == .seconds(7) && loaded.transfer.connectTimeout == .seconds(6))
-        #expect(loaded.transfer.rewrite == ["a b", "c d"])
+        #expect(loaded.transfer.rewrite == ["~a b", "~c d"])
         #expect(loaded.transfer.secureProxy?.url == "http://file:1")
         #expect(loaded.transfer.proxyExceptions == ["*"] && loaded.transfer.authorities == "/env-ca")
         #expect(loaded.hooks.keys.sorted() == ["a"])

@@ -19,7 +19,7 @@ struct OwedHookTests {
         let first = bench.agent()
         let running = Task { await first.run() }
         var request = bench.request(hook: hook)
-        request.settings.rewrite = ["a b"]
+        request.settings.rewrite = ["~a b"]
         _ = try await first.enqueue(request)
         while !FileManager.default.fileExists(atPath: calls) { try await Task.sleep(for: .milliseconds(5)) }
         try await bench.kill(first, running)
@@ -36,7 +36,7 @@ struct OwedHookTests {
         #expect(try String(contentsOfFile: calls, encoding: .utf8).hasSuffix("2\n"))
         let needs = asked.withLock { $0 }
         #expect(!needs.isEmpty)
-        #expect(needs.allSatisfy { $0.recipe?.settings.rewrite == ["a b"] })
+        #expect(needs.allSatisfy { $0.recipe?.settings.rewrite == ["~a b"] })
         #expect(
             needs.allSatisfy { $0.recipe?.manifest == bench.manifest && $0.recipe?.destination == bench.destination })
     }

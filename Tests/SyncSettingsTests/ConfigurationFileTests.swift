@@ -123,9 +123,13 @@ struct ConfigurationFileTests {
             "c.json:1: rewrite: a string was found; a list of rules \"PREFIX REPLACEMENT\" is expected"
         ),
         (
-            "{rewrite: ['a b',\n 'a']}",
+            "{rewrite: ['~a b',\n 'a']}",
             "c.json:2: rewrite[1]: a rule is PREFIX REPLACEMENT or ~EXPRESSION REPLACEMENT, with one space"
         ), ("{rewrite: ['~( b']}", "c.json:1: rewrite[0]: not a regular expression: ("),
+        (
+            "{rewrite: ['ftp://a/ http://b/']}",
+            "c.json:1: rewrite[0]: not the beginning of a URL: it has to begin with http:// or https://"
+        ),
         ("{headers: [1]}", "c.json:1: headers[0]: 1 was found; one of lines \"Name: value\" is expected"),
         ("{headers: ['secret']}", "c.json:1: headers[0]: write it as Name: value"),
         ("{headers: ['X: secret\\n']}", "c.json:1: headers[0]: it has control characters"),

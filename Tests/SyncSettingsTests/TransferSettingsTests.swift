@@ -155,7 +155,7 @@ struct TransferSettingsTests {
         settings.idleTimeout = .seconds(7)
         settings.speedLimit = 0
         settings.speedTime = .seconds(8)
-        settings.rewrite = ["a b", "c d"]
+        settings.rewrite = ["~a b", "~c d"]
         settings.authorities = "/ca"
         settings.certificate = "/c"
         settings.certificateKey = "/k"
@@ -169,7 +169,7 @@ struct TransferSettingsTests {
         #expect(result.resourceDeadline == .seconds(5))
         #expect(result.connectTimeout == .seconds(6) && result.idleTimeout == .seconds(7))
         #expect(result.speedLimit == 0 && result.speedTime == .seconds(8))
-        #expect(result.rewriteRules.map(\.description) == ["a b", "c d"])
+        #expect(result.rewriteRules.map(\.description) == ["~a b", "~c d"])
         #expect(result.tls.authorities == "/ca" && result.tls.certificate == "/c" && result.tls.key == "/k")
         #expect(result.tls.minimumVersion == .tls13 && result.http2 == .always)
         #expect(result.redirects.limit == 0)

@@ -35,9 +35,13 @@ package struct RewriteRule: Sendable, Equatable, CustomStringConvertible {
             // Such rules would do nothing, and requests would go where they must not. `http://` alone may be followed by a host.
             guard start.origin != nil else {
                 // Of URLs whose beginning it is, any will do.
-                let urls = ["http://x/", "https://x/"].filter { $0.hasPrefix(from) }.compactMap { try? CurlURL($0) }
+                let urls = ["http://x/", "https://x/"].filter { $0.hasPrefix(start.rest) }
+                    .compactMap { try? CurlURL($0) }
+                guard !urls.isEmpty else {
+                    throw URLError(description: "not the beginning of a URL: it has to begin with http:// or https://")
+                }
                 let rules = RewriteRules([self])
-                guard urls.isEmpty || from == to || urls.contains(where: { rules.apply(to: $0) != nil }) else {
+                guard start.rest == to.lowercased() || urls.contains(where: { rules.apply(to: $0) != nil }) else {
                     throw URLError(description: "the replacement is not the beginning of a URL")
                 }
                 return
@@ -62,17 +66,17 @@ package struct RewriteRule: Sendable, Equatable, CustomStringConvertible {
     var shownPattern: String { isExpression ? escaped(pattern) : redacted(url: pattern) }
 
     /// The pattern as an origin and the beginning of what follows it, as written; without an origin where it is less than one,
-    /// such as `https://`.
+    /// such as `https://`, in lower case as schemes are: RFC 3986 §3.1.
     ///
     /// - Throws: For an http or https URL whose host or port libcurl refuses.
     fileprivate var beginning: (origin: Origin?, rest: Substring) {
         get throws(URLError) {
             let parts = pattern.split(separator: "://", maxSplits: 1, omittingEmptySubsequences: false)
             guard parts.count == 2, ["http", "https"].contains(parts[0].lowercased()) else {
-                return (nil, pattern[...])
+                return (nil, pattern.lowercased()[...])
             }
             let authority = parts[1].prefix { !"/?#".contains($0) }
-            guard !authority.isEmpty else { return (nil, pattern[...]) }
+            guard !authority.isEmpty else { return (nil, pattern.lowercased()[...]) }
             return (try CurlURL("\(parts[0])://\(authority)/").origin, parts[1][authority.endIndex...])
         }
     }

@@ -22,6 +22,8 @@ struct RewriteTests {
             (["http://a.example http://b.example"], "http://a.example:80/p", "http://b.example/p"),
             (["https://a.example/v1 http://b.example/v2"], "https://a.example/v10", "http://b.example/v20"),
             (["https:// http://b.example/"], "https://a.example/p", "http://b.example/a.example/p"),
+            (["HTTPS:// HTTP://b.example/"], "https://a.example/p", "http://b.example/a.example/p"),
+            (["HTTPS://A.example/p http://b.example/q"], "https://a.example/p/1", "http://b.example/q/1"),
             (["~/v[0-9]+/ /latest/"], "https://a.example/v12/x", "https://a.example/latest/x"),
             (["~(\\.zst)$ $1?x=$$1"], "https://a.example/m.zst", "https://a.example/m.zst?x=$1"),
             (["https://a.example/ http://"], "https://a.example/b.example/p", "http://b.example/p"),
@@ -60,6 +62,17 @@ struct RewriteTests {
 
     @Test("Not a rule", arguments: ["", "a", "a b c", "a ", " b", "~( x", "~[ x", "https://a:b x", "http://u@a/ x"])
     func notRules(text: String) { #expect(throws: URLError.self) { try RewriteRule(text) } }
+
+    @Test(
+        "A rule for what begins no URL is refused: it would never apply",
+        arguments: [
+            "cdn.example/", "//cdn.example/", "/packs/", "a", "ftp://cdn.example/", "s3://bucket/", "file:///srv/",
+            "https:///", "httpx://cdn.example/",
+        ])
+    func neverApplies(prefix: String) {
+        let error = #expect(throws: URLError.self) { try RewriteRule("\(prefix) http://mirror.example/") }
+        #expect(error?.description.contains("not the beginning of a URL") == true)
+    }
 
     @Test(
         "A rule that leads to no URL is refused: requests would go where it was to keep them from",
