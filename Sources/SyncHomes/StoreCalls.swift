@@ -9,6 +9,12 @@ package import SyncTransfer
 final class StoreCalls: Sendable {
     let configuration: TransportConfiguration
     let isStopped: @Sendable () -> Bool
+    /// Told what is waited for, in words for people.
+    private let notice: @Sendable (String) -> Void
+    /// When ``notice`` is told next; `nil` while the store answers.
+    private let nextNotice = Mutex<ContinuousClock.Instant?>(nil)
+    /// How long nobody is told of trouble, which may be over soon, and from one notice to the next.
+    private static let (firstNotice, noticeInterval) = (Duration.seconds(5), Duration.seconds(60))
     /// How long nothing may move.
     private let patience: Duration
     private let rate: SendingRate?
@@ -41,11 +47,20 @@ final class StoreCalls: Sendable {
         /// Who answered, and whether from a public address.
         var url = ""
         var isPublic = false
+
+        /// Whether the store is well, whatever it has said.
+        fileprivate var isGood: Bool { status < 500 && ![408, 425, 429].contains(status) }
     }
 
-    /// - Parameter configuration: For trust, proxies, rates and waits.
-    init(_ configuration: TransportConfiguration, patience: Duration, isStopped: @escaping @Sendable () -> Bool) {
-        (self.configuration, self.patience, self.isStopped) = (configuration, patience, isStopped)
+    /// - Parameters:
+    ///   - configuration: For trust, proxies, rates and waits.
+    ///   - notice: Told what is waited for where it takes long: once, and every minute from then on.
+    init(
+        _ configuration: TransportConfiguration, patience: Duration, notice: @escaping @Sendable (String) -> Void,
+        isStopped: @escaping @Sendable () -> Bool
+    ) {
+        (self.configuration, self.patience) = (configuration, patience)
+        (self.notice, self.isStopped) = (notice, isStopped)
         rate = configuration.rateLimit.map { SendingRate($0) }
     }
 
@@ -60,16 +75,21 @@ final class StoreCalls: Sendable {
         throws(PublishError) -> Result<Answer, CurlError>
     {
         if isStopped() { throw .cancelled }
+        let start = ContinuousClock.now
         do {
             let answer = try exchange(request, login, isOwn)
+            if answer.isGood { nextNotice.withLock { $0 = nil } } else { noteTrouble(since: .now) }
             guard answer.body.count <= request.limit else {
                 throw PublishError(
                     .dataInvalid, "\(escaped(shown)) has more than \(request.limit) bytes",
                     "is it what its name says? Nothing was changed")
             }
             return .success(answer)
-        } catch let error as CurlError { return .failure(error) } catch let error as PublishError { throw error } catch
-        {
+        } catch let error as CurlError {
+            // What was being sent may have moved for long before.
+            noteTrouble(since: request.part == nil ? start : .now)
+            return .failure(error)
+        } catch let error as PublishError { throw error } catch {
             throw PublishError(.usage, "\(redacted(url: request.url)): \(error)", "check the address")
         }
     }
@@ -130,8 +150,27 @@ final class StoreCalls: Sendable {
         }
     }
 
+    private func noteTrouble(since start: ContinuousClock.Instant) {
+        nextNotice.withLock { $0 = $0 ?? start + Self.firstNotice }
+    }
+
+    /// Tells what is waited for, if it is time.
+    private func tell(_ reason: String, _ shown: String) {
+        let isTime = nextNotice.withLock { next in
+            let now = ContinuousClock.now
+            guard let time = next, time <= now else { return false }
+            next = now + Self.noticeInterval
+            return true
+        }
+        if isTime { notice("waiting for \(escaped(shown)): \(reason); Ctrl-C stops") }
+    }
+
     /// Waits before the next try: as long as the store asks for, or longer with each failure.
-    func pause(_ failures: Int, _ answer: Answer? = nil) {
+    ///
+    /// - Parameters:
+    ///   - reason: What went wrong, for people.
+    ///   - shown: Whom it waits for, for people.
+    func pause(_ failures: Int, _ reason: String, _ shown: String, _ answer: Answer? = nil) {
         let policy = configuration.retry
         let asked = answer?.headers.retryAfter.flatMap { retryAfter($0, now: configuration.clock.unixTime()) }
         let wait =
@@ -139,6 +178,7 @@ final class StoreCalls: Sendable {
             ?? min(policy.wait(failures: failures, random: configuration.random()), .seconds(20))
         let end = ContinuousClock.now + wait
         while !isStopped(), case let rest = end - .now, rest > .zero {
+            tell(reason, shown)
             pauseThread(milliseconds: Int(min(rest, .milliseconds(100)).milliseconds) + 1)
         }
     }

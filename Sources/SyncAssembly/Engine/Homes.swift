@@ -29,17 +29,18 @@ package enum Homes {
     /// - Parameters:
     ///   - request: What settings it is asked with.
     ///   - isWriting: Whether anything may be put there.
+    ///   - notice: Told what is waited for where it takes long, in words for people.
     /// - Throws: ``/SyncEngine/EngineError``: 64 for a URL that names no store, 78 for settings that cannot be used.
     package static func open(
         _ location: String, _ request: EngineRequest, on host: HostEnvironment, isWriting: Bool,
-        isStopped: @escaping @Sendable () -> Bool
+        notice: @escaping @Sendable (String) -> Void, isStopped: @escaping @Sendable () -> Bool
     ) throws(EngineError) -> HomePlace {
         let temporary = host.lookup("TMPDIR").flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "/tmp"
         var configuration = try request.configuration(on: host)
         if urlScheme(of: location) == S3Address.scheme {
             return HomePlace(
-                try bucket(location, configuration, host, isStopped: isStopped), temporaryDirectory: temporary,
-                now: SystemTime.milliseconds)
+                try bucket(location, configuration, host, notice: notice, isStopped: isStopped),
+                temporaryDirectory: temporary, now: SystemTime.milliseconds)
         }
         let address: RegistryAddress
         do throws(ListingError) { address = try RegistryAddress(location) } catch {
@@ -56,17 +57,17 @@ package enum Homes {
         for endpoint in address.endpoints { tokens.access.name(endpoint, address.name) }
         configuration.challenges = tokens
         return HomePlace(
-            RegistryStore(address, configuration, isWriting: isWriting, isStopped: isStopped),
+            RegistryStore(address, configuration, isWriting: isWriting, notice: notice, isStopped: isStopped),
             temporaryDirectory: temporary, now: SystemTime.milliseconds)
     }
 
     private static func bucket(
         _ location: String, _ configuration: TransportConfiguration, _ host: HostEnvironment,
-        isStopped: @escaping @Sendable () -> Bool
+        notice: @escaping @Sendable (String) -> Void, isStopped: @escaping @Sendable () -> Bool
     ) throws(EngineError) -> S3Store {
         do throws(S3Fault) {
             return try S3Store(
-                try S3Address(location), try AWSEnvironment(host), configuration,
+                try S3Address(location), try AWSEnvironment(host), configuration, notice: notice,
                 isStopped: isStopped)
         } catch { throw EngineError(error) }
     }

@@ -26,7 +26,11 @@ struct HomeTarget {
     /// - Parameters:
     ///   - limits: How much of the network it may take.
     ///   - isWriting: Whether anything may be put there.
-    func home(_ limits: TransferSettings = TransferSettings(), isWriting: Bool) throws -> HomePlace? {
+    ///   - notice: Told what is waited for where it takes long.
+    func home(
+        _ limits: TransferSettings = TransferSettings(), isWriting: Bool,
+        notice: @escaping @Sendable (String) -> Void = { Output().warning($0) }
+    ) throws -> HomePlace? {
         guard Homes.isNamed(by: name) else { return nil }
         let environment = EnvironmentPaths.ofProcess
         let options = try TransferOptions.parse([])
@@ -34,7 +38,7 @@ struct HomeTarget {
         settings.limitRate = limits.limitRate
         let request = EngineRequest(nil, try options.runSettings(settings, environment))
         return try Homes.open(
-            name, request, on: environment.host, isWriting: isWriting,
+            name, request, on: environment.host, isWriting: isWriting, notice: notice,
             isStopped: { StopSignals.requestedStatus != nil })
     }
 

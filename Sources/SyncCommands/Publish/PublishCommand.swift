@@ -255,7 +255,7 @@ struct PublishCommand: AsyncParsableCommand {
     }
 
     private func publish(_ output: Output, _ start: ContinuousClock.Instant) async throws {
-        let options = try publishOptions(environment: .ofProcess)
+        let options = try publishOptions(environment: .ofProcess) { output.warning($0) }
         let report = try await working(options, output) {
             [isDryRun] options, isCancelled, progress throws(PublishError) in
             isDryRun
@@ -289,7 +289,10 @@ struct PublishCommand: AsyncParsableCommand {
         }
     }
 
-    func publishOptions(environment: EnvironmentPaths) throws -> PublishOptions {
+    /// - Parameter notice: Told what is waited for where a store takes long.
+    func publishOptions(
+        environment: EnvironmentPaths, notice: @escaping @Sendable (String) -> Void = { Output().warning($0) }
+    ) throws -> PublishOptions {
         var options = PublishOptions(directory: directory, output: output)
         try readFile(into: &options)
         if let work = pieces.work { options.leaveOut(for: work) }
@@ -319,7 +322,7 @@ struct PublishCommand: AsyncParsableCommand {
         options.leavesOutUnsafeLinks = safeLinks || options.leavesOutUnsafeLinks
         // The place itself needs nobody else to read it.
         options.base = withoutBase ? .none : base.map { $0 == place ? .inOutput : .manifest($0) } ?? .inOutput
-        options.home = try HomeTarget(output).home(limits.settings, isWriting: !isDryRun)
+        options.home = try HomeTarget(output).home(limits.settings, isWriting: !isDryRun, notice: notice)
         options.now = Int64(Date().timeIntervalSince1970 * 1_000_000_000)
         options.trustsStamps = !rehash
         options.shards = pieces.work

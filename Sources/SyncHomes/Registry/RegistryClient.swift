@@ -46,13 +46,14 @@ final class RegistryClient: Sendable {
 
     /// - Parameters:
     ///   - configuration: For trust, proxies, rates and who answers challenges.
+    ///   - notice: Told what is waited for where it takes long, in words for people.
     ///   - isWriting: Whether something is to be put there: one token is asked for then.
     init(
         _ address: RegistryAddress, _ configuration: TransportConfiguration, isWriting: Bool,
-        isStopped: @escaping @Sendable () -> Bool
+        notice: @escaping @Sendable (String) -> Void, isStopped: @escaping @Sendable () -> Bool
     ) {
         self.address = address
-        calls = StoreCalls(configuration, patience: .seconds(60), isStopped: isStopped)
+        calls = StoreCalls(configuration, patience: .seconds(60), notice: notice, isStopped: isStopped)
         state = Monitor(State(actions: isWriting ? ["pull", "push"] : ["pull"]))
     }
 
@@ -67,7 +68,7 @@ final class RegistryClient: Sendable {
     }
 
     /// Waits before the next try of what takes several requests.
-    func pause(_ failures: Int, _ answer: Answer?) { calls.pause(failures, answer) }
+    func pause(_ failures: Int, _ reason: String, _ answer: Answer?) { calls.pause(failures, reason, shown, answer) }
 
     /// Most **bytes** of one body; `nil` as long as none was refused.
     var longestBody: UInt64? { state.withLock(\.longestBody) }
@@ -134,11 +135,11 @@ final class RegistryClient: Sendable {
                 }
                 failures += 1
                 guard request.mayRepeat, failures < Self.mostTries else { return answer }
-                calls.pause(failures, answer)
+                calls.pause(failures, "status \(answer.status)", shown, answer)
             case .failure(let error):
                 failures += 1
                 guard request.mayRepeat, failures < Self.mostTries else { throw unreachable(error.detail) }
-                calls.pause(failures)
+                calls.pause(failures, error.detail, shown)
                 // What led elsewhere may have been good for a moment only.
                 (url, redirects) = (first, 0)
             }

@@ -60,8 +60,10 @@ package final class RegistryStore: ObjectStore {
 
     package init(
         _ address: RegistryAddress, _ configuration: TransportConfiguration, isWriting: Bool,
-        isStopped: @escaping @Sendable () -> Bool
-    ) { client = RegistryClient(address, configuration, isWriting: isWriting, isStopped: isStopped) }
+        notice: @escaping @Sendable (String) -> Void, isStopped: @escaping @Sendable () -> Bool
+    ) {
+        client = RegistryClient(address, configuration, isWriting: isWriting, notice: notice, isStopped: isStopped)
+    }
 
     private var address: RegistryAddress { client.address }
     package var shown: String { address.text }

@@ -175,7 +175,7 @@ extension RegistryClient {
                     .unavailable, "\(shown): a blob of \(ByteCount(object.size)) cannot be sent: \(trouble)",
                     "the published set is unchanged; run it again")
             }
-            pause(tries, refused)
+            pause(tries, trouble, refused)
         }
     }
 

@@ -32,11 +32,12 @@ final class S3Client: Sendable {
 
     init(
         _ address: S3Address, _ endpoint: S3Endpoint, _ credentials: AWSCredentials,
-        _ configuration: TransportConfiguration, isStopped: @escaping @Sendable () -> Bool
+        _ configuration: TransportConfiguration, notice: @escaping @Sendable (String) -> Void,
+        isStopped: @escaping @Sendable () -> Bool
     ) {
         (self.address, self.credentials) = (address, credentials)
         self.endpoint = Mutex(endpoint)
-        calls = StoreCalls(configuration, patience: configuration.idleTimeout, isStopped: isStopped)
+        calls = StoreCalls(configuration, patience: configuration.idleTimeout, notice: notice, isStopped: isStopped)
     }
 
     /// Sends a request until there is an answer that another try would not change.
@@ -73,7 +74,7 @@ final class S3Client: Sendable {
                     .unavailable, "\(shown(of: request)): \(reason), \(failures) times in a row",
                     "run it again later; what was published before is unchanged")
             }
-            calls.pause(failures, passing)
+            calls.pause(failures, reason, address.shown, passing)
         }
     }
 

@@ -26,9 +26,10 @@ package final class S3Store: ObjectStore {
     /// - Parameters:
     ///   - environment: Says where the bucket is, unless the address does.
     ///   - configuration: For trust, proxies and the limit on what is sent.
+    ///   - notice: Told what is waited for where it takes long, in words for people.
     package init(
         _ address: S3Address, _ environment: AWSEnvironment, _ configuration: TransportConfiguration,
-        isStopped: @escaping @Sendable () -> Bool
+        notice: @escaping @Sendable (String) -> Void, isStopped: @escaping @Sendable () -> Bool
     ) throws(S3Fault) {
         var address = address
         address.endpoint = address.endpoint ?? environment.endpoint
@@ -37,7 +38,7 @@ package final class S3Store: ObjectStore {
             address.bucket, endpoint: address.endpoint, region: address.region ?? environment.region ?? "us-east-1")
         client = S3Client(
             address, endpoint, AWSCredentials(environment, isStopped: isStopped, reach: configuration.reach),
-            configuration, isStopped: isStopped)
+            configuration, notice: notice, isStopped: isStopped)
     }
 
     package var shown: String { client.address.shown }

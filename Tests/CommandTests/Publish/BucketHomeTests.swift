@@ -221,6 +221,24 @@ struct BucketHomeTests {
         #expect(try bytes("out/new") == Array("new".utf8))
     }
 
+    @Test(
+        "A bucket that cannot answer for a while is waited for, and that is said once, after 5 s; not what is over sooner",
+        arguments: [7, 1])
+    func waiting(seconds: Int) throws {
+        #expect(try publish().status == 0)
+        let before = bucket.server.log.entries.map(\.request.ordinal).max() ?? 0
+        bucket.change { state in
+            state.instead = { request in
+                request.ordinal == before + 1 ? .status(503).setting("Retry-After", "\(seconds)") : nil
+            }
+        }
+        let list = try run("releases", "list", Self.place)
+        #expect(list.status == 0, "\(list.error)")
+        let notice = "syncagent: warning: waiting for \(Self.place): status 503; Ctrl-C stops\n"
+        #expect(list.error.components(separatedBy: notice).count == (seconds > 5 ? 2 : 1), "\(list.error)")
+        #expect(list.error.contains("waiting for") == (seconds > 5), "\(list.error)")
+    }
+
     @Test("A store that does not look at conditions is found out before anything is put, and told")
     func conditions() throws {
         bucket.change { $0.knowsConditions = false }
