@@ -228,9 +228,10 @@ extension DocumentCache {
 
     private func failed(_ error: TransferError, _ known: (Document, SharedDescriptor)?, _ path: String) -> Outcome {
         if let status = error.code.status ?? error.status {
-            // It says no: what is held is not shown to whoever may not see it.
+            // It says no: what is held is not shown to whoever may not see it, also when this process is gone.
             if status < 500, status != 408, status != 429 {
-                if status == 404 || status == 410 { forget(path) } else { desk.say("\(error)") }
+                if [401, 403, 404, 410].contains(status) { forget(path) }
+                if status != 404, status != 410 { desk.say("\(error)") }
                 state.withLock { $0.note(error, at: path) }
                 return .failed(error)
             }

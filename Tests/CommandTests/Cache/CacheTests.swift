@@ -174,16 +174,22 @@ struct CacheTests {
         #expect(try cache.stop().error.contains("Served as it was, since the origin cannot be asked: trust/2.root."))
     }
 
-    @Test("A manifest that is held and that the origin has refused since is not shown when the origin is gone")
-    func refusedSince() throws {
+    @Test(
+        "A manifest that is held and that the origin has refused since is not shown when the origin is gone, nor after a restart",
+        arguments: [401, 403])
+    func refusedSince(status: Int) throws {
         let scene = try CacheScene()
         let cache = try scene.cache()
         #expect(try cache.client.send("GET", "/manifest.json").status == 200)
-        scene.origin.script("/set/manifest.json", .status(403))
+        scene.origin.script("/set/manifest.json", .status(status))
         #expect(try cache.client.send("GET", "/manifest.json").status == 403)
+        let url = scene.originURL
         try scene.origin.closePort()
         // Also while the origin is not asked again.
         for _ in 0..<2 { #expect(try cache.client.send("GET", "/manifest.json").status == 403) }
+        #expect(try cache.stop().status == 0)
+        let next = try RunningServer(scene.scratch, cacheOf: url)
+        #expect(try next.client.send("GET", "/manifest.json").status == 504)
     }
 
     @Test(
