@@ -382,7 +382,8 @@ extension TreeSwitch {
     {
         let place = try switching(home.destination(tree.number, umask: umask))
         let there = try PullEngine.index(of: place)
-        let isHere = there.count > 0 || files.rows.isEmpty
+        // One that names no files has an owner all the same. With nothing selected there may be files of former selections.
+        let isHere = there.count > 0 || !there.owner.isEmpty
         let isKnown = isHere && !tree.isUnlisted
         // Refused before all of it is read.
         if !isKnown { _ = try strangers(nil) }

@@ -356,6 +356,29 @@ struct EitherLayoutTests {
     }
 
     @Test(
+        "A kept revision for which nothing was selected has the files of former selections, also when its index is lost",
+        arguments: Layout.allCases, [false, true])
+    func lostIndexOfNothing(layout: Layout, lost: Bool) throws {
+        let trees = try TreeScene(layout)
+        let scene = trees.scene
+        try trees.expect(1, trees.pull(1))
+        try scene.publish(Revisions.tree(2), revision: 2) { builder in
+            builder.chunkSize = 50_000
+            builder.groups = [(name: "none", include: ["none/**"])]
+        }
+        var tree = Revisions.tree(1)
+        tree.nodes["each/deep/er/1"] = nil
+        try trees.expect(2, trees.again { $0.groups = ["none"] }, tree)
+        try trees.expect(3, trees.pull(3))
+        let kept = try trees.home.destination(
+            try #require(try trees.ledger().former.first).number, umask: CurrentProcess.umask)
+        if lost { try FileManager.default.removeItem(atPath: kept.statePath + "/index") }
+        #expect(try scene.engine().rollback("com.example.tower", to: nil).status == .done)
+        try trees.expect(2, nil, tree)
+        #expect(try scene.disorder(in: scene.store) == [])
+    }
+
+    @Test(
         "Somebody else's file is carried over as it is now to a revision whose index is lost",
         arguments: Layout.allCases)
     func lostIndexForeign(layout: Layout) throws {
