@@ -165,17 +165,34 @@ public struct AgentPlace: Sendable, Equatable {
     package static func found(stateDirectory: String, runtimeDirectory: String?) -> AgentPlace {
         let place = own(stateDirectory: stateDirectory, runtimeDirectory: runtimeDirectory)
         // What an agent that has ended leaves in its lock may name the socket of one with another state directory by now.
-        if let socket = place.signedSocket, place.isLocked {
-            if socket == place.socketPath { return place }
-            if isListening(socket) { return AgentPlace(stateDirectory: stateDirectory, socketPath: socket) }
+        if let socket = place.signedSocket, place.isLocked, isListening(socket) {
+            let signed = AgentPlace(stateDirectory: stateDirectory, socketPath: socket)
+            // For up to a second it may be another one's by now. Where that lock is lost or empty, this one counts.
+            if [nil, "", signed.stateIdentity].contains(signed.owner) { return signed }
         }
-        return place.unshared
+        return place.owner == place.stateIdentity ? place : place.unshared
     }
 
-    /// The same, or a place in the state directory where an agent listens that is not the one of this state directory: all
-    /// state directories of a user share the runtime directory. To be asked where that one is known not to listen here.
+    /// The same, or a place in the state directory where somebody else has this one: all state directories of a user share
+    /// the runtime directory. For an agent that does not listen yet.
     package var unshared: AgentPlace {
-        Self.isListening(socketPath) ? AgentPlace(stateDirectory: stateDirectory, runtimeDirectory: nil) : self
+        owner != nil || Self.isListening(socketPath)
+            ? AgentPlace(stateDirectory: stateDirectory, runtimeDirectory: nil) : self
+    }
+
+    /// What an agent writes into the lock beside its socket: who it is, and which state directory it has.
+    package var claim: String { "\(CurrentProcess.identifier)\n\(stateIdentity)" }
+
+    /// The state directory, whatever path leads there. inode(7)
+    private var stateIdentity: String { status(following: stateDirectory).map { "\($0.device):\($0.inode)" } ?? "none" }
+
+    /// Which state directory the agent has that listens here, as its ``claim`` says; `nil` where no agent does.
+    private var owner: String? {
+        guard let file = try? openFile(socketPath + ".lock", trust: .state) else { return nil }
+        guard FileLock.isTaken(file, orUnknown: false) else { return nil }
+        let text = (try? readFile(file.raw, limit: 4_096, shown: socketPath)) ?? []
+        let lines = String(decoding: text, as: UTF8.self).split(separator: "\n")
+        return lines.count == 2 ? String(lines[1]) : ""
     }
 
     /// Where an agent of this environment listens: in the state directory where the runtime directory is missing, as in a

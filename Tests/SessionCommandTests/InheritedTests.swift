@@ -193,6 +193,65 @@ struct InheritedTests {
         }
     }
 
+    @Test("Agents of two state directories stay apart although the one started while the other's socket was missing")
+    func takenRuntimeDirectory() async throws {
+        let sets = [try BackgroundSet(), try BackgroundSet()]
+        let runtime = sets[0].published.scratch.path + "/run"
+        let login = ["XDG_RUNTIME_DIR": runtime]
+        try FileManager.default.createDirectory(atPath: runtime, withIntermediateDirectories: true)
+        func process(_ set: BackgroundSet) throws -> Int? {
+            let status = try set.tool.run(["agent", "status", "--json"], environment: login).objects().first
+            guard let status else { return nil }
+            // While a socket is missing nobody answers, and never the other one.
+            #expect((status["state_directory"] as? String)?.hasPrefix(set.published.scratch.path) == true)
+            return status["process"] as? Int
+        }
+        func pull(_ set: BackgroundSet) throws {
+            let words = ["pull", set.published.url, "--into", "tower", "--background", "--paused"]
+            let outcome = try set.tool.run(words, environment: login)
+            #expect(outcome.status == 0, "\(outcome.error)")
+        }
+        try pull(sets[0])
+        try FileManager.default.removeItem(atPath: runtime + "/syncagent")
+        try pull(sets[1])
+        var calm = 0
+        let deadline = ContinuousClock.now + .seconds(30)
+        while calm < 25, ContinuousClock.now < deadline {
+            let found = try sets.map(process)
+            calm = found.allSatisfy { $0 != nil } ? calm + 1 : 0
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        #expect(calm == 25)
+        for set in sets { #expect(try set.tool.run(["agent", "stop"], environment: login).status == 0) }
+    }
+
+    @Test("An agent is found although its lock was emptied or removed", arguments: [true, false])
+    func lostLock(isEmptied: Bool) throws {
+        let background = try BackgroundSet()
+        let tool = background.tool
+        let runtime = background.published.scratch.path + "/run"
+        let login = ["XDG_RUNTIME_DIR": runtime]
+        try FileManager.default.createDirectory(atPath: runtime, withIntermediateDirectories: true)
+        let words = ["pull", background.published.url, "--into", "tower", "--background", "--paused"]
+        #expect(try tool.run(words, environment: login).status == 0)
+        func process() throws -> Int? {
+            try tool.run(["agent", "status", "--json"], environment: login).objects().first?["process"] as? Int
+        }
+        let agent = try #require(try process())
+        let lock = background.published.scratch.path + "/.local/state/syncagent/agent.lock"
+        if isEmptied {
+            let file = try #require(FileHandle(forWritingAtPath: lock))
+            try file.truncate(atOffset: 0)
+        } else {
+            try FileManager.default.removeItem(atPath: lock)
+        }
+        #expect(try process() == agent)
+        #expect(try tool.run(["resume"], environment: login).status == 0)
+        #expect(try tool.run(["wait"], environment: login).status == 0)
+        #expect(try process() == agent)
+        #expect(try tool.run(["agent", "stop"], environment: login).status == 0)
+    }
+
     @Test("What an ended agent has left in its lock leads nobody to the agent of another state directory")
     func staleLock() throws {
         let (one, other) = (try BackgroundSet(), try BackgroundSet())

@@ -49,6 +49,32 @@ struct SocketTests {
         #expect(try String(contentsOfFile: path, encoding: .utf8) == "precious")
     }
 
+    @Test("A second server at the same socket is told that another one has it, and the first one goes on")
+    func taken() async throws {
+        try await withServer(of: FakeAgent()) { (socket: String) async throws in
+            let error = await #expect(throws: ControlError.self) { try await serving(server(at: socket)) { _ in } }
+            #expect(error?.code == .busy && error?.exitStatus == .busy)
+            #expect(try await ControlClient(socketPath: socket).status().state == .running)
+        }
+    }
+
+    @Test("What has taken the socket's place while a server ran is left there when it ends")
+    func replaced() async throws {
+        let directory = FileManager.default.temporaryDirectory.path + "/sa-\(UUID().uuidString.prefix(8))"
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let path = directory + "/agent.sock"
+        let server = server(at: path)
+        try await serving(server) { path in
+            #expect(server.hasSocket)
+            try FileManager.default.removeItem(atPath: path)
+            #expect(!server.hasSocket)
+            try Data("another's".utf8).write(to: URL(fileURLWithPath: path))
+            #expect(!server.hasSocket)
+        }
+        #expect(try String(contentsOfFile: path, encoding: .utf8) == "another's")
+    }
+
     @Test(
         "A directory of another user, or below one of his, is refused with 73 and left as it is",
         .enabled(if: geteuid() == 0, "only root can give directories away"))

@@ -114,8 +114,9 @@ struct AgentRunCommand: AsyncParsableCommand {
                         do {
                             try await answer(agent, until: isOver, lock, notice, logger)
                             tries = 10
-                        } catch let error as ControlError where tries > 0 {
-                            // Where its directory is just being removed, as when a login ends, it is gone a moment later.
+                        } catch let error as ControlError where tries > 0 || tries == 0 && error.code == .busy {
+                            // Where its directory is just being removed, as when a login ends, it is gone a moment later; and
+                            // an agent that has started at the same moment is seen then.
                             tries -= 1
                             logger.warning("\(error.message) It is tried again.")
                             try? await Task.sleep(for: .seconds(1))
@@ -148,16 +149,14 @@ struct AgentRunCommand: AsyncParsableCommand {
     ) async throws {
         // Who listens there has another state directory: this one is locked.
         let place = try EnvironmentPaths.ofProcess.ownAgentPlace().unshared
-        let made = Monitor<FileStatus?>(nil)
         lock.sign(place.signature)
         let server = ControlServer(
-            of: agent, socketPath: place.socketPath, version: syncagentVersion,
+            of: agent, socketPath: place.socketPath, claim: place.claim, version: syncagentVersion,
             now: { SystemTime.milliseconds() / 1_000 }, logger: logger)
         try await server.run(
             listening: {
                 logger.info("ready on \(place.socketPath), process \(CurrentProcess.identifier)")
                 notice.ready()
-                made.change { $0 = Self.socket(at: place.socketPath) }
                 releaseMemory()  // What starting took.
             },
             until: {
@@ -165,20 +164,12 @@ struct AgentRunCommand: AsyncParsableCommand {
                     group.addTask { for await _ in isOver {} }
                     group.addTask {
                         // Sleeping fails only when cancelled: that is the end.
-                        while (try? await Task.sleep(for: .seconds(1))) != nil,
-                            let found = Self.socket(at: place.socketPath),
-                            made.withLock({ $0.map { $0.isSameFile(as: found) } ?? true })
-                        {}
+                        while (try? await Task.sleep(for: .seconds(1))) != nil, server.hasSocket {}
                     }
                     _ = await group.next()
                     group.cancelAll()
                 }
             })
-    }
-
-    private static func socket(at path: String) -> FileStatus? {
-        guard case .success(let found) = status(currentDirectory, path) else { return nil }
-        return found
     }
 
     private static func watch(_ notice: ServiceNotice) async {

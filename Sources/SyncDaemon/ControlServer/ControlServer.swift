@@ -13,6 +13,8 @@ import SyncSystem
 package struct ControlServer: Sendable {
     /// Absolute.
     package var socketPath: String
+    /// Written into the lock beside the socket, for those who look whose it is.
+    package var claim: String
     /// The program's version, told with every answer.
     package var version: String
     /// **Seconds** since 1970, for the date of every answer.
@@ -24,29 +26,34 @@ package struct ControlServer: Sendable {
     let control: any AgentControl
     let logger: Logger
     let streams = EventStreams()
+    /// The socket that ``run(listening:until:)`` has made; `nil` before.
+    private let made = Monitor<FileStatus?>(nil)
 
     package init(
-        of control: any AgentControl, socketPath: String, version: String, now: @escaping @Sendable () -> Int64,
-        logger: Logger
+        of control: any AgentControl, socketPath: String, claim: String = "", version: String,
+        now: @escaping @Sendable () -> Int64, logger: Logger
     ) {
-        (self.control, self.socketPath, self.version) = (control, socketPath, version)
+        (self.control, self.socketPath, self.claim, self.version) = (control, socketPath, claim, version)
         (self.now, self.logger) = (now, logger)
     }
 
     /// Serves until `stop` returns or the task is cancelled, then ends streams, lets answers under way end within
-    /// two seconds, and removes the socket.
+    /// two seconds, and removes the socket if it is still its own.
     ///
-    /// The caller holds the agent's lock, so that a socket that is there already belongs to nobody.
+    /// A lock beside the socket keeps other agents away from it; a socket that is there already belongs to nobody then.
     ///
     /// - Parameters:
     ///   - listening: Called once, when clients are answered.
     ///   - stop: Returns when the server is to stop.
-    /// - Throws: ``ControlError`` where the socket cannot be had.
+    /// - Throws: ``ControlError`` where the socket cannot be had, with code `busy` while another agent has it.
     package func run(listening: @escaping @Sendable () async -> Void, until stop: @escaping @Sendable () async -> Void)
         async throws
     {
-        try prepareSocket()
-        defer { removeFile(socketPath) }
+        let lock = try prepareSocket()
+        defer {
+            if hasSocket { removeFile(socketPath) }
+            withExtendedLifetime(lock) {}
+        }
 
         var limits = HTTPServer.Limits(
             maximumConnections: 64, idleTimeout: .seconds(60), requestTimeout: clientTimeout,
@@ -60,6 +67,7 @@ package struct ControlServer: Sendable {
                 listening: { _ in
                     // The rights that bind(2) has given to others go; the directory has kept them out until now.
                     _ = setMode(socketPath, 0o600)
+                    made.change { $0 = socketFile }
                     await listening()
                 },
                 until: {
@@ -71,5 +79,16 @@ package struct ControlServer: Sendable {
             throw ControlError(
                 .failed, "Cannot listen on \(escaped(socketPath)): \(error.reason).", exitStatus: .cannotCreate)
         }
+    }
+
+    /// Whether the socket that this one has made is still there, and not another one in its place.
+    package var hasSocket: Bool {
+        guard let own = made.withLock({ $0 }), let found = socketFile else { return false }
+        return found.isSameFile(as: own)
+    }
+
+    private var socketFile: FileStatus? {
+        guard case .success(let found) = status(currentDirectory, socketPath) else { return nil }
+        return found
     }
 }

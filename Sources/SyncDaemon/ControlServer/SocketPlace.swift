@@ -2,12 +2,14 @@ import SyncAgent
 import SyncModel
 import SyncSystem
 
-/// The place of the socket in the file system: a directory, 0700 and this user's, and the socket in it, 0600.
+/// The place of the socket in the file system: a directory, 0700 and this user's, and in it the socket, 0600, and its lock.
 extension ControlServer {
-    /// Makes the directory and removes a socket that a dead agent has left.
+    /// Makes the directory, takes the lock and removes a socket that a dead agent has left.
     ///
-    /// - Throws: ``ControlError``, also for a path that is not absolute, or too long for unix(7).
-    func prepareSocket() throws(ControlError) {
+    /// - Returns: The right to listen there.
+    /// - Throws: ``ControlError``, also for a path that is not absolute, or too long for unix(7); with code `busy` while
+    ///   another agent has the lock.
+    func prepareSocket() throws(ControlError) -> FileLock {
         let path = socketPath
         guard path.utf8.count <= 107 else {
             throw ControlError(
@@ -36,13 +38,27 @@ extension ControlServer {
             try checkPrivate(opened.raw, shown: directory)
         } catch { throw unusable(directory, error.reason) }
 
-        guard case .success(_?) = status(currentDirectory, path) else { return }
+        let taken: FileLock?
+        do throws(FileError) {
+            let file = try openFile(path + ".lock", [.readWrite, .create], trust: .ownState)
+            taken = try FileLock.take(file, path: path + ".lock")
+        } catch { throw unusable(path + ".lock", error.reason) }
+        guard let lock = taken else {
+            throw ControlError(
+                .busy,
+                "Another agent listens on \(escaped(path)). Stop it, or set XDG_RUNTIME_DIR to another directory.",
+                exitStatus: .busy)
+        }
+        lock.sign(claim)
+
+        guard case .success(_?) = status(currentDirectory, path) else { return lock }
         guard specialKind(path) == "socket" else {
             throw ControlError(
                 .failed, "\(escaped(path)) is in the way: it is not a socket. Move it elsewhere.",
                 exitStatus: .cannotCreate)
         }
         if let code = removeFile(path), code != .noSuchFileOrDirectory { throw unusable(path, "\(code)") }
+        return lock
     }
 
     private func unusable(_ path: String, _ reason: String) -> ControlError {
