@@ -128,6 +128,19 @@ struct TreeLedgerTests {
         #expect(ledger.held == [])
     }
 
+    @Test("A tree that was made once more is nothing to go back to, unless it has another selection")
+    func madeAgain() throws {
+        var ledger = shown(1..<4, keep: 3)
+        show(3, &ledger, keep: 3)
+        #expect(ledger.former.map(\.revision) == [3, 2, 1])
+        #expect(ledger.target(nil)?.revision == 2)
+        #expect(ledger.target("3") == nil && ledger.meaning(of: "3") == .shown)
+        let other = try #require(ledger.former.first?.number)
+        ledger[other]?.content?.files = 2
+        #expect(ledger.target(nil)?.number == other)
+        #expect(ledger.target("3")?.number == other)
+    }
+
     @Test("Digits that several manifests begin with name none of them")
     func several() throws {
         var ledger = shown(1..<3)

@@ -261,12 +261,12 @@ package struct TreeLedger: Sendable, Equatable {
             if Set(meant.compactMap(\.manifest)).count > 1 { return .several }
         }
         guard let first = meant.first else { return .nothing }
-        return first.number == current ? .shown : .former(first)
+        return first.number == current || isShown(first) ? .shown : .former(first)
     }
 
     /// The tree to go back to.
     ///
-    /// - Parameter wish: As ``meaning(of:)`` takes it; `nil` for the one seen last.
+    /// - Parameter wish: As ``meaning(of:)`` takes it; `nil` for the one seen last that is not what readers see already.
     /// - Returns: `nil` where no such tree is kept.
     package func target(_ wish: String?) -> Tree? {
         if let wish {
@@ -276,11 +276,17 @@ package struct TreeLedger: Sendable, Equatable {
         // A loop: of filters and closures Swift 6.3 makes no optimised code here.
         var first: Tree?
         for tree in former {
-            guard let content = tree.content else { continue }
+            guard let content = tree.content, !isShown(tree) else { continue }
             if first == nil { first = tree }
             if !isHeld(content.manifest) { return tree }
         }
         return first
+    }
+
+    /// Whether a former tree has the files that readers see: one whose index was lost is made once more.
+    private func isShown(_ tree: Tree) -> Bool {
+        guard let content = tree.content, let shown = shownTree?.content else { return false }
+        return (content.manifest, content.files, content.bytes) == (shown.manifest, shown.files, shown.bytes)
     }
 }
 
