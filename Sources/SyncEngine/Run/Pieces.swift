@@ -110,7 +110,11 @@ extension PullRun {
         for number in 0..<count {
             if try piece(number, of: count) == nil { missing.append(number) }
         }
-        guard missing.isEmpty else { throw Self.missing(missing, of: count) }
+        guard missing.isEmpty else {
+            // In another set's place they never will be.
+            try Self.requireOwner(index, of: destination, project: found.project)
+            throw Self.missing(missing, of: count)
+        }
         // Nobody else knows what a shard has put in place, and what it has left goes with the join.
         let pieces = (0..<count).compactMap { Shard($0, of: count) }
         let known = try takingLeft(index, otherThan: count)

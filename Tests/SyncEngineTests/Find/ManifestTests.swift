@@ -115,8 +115,8 @@ struct ManifestTests {
         #expect((begun.status == .done) == isComplete)
         #expect(begun.report?.files.installed == (isComplete ? 8 : 7))
         try scene.publish(other) { $0.project = "com.example.other" }
-        for shard in [nil, "0/1", "1/2"] {
-            let outcome = try scene.pull { $0.shard = shard }
+        for (shard, join) in [(nil, nil), ("0/1", nil), ("1/2", nil), (nil, 2)] as [(String?, Int?)] {
+            let outcome = try scene.pull { ($0.shard, $0.join) = (shard, join) }
             #expect(outcome.status == .cannotCreate)
             #expect(outcome.error?.message.contains("belongs to project com.example.tower") == true)
         }
