@@ -414,7 +414,8 @@ package final class TreeHome: Sendable {
             return
         }
         let moved = "\(homePath)/\(Self.statesName)/\(number)/index"
-        if try isThere("\(number)/index", in: states.raw, shown: moved),
+        // What is there at first is of trees whose ledger was lost.
+        if !isFirst, try isThere("\(number)/index", in: states.raw, shown: moved),
             try !isThere("\(Destination.stateName)/index", in: root.raw, shown: "\(shown)/index")
         {
             // It was moved by a process that was killed then.

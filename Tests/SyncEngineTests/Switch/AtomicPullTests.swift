@@ -371,6 +371,16 @@ struct AtomicPullTests: ChangesAsAWhole {
         try expect(2)
     }
 
+    @Test("Where the ledger was lost, what is kept of a former tree is not taken for that of the shown one")
+    func lostLedger() throws {
+        for number in 1...3 { try expect(number, pull(number, keep: 2)) }
+        try FileManager.default.removeItem(atPath: scene.root.path(".syncagent-dest/ledger"))
+        let outcome = try again(keep: 2)
+        try expect(3, outcome)
+        #expect(outcome.requests.isEmpty)
+        #expect(try ledger().former.allSatisfy { $0.manifest == nil })
+    }
+
     @Test("A destination that cannot be asked what it keeps keeps every manifest")
     func unreadLedger() throws {
         try expect(1, pull(1))
