@@ -275,6 +275,10 @@ struct InheritedTests {
             #expect(outcome.status == status && outcome.error.contains(text), "\(outcome.error)")
             #expect(!outcome.error.contains("host name") && !outcome.error.contains("in time"))
         }
+        try scratch.write(Data(), to: "file/syncagent/agent.sock")
+        try refused(scratch.path + "/file", status: 73, "/file/syncagent/agent.sock is in the way")
+        let doctor = try tool.run(["doctor"], environment: ["XDG_RUNTIME_DIR": scratch.path + "/file"])
+        #expect(doctor.output.contains("problem  agent: none can start: "), "\(doctor.output)")
         // A name that is taken, as where somebody else's directory cannot be written to.
         try scratch.write(Data(), to: "taken/syncagent")
         try refused(scratch.path + "/taken", status: 73, "/taken/syncagent for the socket")

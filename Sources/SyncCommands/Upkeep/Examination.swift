@@ -64,7 +64,16 @@ enum Examination {
         } catch let error as ControlError where error.code == .refused {
             findings.problem("agent", error.message, "no command works with it")
         } catch {
-            guard isHeld else { return findings.note("agent", "none is running; commands start one when needed") }
+            guard isHeld else {
+                if case .success(_?) = status(currentDirectory, place.socketPath),
+                    specialKind(place.socketPath) != "socket"
+                {
+                    return findings.problem(
+                        "agent", "none can start: \(escaped(place.socketPath)) is in the way, and is not a socket",
+                        "move it elsewhere")
+                }
+                return findings.note("agent", "none is running; commands start one when needed")
+            }
             findings.problem(
                 "agent", "a process has its lock, but does not answer on \(escaped(place.socketPath))",
                 "see \(escaped(place.stateDirectory))/agent.log; stop the process whose ID is in agent.lock")
