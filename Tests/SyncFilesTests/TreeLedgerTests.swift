@@ -135,7 +135,12 @@ struct TreeLedgerTests {
         #expect(ledger.former.map(\.revision) == [3, 2, 1])
         #expect(ledger.target(nil)?.revision == 2)
         #expect(ledger.target("3") == nil && ledger.meaning(of: "3") == .shown)
+        // It is the first one to go, and to be built over.
         let other = try #require(ledger.former.first?.number)
+        #expect(ledger.surplus(keeping: 2, leastAge: 0, now: 1_000_000) == [other])
+        var later = ledger
+        show(3, &later, keep: 3)
+        #expect(later.former.map(\.revision) == [3, 2, 1] && later.current == other)
         ledger[other]?.content?.files = 2
         #expect(ledger.target(nil)?.number == other)
         #expect(ledger.target("3")?.number == other)

@@ -59,8 +59,11 @@ struct TreeSwitch {
     /// - Throws: ``EngineError`` with status 77 where what is to be brought was taken back.
     mutating func build(_ manifest: SHA256Digest) throws(EngineError) -> Destination {
         try refuseHeld(manifest)
+        // Where what readers see is made once more, as when its index was lost, the one before it stays.
+        let again = home.ledger.shownTree?.manifest == manifest
+        let kept = again ? max(wishes.kept, wishes.kept &+ 1) : wishes.kept
         number = try switching(
-            home.build(keeping: wishes.kept, leastAge: wishes.leastAge, now: environment.now(), umask: umask))
+            home.build(keeping: kept, leastAge: wishes.leastAge, now: environment.now(), umask: umask))
         return try switching(home.destination(number, umask: umask))
     }
 

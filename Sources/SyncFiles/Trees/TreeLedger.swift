@@ -143,7 +143,7 @@ package struct TreeLedger: Sendable, Equatable {
     ///   - leastAge: How long one stays as it was: readers may be in it. **Milliseconds**.
     package mutating func build(keeping kept: Int, leastAge: Int64, now: Int64) -> (number: UInt64, isNew: Bool) {
         if let building { return (building.number, false) }
-        let surplus = former.dropFirst(max(1, kept) - 1)
+        let surplus = ranked.dropFirst(max(1, kept) - 1)
         if let oldest = surplus.last(where: { mayGo($0, leastAge: leastAge, now: now) }) {
             var tree = Tree(number: oldest.number)
             (tree.inode, tree.mark, tree.isBuilding) = (oldest.inode, oldest.mark, true)
@@ -160,10 +160,13 @@ package struct TreeLedger: Sendable, Equatable {
     /// Former trees that are more than are kept.
     package func surplus(keeping kept: Int, leastAge: Int64, now: Int64) -> [UInt64] {
         let unknown = former.filter { $0.manifest == nil }
-        let known = former.filter { $0.manifest != nil }
+        let known = ranked.filter { $0.manifest != nil }
         return (known.dropFirst(max(1, kept)) + unknown).filter { mayGo($0, leastAge: leastAge, now: now) }.map(
             \.number)
     }
+
+    /// Former trees, those first that are kept longest: the one seen last, and at the end what readers see already.
+    private var ranked: [Tree] { former.filter { !isShown($0) } + former.filter { isShown($0) } }
 
     /// Whether a former tree may go: it has been left for long enough, and it is not the last one whose hooks have all done
     /// their work.

@@ -371,6 +371,19 @@ struct AtomicPullTests: ChangesAsAWhole {
         try expect(2)
     }
 
+    @Test("Where the index of what readers see was lost, the revision before it stays and can be shown again")
+    func lostIndexOfShown() throws {
+        for number in 1...2 { try expect(number, pull(number)) }
+        for _ in 0..<2 {
+            let shown = try #require(try ledger().current)
+            try FileManager.default.removeItem(atPath: scene.root.path(".syncagent-dest/state/\(shown)/index"))
+            try expect(2, again())
+        }
+        #expect(try ledger().former.map(\.revision) == [1])
+        #expect(try scene.engine().rollback("com.example.tower", to: nil).status == .done)
+        try expect(1)
+    }
+
     @Test("Where the ledger was lost, what is kept of a former tree is not taken for that of the shown one")
     func lostLedger() throws {
         for number in 1...3 { try expect(number, pull(number, keep: 2)) }
