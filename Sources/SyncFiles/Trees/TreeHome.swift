@@ -99,7 +99,17 @@ package final class TreeHome: Sendable {
 
         /// Makes sure that a first record takes the place of no other.
         func requireNoLedger() throws(FileError) {
-            guard try hasLedger() else { return }
+            let now = "\(homePath)/\(TopLinks.now)"
+            // Looked for first: it comes after the record.
+            let hasLinks = try inside == nil ? false : isThere("\(homeName)/\(TopLinks.now)", in: above, shown: now)
+            guard try hasLedger() else {
+                guard hasLinks else { return }
+                throw FileError(
+                    step: "switch", path: path,
+                    remark:
+                        "its trees are no longer on record: \(escaped(homePath))/\(ledgerName) is lost. Put it back, or copy what "
+                        + "\(escaped(now)) leads to into a new directory, and pull into that")
+            }
             throw FileError(
                 step: "switch", path: path, code: .fileExists, remark: "its trees are on record by now; try again")
         }
@@ -256,9 +266,9 @@ package final class TreeHome: Sendable {
     private static func makeExchange(_ place: Place, _ umask: Umask, now: Int64, _ look: Look) throws(FileError)
         -> TreeHome
     {
+        try place.asLinks?.requireNoLedger()
         let home = try place.openHome(create: true)
         try place.requireNoLedger()
-        try place.asLinks?.requireNoLedger()
         do throws(FileError) {
             try requireExchange(home.raw, place)
             if let there = try asItIs(place, umask) { try look(there, .exchange) }

@@ -68,6 +68,25 @@ struct LinkedPullTests: ChangesAsAWhole {
         try expect(1)
     }
 
+    @Test("Where the ledger was lost, nothing is gathered anew: the pull is refused, and what readers see stays")
+    func lostLedger() throws {
+        try expect(1, pull(1))
+        let ledger = scene.destination + "/.syncagent/ledger"
+        try FileManager.default.moveItem(atPath: ledger, toPath: scene.root.path("ledger"))
+        try publish(2)
+        for layout in [AtomicSwitch.Layout.links, nil] {
+            let outcome = try again {
+                $0.atomic?.layout = layout
+                $0.atomic?.keepForeign = true
+            }
+            #expect(outcome.status == .cannotCreate)
+            #expect(outcome.error?.message.contains(".syncagent/ledger is lost") == true)
+        }
+        try FileManager.default.moveItem(atPath: scene.root.path("ledger"), toPath: ledger)
+        try expect(1)
+        try expect(2, again())
+    }
+
     @Test("When a session goes with its files, no link is left that leads nowhere")
     func removed() throws {
         for number in 1...2 { try expect(number, pull(number)) }
