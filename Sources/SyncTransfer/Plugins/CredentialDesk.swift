@@ -163,7 +163,9 @@ final class CredentialDesk {
         // What could not be answered is not asked again for each request.
         if host.credential.challenge != nil, answer.credential == nil { host.credential.refusals = Self.mostRefusals }
         let now = agenda.unixTime
-        let expires = answer.failures.isEmpty ? answer.credential?.expires : now
+        // The user may log in meanwhile.
+        let isUnanswered = !answer.failures.isEmpty || host.credential.challenge != nil && answer.credential == nil
+        let expires = isUnanswered ? now : answer.credential?.expires
         host.credential.expires = expires.map { $0 > now ? $0 : now + Self.pause }
     }
 

@@ -118,6 +118,20 @@ struct ChallengeTests {
         #expect(bench.server.log.requests(to: "/a").count == 4)
     }
 
+    @Test("A challenge without an answer is asked about again a minute later: the user may have logged in [S74]")
+    func loggedInLater() async throws {
+        let time = Mutex(Int64(1_000))
+        let answer = ScriptedAnswer { number in number == 1 ? nil : Credential(.bearer(token: "good")) }
+        let bench = try bench(answer, good: { "good" }) { configuration in
+            configuration.clock = TransportClock(now: systemClock.now, unixTime: { time.withLock { $0 } })
+        }
+        for _ in 0..<2 { _ = try await bench.failure(bench.start(object)) }
+        #expect(answer.requests.map(\.refused) == [401])
+        time.withLock { $0 += 61 }
+        try await bench.deliver(object)
+        #expect(answer.requests.map(\.refused) == [401, nil])
+    }
+
     @Test("Where it is redirected to, no token is shown [S74]")
     func redirected() async throws {
         let store = try FaultServer()
