@@ -19,6 +19,8 @@ package struct S3Address: Sendable, Equatable {
         let plain = text.prefix { $0 != "?" && $0 != "#" }
         let rest = plain.dropFirst(Self.scheme.utf8.count + 3)
         bucket = String(rest.prefix { $0 != "/" })
+        // Neither a secret key nor what a query has is repeated.
+        guard !bucket.contains("@") else { throw refused("a user name in a URL; keys are for AWS's own files") }
         guard (3...255).contains(bucket.utf8.count),
             bucket.utf8.allSatisfy({ isAlphanumeric($0) || [0x2D, 0x2E, 0x5F].contains($0) })
         else { throw refused("'\(escaped(bucket))' is no name of a bucket") }
@@ -42,7 +44,9 @@ package struct S3Address: Sendable, Equatable {
             switch sides.first {
             case "endpoint": endpoint = value
             case "region": region = value
-            default: throw refused("it takes ?endpoint=URL and ?region=NAME, not '\(escaped(String(field)))'")
+            default:
+                let name = escaped(String(sides.first ?? ""))
+                throw refused("it takes ?endpoint=URL and ?region=NAME, not '\(name)'")
             }
         }
     }

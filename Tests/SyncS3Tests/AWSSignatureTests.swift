@@ -84,5 +84,9 @@ struct AWSSignatureTests {
         ] {
             #expect(throws: S3Fault.self, "\(text)") { try S3Address(text) }
         }
+        for text in ["s3://key:hidden@assets/x", "s3://assets/x?token=hidden"] {
+            let fault = #expect(throws: S3Fault.self) { try S3Address(text) }
+            #expect(fault.map { $0.reason.contains("hidden") } == false)
+        }
     }
 }

@@ -35,6 +35,17 @@ struct RegistryTests {
         ])
     func noAddresses(_ text: String) { #expect(throws: ListingError.self) { try RegistryAddress(text) } }
 
+    @Test(
+        "What a refused address has of secrets is not repeated [V64]",
+        arguments: [
+            "oci://user:secret@registry.test/a", "oci://secret@registry.test", "oci://registry.test/a:b?token=secret",
+            "oci://registry.test/a#secret",
+        ])
+    func secrets(_ text: String) {
+        let error = #expect(throws: ListingError.self) { try RegistryAddress(text) }
+        #expect(error.map { "\($0)".contains("secret") } == false)
+    }
+
     @Test("Plain http is spoken on this machine alone")
     func endpoints() throws {
         #expect(try RegistryAddress("oci://registry.test/a").endpoints == ["https://registry.test"])

@@ -20,6 +20,13 @@ package struct RegistryAddress: Sendable, Equatable {
         var rest = location.dropFirst("oci://".utf8.count)
         let slash = rest.firstIndex(of: "/")
         let host = rest[..<(slash ?? rest.endIndex)].lowercased()
+        // Neither a password nor what a query has is repeated.
+        guard !host.contains("@") else {
+            throw ListingError("", "a user name in a URL; log in with 'docker login' or 'oras login'")
+        }
+        guard !rest.contains("?"), !rest.contains("#") else {
+            throw ListingError("", "an artifact has no query or fragment")
+        }
         guard let slash, Self.isHost(host) else {
             throw ListingError("", "\(quoted(host)) is no registry; write oci://HOST/NAME:TAG")
         }
