@@ -23,6 +23,9 @@ extension ServeCommand {
         guard let store else { throw ValidationError("--cache needs --store, a directory for what it keeps.") }
         if store.isEmpty { throw ValidationError("--store needs a directory, not an empty string.") }
         try requireLocal(store, "--store", "run the cache there")
+        if origin.isEmpty {
+            throw ValidationError("--cache needs the URL of a published directory, not an empty string.")
+        }
         _ = try Self.directory(of: origin)
         if let most, most.bytes < CacheServer.leastRoom {
             throw ValidationError("--max takes at least \(ByteCount(CacheServer.leastRoom)), not \(most).")

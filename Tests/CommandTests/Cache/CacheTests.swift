@@ -538,6 +538,7 @@ struct CacheTests {
         for (words, part) in [
             (["serve"], "Give a directory"), (["serve", "site", "--cache", "http://h/"], "not both"),
             (["serve", "--cache", "http://h/"], "--store"), (["serve", "site", "--store", "s"], "--cache"),
+            (["serve", "--cache", "", "--store", "s"], "not an empty string"),
             (["serve", "--cache", "ftp://h/", "--store", "s"], "http(s)"),
             (["serve", "--cache", "http://h/?a=b", "--store", "s"], "query"),
             (["serve", "--cache", "http://h/#a", "--store", "s"], "fragment"),
