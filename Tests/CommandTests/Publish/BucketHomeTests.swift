@@ -54,6 +54,23 @@ struct BucketHomeTests {
         }
     }
 
+    @Test("A cache of a bucket does not show the manifest of one with the same name at another endpoint")
+    func otherEndpoint() throws {
+        #expect(try publish().status == 0)
+        func cache(_ environment: [String: String]) throws -> RunningServer {
+            let words = ["serve", "--cache", Self.place, "--store", "store", "--port", "0"]
+            return try RunningServer(scratch, Tool(scratch).process(words, environment: environment))
+        }
+        let first = try cache(bucket.environment)
+        #expect(try first.client.send("GET", "/manifest.json").body == bucket["maps/tiles/manifest.json"])
+        #expect(try first.stop().status == 0)
+        let gone = try FaultServer()
+        let endpoint = "http://127.0.0.1:\(gone.port)"
+        try gone.closePort()
+        let other = try cache(bucket.environment.merging(["AWS_ENDPOINT_URL": endpoint]) { $1 })
+        #expect(try other.client.send("GET", "/manifest.json").status == 504)
+    }
+
     @Test("A set in a bucket is published, pulled, and published again with what is new; every request is signed")
     func publishing() throws {
         let first = try publish()

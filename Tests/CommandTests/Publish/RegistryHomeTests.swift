@@ -555,9 +555,8 @@ struct RegistryHomeTests {
         #expect(gone.status == 69, "\(gone.error)")
     }
 
-    @Test("A release whose blobs are not what it says is refused, and nothing is written [V1]")
-    func lies() throws {
-        #expect(try publish().status == 0)
+    /// Where the set's manifest is, and its bytes.
+    private func manifestBlob() throws -> (path: String, bytes: [UInt8]) {
         let text = String(decoding: try #require(registry.manifest("v1")), as: UTF8.self)
         let frame = try #require(
             text.firstMatch(
@@ -565,11 +564,32 @@ struct RegistryHomeTests {
                     /"digest":"sha256:([0-9a-f]{64})","size":[0-9]+,"annotations":\{"org.opencontainers.image.title":"manifest.json.zst"/
             ))
         let path = "/v2/\(ScriptedRegistry.repository)/blobs/sha256:\(frame.1)"
+        return (path, try #require(registry.blob(String(frame.1))))
+    }
+
+    @Test("A cache does not keep a manifest that the registry gave wrong bytes for, and asks again [V1]")
+    func wrongOnce() throws {
+        #expect(try publish().status == 0)
+        let (path, right) = try manifestBlob()
+        registry.registry.script(path, .object(ServedObject([1, 2, 3])), .object(ServedObject(right)))
+        let cache = try RunningServer(scratch, cacheOf: registry.location(":v1"))
+        #expect(try cache.client.send("GET", "/manifest.json.zst").status == 502)
+        let answer = try cache.client.send("GET", "/manifest.json.zst")
+        #expect(answer.status == 200 && answer.body == right)
+        let said = try cache.stop().error
+        #expect(said.contains("the registry gave other bytes"), "\(said)")
+    }
+
+    @Test("A release whose blobs are not what it says is refused, and nothing is written [V1]")
+    func lies() throws {
+        #expect(try publish().status == 0)
+        let text = String(decoding: try #require(registry.manifest("v1")), as: UTF8.self)
+        let (path, frame) = try manifestBlob()
         registry.registry.script(path, .object(ServedObject([1, 2, 3])))
         let outcome = try run(["pull", registry.location(":v1"), "--into", "out"])
         #expect(outcome.status == 65 && outcome.error.contains("other bytes"), "\(outcome.error)")
         #expect(!FileManager.default.fileExists(atPath: scratch.path + "/out/README.md"))
-        registry.registry.script(path, .object(ServedObject(try #require(registry.blob(String(frame.1))))))
+        registry.registry.script(path, .object(ServedObject(frame)))
         let hostile: [(String, String, String?)] = [
             ("\"com.syncagent.revision\":\"1\"", "\"com.syncagent.revision\":\"01\"", "does not say which"),
             ("manifest.json.zst", "manifest.json", "has no manifest.json.zst"),
