@@ -67,7 +67,7 @@ extension AWSCredentials {
     {
         let url: CurlURL
         do throws(URLError) { url = try CurlURL(place.url) } catch {
-            throw S3Fault(.configuration, "the endpoint '\(redacted(url: place.url))' is \(error)")
+            throw S3Fault(.configuration, "the endpoint '\(redacted(url: place.url))': \(error)")
         }
         let origin = url.origin
         var signature = AWSSignature(origin, path: url.path)

@@ -244,7 +244,9 @@ final class BucketTransport: Transport {
                 tell(result)
             }
         } catch {
-            completion(.failure(TransferError(code: .misuse, url: request.urls.first ?? "", detail: error.reason)))
+            // What no object can be called is not there.
+            let code: TransferError.Code = error.exitStatus == .usage ? .badStatus(404) : .misuse
+            completion(.failure(TransferError(code: code, url: request.urls.first ?? "", detail: error.reason)))
         }
     }
 

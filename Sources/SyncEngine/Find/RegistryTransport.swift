@@ -39,14 +39,15 @@ package final class RegistryTransport: Transport {
         _ request: TransferRequest, sink: any TransferSink,
         completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
     ) {
-        guard let url = request.urls.first, url.hasPrefix(base),
-            let name = percentDecoded(url.dropFirst(base.count).utf8),
-            let path = String(validating: name, as: UTF8.self)
-        else {
-            let error = TransferError(
-                code: .misuse, url: request.urls.first ?? "", detail: "this is no file of \(address.text)")
-            return completion(.failure(error))
+        let url = request.urls.first ?? ""
+        func refused(_ code: TransferError.Code) {
+            completion(.failure(TransferError(code: code, url: url, detail: "this is no file of \(address.text)")))
         }
+        guard url.hasPrefix(base) else { return refused(.misuse) }
+        // Titles of layers are text.
+        guard let name = percentDecoded(url.dropFirst(base.count).utf8),
+            let path = String(validating: name, as: UTF8.self)
+        else { return refused(.badStatus(404)) }
         let pack = RegistryRelease.pack(path)
         // One that is passed on in several requests stays the same in all of them.
         let known = pack ?? request.validator.flatMap(Self.digest)

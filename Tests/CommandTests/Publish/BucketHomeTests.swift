@@ -63,6 +63,8 @@ struct BucketHomeTests {
         }
         let first = try cache(bucket.environment)
         #expect(try first.client.send("GET", "/manifest.json").body == bucket["maps/tiles/manifest.json"])
+        // What no object can be called.
+        for path in ["/trust/%ff", "/trust/a%0Ab"] { #expect(try first.client.send("GET", path).status == 404) }
         #expect(try first.stop().status == 0)
         let gone = try FaultServer()
         let endpoint = "http://127.0.0.1:\(gone.port)"

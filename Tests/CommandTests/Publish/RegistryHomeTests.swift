@@ -576,6 +576,7 @@ struct RegistryHomeTests {
         #expect(try cache.client.send("GET", "/manifest.json.zst").status == 502)
         let answer = try cache.client.send("GET", "/manifest.json.zst")
         #expect(answer.status == 200 && answer.body == right)
+        #expect(try cache.client.send("GET", "/trust/%ff").status == 404)
         let said = try cache.stop().error
         #expect(said.contains("the registry gave other bytes"), "\(said)")
     }
