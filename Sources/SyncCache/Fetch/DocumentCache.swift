@@ -242,7 +242,7 @@ extension DocumentCache {
             desk.say("\(error)")
             return .failed(error)
         }
-        desk.say("Served as it was, since the origin cannot be asked: \(escaped(path)). \(error)")
+        desk.say("Served as it was, since the origin does not say what is there now: \(escaped(path)). \(error)")
         return former
     }
 

@@ -135,10 +135,15 @@ extension ManifestSource {
                     ? EngineError(.unavailable, "\(shown): \(trouble.reason)", cause: .serverTrouble)
                     : EngineError(.refused, "\(shown): \(trouble.reason)", cause: error.cause)
             }
-            return EngineError(
-                .refused,
-                "\(shown): the registry refuses it (\(error.detail)). Is it private, or not there? Log in with "
-                    + "'docker login \(address.host)' or 'oras login \(address.host)'", cause: error.cause)
+            return EngineError(.refused, "\(shown): \(address.refusal(error))", cause: error.cause)
         }
+    }
+}
+
+extension RegistryAddress {
+    /// What to do where its registry refuses somebody whose login nobody knows.
+    func refusal(_ error: TransferError) -> String {
+        "the registry refuses it (\(error.detail)). Is it private, or not there? Log in with 'docker login \(host)' or "
+            + "'oras login \(host)'"
     }
 }

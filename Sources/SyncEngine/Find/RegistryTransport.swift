@@ -144,12 +144,16 @@ package final class RegistryTransport: Transport {
     /// What a failure means where a registry lets nobody in. While its server of tokens cannot be asked, nobody has
     /// refused anything: it is as if the registry were out of reach, and what was fetched before may be shown.
     private func told(_ error: TransferError, by endpoint: String) -> TransferError {
-        guard error.code == .authentication, let trouble = registries.trouble(endpoint) else { return error }
+        guard error.code == .authentication || [401, 403].contains(error.code.status ?? error.status) else {
+            return error
+        }
         var told = error
-        if trouble.isPassing {
+        let trouble = registries.trouble(endpoint)
+        if trouble?.isPassing == true {
             told = TransferError(code: .unreachable, url: error.url, detail: "", requests: error.requests)
         }
-        told.detail = trouble.reason
+        // Trouble with the login may be over, or not be what is wrong.
+        told.detail = trouble?.reason ?? address.refusal(error)
         return told
     }
 
@@ -171,8 +175,13 @@ package final class RegistryTransport: Transport {
             return bad("the registry gave another manifest")
         }
         do throws(ListingError) {
-            guard case .release(let release) = try RegistryAnswer.read(text, prefix: "") else {
-                return bad("it is no set that syncagent has published there")
+            let release: RegistryRelease
+            switch try RegistryAnswer.read(text, prefix: "") {
+            case .release(let found): release = found
+            case .elsewhere(let digest):
+                let named = address.with("sha256:\(digest)").text
+                return bad("it is an index of manifests; name the one that is meant: \(named)")
+            case .files: return bad("it is no set that syncagent has published there")
             }
             let validator = report.response.validator
             state.withLock { $0.named = validator.isEmpty ? nil : (release, validator) }

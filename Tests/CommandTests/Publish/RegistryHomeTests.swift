@@ -581,6 +581,26 @@ struct RegistryHomeTests {
         #expect(said.contains("the registry gave other bytes"), "\(said)")
     }
 
+    @Test("Why a cache gets nothing from a registry is said where it runs, with what there is to do about it")
+    func cacheSays() throws {
+        #expect(try publish().status == 0)
+        let cache = try RunningServer(scratch, cacheOf: registry.location(":v1"))
+        let digest = String(repeating: "1", count: 64)
+        registry.put(
+            "{\"schemaVersion\":2,\"mediaType\":\"\(ScriptedRegistry.indexType)\",\"manifests\":[{\"mediaType\":\""
+                + "\(ScriptedRegistry.manifestType)\",\"digest\":\"sha256:\(digest)\",\"size\":2}]}",
+            as: "v1", type: ScriptedRegistry.indexType)
+        #expect(try cache.client.send("GET", "/manifest.json.zst").status == 502)
+        registry.push(files, as: "v1")
+        #expect(try cache.client.send("GET", "/manifest.json.zst").status == 502)
+        registry.change { $0.access = .basic(user: "ann", password: "secret") }
+        #expect(try cache.client.send("GET", "/manifest.json.zst").status == 403)
+        let said = try cache.stop().error
+        #expect(said.contains("docker login \(registry.host)"), "\(said)")
+        #expect(said.contains("an index of manifests; name the one that is meant: "), "\(said)")
+        #expect(said.contains("@sha256:\(digest)") && said.contains("no set that syncagent has published"), "\(said)")
+    }
+
     @Test("A release whose blobs are not what it says is refused, and nothing is written [V1]")
     func lies() throws {
         #expect(try publish().status == 0)
