@@ -192,6 +192,7 @@ final class CredentialDesk {
             return piece.credentialRefusals < Self.mostRefusals
         }
         guard host.credential.refusals < Self.mostRefusals, piece.credentialRefusals < Self.mostRefusals else {
+            if host.credential.challenge != nil { putOff(host) }
             return false
         }
         piece.credentialRefusals += 1
@@ -199,6 +200,15 @@ final class CredentialDesk {
         if isChallenge, let text = fault.challenge { host.credential.challenge = (text, isPublic) }
         host.credential.state = .unasked(refused: status)
         return true
+    }
+
+    /// What a challenge was answered with is refused for now, and looked for again later: the user may log in meanwhile. A wrong
+    /// password is not shown until then.
+    private func putOff(_ host: HostState) {
+        let later = agenda.unixTime + Self.pause
+        host.credential.expires = min(host.credential.expires ?? later, later)
+        guard host.credential.refusals >= Self.mostRefusals, case .basic? = host.credential.kind else { return }
+        host.credential.set(nil)
     }
 }
 

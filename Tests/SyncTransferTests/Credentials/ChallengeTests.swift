@@ -132,6 +132,23 @@ struct ChallengeTests {
         #expect(answer.requests.map(\.refused) == [401, nil])
     }
 
+    @Test("What was refused as often as may be is looked for again a minute later, each time [S74]")
+    func loggedInMuchLater() async throws {
+        let time = Mutex(Int64(1_000))
+        let answer = ScriptedAnswer { number in Credential(.bearer(token: number < 4 ? "bad" : "good")) }
+        let bench = try bench(answer, good: { "good" }) { configuration in
+            configuration.clock = TransportClock(now: systemClock.now, unixTime: { time.withLock { $0 } })
+        }
+        for _ in 0..<2 { _ = try await bench.failure(bench.start(object)) }
+        #expect(answer.requests.map(\.refused) == [401, 401])
+        time.withLock { $0 += 61 }
+        for _ in 0..<2 { _ = try await bench.failure(bench.start(object)) }
+        #expect(answer.requests.map(\.refused) == [401, 401, nil])
+        time.withLock { $0 += 61 }
+        try await bench.deliver(object)
+        #expect(answer.requests.map(\.refused) == [401, 401, nil, nil])
+    }
+
     @Test("Where it is redirected to, no token is shown [S74]")
     func redirected() async throws {
         let store = try FaultServer()
