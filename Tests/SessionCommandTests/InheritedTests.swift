@@ -156,26 +156,13 @@ struct InheritedTests {
 
     @Test("Two state directories share a runtime directory: each has an agent of its own, and nobody asks the other's")
     func sharedRuntimeDirectory() async throws {
-        let sets = [try BackgroundSet(), try BackgroundSet()]
-        let runtime = sets[0].published.scratch.path + "/run"
-        let login = ["XDG_RUNTIME_DIR": runtime]
-        try FileManager.default.createDirectory(atPath: runtime, withIntermediateDirectories: true)
-        func process(_ set: BackgroundSet) throws -> Int? {
-            let status = try set.tool.run(["agent", "status", "--json"], environment: login).objects().first
-            guard let status else { return nil }
-            #expect((status["state_directory"] as? String)?.hasPrefix(set.published.scratch.path) == true)
-            return status["process"] as? Int
-        }
-        func pull(_ set: BackgroundSet) throws {
-            let words = ["pull", set.published.url, "--into", "tower", "--background", "--paused"]
-            let outcome = try set.tool.run(words, environment: login)
-            #expect(outcome.status == 0, "\(outcome.error)")
-        }
-        try pull(sets[0])
-        #expect(try process(sets[1]) == nil)
+        let shared = try SharedRuntime()
+        let (sets, runtime, login) = (shared.sets, shared.runtime, shared.login)
+        try shared.pull(sets[0])
+        #expect(try shared.process(sets[1]) == nil)
         #expect(try sets[1].tool.run(["agent", "stop"], environment: login).error.contains("No agent is running."))
-        try pull(sets[1])
-        let agents = [try #require(try process(sets[0])), try #require(try process(sets[1]))]
+        try shared.pull(sets[1])
+        let agents = [try #require(try shared.process(sets[0])), try #require(try shared.process(sets[1]))]
         #expect(agents[0] != agents[1])
         #expect(FileManager.default.fileExists(atPath: sets[1].socket))
         // Somebody else has taken its place.
@@ -183,41 +170,27 @@ struct InheritedTests {
         try FileManager.default.moveItem(atPath: socket, toPath: socket + ".former")
         #expect(FileManager.default.createFile(atPath: socket, contents: nil))
         let deadline = ContinuousClock.now + .seconds(20)
-        while try process(sets[0]) != agents[0], ContinuousClock.now < deadline {
+        while try shared.process(sets[0]) != agents[0], ContinuousClock.now < deadline {
             try? FileManager.default.removeItem(atPath: socket)
             try await Task.sleep(for: .milliseconds(50))
         }
         for (set, agent) in zip(sets, agents) {
-            #expect(try process(set) == agent)
+            #expect(try shared.process(set) == agent)
             #expect(try set.tool.run(["agent", "stop"], environment: login).status == 0)
         }
     }
 
     @Test("Agents of two state directories stay apart although the one started while the other's socket was missing")
     func takenRuntimeDirectory() async throws {
-        let sets = [try BackgroundSet(), try BackgroundSet()]
-        let runtime = sets[0].published.scratch.path + "/run"
-        let login = ["XDG_RUNTIME_DIR": runtime]
-        try FileManager.default.createDirectory(atPath: runtime, withIntermediateDirectories: true)
-        func process(_ set: BackgroundSet) throws -> Int? {
-            let status = try set.tool.run(["agent", "status", "--json"], environment: login).objects().first
-            guard let status else { return nil }
-            // While a socket is missing nobody answers, and never the other one.
-            #expect((status["state_directory"] as? String)?.hasPrefix(set.published.scratch.path) == true)
-            return status["process"] as? Int
-        }
-        func pull(_ set: BackgroundSet) throws {
-            let words = ["pull", set.published.url, "--into", "tower", "--background", "--paused"]
-            let outcome = try set.tool.run(words, environment: login)
-            #expect(outcome.status == 0, "\(outcome.error)")
-        }
-        try pull(sets[0])
-        try FileManager.default.removeItem(atPath: runtime + "/syncagent")
-        try pull(sets[1])
+        let shared = try SharedRuntime()
+        let (sets, login) = (shared.sets, shared.login)
+        try shared.pull(sets[0])
+        try FileManager.default.removeItem(atPath: shared.runtime + "/syncagent")
+        try shared.pull(sets[1])
         var calm = 0
         let deadline = ContinuousClock.now + .seconds(120)
         while calm < 12, ContinuousClock.now < deadline {
-            let found = try sets.map(process)
+            let found = try sets.map(shared.process)
             calm = found.allSatisfy { $0 != nil } ? calm + 1 : 0
             try await Task.sleep(for: .milliseconds(100))
         }
@@ -290,5 +263,33 @@ struct InheritedTests {
         let long = scratch.path + "/" + String(repeating: "d", count: 90)
         try FileManager.default.createDirectory(atPath: long, withIntermediateDirectories: true)
         try refused(long, status: 78, "longer than 107 bytes")
+    }
+}
+
+/// Two state directories of one login.
+private struct SharedRuntime {
+    let sets: [BackgroundSet]
+    let runtime: String
+
+    var login: [String: String] { ["XDG_RUNTIME_DIR": runtime] }
+
+    init() throws {
+        sets = [try BackgroundSet(), try BackgroundSet()]
+        runtime = sets[0].published.scratch.path + "/run"
+        try FileManager.default.createDirectory(atPath: runtime, withIntermediateDirectories: true)
+    }
+
+    /// The process of a set's agent; `nil` while nobody answers. Never that of the other one.
+    func process(_ set: BackgroundSet) throws -> Int? {
+        let status = try set.tool.run(["agent", "status", "--json"], environment: login).objects().first
+        guard let status else { return nil }
+        #expect((status["state_directory"] as? String)?.hasPrefix(set.published.scratch.path) == true)
+        return status["process"] as? Int
+    }
+
+    func pull(_ set: BackgroundSet) throws {
+        let words = ["pull", set.published.url, "--into", "tower", "--background", "--paused"]
+        let outcome = try set.tool.run(words, environment: login)
+        #expect(outcome.status == 0, "\(outcome.error)")
     }
 }
