@@ -140,9 +140,7 @@ final class BucketPlaces: Sendable {
 
     /// What a failure means: while nobody gives keys, a bucket that wants some has refused nobody. It is as if it were out of reach.
     func told(_ error: TransferError) -> TransferError {
-        guard error.code == .authentication || [401, 403].contains(error.code.status ?? error.status),
-            let reason = trouble.withLock(\.self)
-        else { return error }
+        guard error.cause == .access, let reason = trouble.withLock(\.self) else { return error }
         return TransferError(code: .unreachable, url: error.url, detail: reason, requests: error.requests)
     }
 

@@ -29,7 +29,7 @@ struct HomeTarget {
     ///   - notice: Told what is waited for where it takes long.
     func home(
         _ limits: TransferSettings = TransferSettings(), isWriting: Bool,
-        notice: @escaping @Sendable (String) -> Void = { Output().warning($0) }
+        notice: @escaping @Sendable (String) -> Void
     ) throws -> HomePlace? {
         guard Homes.isNamed(by: name) else { return nil }
         let environment = EnvironmentPaths.ofProcess
@@ -44,7 +44,7 @@ struct HomeTarget {
 
     /// The place, for whoever works on both alike.
     func place(isWriting: Bool) throws -> TargetPlace {
-        try home(isWriting: isWriting).map { .store($0) } ?? .directory(name)
+        try home(isWriting: isWriting) { Output().warning($0) }.map { .store($0) } ?? .directory(name)
     }
 
     /// Works on the place, on a thread of its own where that may wait for a network, until a signal.

@@ -255,7 +255,9 @@ struct PublishCommand: AsyncParsableCommand {
     }
 
     private func publish(_ output: Output, _ start: ContinuousClock.Instant) async throws {
-        let options = try publishOptions(environment: .ofProcess) { output.warning($0) }
+        let home = try HomeTarget(self.output).home(limits.settings, isWriting: !isDryRun) { output.warning($0) }
+        var options = try publishOptions(environment: .ofProcess)
+        options.home = home
         let report = try await working(options, output) {
             [isDryRun] options, isCancelled, progress throws(PublishError) in
             isDryRun
@@ -289,10 +291,7 @@ struct PublishCommand: AsyncParsableCommand {
         }
     }
 
-    /// - Parameter notice: Told what is waited for where a store takes long.
-    func publishOptions(
-        environment: EnvironmentPaths, notice: @escaping @Sendable (String) -> Void = { Output().warning($0) }
-    ) throws -> PublishOptions {
+    func publishOptions(environment: EnvironmentPaths) throws -> PublishOptions {
         var options = PublishOptions(directory: directory, output: output)
         try readFile(into: &options)
         if let work = pieces.work { options.leaveOut(for: work) }
@@ -322,7 +321,6 @@ struct PublishCommand: AsyncParsableCommand {
         options.leavesOutUnsafeLinks = safeLinks || options.leavesOutUnsafeLinks
         // The place itself needs nobody else to read it.
         options.base = withoutBase ? .none : base.map { $0 == place ? .inOutput : .manifest($0) } ?? .inOutput
-        options.home = try HomeTarget(output).home(limits.settings, isWriting: !isDryRun, notice: notice)
         options.now = Int64(Date().timeIntervalSince1970 * 1_000_000_000)
         options.trustsStamps = !rehash
         options.shards = pieces.work

@@ -144,9 +144,7 @@ package final class RegistryTransport: Transport {
     /// What a failure means where a registry lets nobody in. While its server of tokens cannot be asked, nobody has
     /// refused anything: it is as if the registry were out of reach, and what was fetched before may be shown.
     private func told(_ error: TransferError, by endpoint: String) -> TransferError {
-        guard error.code == .authentication || [401, 403].contains(error.code.status ?? error.status) else {
-            return error
-        }
+        guard error.cause == .access else { return error }
         var told = error
         let trouble = registries.trouble(endpoint)
         if trouble?.isPassing == true {
