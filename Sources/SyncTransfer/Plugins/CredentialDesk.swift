@@ -182,9 +182,11 @@ final class CredentialDesk {
             host.credential.challenge != nil
             || !host.credential.isProvided
                 && fault.challenge.map { challenges?.mayAnswer($0, of: host.origin.description) ?? false } ?? false
-        guard host.credential.isProvided || isChallenge && status == 401 else { return false }
-        // Another token would have the same rights.
-        if isChallenge, status == 403 { return false }
+        // Another token would have the same rights, unless the user logs in as somebody else.
+        guard isChallenge ? status == 401 : host.credential.isProvided else {
+            if isChallenge { putOff(host) }
+            return false
+        }
         if piece.position > piece.refusedAt { piece.credentialRefusals = 0 }
         piece.refusedAt = piece.position
         // Another piece's refusal has already led to a new one.

@@ -149,6 +149,28 @@ struct ChallengeTests {
         #expect(answer.requests.map(\.refused) == [401, 401, nil, nil])
     }
 
+    @Test("A login without the rights is looked for again a minute later: the user may have another by then [S74]")
+    func loggedInAsAnother() async throws {
+        let time = Mutex(Int64(1_000))
+        let answer = ScriptedAnswer { number in Credential(.bearer(token: number == 1 ? "guest" : "good")) }
+        let bench = try bench(answer, good: { "good" }) { configuration in
+            configuration.clock = TransportClock(now: systemClock.now, unixTime: { time.withLock { $0 } })
+        }
+        let object = object
+        bench.server.respond(to: "/a") { request in
+            switch request.header("authorization") {
+            case "Bearer guest": .status(403)
+            case "Bearer good": .object(object)
+            default: Self.challenge
+            }
+        }
+        for _ in 0..<2 { _ = try await bench.failure(bench.start(object)) }
+        #expect(answer.requests.map(\.refused) == [401])
+        time.withLock { $0 += 61 }
+        try await bench.deliver(object)
+        #expect(answer.requests.map(\.refused) == [401, nil])
+    }
+
     @Test("Where it is redirected to, no token is shown [S74]")
     func redirected() async throws {
         let store = try FaultServer()
