@@ -6,7 +6,9 @@ import SyncSystem
 /// Finds keys where AWS's own programs find them: in variables, in the files of a profile, from a program, for a role, at a
 /// container's endpoint and at the instance's. They are asked for again before they end.
 package final class AWSCredentials: Sendable {
-    let environment: AWSEnvironment
+    /// What variables and files said when keys were looked for last.
+    private let lastRead: Mutex<AWSEnvironment>
+    var environment: AWSEnvironment { lastRead.withLock(\.self) }
     let isStopped: @Sendable () -> Bool
     /// How servers elsewhere are reached: proxies, and whom to trust.
     let reach: @Sendable (EasyHandle, Origin) throws(CurlError) -> Void
@@ -23,7 +25,10 @@ package final class AWSCredentials: Sendable {
     package init(
         _ environment: AWSEnvironment, isStopped: @escaping @Sendable () -> Bool,
         reach: @escaping @Sendable (EasyHandle, Origin) throws(CurlError) -> Void = { _, _ throws(CurlError) in }
-    ) { (self.environment, self.isStopped, self.reach) = (environment, isStopped, reach) }
+    ) {
+        lastRead = Mutex(environment)
+        (self.isStopped, self.reach) = (isStopped, reach)
+    }
 
     /// The keys that count now; `nil` if there are none. Blocks.
     ///
@@ -43,6 +48,7 @@ package final class AWSCredentials: Sendable {
     package func forget() { known.withLock { $0 = nil } }
 
     private func find(_ now: Int64) throws(S3Fault) -> AWSKeys? {
+        _ = lastRead.withLock { try? $0.readFiles() }
         if let keys = try ofVariables() { return keys }
         let profile = environment.profileName
         if environment.setting("role_arn", of: profile) != nil { return try ofRole(profile, now, []) }

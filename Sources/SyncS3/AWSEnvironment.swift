@@ -9,10 +9,10 @@ package struct AWSEnvironment: Sendable {
     package let variable: @Sendable (String) -> String?
     /// All of them, for programs that give keys.
     let variables: [String: String]
+    /// What has the settings of profiles, and what their names begin with there.
+    private let files: [(path: String?, prefix: String)]
     /// The settings of profiles, by their names.
-    private let profiles: [String: [String: String]]
-    /// The name of the one that counts.
-    package let profileName: String
+    private var profiles: [String: [String: String]] = [:]
 
     private static let limit = 1 << 20
 
@@ -25,17 +25,22 @@ package struct AWSEnvironment: Sendable {
     ) throws(S3Fault) {
         let variable: @Sendable (String) -> String? = { name in lookup(name).flatMap { $0.isEmpty ? nil : $0 } }
         (self.variable, self.variables) = (variable, variables)
-        let named = variable("AWS_PROFILE") ?? variable("AWS_DEFAULT_PROFILE")
-        profileName = named ?? "default"
         func path(_ name: String, _ usual: String) -> String? {
             guard let path = variable(name) ?? home.map({ $0 + usual }) else { return nil }
             return path.hasPrefix("~/") ? home.map { $0 + path.dropFirst() } : path
         }
-        var profiles: [String: [String: String]] = [:]
-        let files = [
+        files = [
             (path("AWS_CONFIG_FILE", "/.aws/config"), "profile "),
             (path("AWS_SHARED_CREDENTIALS_FILE", "/.aws/credentials"), ""),
         ]
+        try readFiles()
+    }
+
+    /// Reads the files, which may have changed.
+    ///
+    /// - Throws: ``S3Fault`` for what cannot be used; then what they said before stays.
+    mutating func readFiles() throws(S3Fault) {
+        var profiles: [String: [String: String]] = [:]
         for case (let path?, let prefix) in files {
             for (section, settings) in try Self.read(path) {
                 let isDefault = section == "default"
@@ -44,12 +49,17 @@ package struct AWSEnvironment: Sendable {
                 profiles[name, default: [:]].merge(settings) { $1 }
             }
         }
-        guard named == nil || profiles[profileName] != nil else {
+        guard namedProfile == nil || profiles[profileName] != nil else {
             throw S3Fault(
                 .configuration, "AWS_PROFILE is '\(escaped(profileName))', and no file of AWS has such a profile")
         }
         self.profiles = profiles
     }
+
+    private var namedProfile: String? { variable("AWS_PROFILE") ?? variable("AWS_DEFAULT_PROFILE") }
+
+    /// The name of the profile that counts.
+    package var profileName: String { namedProfile ?? "default" }
 
     /// A setting of a profile; without a name of that which counts.
     package func setting(_ name: String, of profile: String? = nil) -> String? {

@@ -70,6 +70,23 @@ struct AWSCredentialsTests {
         #expect(reason(["AWS_PROFILE": "open"]).contains("no command line"))
     }
 
+    @Test("After a refusal the files are read again; where they cannot be, what they said before counts")
+    func readAgain() throws {
+        func file(_ access: String) -> String {
+            "[default]\naws_access_key_id = \(access)\naws_secret_access_key = s\n"
+        }
+        try write(file("OLD"), ".aws/credentials")
+        let credentials = AWSCredentials(try AWSEnvironment(home: root.path) { _ in nil }, isStopped: { false })
+        #expect(try credentials.keys(now: Self.now)?.access == "OLD")
+        try write(file("NEW"), ".aws/credentials")
+        #expect(try credentials.keys(now: Self.now)?.access == "OLD")
+        credentials.forget()
+        #expect(try credentials.keys(now: Self.now)?.access == "NEW")
+        try write(String(repeating: "#", count: 2 << 20), ".aws/credentials")
+        credentials.forget()
+        #expect(try credentials.keys(now: Self.now)?.access == "NEW")
+    }
+
     @Test("Who logs in in a browser is told what to do")
     func browser() throws {
         try write("[default]\nsso_start_url = https://example.com\nsso_region = x\n", ".aws/config")

@@ -22,6 +22,8 @@ struct HostCredential {
     fileprivate var expires: Int64?
     /// Refusals since the last accepted request.
     fileprivate var refusals = 0
+    /// The status of the one after which it was put off to request it again.
+    fileprivate var lastRefusal: Int?
     /// What the server said it wants, where whoever answers challenges has been asked.
     fileprivate var challenge: (text: String, isPublic: Bool)?
 
@@ -96,7 +98,7 @@ final class CredentialDesk {
     /// Whether a host has to wait for providers; asks them if need be.
     func mustWait(_ host: HostState) -> Bool {
         if host.credential.state == .known, let expires = host.credential.expires, expires <= agenda.unixTime {
-            host.credential.state = .unasked(refused: nil)
+            host.credential.state = .unasked(refused: host.credential.lastRefusal)
         }
         switch host.credential.state {
         case .known: return false
@@ -160,6 +162,7 @@ final class CredentialDesk {
         for failure in answer.failures { events(.pluginFailed(.credential, failure)) }
         host.credential.set(answer.credential?.kind)
         host.credential.answers += 1
+        host.credential.lastRefusal = nil
         // What could not be answered is not asked again for each request.
         if host.credential.challenge != nil, answer.credential == nil { host.credential.refusals = Self.mostRefusals }
         let now = agenda.unixTime
@@ -182,9 +185,10 @@ final class CredentialDesk {
             host.credential.challenge != nil
             || !host.credential.isProvided
                 && fault.challenge.map { challenges?.mayAnswer($0, of: host.origin.description) ?? false } ?? false
-        // Another token would have the same rights, unless the user logs in as somebody else.
+        // Another token would have the same rights, unless the user logs in as somebody else; and where there was no credential
+        // there may be one later.
         guard isChallenge ? status == 401 : host.credential.isProvided else {
-            if isChallenge { putOff(host) }
+            if host.credential.answers > 0 { putOff(host) }
             return false
         }
         if piece.position > piece.refusedAt { piece.credentialRefusals = 0 }
@@ -194,7 +198,9 @@ final class CredentialDesk {
             return piece.credentialRefusals < Self.mostRefusals
         }
         guard host.credential.refusals < Self.mostRefusals, piece.credentialRefusals < Self.mostRefusals else {
-            if host.credential.challenge != nil { putOff(host) }
+            putOff(host)
+            // Whoever answers a challenge may show the same once more.
+            if host.credential.challenge == nil { host.credential.lastRefusal = status }
             return false
         }
         piece.credentialRefusals += 1
@@ -204,12 +210,14 @@ final class CredentialDesk {
         return true
     }
 
-    /// What a challenge was answered with is refused for now, and looked for again later: the user may log in meanwhile. A wrong
-    /// password is not shown until then.
+    /// What there is is refused for now, and looked for again later: the user may log in meanwhile, or change the keys. A wrong
+    /// password that a challenge was answered with is not shown until then.
     private func putOff(_ host: HostState) {
         let later = agenda.unixTime + Self.pause
         host.credential.expires = min(host.credential.expires ?? later, later)
-        guard host.credential.refusals >= Self.mostRefusals, case .basic? = host.credential.kind else { return }
+        guard host.credential.challenge != nil, host.credential.refusals >= Self.mostRefusals,
+            case .basic? = host.credential.kind
+        else { return }
         host.credential.set(nil)
     }
 }

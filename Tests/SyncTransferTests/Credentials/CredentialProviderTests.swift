@@ -65,6 +65,25 @@ struct CredentialProviderTests {
         #expect(wrong.requests.count == 3 && closed.server.log.requests(to: "/a").count == 3)
     }
 
+    @Test(
+        "What is refused as often as may be, or is not there, is asked for again a minute later [S74 F026]",
+        arguments: [false, true])
+    func later(isAbsent: Bool) async throws {
+        let time = Mutex(Int64(1_000))
+        let provider = ScriptedProvider { _ in
+            if time.withLock({ $0 }) > 1_060 { return Credential(.bearer(token: "good")) }
+            return isAbsent ? nil : Credential(.bearer(token: "old"))
+        }
+        let bench = try bench(provider, accepts: ["Bearer good"]) { configuration in
+            configuration.clock = TransportClock(now: systemClock.now, unixTime: { time.withLock { $0 } })
+        }
+        for _ in 0..<2 { _ = try await bench.failure(bench.start(object)) }
+        #expect(provider.requests.map(\.refused) == (isAbsent ? [nil] : [nil, 401, 401]))
+        time.withLock { $0 += 61 }
+        try await bench.deliver(object)
+        #expect(provider.requests.map(\.refused) == (isAbsent ? [nil, nil] : [nil, 401, 401, 401]))
+    }
+
     @Test("A credential that expires again and again is renewed each time it has been good in between [S74 F026]")
     func renewed() async throws {
         let given = Mutex(0)
