@@ -78,7 +78,7 @@ extension ServeCommand {
         try await cache.run(
             listening: { [bind] (port: Int) in
                 output.line(Self.url(address: bind, port: port, path: "/manifest.json"))
-                output.message("Caching \(redacted(url: directory.base)) in \(escaped(store)). Stop with ^C.")
+                output.message("Caching \(redacted(url: origin)) in \(escaped(store)). Stop with ^C.")
             },
             until: {
                 await signals()

@@ -46,6 +46,12 @@ struct RegistryTests {
         #expect(error.map { "\($0)".contains("secret") } == false)
     }
 
+    @Test("A name without its registry is told from a user name")
+    func noRegistry() {
+        let error = #expect(throws: ListingError.self) { try RegistryAddress("oci://tower@\(Self.digest)") }
+        #expect(error?.reason.contains("write oci://HOST/NAME@sha256:HEX") == true)
+    }
+
     @Test("Plain http is spoken on this machine alone")
     func endpoints() throws {
         #expect(try RegistryAddress("oci://registry.test/a").endpoints == ["https://registry.test"])

@@ -22,7 +22,11 @@ package struct RegistryAddress: Sendable, Equatable {
         let host = rest[..<(slash ?? rest.endIndex)].lowercased()
         // Neither a password nor what a query has is repeated.
         guard !host.contains("@") else {
-            throw ListingError("", "a user name in a URL; log in with 'docker login' or 'oras login'")
+            throw ListingError(
+                "",
+                host.contains("@sha256:")
+                    ? "no registry before the name; write oci://HOST/NAME@sha256:HEX"
+                    : "a user name in a URL; log in with 'docker login' or 'oras login'")
         }
         guard !rest.contains("?"), !rest.contains("#") else {
             throw ListingError("", "an artifact has no query or fragment")
