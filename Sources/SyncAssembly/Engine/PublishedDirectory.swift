@@ -25,9 +25,19 @@ package struct PublishedDirectory: Sendable {
     /// - Throws: ``/SyncEngine/EngineError`` with status 64.
     package init(_ location: String) throws(EngineError) {
         let plain = location.prefix { $0 != "?" && $0 != "#" }
-        let isManifest = [".json", ".json.zst"].contains { plain.hasSuffix($0) }
-        let directory = isManifest ? plain[...(plain.lastIndex(of: "/") ?? plain.startIndex)] : plain
-        switch urlScheme(of: location) {
+        let file = plain.split(separator: "/", omittingEmptySubsequences: false).last ?? plain
+        let isManifest = ["manifest.json", "manifest.json.zst"].contains(file)
+        let directory = isManifest ? plain.dropLast(file.count) : plain
+        let scheme = urlScheme(of: location)
+        // A pull takes it for another manifest.
+        let mayBeManifest = [".json", ".zst"].contains { plain.hasSuffix($0) }
+        guard isManifest || !mayBeManifest || scheme == RegistryAddress.scheme else {
+            throw EngineError(
+                .usage,
+                "\(redacted(url: location)): the manifest of a published directory is manifest.json; a directory that has such "
+                    + "a name is named with a slash at the end")
+        }
+        switch scheme {
         case S3Address.scheme:
             do throws(S3Fault) {
                 var address = try S3Address("\(directory)\(location[plain.endIndex...])")

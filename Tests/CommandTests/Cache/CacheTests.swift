@@ -546,6 +546,8 @@ struct CacheTests {
             (["serve", "--cache", "s3://b/p", "--store", "s"], "no name of a bucket"),
             (["serve", "--cache", "s3://bucket/a/../b", "--store", "s"], "prefix"),
             (["serve", "--cache", "s3://bucket/a?token=x", "--store", "s"], "endpoint"),
+            (["serve", "--cache", "s3://bucket/v1.json?region=eu-west-1", "--store", "s"], "a slash at the end"),
+            (["serve", "--cache", "http://h/channels/beta.json.zst", "--store", "s"], "a slash at the end"),
             (["serve", "--cache", "oci://h", "--store", "s"], "no registry"),
             (["serve", "--cache", "hf://a/b", "--store", "s"], "http(s), s3 or oci"),
             (["serve", "--cache", "http://h/", "--store", "s", "--max", "1K"], "--max"),
