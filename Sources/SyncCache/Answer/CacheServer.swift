@@ -97,21 +97,24 @@ package struct CacheServer: Sendable {
     /// The same words at most once a minute.
     private static func seldom(_ say: @escaping @Sendable (String) -> Void) -> @Sendable (String) -> Void {
         let said = Remembered()
-        return { text in if said.isDue(text) { say(text) } }
+        return { text in if let line = said.line(text) { say(line) } }
     }
 }
 
-/// What has been said, and when.
+/// What has been said within the last minute, and when.
 private final class Remembered: Sendable {
     private let said = Mutex<[String: ContinuousClock.Instant]>([:])
+    /// Most of it: an origin may refuse whatever paths clients choose.
+    private static let most = 30
 
-    func isDue(_ text: String) -> Bool {
+    /// The line to say; `nil` for none.
+    func line(_ text: String) -> String? {
         let now = ContinuousClock.now
-        return said.withLock { said in
-            if let last = said[text], now - last < .seconds(60) { return false }
-            if said.count >= 1_000 { said = [:] }
+        return said.withLock { said -> String? in
+            said = said.filter { now - $0.value < .seconds(60) }
+            guard said[text] == nil, said.count < Self.most else { return nil }
             said[text] = now
-            return true
+            return said.count < Self.most ? text : text + " (the last of \(Self.most) lines in a minute)"
         }
     }
 }

@@ -532,6 +532,16 @@ struct CacheTests {
         #expect(end.error.contains("/set/manifest.json: status 403"), "\(end.error)")
     }
 
+    @Test("However many paths the origin refuses, thirty lines a minute say so")
+    func refusedPaths() throws {
+        let scene = try CacheScene()
+        scene.origin.respondToOthers { _ in .status(403) }
+        let cache = try scene.cache()
+        for number in 1...40 { #expect(try cache.client.send("GET", "/trust/\(number).root").status == 403) }
+        let lines = try cache.stop().error.split(separator: "\n").filter { $0.contains("status 403") }
+        #expect(lines.count == 30 && lines.last?.contains("the last of 30 lines") == true, "\(lines)")
+    }
+
     @Test("What does not go together is refused")
     func usage() throws {
         let scratch = try Scratch()
