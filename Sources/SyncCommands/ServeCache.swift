@@ -46,6 +46,7 @@ extension ServeCommand {
         let needs = EngineRequest(deadline: .seconds(3_600), patience: .seconds(5), stop: stop)
         var configuration = try needs.configuration(on: host)
         configuration.rewriteRules = []
+        configuration.advise = { $0.words(hasOptions: false) }
         // Whoever asks has other places to ask: it is told soon.
         configuration.patience = Patience(.seconds(5))
         configuration.connectTimeout = min(configuration.connectTimeout, .seconds(5))

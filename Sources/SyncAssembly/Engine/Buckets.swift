@@ -38,7 +38,8 @@ struct Buckets {
             let places = BucketPlaces(environment) { place in
                 guard let region = Self.region(of: place, credentials, configuration, isStopped) else { return nil }
                 let text =
-                    "the bucket is in \(region), and not in \(place.region): --region or AWS_REGION says so at once"
+                    "the bucket is in \(region), and not in \(place.region): AWS_REGION, or ?region=\(region) behind its URL, says "
+                    + "so at once"
                 notice(PluginNotice(plugin: BucketKeys.name, kind: .warning, text: text))
                 return region
             }

@@ -85,7 +85,7 @@ extension TransportConfiguration {
     /// Without any settings; its advice names this program's options.
     package static var plain: TransportConfiguration {
         var configuration = TransportConfiguration(clock: SystemTime.clock, random: { .random(in: .min ... .max) })
-        configuration.advise = { $0.words }
+        configuration.advise = { $0.words() }
         return configuration
     }
 }
