@@ -231,7 +231,7 @@ extension DocumentCache {
             // It says no: what is held is not shown to whoever may not see it, also when this process is gone.
             if status < 500, status != 408, status != 429 {
                 if [401, 403, 404, 410].contains(status) { forget(path) }
-                if status != 404, status != 410 { desk.say("\(error)") }
+                if error.cause != .notThere { desk.say("\(error)") }
                 state.withLock { $0.note(error, at: path) }
                 return .failed(error)
             }

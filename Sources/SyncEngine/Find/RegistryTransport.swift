@@ -165,6 +165,12 @@ package final class RegistryTransport: Transport {
         func bad(_ detail: String) -> Result<RegistryRelease, TransferError> {
             .failure(TransferError(code: .badAnswer, url: address.text, detail: detail))
         }
+        /// The tag has something else now: the set is not there any more.
+        func other(_ detail: String) -> Result<RegistryRelease, TransferError> {
+            var error = TransferError(code: .badStatus(404), url: address.text, detail: detail)
+            error.cause = .badManifest
+            return .failure(error)
+        }
         if report.response.status == 304 {
             return known.map { .success($0) } ?? bad("304 in reply to an unconditional request")
         }
@@ -178,13 +184,13 @@ package final class RegistryTransport: Transport {
             case .release(let found): release = found
             case .elsewhere(let digest):
                 let named = address.with("sha256:\(digest)").text
-                return bad("it is an index of manifests; name the one that is meant: \(named)")
-            case .files: return bad("it is no set that syncagent has published there")
+                return other("it is an index of manifests; name the one that is meant: \(named)")
+            case .files: return other("it is no set that syncagent has published there")
             }
             let validator = report.response.validator
             state.withLock { $0.named = validator.isEmpty ? nil : (release, validator) }
             return .success(release)
-        } catch { return bad("\(error)") }
+        } catch { return other("\(error)") }
     }
 
     private static func validator(_ digest: SHA256Digest) -> Validator { Validator(etag: "\"sha256:\(digest)\"") }
