@@ -263,6 +263,10 @@ class Verify(Damaged):
                     yield f"lie: verify tells differences, and not {path}"
 
 
+# What `cat` is right to do for a reader that has left.
+CUT = "lie: exit 0, and only the beginning of the file was printed"
+
+
 @story
 class Cat(Damaged):
     name = "cat"
@@ -275,7 +279,7 @@ class Cat(Damaged):
         with open(f"{place.base.root}/set-2/model.ifc", "rb") as file:
             right = file.read().decode(errors="replace")
         if done.status == 0 and done.out != right:
-            yield "lie: exit 0, and what was printed is not the file"
+            yield CUT if right.startswith(done.out) else "lie: exit 0, and what was printed is not the file"
         if not right.startswith(done.out):
             yield "wrong bytes: what was printed is not the beginning of the file"
 

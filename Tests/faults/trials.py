@@ -32,7 +32,7 @@ import zlib
 
 import calls
 from place import Base, Place
-from stories import STORIES
+from stories import CUT, STORIES
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -133,6 +133,8 @@ class Trials:
         else:
             how, value = how or "instead", getattr(errno, code)
         done, wrong, lines = self.tell(name, [str(number), str(position), str(value), how])
+        if call == "write" and code == "EPIPE":
+            wrong = [each for each in wrong if each != CUT]
         reached = bool(lines)
         where = lines[-1].split(" ")[2:] if lines else []
         guessed = [one[1:] for one in where if one.startswith("~")]
