@@ -242,7 +242,8 @@ extension Agent: AgentControl {
         let handle = try environment.engine(needs).get()
         let result: Result<R, EngineError>
         do throws(EngineError) {
-            result = .success(try await onEngineThread { () throws(EngineError) in try work(handle.engine) })
+            result = .success(
+                try await onEngineThread(stopping: stop) { () throws(EngineError) in try work(handle.engine) })
         } catch { result = .failure(error) }
         await end(handle)
         return result

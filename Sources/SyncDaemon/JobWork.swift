@@ -204,11 +204,17 @@ extension ControlError {
 }
 
 /// Runs blocking work of the engine on a thread of its own.
-func onEngineThread<R: Sendable>(_ work: @escaping @Sendable () throws(EngineError) -> R) async throws(EngineError) -> R
-{
-    let result: Result<R, EngineError>
-    do throws(ThreadError) {
-        result = try await onThread("engine") { Result { () throws(EngineError) in try work() } }
-    } catch { throw EngineError(.ioError, "\(error)") }
+///
+/// - Parameter stop: Stopped when the task is cancelled: the server that would answer has ended.
+func onEngineThread<R: Sendable>(
+    stopping stop: StopRequest, _ work: @escaping @Sendable () throws(EngineError) -> R
+) async throws(EngineError) -> R {
+    let result: Result<R, EngineError> = await withTaskCancellationHandler {
+        do throws(ThreadError) {
+            return try await onThread("engine") { Result { () throws(EngineError) in try work() } }
+        } catch { return .failure(EngineError(.ioError, "\(error)")) }
+    } onCancel: {
+        stop.stop(.released)
+    }
     return try result.get()
 }

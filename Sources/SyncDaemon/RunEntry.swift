@@ -26,17 +26,19 @@ extension Agent {
         }
         var reply: Result<EnqueueReply, ControlError>
         do throws(EngineError) {
-            var prepared = try await onEngineThread { () throws(EngineError) in try handle.engine.prepare(request) }
+            var prepared = try await onEngineThread(stopping: stop) { () throws(EngineError) in
+                try handle.engine.prepare(request)
+            }
             try await enter(&prepared, request, handle)
-            reply = await record(prepared, request, handle)
+            reply = await record(prepared, request, handle, stop)
             retries[prepared.session] = nil
             leave(prepared.session)
             if !prepared.warnings.isEmpty { reply = reply.map { warned($0, prepared.warnings) } }
         } catch {
-            if stopMode == nil { record(error, of: request) }
-            reply = .failure(stopMode == nil ? ControlError(error) : Self.isStopping)
+            if !stop.isStopped { record(error, of: request) }
+            reply = .failure(stop.isStopped ? Self.isStopping : ControlError(error))
         }
-        if case .success(let told) = reply, told.isNew, told.state == .waiting, stopMode == nil {
+        if case .success(let told) = reply, told.isNew, told.state == .waiting, !stop.isStopped {
             spares[told.run] = handle
         } else {
             await end(handle)
@@ -88,9 +90,9 @@ extension Agent {
         if (try? await onThread("end", { handle.end() })) == nil { handle.end() }
     }
 
-    private func record(_ prepared: PreparedRun, _ request: EnqueueRequest, _ handle: AssembledEngine) async -> Result<
-        EnqueueReply, ControlError
-    > {
+    private func record(
+        _ prepared: PreparedRun, _ request: EnqueueRequest, _ handle: AssembledEngine, _ stop: StopRequest
+    ) async -> Result<EnqueueReply, ControlError> {
         do throws(EngineError) {
             if request.origin == .interactive { resetLimiter(prepared.session) }
             if let open = try handle.engine.openRun(like: prepared), open.state == .running,
@@ -110,7 +112,7 @@ extension Agent {
                 }
             }
             if limited.recipe.atomic != nil {
-                try await onEngineThread { [limited] () throws(EngineError) in
+                try await onEngineThread(stopping: stop) { [limited] () throws(EngineError) in
                     try handle.engine.makeTrees(for: limited)
                 }
                 // Hooks that were called before this may have ended, and their job may be about to.
@@ -119,8 +121,8 @@ extension Agent {
             let started = try handle.engine.enqueue(limited, isBehind: isBehind)
             return .success(reply(started.run, isNew: !started.isContinued, superseded: started.superseded))
         } catch {
-            // The next agent looks again: what was stopped with this one has not failed.
-            guard stopMode == nil else { return .failure(Self.isStopping) }
+            // The next agent, or the next server, looks again: what was stopped with this one has not failed.
+            guard !stop.isStopped else { return .failure(Self.isStopping) }
             // A destination that is not to change as a whole: nobody would tell it later.
             if error.status != .internalError { record(error, of: request) }
             return .failure(ControlError(error))

@@ -44,8 +44,10 @@ struct EnqueueReplyTests {
         }
     }
 
-    @Test("An agent that is stopped while it reads a manifest answers at once, and is gone")
-    func stoppedMeanwhile() async throws {
+    @Test(
+        "An agent reads no manifest any more once it is stopped, or nobody can be answered, as when its socket is gone",
+        arguments: [true, false])
+    func stoppedMeanwhile(isAgent: Bool) async throws {
         let bench = try AgentBench()
         let body = ServedObject([UInt8](repeating: 0x20, count: 10_000))
         for path in ["/tower/manifest.json", "/tower/manifest.json.zst"] {
@@ -62,8 +64,10 @@ struct EnqueueReplyTests {
         let running = Task { await agent.run() }
         while bench.server.log.requestCount == asked { try await Task.sleep(for: .milliseconds(5)) }
         let start = ContinuousClock.now
-        await agent.stop(.release)
+        if isAgent { await agent.stop(.release) } else { reply.cancel() }
         #expect(await reply.value?.code == .stopping)
+        #expect(await agent.status().state == (isAgent ? .stopping : .running))
+        await agent.stop(.release)
         await running.value
         // Beside all other tests of this target it has taken 14 s; what stalls here never ends by itself.
         #expect(ContinuousClock.now - start < .seconds(50))
