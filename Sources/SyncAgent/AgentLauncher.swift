@@ -170,7 +170,7 @@ public struct AgentPlace: Sendable, Equatable {
             // For up to a second it may be another one's by now. Where that lock is lost or empty, this one counts.
             if [nil, "", signed.stateIdentity].contains(signed.owner) { return signed }
         }
-        return place.owner == place.stateIdentity ? place : place.unshared
+        return place.served ?? place.unshared
     }
 
     /// The same, or a place in the state directory where somebody else has this one: all state directories of a user share
@@ -185,6 +185,15 @@ public struct AgentPlace: Sendable, Equatable {
 
     /// The state directory, whatever path leads there. inode(7)
     private var stateIdentity: String { status(following: stateDirectory).map { "\($0.device):\($0.inode)" } ?? "none" }
+
+    /// Where an agent with this state directory listens, here or in the state directory, as the lock beside its socket says; `nil`
+    /// where none does.
+    private var served: AgentPlace? {
+        [self, AgentPlace(stateDirectory: stateDirectory, runtimeDirectory: nil)].first { $0.owner == stateIdentity }
+    }
+
+    /// Whether an agent with this state directory listens, whatever has become of its own lock.
+    package var isServed: Bool { served != nil }
 
     /// Which state directory the agent has that listens here, as its ``claim`` says; `nil` where no agent does.
     private var owner: String? {
@@ -228,7 +237,7 @@ public struct AgentPlace: Sendable, Equatable {
         (self.stateDirectory, self.socketPath) = (stateDirectory, socketPath)
     }
 
-    /// Whether some process has the agent's lock; takes nothing. Where that cannot be found out, one may.
+    /// Whether some process has the agent's lock, or has lost it and listens; takes nothing. Where that cannot be found out, one may.
     package var isLocked: Bool {
         do throws(FileError) { return try isTaken() } catch {
             // No agent of this user has a lock that is another's, or that nobody may write to.
@@ -242,11 +251,11 @@ public struct AgentPlace: Sendable, Equatable {
     fileprivate func isTaken(orUnknown: Bool = true) throws(FileError) -> Bool {
         do throws(FileError) {
             let file = try openFile("\(stateDirectory)/agent.lock", .readWrite, trust: .state)
-            return FileLock.isTaken(file, orUnknown: orUnknown)
+            if FileLock.isTaken(file, orUnknown: orUnknown) { return true }
         } catch {
             // Without the file none has.
             guard error.isMissing else { throw error }
-            return false
         }
+        return isServed
     }
 }

@@ -198,7 +198,9 @@ struct InheritedTests {
         for set in sets { #expect(try set.tool.run(["agent", "stop"], environment: login).status == 0) }
     }
 
-    @Test("An agent is found although its lock was emptied or removed", arguments: [true, false])
+    @Test(
+        "An agent is found, and no second one starts, although its lock was emptied or removed",
+        arguments: [true, false])
     func lostLock(isEmptied: Bool) throws {
         let background = try BackgroundSet()
         let tool = background.tool
@@ -219,6 +221,7 @@ struct InheritedTests {
             try FileManager.default.removeItem(atPath: lock)
         }
         #expect(try process() == agent)
+        #expect(try tool.run(["agent", "run"], environment: login).status == 75)
         #expect(try tool.run(["resume"], environment: login).status == 0)
         #expect(try tool.run(["wait"], environment: login).status == 0)
         #expect(try process() == agent)

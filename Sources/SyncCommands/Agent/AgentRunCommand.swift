@@ -50,8 +50,7 @@ struct AgentRunCommand: AsyncParsableCommand {
 
     /// Takes the agent's lock; with `--replace` after asking its holder to hand over.
     private func lock(_ state: StateAccess) async throws -> FileLock {
-        let directory = state.place.stateDirectory
-        if let lock = try Self.takeLock(in: directory) { return lock }
+        if let lock = try Self.takeLock(of: state.place) { return lock }
         guard replace else {
             // Two clients that started one each use the same.
             throw CommandFailure(.busy, onDemand ? "" : "Another agent is running. --replace takes over from it.")
@@ -71,21 +70,23 @@ struct AgentRunCommand: AsyncParsableCommand {
                 }
                 next = .now + .seconds(1)
             }
-            if let lock = try Self.takeLock(in: directory) { return lock }
+            if let lock = try Self.takeLock(of: state.place) { return lock }
             try await Task.sleep(for: .milliseconds(20))
         }
         throw CommandFailure(.busy, "The running agent did not exit within 30 s.\(problem)")
     }
 
     /// Takes the right to be a user's agent, a lock on `agent.lock` in the state directory: one process at a time has it, and
-    /// the kernel takes it back when that one ends. `nil` when another process has it.
-    static func takeLock(in directory: String) throws(CommandFailure) -> FileLock? {
-        let path = directory + "/agent.lock"
+    /// the kernel takes it back when that one ends. `nil` when another process has it, or had it and lives: somebody has removed
+    /// the file.
+    private static func takeLock(of place: AgentPlace) throws(CommandFailure) -> FileLock? {
+        let path = place.stateDirectory + "/agent.lock"
         do throws(FileError) {
-            let place = try openStateDirectory(directory, create: true)
+            let directory = try openStateDirectory(place.stateDirectory, create: true)
             let file = try openFile(
-                "agent.lock", in: place.raw, [.readWrite, .create], trust: .ownState, shown: path)
+                "agent.lock", in: directory.raw, [.readWrite, .create], trust: .ownState, shown: path)
             let lock = try FileLock.take(file, path: path)
+            if place.isServed { return nil }
             lock?.sign("\(CurrentProcess.identifier)")
             return lock
         } catch { throw CommandFailure(.cannotCreate, error.ofState) }
