@@ -37,6 +37,28 @@ struct RestartTests {
         #expect(found == expected)
     }
 
+    @Test("A command says what it waits for where the agent takes long to answer, and goes on when it does")
+    func silentAgent() async throws {
+        let set = try ServedSet()
+        let agent = try startAgent(set)
+        defer { agent.terminate() }
+        while try set.tool.run(["agent", "status"]).status != 0 { try await Task.sleep(for: .milliseconds(20)) }
+        kill(agent.processIdentifier, SIGSTOP)
+        defer { kill(agent.processIdentifier, SIGCONT) }
+        let (asking, said) = (set.tool.process(["agent", "status"]), try set.scratch.file())
+        asking.standardOutput = FileHandle.nullDevice
+        asking.standardError = try FileHandle(forWritingTo: said)
+        try asking.run()
+        var text = ""
+        while asking.isRunning, !text.contains("Waiting for the agent") {
+            try await Task.sleep(for: .milliseconds(50))
+            text = try String(contentsOf: said, encoding: .utf8)
+        }
+        kill(agent.processIdentifier, SIGCONT)
+        asking.waitUntilExit()
+        #expect(asking.terminationStatus == 0 && text.contains("agent.lock"), "\(text)")
+    }
+
     @Test("With nothing but 'agent run' everything goes on; what was paused stays so [S19 S23 S24 S26 S150 F089]")
     func restart() async throws {
         let set = try ServedSet()

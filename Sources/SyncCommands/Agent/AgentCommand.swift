@@ -20,7 +20,7 @@ struct AgentStatusCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let state = try StateAccess(output: output)
-        let status = try await state.client.status()
+        let status = try await state.sayingWhatKeeps { try await state.client.status() }
         if format.json { return try output.value(status) }
         let text = SessionText(now: SystemTime.milliseconds(), hasAgent: true)
         let rows = [
@@ -52,7 +52,7 @@ struct AgentStopCommand: AsyncParsableCommand {
         var wasLocked = false
         while true {
             do {
-                try await state.client.stop(release ? .release : .pause)
+                try await state.sayingWhatKeeps { try await state.client.stop(release ? .release : .pause) }
                 break
             } catch let error as ControlError {
                 guard error.code == .unreachable else { throw error }

@@ -14,15 +14,30 @@ extension StateAccess {
     /// - Returns: A client of it.
     /// - Throws: ``CommandFailure`` with status 69 when none comes up within ten seconds.
     @discardableResult func reachAgent() async throws -> ControlClient {
-        do {
-            if try await client.status().state != .stopping { return client }
-        } catch let error as ControlError where error.code == .unreachable {
-            await startUnit()
+        try await sayingWhatKeeps {
+            do {
+                if try await client.status().state != .stopping { return client }
+            } catch let error as ControlError where error.code == .unreachable {
+                await startUnit()
+            }
+            do { try await launcher.reach { client } } catch let error as ControlError {
+                throw CommandFailure(error)
+            }
+            return client
         }
-        do { try await launcher.reach { client } } catch let error as ControlError {
-            throw CommandFailure(error)
+    }
+
+    /// Waits for an answer that an agent gives at once, and tells people after some seconds what is waited for: one that is stopped
+    /// (SIGSTOP), or whose disk hangs, has a minute.
+    func sayingWhatKeeps<R>(_ answer: () async throws -> R) async throws -> R {
+        let notice = Task { [output, place] in
+            guard (try? await Task.sleep(for: .seconds(5))) != nil else { return }
+            output.message(
+                "Waiting for the agent, which has not answered on \(escaped(place.socketPath)) yet; its process ID is in "
+                    + "\(escaped(place.stateDirectory))/agent.lock.")
         }
-        return client
+        defer { notice.cancel() }
+        return try await answer()
     }
 
     /// Asks the agent; its errors become the command's.

@@ -62,7 +62,7 @@ struct AgentRunCommand: AsyncParsableCommand {
             if ContinuousClock.now >= next {
                 // Again and again: one that is just starting cannot be asked yet, and another may come in its place.
                 do {
-                    try await state.client.stop(.handover)
+                    try await state.sayingWhatKeeps { try await state.client.stop(.handover) }
                     problem = ""
                 } catch let error as ControlError {
                     // It may be on its way out already: the lock tells.

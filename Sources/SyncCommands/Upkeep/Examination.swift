@@ -53,7 +53,7 @@ enum Examination {
         }
         let isHeld = place.isLocked
         do {
-            let status = try await access.client.status()
+            let status = try await access.sayingWhatKeeps { try await access.client.status() }
             findings.note("agent", "process \(status.process), version \(escaped(status.version)), \(status.state)")
             if status.version != syncagentVersion {
                 findings.problem(
