@@ -108,6 +108,9 @@ extension FailureCause {
         if self == .wrongBytes, detail.contains("Content-Encoding: ") {
             return "Make the server, or a cache in front of it, send these files uncompressed, then pull again."
         }
+        if self == .diskTrouble, detail.contains("ulimit -n") {
+            return "Raise the limit on open files as the message says, then pull again; the disk is all right."
+        }
         if self == .trust, detail.contains("--cert and --key") {
             return "Name a client certificate and its own key, both PEM and without a passphrase, then pull again."
         }

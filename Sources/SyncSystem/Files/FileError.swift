@@ -68,7 +68,12 @@ extension FileError {
     package var isRefusal: Bool { code == .notPermitted && remark != nil }
 
     /// Why, without what and where.
-    package var reason: String { remark ?? code?.description ?? "unknown" }
+    package var reason: String {
+        if let remark { return remark }
+        guard let code else { return "unknown" }
+        // No fault of the disk, and nothing that a second try changes.
+        return code == .tooManyOpenFiles ? "\(code): raise the limit, ulimit -n 1024" : "\(code)"
+    }
 
     /// A sentence about a file of the state directory, with what to do.
     package var ofState: String {
