@@ -103,9 +103,10 @@ struct TopLinks: Sendable {
         try synchronizeTop()
     }
 
-    /// Removes links of names that a tree does not have.
-    func uncover(_ tree: UInt64) throws(FileError) {
-        let wanted = Set(try names(of: tree))
+    /// Removes links of names that a tree does not have; `nil` for all of them.
+    func uncover(_ tree: UInt64?) throws(FileError) {
+        var wanted: Set<Name> = []
+        if let tree { wanted.formUnion(try names(of: tree)) }
         var isChanged = false
         for name in try names(in: root, path) where !wanted.contains(name) {
             guard try holder(of: name) == .link else { continue }
@@ -113,6 +114,15 @@ struct TopLinks: Sendable {
             isChanged = true
         }
         if isChanged { try synchronizeTop() }
+    }
+
+    /// Removes everything that readers follow.
+    func remove() throws(FileError) {
+        try uncover(nil)
+        if let code = removeFile(Self.now, in: home.raw), code != .noSuchFileOrDirectory {
+            throw failure("remove", [], code)
+        }
+        try synchronize(home.raw)
     }
 
     /// Makes or replaces a link in one step.

@@ -748,6 +748,8 @@ package final class TreeHome: Sendable {
     package func dissolve() throws(FileError) {
         let ledger = self.ledger
         guard ledger.trees.isEmpty, ledger.step == nil else { return }
+        // Before the ledger: where readers are led somewhere without one, it passes for lost.
+        try links?.remove()
         // Without it nothing else there counts.
         let code = removeFile(Self.ledgerName, in: home.raw)
         if let code, code != .noSuchFileOrDirectory {

@@ -87,6 +87,28 @@ struct LinkedPullTests: ChangesAsAWhole {
         try expect(2, again())
     }
 
+    @Test("Where a first pull is given up, what readers follow goes before the ledger, which would pass for lost")
+    func dissolved() throws {
+        try publish(1)
+        let checked = try again(hooks: RecordingHook(.exited(3))) { $0.atomic?.check = ["/check"] }
+        #expect(checked.status == .hookFailed)
+        // Of a tree that somebody has removed.
+        #expect(symlink("rev/9", place) == 0)
+        #expect(symlink(".syncagent/now/common", scene.destination + "/common") == 0)
+        let home = try home
+        try home.remove(home.ledger.trees.map(\.number))
+        // A ledger that cannot be removed stands for a kill just before.
+        let ledger = scene.destination + "/.syncagent/ledger"
+        try FileManager.default.moveItem(atPath: ledger, toPath: scene.root.path("ledger"))
+        try FileManager.default.createDirectory(atPath: ledger, withIntermediateDirectories: true)
+        #expect(throws: FileError.self) { try home.dissolve() }
+        #expect(try names(scene.destination) == [".syncagent"])
+        #expect(try !names(scene.destination + "/.syncagent").contains("now"))
+        try FileManager.default.removeItem(atPath: ledger)
+        try FileManager.default.moveItem(atPath: scene.root.path("ledger"), toPath: ledger)
+        try expect(1, again())
+    }
+
     @Test("When a session goes with its files, no link is left that leads nowhere")
     func removed() throws {
         for number in 1...2 { try expect(number, pull(number)) }
