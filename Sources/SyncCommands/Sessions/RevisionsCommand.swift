@@ -118,7 +118,7 @@ extension KeptRevision {
                         tree.shown.map { timestamp(milliseconds: $0) } ?? "-",
                         Figures.grouped(tree.content?.files ?? 0),
                         "\(ByteCount(tree.content?.bytes ?? 0))", "\(ByteCount(revision.own))",
-                        tree.isProven ? "ok" : "-",
+                        tree.isProven ? "ok" : tree.isBuilding ? "-" : "not ok",
                         tree.manifest.map { String($0.hex.prefix(12)) } ?? "-",
                     ]
                 })

@@ -236,7 +236,8 @@ extension PullEngine {
                 .cannotCreate, "\(escaped(found.destination)) is gone; its hooks are kept until it is back")
         }
         let lock = try Self.lock(destination)
-        try settle(session, run: run, in: destination, resuming: false)
+        let home = try usable(TreeHome.find(found.destination))
+        try settle(session, run: run, in: destination, of: home, resuming: false)
         _ = consume lock
         return true
     }
@@ -262,10 +263,12 @@ extension PullEngine {
 
     /// - Parameters:
     ///   - run: Only this run.
+    ///   - home: The trees of the destination; `nil` for one whose files change one by one.
     ///   - resuming: Whether paused runs count, too, because the session is to be resumed.
-    func settle(_ session: String, run only: String? = nil, in destination: Destination, resuming: Bool)
-        throws(EngineError)
-    {
+    func settle(
+        _ session: String, run only: String? = nil, in destination: Destination, of home: TreeHome? = nil,
+        resuming: Bool
+    ) throws(EngineError) {
         try recording { () throws(StoreError) in
             let store = environment.store
             guard try store.session(session) != nil else { return }
@@ -291,7 +294,20 @@ extension PullEngine {
                 if environment.stop.isStopped { return }
             }
             for run in complete { try finish(run) }
+            guard let home else { return }
+            for run in Set(owed.map(\.run) + complete.map(\.identifier)) { try prove(run, in: home) }
         }
+    }
+
+    /// Records of the tree that a run made that all its hooks have done their work, where that is so by now.
+    private func prove(_ run: String, in home: TreeHome) throws(StoreError) {
+        let store = environment.store
+        guard let tree = home.ledger.trees.first(where: { $0.content?.run == run }), !tree.isProven,
+            try store.run(run).result == .ok,
+            try store.hooks(run: run, limit: .max).allSatisfy({ $0.state == .done || $0.state == .skipped })
+        else { return }
+        // Without it the tree may go sooner.
+        try? home.record { $0[tree.number]?.isProven = true }
     }
 
     /// Every group is complete and every hook has ended: only the end itself was not recorded.

@@ -139,7 +139,7 @@ extension PullEngine {
         }
         if recorded == nil {
             try finishRollback(of: session, in: destination, trees)
-            try settle(session, in: destination, resuming: true)
+            try settle(session, in: destination, of: home, resuming: true)
         }
         var run = PullRun(
             recipe: recipe, environment: environment, found: found, destination: destination, started: started,
@@ -229,7 +229,7 @@ extension PullEngine {
         let lock = try take(home, recipe)
         let (destination, trees) = try look(at: home, recipe)
         try finishRollback(of: session, in: destination, trees)
-        try settle(session, in: destination, resuming: false)
+        try settle(session, in: destination, of: home, resuming: false)
         guard let target = home.ledger.target(wish), let digest = target.manifest else {
             throw Self.noTarget(wish, of: home, session)
         }

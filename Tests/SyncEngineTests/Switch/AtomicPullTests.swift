@@ -56,6 +56,16 @@ struct AtomicPullTests: ChangesAsAWhole {
         #expect(try #require(status(following: ledger)).modified == before.modified)
     }
 
+    @Test("A revision whose hook has failed, and has succeeded when it was replayed, is one to go back to")
+    func replayed() throws {
+        #expect(try pull(1, hooks: RecordingHook(.exited(3))).status == .hookFailed)
+        #expect(try ledger().shownTree?.isProven == false)
+        let hook = try #require(try scene.store.hooks().first)
+        try scene.store.replay(hook: hook.identifier)
+        try scene.engine(hooks: RecordingHook()).settle(hook.session)
+        #expect(try ledger().shownTree?.isProven == true)
+    }
+
     @Test("Without --atomic, what is on record of the destination decides")
     func recorded() throws {
         try expect(1, pull(1))
