@@ -83,9 +83,16 @@ package final class TreeHome: Sendable {
         }
 
         /// Whether trees are on record there.
+        ///
+        /// - Throws: ``FileError``, also where readers are led to a tree and none is on record: that looks like somebody else's links.
         func hasLedger() throws(FileError) -> Bool {
+            let now = "\(homePath)/\(TopLinks.now)"
             do throws(FileError) {
-                return try isThere("\(homeName)/\(ledgerName)", in: above, shown: "\(homePath)/\(ledgerName)")
+                // Looked for first: it comes after the record, and goes before it.
+                let hasLinks = try inside == nil ? false : isThere("\(homeName)/\(TopLinks.now)", in: above, shown: now)
+                let shown = "\(homePath)/\(ledgerName)"
+                if try isThere("\(homeName)/\(ledgerName)", in: above, shown: shown) { return true }
+                guard hasLinks else { return false }
             } catch {
                 // Another user's: readers pass through where trees are.
                 if error.code == .permissionDenied, inside != nil, case .success(let home?) = status(above, homeName),
@@ -95,21 +102,16 @@ package final class TreeHome: Sendable {
                 }
                 throw error
             }
+            throw FileError(
+                step: "use", path: path,
+                remark:
+                    "its trees are no longer on record: \(escaped(homePath))/\(ledgerName) is lost. Put it back, or copy what "
+                    + "\(escaped(now)) leads to into a new directory, and pull into that")
         }
 
         /// Makes sure that a first record takes the place of no other.
         func requireNoLedger() throws(FileError) {
-            let now = "\(homePath)/\(TopLinks.now)"
-            // Looked for first: it comes after the record.
-            let hasLinks = try inside == nil ? false : isThere("\(homeName)/\(TopLinks.now)", in: above, shown: now)
-            guard try hasLedger() else {
-                guard hasLinks else { return }
-                throw FileError(
-                    step: "switch", path: path,
-                    remark:
-                        "its trees are no longer on record: \(escaped(homePath))/\(ledgerName) is lost. Put it back, or copy what "
-                        + "\(escaped(now)) leads to into a new directory, and pull into that")
-            }
+            guard try hasLedger() else { return }
             throw FileError(
                 step: "switch", path: path, code: .fileExists, remark: "its trees are on record by now; try again")
         }

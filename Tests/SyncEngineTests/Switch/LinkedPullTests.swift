@@ -68,7 +68,7 @@ struct LinkedPullTests: ChangesAsAWhole {
         try expect(1)
     }
 
-    @Test("Where the ledger was lost, nothing is gathered anew: the pull is refused, and what readers see stays")
+    @Test("Where the ledger was lost, pull and plan are refused, with --atomic or without; what readers see stays")
     func lostLedger() throws {
         try expect(1, pull(1))
         let ledger = scene.destination + "/.syncagent/ledger"
@@ -82,6 +82,9 @@ struct LinkedPullTests: ChangesAsAWhole {
             #expect(outcome.status == .cannotCreate)
             #expect(outcome.error?.message.contains(".syncagent/ledger is lost") == true)
         }
+        #expect(try scene.pull().status == .cannotCreate)
+        let refusal = #expect(throws: EngineError.self) { try scene.engine().plan(scene.options()) }
+        #expect(refusal?.status == .cannotCreate && refusal?.message.contains(".syncagent/ledger is lost") == true)
         try FileManager.default.moveItem(atPath: scene.root.path("ledger"), toPath: ledger)
         try expect(1)
         try expect(2, again())
