@@ -310,16 +310,23 @@ extension PullEngine {
         try? home.record { $0[tree.number]?.isProven = true }
     }
 
+    /// What is on record of a run whose groups are complete and whose hooks have ended.
+    func recordedReport(of run: StoredRun) throws(StoreError) -> PullReport {
+        let store = environment.store
+        let all = try store.groups(of: run.identifier).first { $0.name == RunRecipe.groupOfAll }
+        let hasFailedHook = try store.hooks(run: run.identifier, limit: .max).contains { $0.state == .failed }
+        var report = PullReport(run, all?.result ?? .partial)
+        report.status = report.result != .ok ? .incomplete : hasFailedHook ? .hookFailed : .done
+        return report
+    }
+
     /// Every group is complete and every hook has ended: only the end itself was not recorded.
     private func finish(_ run: StoredRun) throws(StoreError) {
         let store = environment.store
         if try store.run(run.identifier).state == .waiting {
             _ = try store.take(run: run.identifier, now: environment.now())
         }
-        let all = try store.groups(of: run.identifier).first { $0.name == RunRecipe.groupOfAll }
-        let hasFailedHook = try store.hooks(run: run.identifier, limit: .max).contains { $0.state == .failed }
-        var report = PullReport(run, all?.result ?? .partial)
-        report.status = report.result != .ok ? .incomplete : hasFailedHook ? .hookFailed : .done
+        let report = try recordedReport(of: run)
         let journal = RunJournal(environment: environment, session: run.session, run: run.identifier)
         let isSummarized = try journal.isSummarized()
         journal.open()

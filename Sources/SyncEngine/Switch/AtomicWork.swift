@@ -198,7 +198,8 @@ extension PullEngine {
     // MARK: Going back
 
     /// Shows a former revision again, and holds the present one until a newer one comes. What it shares with the present one
-    /// is not read.
+    /// is not read. One that was cut short when readers saw its revision already is finished, and that is all where the same is
+    /// asked for: whoever repeats a command means what it was to do.
     ///
     /// - Parameter wish: Which one: a revision, or the beginning of its manifest's SHA-256; `nil` for the one before.
     /// - Throws: ``EngineError``; with status 66 when it is not kept, 74 when it is no longer what it was.
@@ -228,8 +229,16 @@ extension PullEngine {
         recipe.atomic = wishes
         let lock = try take(home, recipe)
         let (destination, trees) = try look(at: home, recipe)
+        let open = try openRollback(of: session, home.ledger)
         try finishRollback(of: session, in: destination, trees)
-        try settle(session, in: destination, of: home, resuming: false)
+        try settle(session, in: destination, of: home, resuming: open != nil)
+        if let open, wish.map({ home.ledger.meaning(of: $0) == .shown }) ?? true {
+            if environment.stop.isStopped { throw EngineError(.interrupted, "stopped in the hooks of the rollback") }
+            let done = try stored(recordedReport(of: environment.store.run(open.identifier)))
+            _ = consume lock
+            _ = consume lease
+            return done
+        }
         guard let target = home.ledger.target(wish), let digest = target.manifest else {
             throw Self.noTarget(wish, of: home, session)
         }
@@ -305,11 +314,11 @@ extension PullEngine {
     private func finishRollback(of session: String, in destination: Destination, _ trees: TreeSwitch)
         throws(EngineError)
     {
-        guard trees.isUntold, let shown = trees.home.ledger.shownTree, let digest = shown.manifest else { return }
-        let open = try stored(environment.store.runs(session: session, onlyOpen: true)).first {
-            $0.recipe.rollback && $0.manifest == digest && $0.identifier == shown.content?.run
-        }
-        guard let open, let known = try stored(environment.store.session(session)) else { return }
+        let ledger = trees.home.ledger
+        guard trees.isUntold, let shown = ledger.shownTree, let digest = shown.manifest,
+            let open = try openRollback(of: session, ledger),
+            let known = try stored(environment.store.session(session))
+        else { return }
         // Its process is gone: this one holds the session.
         _ = try stored(environment.store.recover(session: session, now: environment.now()))
         let found = try manifestSource(caching: true).recorded(
@@ -324,6 +333,14 @@ extension PullEngine {
             recipe: recipe, environment: environment, found: found, destination: destination,
             started: environment.now(), progress: progress, recorded: open, trees: trees)
         _ = try run.goBack(to: shown)
+    }
+
+    /// The rollback that has shown what readers see, and has not ended; `nil` for none.
+    private func openRollback(of session: String, _ ledger: TreeLedger) throws(EngineError) -> StoredRun? {
+        guard let shown = ledger.shownTree, let digest = shown.manifest else { return nil }
+        return try stored(environment.store.runs(session: session, onlyOpen: true)).first {
+            $0.recipe.rollback && $0.manifest == digest && $0.identifier == shown.content?.run
+        }
     }
 
     /// Removes what was begun of a destination of which readers have never seen anything, and what it was kept in.

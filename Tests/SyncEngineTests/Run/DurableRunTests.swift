@@ -468,7 +468,7 @@ struct DurableRunTests {
 }
 
 /// A hook that is stopped together with its run.
-private final class StoppedHook: GroupHook {
+final class StoppedHook: GroupHook {
     private let stop: StopRequest
 
     init(_ stop: StopRequest) { self.stop = stop }

@@ -311,6 +311,28 @@ struct AtomicPullTests: ChangesAsAWhole {
         #expect(try ledger().trees.count == 2)
     }
 
+    @Test(
+        "A rollback cut short in its hooks is finished when it is asked for again, and goes no further back",
+        arguments: [false, true])
+    func repeatedRollback(isKilled: Bool) throws {
+        for number in 1...3 { try expect(number, pull(number, keep: 2, hooks: RecordingHook())) }
+        let stop = StopRequest()
+        _ = try? scene.engine(hooks: StoppedHook(stop), stop: stop).rollback("com.example.tower", to: nil)
+        try expect(2)
+        if isKilled {
+            // There is no word yet that its groups are complete.
+            let home = try home
+            let number = try #require(home.ledger.current)
+            try home.record { $0[number]?.isAnnounced = false }
+        }
+        let hook = RecordingHook()
+        #expect(try scene.engine(hooks: hook).rollback("com.example.tower", to: nil).status == .done)
+        #expect(hook.calls.map { $0.environment["SYNCAGENT_ROLLBACK"] } == ["1"])
+        try expect(2)
+        #expect(try scene.engine(hooks: RecordingHook()).rollback("com.example.tower", to: nil).status == .done)
+        try expect(1)
+    }
+
     @Test("Rolled back at once, held until a newer one comes; hooks are told")
     func rollback() throws {
         try expect(1, pull(1, hooks: RecordingHook()))
