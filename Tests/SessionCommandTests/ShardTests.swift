@@ -192,6 +192,20 @@ struct ShardTests {
         #expect(try set.text("tower/d0/f7") == "third")
     }
 
+    @Test("What shards have brought, and nobody has joined, a pull of the whole takes for its own")
+    func neverJoined() throws {
+        let set = try ServedSet(Self.files(60))
+        for number in 0..<2 { #expect(try set.tool.run(shard(number, 2, set)).status == 0) }
+        try FileManager.default.removeItem(atPath: set.scratch.path + "/assets/d0/f7")
+        try set.scratch.write(Data("second".utf8), to: "assets/d0/f8")
+        try set.publish()
+        let plan = try #require(try set.pull("--prune", "--dry-run", "--json").objects().last)
+        #expect(plan["replaced"] == nil && plan["prunable"] as? Int == 1, "\(plan)")
+        let pulled = try set.pull("--prune")
+        #expect(pulled.status == 0 && !pulled.error.contains("no pull had installed"), "\(pulled.error)")
+        #expect(try differences(set) == "")
+    }
+
     @Test("What shards of another number have brought, and nobody has joined, is pruned by the next join")
     func leftByOthers() throws {
         let set = try ServedSet(Self.files(60))

@@ -61,8 +61,8 @@ extension PullRun {
                 + "'syncagent import', and pull that")
     }
 
-    /// What is known of the destination. A shard that has not been complete before goes by what the whole knows, too, and the join by
-    /// what the shards have left.
+    /// What is known of the destination. A shard that has not been complete before goes by what the whole knows, too, and the whole by
+    /// what shards have left.
     mutating func knownIndex() throws(EngineError) -> StatIndex {
         // It has been read to find out which tree to build.
         if let trees, trees.shown != nil { return trees.known }
@@ -71,13 +71,15 @@ extension PullRun {
         if own.completion == nil, own.count == 0, let whole = destination.whole {
             return try PullEngine.known { () throws(FileError) in try StatIndex.load(from: whole, [], to: []) }
         }
-        guard let count = recipe.join else { return own }
+        guard let count = recipe.join else {
+            return own.completion?.manifest == found.digest ? own : try environment.takingLeft(own, in: destination)
+        }
         // Joined before.
         if let completion = own.completion, completion.manifest == found.digest,
             completion.selection == recipe.selectionMark
         {
             // Shards may have come since, with another release.
-            return destination.shards.isEmpty ? own : try takingLeft(own, otherThan: nil)
+            return try environment.takingLeft(own, in: destination)
         }
         beforeJoin = own
         return try joined(own, count)
@@ -117,8 +119,8 @@ extension PullRun {
         }
         // Nobody else knows what a shard has put in place, and what it has left goes with the join.
         let pieces = (0..<count).compactMap { Shard($0, of: count) }
-        let known = try takingLeft(index, otherThan: count)
-        return try taking(pieces, into: known) { (shard: Shard) throws(EngineError) -> StatIndex? in
+        let known = try environment.takingLeft(index, in: destination, otherThan: count)
+        return try known.taking(all: pieces) { (shard: Shard) throws(EngineError) -> StatIndex? in
             if let piece = try piece(shard.number, of: count) { return piece }
             throw EngineError(
                 .ioError,
@@ -127,90 +129,16 @@ extension PullRun {
         }
     }
 
-    /// The index with what pieces have put in place, and nobody has joined: it stays to be removed.
-    ///
-    /// - Parameter count: How many pieces those are part of that are left out; `nil` for none.
-    /// - Throws: ``EngineError`` when some of it is there and cannot be read: it goes with the join.
-    private func takingLeft(_ index: StatIndex, otherThan count: Int?) throws(EngineError) -> StatIndex {
-        var waiting = destination.shards.compactMap { name -> Shard? in
-            let parts = name.split(separator: "-")
-            return parts.count == 3 ? Shard("\(parts[0])/\(parts[2])") : nil
-        }.filter { $0.count != count }.sorted { ($0.count, $0.number) < ($1.count, $1.number) }
-        var all = index
-        while let first = waiting.first {
-            let pieces = Array(waiting.prefix { $0.count == first.count })
-            all = try taking(pieces, into: all) { shard throws(EngineError) in try installed(by: shard) }
-            waiting.removeFirst(pieces.count)
-        }
-        return all
-    }
-
-    /// An index with what pieces know, one of which is in memory at a time.
-    private func taking(
-        _ pieces: [Shard], into index: StatIndex, _ known: (Shard) throws(EngineError) -> StatIndex?
-    ) throws(EngineError) -> StatIndex {
-        var (all, waiting) = (index, pieces)
-        var failure: EngineError?
-        while !waiting.isEmpty {
-            let turn = waiting
-            var last: [UInt8] = []
-            waiting = []
-            let taken = all.taking(turn.count) { number in
-                guard failure == nil else { return nil }
-                do throws(EngineError) {
-                    guard let piece = try known(turn[number]), piece.count > 0 else { return nil }
-                    // What was put in place for another release may have had other borders: it comes in the next turn.
-                    guard last.isEmpty || precedes(last, piece.path(0)) else {
-                        waiting.append(turn[number])
-                        return nil
-                    }
-                    last = piece.path(piece.count - 1)
-                    return piece
-                } catch { failure = error }
-                return nil
-            }
-            if let failure { throw failure }
-            all = taken ?? all
-        }
-        return all
-    }
-
-    /// What a shard has put in place, complete or not, and also where it was killed.
-    private func installed(by shard: Shard) throws(EngineError) -> StatIndex? {
-        guard let place = try self.place(of: shard) else { return nil }
-        let index = try PullEngine.index(of: place)
-        let folded = try PullEngine.known { () throws(FileError) -> StatIndex? in
-            try environment.foldPreview(index, in: place)
-        }
-        if let folded { return folded.installedFiles }
-        throw EngineError(.interrupted, "stopped while checking what an earlier run left")
-    }
-
-    private func precedes(_ path: [UInt8], _ other: [UInt8]) -> Bool {
-        path.withUnsafeBufferPointer { path in other.withUnsafeBufferPointer { PathOrder.precedes(path, $0) } }
-    }
-
     /// What a shard has left, if it is complete for this manifest.
     ///
     /// - Throws: ``EngineError`` when it is there and cannot be read.
     private func piece(_ number: Int, of count: Int) throws(EngineError) -> StatIndex? {
-        guard let shard = Shard(number, of: count), let place = try self.place(of: shard) else { return nil }
+        guard let shard = Shard(number, of: count), let place = try left(by: shard, in: destination) else { return nil }
         let index = try PullEngine.index(of: place)
         guard let completion = index.completion else { return nil }
         var asked = recipe
         (asked.shard, asked.join) = (shard.text, nil)
         return completion.manifest == found.digest && completion.selection == asked.selectionMark ? index : nil
-    }
-
-    /// Where a shard keeps what it knows; `nil` if it has left nothing.
-    private func place(of shard: Shard) throws(EngineError) -> Destination? {
-        let path = destination.path
-        return try PullEngine.known { () throws(FileError) -> Destination? in
-            do throws(FileError) { return try Destination.open(path: path, create: false, shard: shard.name) } catch {
-                if error.isMissing { return nil }
-                throw error
-            }
-        }
     }
 
     private static func missing(_ numbers: [Int], of count: Int) -> EngineError {
@@ -221,6 +149,52 @@ extension PullRun {
             "\(which) \(list) of \(count) \(are) not complete for this release: bring \(them) with --shard, such as --shard "
                 + "\(numbers.min() ?? 0)/\(count), then join again")
     }
+}
+
+/// Where a shard keeps what it knows; `nil` if it has left nothing.
+private func left(by shard: Shard, in destination: Destination) throws(EngineError) -> Destination? {
+    let path = destination.path
+    return try PullEngine.known { () throws(FileError) -> Destination? in
+        do throws(FileError) { return try Destination.open(path: path, create: false, shard: shard.name) } catch {
+            if error.isMissing { return nil }
+            throw error
+        }
+    }
+}
+
+extension EngineEnvironment {
+    /// An index of the whole with what pieces have put in place, and nobody has joined: it stays to be removed.
+    ///
+    /// - Parameter count: How many pieces those are part of that are left out; `nil` for none.
+    /// - Throws: ``EngineError`` when some of it is there and cannot be read: it goes with the join.
+    func takingLeft(_ index: StatIndex, in destination: Destination, otherThan count: Int? = nil)
+        throws(EngineError) -> StatIndex
+    {
+        var waiting = destination.shards.compactMap { name -> Shard? in
+            let parts = name.split(separator: "-")
+            return parts.count == 3 ? Shard("\(parts[0])/\(parts[2])") : nil
+        }.filter { $0.count != count }.sorted { ($0.count, $0.number) < ($1.count, $1.number) }
+        var all = index
+        while let first = waiting.first {
+            let pieces = Array(waiting.prefix { $0.count == first.count })
+            all = try all.taking(all: pieces) { shard throws(EngineError) in try installed(by: shard, in: destination) }
+            waiting.removeFirst(pieces.count)
+        }
+        return all
+    }
+
+    /// What a shard has put in place, complete or not, and also where it was killed.
+    private func installed(by shard: Shard, in destination: Destination) throws(EngineError) -> StatIndex? {
+        guard let place = try left(by: shard, in: destination) else { return nil }
+        let index = try PullEngine.index(of: place)
+        let folded = try PullEngine.known { () throws(FileError) -> StatIndex? in try foldPreview(index, in: place) }
+        if let folded { return folded.installedFiles }
+        throw EngineError(.interrupted, "stopped while checking what an earlier run left")
+    }
+}
+
+private func precedes(_ path: [UInt8], _ other: [UInt8]) -> Bool {
+    path.withUnsafeBufferPointer { path in other.withUnsafeBufferPointer { PathOrder.precedes(path, $0) } }
 }
 
 extension IndexRecord {
@@ -259,6 +233,36 @@ extension StatIndex {
             }
         }
         return files ?? .empty
+    }
+
+    /// The index with what pieces know, one of which is in memory at a time.
+    fileprivate func taking(
+        all pieces: [Shard], _ known: (Shard) throws(EngineError) -> StatIndex?
+    ) throws(EngineError) -> StatIndex {
+        var (all, waiting) = (self, pieces)
+        var failure: EngineError?
+        while !waiting.isEmpty {
+            let turn = waiting
+            var last: [UInt8] = []
+            waiting = []
+            let taken = all.taking(turn.count) { number in
+                guard failure == nil else { return nil }
+                do throws(EngineError) {
+                    guard let piece = try known(turn[number]), piece.count > 0 else { return nil }
+                    // What was put in place for another release may have had other borders: it comes in the next turn.
+                    guard last.isEmpty || precedes(last, piece.path(0)) else {
+                        waiting.append(turn[number])
+                        return nil
+                    }
+                    last = piece.path(piece.count - 1)
+                    return piece
+                } catch { failure = error }
+                return nil
+            }
+            if let failure { throw failure }
+            all = taken ?? all
+        }
+        return all
     }
 
     /// This index and the records of others; `nil` if they are too many. Of the same path, that of the file which was changed last is

@@ -53,10 +53,14 @@ extension PullEngine {
         try checkRevision(manifest, named)
         var pruneRefusal: String?
         // With what a killed pull put in place. A stop ends the plan further down.
-        let index =
+        let folded =
             try Self.known { () throws(FileError) in
                 try destination.flatMap { (place) throws(FileError) in try environment.foldPreview(old, in: place) }
             } ?? old
+        let index =
+            if let destination, recipe.piece == nil, folded.completion?.manifest != found.digest {
+                try environment.takingLeft(folded, in: destination)
+            } else { folded }
 
         let wholeRefusal = try wholeRefusal(
             found, manifest, recipe, in: trees, destination, old: old, known: index)
