@@ -16,12 +16,10 @@ package final class LFSTransport: Transport {
     private let isStopped: @Sendable () -> Bool
     private let state = Monitor(State())
 
-    package typealias Completion = @Sendable (Result<TransferReport, TransferError>) -> Void
-
     private struct Job: Sendable {
         let request: TransferRequest
         let sink: any TransferSink
-        let completion: Completion
+        let completion: TransferCompletion
         let repository: String
         let name: String
     }
@@ -51,7 +49,7 @@ package final class LFSTransport: Transport {
         (self.now, self.isStopped) = (now, isStopped)
     }
 
-    package func start(_ request: TransferRequest, sink: any TransferSink, completion: @escaping Completion) {
+    package func start(_ request: TransferRequest, sink: any TransferSink, completion: @escaping TransferCompletion) {
         guard request.urls.contains(where: { $0.hasPrefix("lfs+") }) else {
             return inner.start(request, sink: sink, completion: completion)
         }
@@ -90,7 +88,7 @@ package final class LFSTransport: Transport {
     }
 
     private func startLocal(
-        _ request: TransferRequest, _ urls: [String], sink: any TransferSink, completion: @escaping Completion
+        _ request: TransferRequest, _ urls: [String], sink: any TransferSink, completion: @escaping TransferCompletion
     ) {
         var part = request
         (part.urls, part.referrer) = (urls, nil)

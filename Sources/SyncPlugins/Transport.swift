@@ -242,14 +242,15 @@ public struct TransferTotals: Sendable, Equatable {
     public init() {}
 }
 
+/// Called once, when a transfer has ended.
+public typealias TransferCompletion = @Sendable (Result<TransferReport, TransferError>) -> Void
+
 /// Fetches URLs, including queueing, redirects, retries and resumption.
 ///
 /// A transport calls the sink, the event sink and the completion from threads of its own.
 public protocol Transport: Sendable {
     /// Queues a transfer. `completion` is called exactly once, after the last call of `sink`.
-    func start(
-        _ request: TransferRequest, sink: any TransferSink,
-        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void)
+    func start(_ request: TransferRequest, sink: any TransferSink, completion: @escaping TransferCompletion)
 
     /// Continues a transfer whose sink answered ``SinkOutcome/paused``. Harmless when it is not paused.
     func resume(_ id: TransferID)

@@ -75,10 +75,7 @@ final class OriginLedger: Transport {
 
     // MARK: The transport's own
 
-    func start(
-        _ request: TransferRequest, sink: any TransferSink,
-        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
-    ) {
+    func start(_ request: TransferRequest, sink: any TransferSink, completion: @escaping TransferCompletion) {
         transport.start(request, sink: sink) { [self] result in
             // The length of a manifest is not known beforehand.
             note(result, isObject: request.objectSize != nil)

@@ -106,10 +106,9 @@ package final class TaskListing: Sendable {
 
 /// Fetches nothing: a listing sends no requests.
 private struct NoTransport: Transport {
-    func start(
-        _ request: TransferRequest, sink: any TransferSink,
-        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
-    ) { completion(.failure(TransferError(code: .unreachable, url: request.urls.first ?? "", detail: "not asked"))) }
+    func start(_ request: TransferRequest, sink: any TransferSink, completion: @escaping TransferCompletion) {
+        completion(.failure(TransferError(code: .unreachable, url: request.urls.first ?? "", detail: "not asked")))
+    }
 
     func resume(_ id: TransferID) {}
     func cancel(_ id: TransferID) {}

@@ -2,11 +2,9 @@ import SyncPlugins
 
 /// One transfer through a plugin. Confined to the pump's thread.
 final class PluginTransfer {
-    typealias Completion = @Sendable (Result<TransferReport, TransferError>) -> Void
-
     let request: TransferRequest
     let sink: any TransferSink
-    let completion: Completion
+    let completion: TransferCompletion
 
     /// Offset in the object of the next byte the sink wants; `nil` before it was asked.
     var wanted: UInt64?
@@ -26,7 +24,7 @@ final class PluginTransfer {
     /// The URL asked last, by index.
     var lastSource: Int?
 
-    init(_ request: TransferRequest, _ sink: any TransferSink, _ completion: @escaping Completion) {
+    init(_ request: TransferRequest, _ sink: any TransferSink, _ completion: @escaping TransferCompletion) {
         (self.request, self.sink, self.completion) = (request, sink, completion)
     }
 

@@ -38,10 +38,7 @@ package final class PluginTransport: Transport {
 
     deinit { inbox.post(.stop) }
 
-    package func start(
-        _ request: TransferRequest, sink: any TransferSink,
-        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
-    ) {
+    package func start(_ request: TransferRequest, sink: any TransferSink, completion: @escaping TransferCompletion) {
         func refuse(_ code: TransferError.Code, _ detail: String) {
             completion(.failure(TransferError(code: code, url: request.urls.first ?? "", detail: detail)))
         }

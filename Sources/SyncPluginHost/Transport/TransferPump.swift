@@ -5,7 +5,7 @@ import SyncSystem
 /// Moves bodies from pipes to sinks, and decides what is fetched when. Confined to one thread.
 final class TransferPump {
     enum Command: Sendable {
-        case start(TransferRequest, any TransferSink, PluginTransfer.Completion)
+        case start(TransferRequest, any TransferSink, TransferCompletion)
         case resume(TransferID)
         case cancel(TransferID)
         case blame(String)

@@ -1,9 +1,6 @@
 import SyncCurl
-package import SyncPlugins
+import SyncPlugins
 import SyncSystem
-
-/// Called once, when a transfer has ended.
-package typealias TransferCompletion = @Sendable (Result<TransferReport, TransferError>) -> Void
 
 /// What other threads ask of the worker.
 enum Command: Sendable {
