@@ -17,19 +17,18 @@ package struct SmallProgram: Sendable {
     ///
     /// - Parameters:
     ///   - arguments: A path, or a name that is looked up in hooks' PATH, first.
-    ///   - directory: What a relative path is relative to, absolute.
     ///   - destination: Nothing below it may be run.
     ///   - limit: Longest time for one answer.
     ///   - environment: This process's variables, of which it gets few.
     ///   - isStopped: Whether it is to be ended early.
     /// - Throws: ``/SyncPlugins/PluginError`` for a program that is not there, or that others could change.
     package init(
-        _ arguments: [String], relativeTo directory: String = "/", destination: String?, limit: Duration,
-        environment: [String: String], isStopped: @escaping @Sendable () -> Bool = { false }
+        _ arguments: [String], destination: String?, limit: Duration, environment: [String: String],
+        isStopped: @escaping @Sendable () -> Bool = { false }
     ) throws(PluginError) {
         let name = arguments.first ?? ""
         do throws(ProgramError) {
-            let path = try resolveProgram(name, relativeTo: directory, destination: destination ?? "/dev/null")
+            let path = try resolveProgram(name, relativeTo: "/", destination: destination ?? "/dev/null")
             try physicalProgram(path, role: "program", destination: destination)
             self.arguments = [path] + arguments.dropFirst()
         } catch { throw PluginError(plugin: Self.name(of: name), code: .unavailable, message: error.message) }
@@ -167,7 +166,6 @@ package struct ProgramVerifier: FileVerifier {
 package final class ProgramCondition: Condition {
     package var name: String { program.name }
     private let program: SmallProgram
-    private let interval: Duration
     private let clock: @Sendable () -> ContinuousClock.Instant
     private let last = Mutex<(state: ConditionState, time: ContinuousClock.Instant)?>(nil)
 
@@ -178,18 +176,16 @@ package final class ProgramCondition: Condition {
 
     /// - Parameters:
     ///   - program: With ``limit``.
-    ///   - interval: How long an answer is believed.
     ///   - clock: Tells the time.
     package init(
-        _ program: SmallProgram, interval: Duration = ProgramCondition.interval,
-        clock: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+        _ program: SmallProgram, clock: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
     ) {
-        (self.program, self.interval, self.clock) = (program, interval, clock)
+        (self.program, self.clock) = (program, clock)
     }
 
     package func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
         let now = clock()
-        if let known = last.withLock({ $0 }), now - known.time < interval { return known.state }
+        if let known = last.withLock({ $0 }), now - known.time < Self.interval { return known.state }
         let answer = program.ask(variables: [
             "SYNCAGENT_DESTINATION=\(context.destination)", "SYNCAGENT_RECEIVED=\(context.receivedBytes)",
         ])

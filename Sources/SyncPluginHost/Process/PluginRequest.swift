@@ -23,15 +23,6 @@ package struct PluginRequest: Sendable {
     /// ``due`` is never set beyond this.
     var latest: Duration?
     var notifications = 0
-
-    init(
-        method: String, parameters: JSONLine, timeout: Duration? = nil,
-        notified: (@Sendable (String, JSONValue) -> Void)? = nil,
-        completion: @escaping @Sendable (Result<RPCAnswer, PluginError>) -> Void
-    ) {
-        (self.method, self.parameters, self.timeout) = (method, parameters, timeout)
-        (self.notified, self.completion) = (notified, completion)
-    }
 }
 
 /// Requests by number, those that were given up included. Confined to a plugin's thread.

@@ -6,22 +6,19 @@ package struct Problem: Sendable, Equatable {
     /// What happened, once, in the words of whoever noticed.
     package var detail: String
     /// How many files; 0 when it was not about single files.
-    package var files: Int
+    package var files = 0
     /// Some of their paths.
-    package var examples: [String]
+    package var examples: [String] = []
     package var time: Int64
     /// In how many runs.
     package var runs = 1
     /// The hook's number, where it is about one.
     package var hook: Int64?
     /// Whether a later run has come to a good end, so that nothing is left to do.
-    package var isOver: Bool
+    package var isOver = false
 
     package init(kind: FailureCause, detail: String, time: Int64) {
         (self.kind, self.detail, self.time) = (kind, detail, time)
-        files = 0
-        examples = []
-        isOver = false
     }
 }
 

@@ -28,10 +28,6 @@ package enum RegistryAnswer {
         package var system, architecture: String
         package var variant: String?
 
-        package init(system: String, architecture: String, variant: String? = nil) {
-            (self.system, self.architecture, self.variant) = (system, architecture, variant)
-        }
-
         package var description: String {
             "\(system)/\(architecture)" + (variant.map { "/\($0)" } ?? "")
         }
