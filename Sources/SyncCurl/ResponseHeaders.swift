@@ -25,7 +25,7 @@ package struct ResponseHeaders: Equatable {
     /// How many requests are left, and for how many **seconds**, where the server says it. draft-ietf-httpapi-ratelimit-headers.
     package var rateLimit: RateLimit?
     /// The most requests in a window, and its length.
-    package var rateLimitPolicy: RateLimitPolicy?
+    package var rateLimitPolicy: RateLimit?
     /// Whether a cookie is to be set, of which nothing is kept.
     package var setsCookie = false
     /// A header of which there may be one came twice with different values.
@@ -76,7 +76,7 @@ package struct ResponseHeaders: Equatable {
         case "docker-content-digest": contentDigest = value
         case "x-amz-bucket-region": bucketRegion = value
         case "ratelimit": rateLimit = RateLimit(value) ?? rateLimit
-        case "ratelimit-policy": rateLimitPolicy = RateLimitPolicy(value) ?? rateLimitPolicy
+        case "ratelimit-policy": rateLimitPolicy = RateLimit(policy: value) ?? rateLimitPolicy
         case "set-cookie": setsCookie = true
         default: break
         }
@@ -145,14 +145,13 @@ package struct HeaderCollector {
     }
 }
 
-/// What `RateLimit` says: `"resolvers";r=12;t=55`, or `limit=100, remaining=12, reset=55` as in earlier drafts. Of several
-/// policies the one with the fewest requests left.
+/// How many requests a server takes, and in how many **seconds**.
 package struct RateLimit: Equatable, Sendable {
-    /// Requests that are left.
-    package let remaining: UInt64
-    /// **Seconds** until there are more.
+    package let requests: UInt64
     package let seconds: UInt64
 
+    /// What `RateLimit` says is left until there are more: `"resolvers";r=12;t=55`, or `limit=100, remaining=12, reset=55` as in
+    /// earlier drafts. Of several policies the one with the fewest requests left.
     package init?(_ text: String) {
         var found: (remaining: UInt64, seconds: UInt64)?
         for part in rateLimitItems(text) {
@@ -162,18 +161,12 @@ package struct RateLimit: Equatable, Sendable {
             if found.map({ remaining < $0.remaining }) ?? true { found = (remaining, seconds) }
         }
         guard let found else { return nil }
-        (remaining, seconds) = found
+        (requests, seconds) = found
     }
-}
 
-/// What `RateLimit-Policy` says: `"fixed window";"resolvers";q=3000;w=300`. Of several policies the one that allows the least.
-package struct RateLimitPolicy: Equatable, Sendable {
-    /// Requests in a window; not 0.
-    package let requests: UInt64
-    /// A window's **seconds**; not 0.
-    package let seconds: UInt64
-
-    package init?(_ text: String) {
+    /// What `RateLimit-Policy` says of a window, neither of them 0: `"fixed window";"resolvers";q=3000;w=300`. Of several policies
+    /// the one that allows the least.
+    package init?(policy text: String) {
         let all = rateLimitItems(text).compactMap { part -> (requests: UInt64, seconds: UInt64)? in
             guard let requests = part["q"], let seconds = part["w"], requests > 0, seconds > 0 else { return nil }
             return (requests, seconds)

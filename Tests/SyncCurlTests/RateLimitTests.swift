@@ -11,7 +11,7 @@ struct RateLimitTests {
         ] as [(String, UInt64, UInt64)])
     func forms(_ text: String, _ remaining: UInt64, _ seconds: UInt64) {
         let limit = RateLimit(text)
-        #expect(limit?.remaining == remaining && limit?.seconds == seconds)
+        #expect(limit?.requests == remaining && limit?.seconds == seconds)
     }
 
     @Test(
@@ -23,13 +23,13 @@ struct RateLimitTests {
 
     @Test("A policy says how many requests a window has; of several the one that allows the least holds")
     func policies() {
-        let hub = RateLimitPolicy("\"fixed window\";\"resolvers\";q=3000;w=300")
+        let hub = RateLimit(policy: "\"fixed window\";\"resolvers\";q=3000;w=300")
         #expect(hub?.requests == 3_000 && hub?.seconds == 300)
-        #expect(RateLimitPolicy("\"a\";q=100;w=1, \"b\";q=500;w=60")?.requests == 500)
+        #expect(RateLimit(policy: "\"a\";q=100;w=1, \"b\";q=500;w=60")?.requests == 500)
         for text in [
             "", "\"a\";q=0;w=5", "\"a\";q=5;w=0", "\"a\";q=5", "q=x;w=y", String(repeating: "a;q=1;w=1,", count: 1_000),
         ] {
-            #expect(RateLimitPolicy(text) == nil, "\(text)")
+            #expect(RateLimit(policy: text) == nil, "\(text)")
         }
     }
 

@@ -91,7 +91,7 @@ struct RequestAllowance: Equatable {
     ///   - unanswered: Requests that are on their way.
     ///   - until: When there are more.
     init(_ limit: RateLimit, unanswered: Int, until: Duration, former: RequestAllowance?) {
-        let told = Int(clamping: min(limit.remaining, UInt64(Int32.max))) - unanswered
+        let told = Int(clamping: min(limit.requests, UInt64(Int32.max))) - unanswered
         (left, self.until) = (told, until)
         // Answers may overtake each other, and until that end there are only ever less.
         if let former, let end = former.until, until < end + Self.rounding, end < until + Self.rounding {

@@ -266,7 +266,7 @@ final class Exchange {
             limit, unanswered: host.unanswered, until: configuration.clock.now() + wait, former: host.allowance)
         if let policy = headers.rateLimitPolicy {
             lead.report.quota = RequestQuota(
-                left: limit.remaining, seconds: limit.seconds, most: policy.requests, window: policy.seconds)
+                left: limit.requests, seconds: limit.seconds, most: policy.requests, window: policy.seconds)
         }
     }
 
