@@ -20,7 +20,7 @@ struct PlanTextTests {
             manifestRequests: 1,
             requestCount: 2_002...2_010, requests: [request])
         #expect(
-            PlanText.lines(plan) == [
+            plan.lines == [
                 "org.example.icons revision 1 into /srv/icons",
                 "files      116,007: 1,000 up to date, 115,007 to fetch", "bytes      3 B in all, 0 B here",
                 "to fetch   3 B from packs, 0 B from individual files, 0 B in gaps between needed blobs",

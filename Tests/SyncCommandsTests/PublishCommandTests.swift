@@ -147,12 +147,12 @@ struct PublishCommandTests {
         report.packsDropped = 2
         report.compressedManifestBytes = 1 << 20
         #expect(
-            PublishText.summary(report, milliseconds: 1_230) == """
+            report.summary(milliseconds: 1_230) == """
                 com.example.tower revision 42: 20,000 files, 512 MiB stored in 400 MiB
                 1 pack written, 8.00 MiB; 12 reused; 3.00 MiB in them no longer used; 2 old packs no longer referenced; \
                 manifest 1.00 MiB, 1.2 s
                 """)
         report.unchanged = true
-        #expect(PublishText.summary(report, milliseconds: 90).hasSuffix("; nothing changed, 0.09 s"))
+        #expect(report.summary(milliseconds: 90).hasSuffix("; nothing changed, 0.09 s"))
     }
 }

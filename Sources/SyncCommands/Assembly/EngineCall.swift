@@ -74,7 +74,7 @@ struct EngineCall: Sendable {
             return (report, explains ? try await probe.run() : [])
         }
         for route in routes { tell(route.event(time: SystemTime.milliseconds()), route.lines) }
-        tell(SyncEvent(.plan, time: SystemTime.milliseconds()) { report.write(to: &$0) }, PlanText.lines(report))
+        tell(SyncEvent(.plan, time: SystemTime.milliseconds()) { report.write(to: &$0) }, report.lines)
         if report.status != .done { throw CommandFailure(report.status, report.refusal?.message ?? "") }
     }
 
@@ -90,7 +90,7 @@ struct EngineCall: Sendable {
             let event = SyncEvent(.planFile, time: SystemTime.milliseconds()) { file.write(to: &$0) }
             output.event(event.json)
         } else {
-            output.line(PlanText.line(file), flushing: false)
+            output.line(file.line, flushing: false)
         }
     }
 

@@ -271,7 +271,7 @@ struct PublishCommand: AsyncParsableCommand {
                 if reporting.json {
                     output.event(change.json(time: time))
                 } else {
-                    output.line(PublishText.line(change, amongAll: verbose.detail == .all), flushing: false)
+                    output.line(change.line(amongAll: verbose.detail == .all), flushing: false)
                 }
             }
             if !reporting.json { output.flush() }
@@ -279,13 +279,13 @@ struct PublishCommand: AsyncParsableCommand {
         if reporting.json {
             output.event(report.json(isDryRun: isDryRun, time: time, elapsed: elapsed), flushing: true)
         }
-        if !report.kept.isEmpty { output.message(PublishText.kept(report.kept)) }
-        if let text = PublishText.leftOut(report.usuallyLeftOut) { output.message(text) }
-        output.message(PublishText.summary(report, isDryRun: isDryRun, milliseconds: elapsed))
+        if !report.kept.isEmpty { output.message(report.keptWords) }
+        if let text = report.leftOutWords { output.message(text) }
+        output.message(report.summary(isDryRun: isDryRun, milliseconds: elapsed))
         if let fresh = report.fresh {
             output.message("Signed under root \(fresh.root); valid until \(timestamp(milliseconds: fresh.until)).")
         }
-        if let pruned = report.pruned, let text = ReleasesText.removed(pruned) { output.message(text) }
+        if let pruned = report.pruned, let text = pruned.removal { output.message(text) }
         if report.repackPays, !repack, report.pruned == nil {
             output.message("Some packs are mostly unused or small; --repack would rewrite them.")
         }

@@ -35,7 +35,7 @@ struct ReleasesListCommand: AsyncParsableCommand {
         if format.json {
             for entry in list.entries { output.event(entry.json) }
         } else {
-            for line in ReleasesText.lines(list.entries) { output.line(line, flushing: false) }
+            for line in list.lines { output.line(line, flushing: false) }
         }
         output.flush()
         if list.entries.isEmpty {
@@ -113,7 +113,7 @@ struct ReleasesPruneCommand: AsyncParsableCommand {
         }
         if format.json { output.event(report.json) }
         output.flush()
-        output.message(ReleasesText.summary(report, isDryRun: isDryRun))
+        output.message(report.summary(isDryRun: isDryRun))
     }
 }
 

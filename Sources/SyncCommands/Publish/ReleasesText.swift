@@ -2,10 +2,9 @@ import SyncModel
 import SyncPublisher
 import SyncReport
 
-/// What is said to people of the releases of a set.
-enum ReleasesText {
+extension ReleaseList {
     /// A table.
-    static func lines(_ entries: [ReleaseList.Entry]) -> [String] {
+    var lines: [String] {
         let head = ["REVISION", "CREATED", "FILES", "SIZE", "OWN", "CHANNELS", "MANIFEST"]
         return TextTable.lines(
             [head]
@@ -18,27 +17,28 @@ enum ReleasesText {
                     ]
                 })
     }
+}
 
+extension Prune.Report {
     /// What a prune has done, or would do.
-    static func summary(_ report: Prune.Report, isDryRun: Bool) -> String {
+    func summary(isDryRun: Bool) -> String {
         let verb = isDryRun ? "would be removed" : "removed"
-        let kept = "\(Figures.count(report.releases, "release")) kept, \(ByteCount(report.kept.bytes))"
-        return "\(files(report.removed)) \(verb); \(kept)\(waiting(report))"
+        let stay = "\(Figures.count(releases, "release")) kept, \(ByteCount(kept.bytes))"
+        return "\(removed.words) \(verb); \(stay)\(rest)"
     }
 
     /// What a publish has removed; `nil` for nothing.
-    static func removed(_ report: Prune.Report) -> String? {
-        guard report.removed.objects > 0 else { return nil }
-        return "Old releases: \(files(report.removed)) removed; \(Figures.count(report.releases, "release")) kept"
-            + "\(waiting(report))."
+    var removal: String? {
+        guard removed.objects > 0 else { return nil }
+        return "Old releases: \(removed.words) removed; \(Figures.count(releases, "release")) kept\(rest)."
     }
 
-    private static func files(_ count: Prune.Count) -> String {
-        "\(Figures.count(count.objects, "file")), \(ByteCount(count.bytes)),"
+    private var rest: String {
+        guard waiting.objects > 0 else { return "" }
+        return "; \(ByteCount(waiting.bytes)) more once no pull can ask for it"
     }
+}
 
-    private static func waiting(_ report: Prune.Report) -> String {
-        guard report.waiting.objects > 0 else { return "" }
-        return "; \(ByteCount(report.waiting.bytes)) more once no pull can ask for it"
-    }
+extension Prune.Count {
+    fileprivate var words: String { "\(Figures.count(objects, "file")), \(ByteCount(bytes))," }
 }

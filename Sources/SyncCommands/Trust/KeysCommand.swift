@@ -83,7 +83,7 @@ struct KeysNewCommand: AsyncParsableCommand {
             until: now + until, root: RoleKeys(keys: others, threshold: threshold), release: RoleKeys(),
             fresh: RoleKeys(), mirrors: mirrors)
         let (root, keys) = try KeyDirectory.make(directory, beginning, rootKeys: rootKeys)
-        guard let made = keys else { return PendingText.tell(root, output) }
+        guard let made = keys else { return root.tell(output) }
         output.message("\(escaped(made.path)): keys of \(project), root \(made.newest.content.number)")
         output.message("Sign with:  syncagent publish … --sign \(escaped(made.path))")
         if after != nil {
@@ -195,7 +195,7 @@ struct KeysRotateCommand: AsyncParsableCommand {
         let other = try by.map { try publicKey($0, option: "--by") }
         let outcome = try KeyDirectory(directory).rotated(
             role, replacing: replace, by: other, now: now, until: now + until)
-        guard let keys = outcome.keys else { return PendingText.tell(outcome.root, output) }
+        guard let keys = outcome.keys else { return outcome.root.tell(output) }
         output.message(
             "\(escaped(keys.path)): new \(role.rawValue) key, root \(keys.newest.content.number)"
                 + (keys.kept.map { "; the old key is kept as \(escaped($0))" } ?? ""))
@@ -244,10 +244,10 @@ struct KeysSignCommand: AsyncParsableCommand {
         let program = try SigningOptions.program(signer)
         var pending = try PendingRoot(file, after: from, heldIn: with.map(PendingRoot.keyDirectory), isFirst: first)
         let keys = try with.map { try pending.keys(at: $0, leavesLocked: program != nil) } ?? []
-        PendingText.show(pending, output)
+        pending.show(output)
         try confirm(output)
         try pending.sign(by: keys, program: program)
-        PendingText.conclude(pending, written: try pending.write(), output)
+        pending.conclude(written: try pending.write(), output)
     }
 
     /// Nobody signs what nobody has looked at.
@@ -266,45 +266,45 @@ struct KeysSignCommand: AsyncParsableCommand {
     }
 }
 
-/// What a root that waits says.
-private enum PendingText {
+// What a root that waits says.
+extension PendingRoot {
     /// One that was just made.
-    static func tell(_ pending: PendingRoot, _ output: Output) {
-        show(pending, output)
-        conclude(pending, written: pending.path, output)
+    fileprivate func tell(_ output: Output) {
+        show(output)
+        conclude(written: path, output)
     }
 
     /// Everything that a signature stands for.
-    static func show(_ pending: PendingRoot, _ output: Output) {
-        for line in StatementText(pending: pending).lines { output.message(line) }
-        if let before = pending.before, let reference = pending.reference {
+    fileprivate func show(_ output: Output) {
+        for line in StatementText(pending: self).lines { output.message(line) }
+        if let before, let reference {
             let known = escaped(reference)
             let (number, digest) = (before.content.number, before.statement.digest)
             output.message("Compared with root \(number), SHA256:\(digest), by \(known):")
         }
-        for change in pending.changes { output.message(change) }
+        for change in changes { output.message(change) }
     }
 
     /// What has signed it, and what comes next.
-    static func conclude(_ pending: PendingRoot, written: String, _ output: Output) {
-        for count in pending.counts {
+    fileprivate func conclude(written: String, _ output: Output) {
+        for count in counts {
             output.message("root \(count.root) has \(count.signed) of the \(count.needed) signatures that it requires")
         }
-        guard !pending.isComplete else {
+        guard !isComplete else {
             let next =
-                pending.before == nil
+                before == nil
                 ? "Trust it with:  syncagent pull … --trust \(escaped(written))"
                 : "Copy it next to the previous roots where releases are signed, and publish again with --sign, or refresh."
             output.message("\(escaped(written)) has enough signatures and is valid now.")
             output.message("Keep a copy next to each root key: the next root is compared with it.")
             return output.message(next)
         }
-        for count in pending.counts where count.signed < count.needed {
+        for count in counts where count.signed < count.needed {
             let keys = count.missing.map(\.fingerprint).joined(separator: ", ")
             output.message("Still needed: \(count.needed - count.signed) of \(keys)")
         }
         let name = written.split(separator: "/").last.map(String.init) ?? written
-        let isAnew = pending.before == nil && pending.content.number > 1
+        let isAnew = before == nil && content.number > 1
         output.message(
             "Take \(escaped(written)) to the next key:  syncagent keys sign \(escaped(name)) --with KEY"
                 + (isAnew ? " --first" : ""))
