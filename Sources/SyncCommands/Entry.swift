@@ -10,7 +10,7 @@ import SyncSystem
 package func runSyncagent() -> Never {
     CurrentProcess.resetSignals()
     CurrentProcess.holdStandardDescriptors()
-    StopSignals.ignoreBrokenPipes()
+    SignalPipe.ignoreBrokenPipes()
     boundHeaps(processors: ProcessInfo.processInfo.activeProcessorCount)
     do {
         try checkLimits()

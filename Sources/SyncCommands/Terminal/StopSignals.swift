@@ -14,9 +14,6 @@ enum StopSignals {
     /// its group.
     private static let echo = Duration.milliseconds(100)
 
-    /// Writing to a closed pipe gives EPIPE instead of ending the process.
-    static func ignoreBrokenPipes() { SignalPipe.ignoreBrokenPipes() }
-
     /// How the process should exit because of a signal; `nil` when none has come.
     static var requestedStatus: ExitStatus? {
         switch firstSignal.load(ordering: .acquiring) {

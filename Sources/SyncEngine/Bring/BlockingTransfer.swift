@@ -45,7 +45,7 @@ extension ManifestSource {
 extension TransferRequest {
     /// A request for a range of an object of a set.
     init(
-        _ urls: [String], _ range: Range<UInt64>, of size: UInt64, id: TransferID = TransferNumbers.next(),
+        _ urls: [String], _ range: Range<UInt64>, of size: UInt64, id: TransferID = .next(),
         priority: Int = .max, reload: Bool = false, referrer: Referrer?
     ) {
         self.init(
@@ -64,14 +64,14 @@ func ofOneKind(_ urls: [String]) -> [String] {
     return urls.filter { $0.hasPrefix("file:") == isLocal }
 }
 
-/// Numbers for transfers, unique in this process.
-enum TransferNumbers {
+/// Numbers that no transfer of this process has had.
+extension TransferID {
     private static let last = Mutex<UInt64>(0)
 
-    static func next() -> TransferID { TransferID(rawValue: next(1).lowerBound) }
+    static func next() -> TransferID { TransferID(rawValue: numbers(1).lowerBound) }
 
     /// A range of this many numbers.
-    static func next(_ count: Int) -> Range<UInt64> {
+    static func numbers(_ count: Int) -> Range<UInt64> {
         last.withLock { last in
             let first = last &+ 1
             last = last &+ UInt64(max(0, count))

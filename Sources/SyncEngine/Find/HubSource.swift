@@ -104,7 +104,7 @@ extension ManifestSource {
 
     private func ask(_ url: String, _ address: HubAddress) throws(EngineError) -> ([UInt8], TransferReport) {
         let request = TransferRequest(
-            id: TransferNumbers.next(), urls: [url], limit: UInt64(HubAnswer.limit), priority: .max)
+            id: .next(), urls: [url], limit: UInt64(HubAnswer.limit), priority: .max)
         switch bring(request) {
         case .success((let bytes, let report)): return (bytes, report)
         case .failure(let error):

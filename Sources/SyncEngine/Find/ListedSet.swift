@@ -229,7 +229,7 @@ extension ManifestSource {
     func askSizes(of files: [[String]], _ referrer: TransferRequest.Referrer?) -> [UInt64?] {
         let requests = files.map { urls in
             TransferRequest(
-                id: TransferNumbers.next(), urls: ofOneKind(urls), range: 0..<1, limit: 1, priority: .max,
+                id: .next(), urls: ofOneKind(urls), range: 0..<1, limit: 1, priority: .max,
                 referrer: referrer)
         }
         let sinks = requests.map { _ in SizeSink() }

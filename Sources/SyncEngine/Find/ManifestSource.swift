@@ -104,7 +104,7 @@ struct ManifestSource: Sendable {
     func channels(besides location: String) -> ChannelIndex? {
         let url = resolve(ChannelIndex.path, against: manifestURL(location))
         let request = TransferRequest(
-            id: TransferNumbers.next(), urls: [url], limit: UInt64(ChannelIndex.limit), priority: .max)
+            id: .next(), urls: [url], limit: UInt64(ChannelIndex.limit), priority: .max)
         // Only used in a message.
         return try? ChannelIndex(json: bring(request, until: .now + .seconds(10)).get().bytes)
     }
@@ -222,7 +222,7 @@ struct ManifestSource: Sendable {
         for (position, attempt) in tries.enumerated() {
             let usable = known?.isCompressed == attempt.isCompressed ? known : nil
             let request = TransferRequest(
-                id: TransferNumbers.next(), urls: [attempt.url], limit: UInt64(limits.ownTextBytes),
+                id: .next(), urls: [attempt.url], limit: UInt64(limits.ownTextBytes),
                 knownValidator: usable?.validator, priority: .max)
             switch bring(request) {
             case .failure(let error):

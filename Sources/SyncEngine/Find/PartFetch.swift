@@ -126,7 +126,7 @@ final class PartFetch: Sendable {
         }
         for number in next {
             guard let part = requests[number].members.first else { continue }
-            let identifier = TransferNumbers.next()
+            let identifier = TransferID.next()
             state.change { $0.identifiers.append(identifier) }
             Self.start(identifier, part, requests[number].range, source) { [state] end in
                 state.change { $0.ends[number] = end }
@@ -137,7 +137,7 @@ final class PartFetch: Sendable {
     /// Fetches one part alone, bypassing caches.
     static func again(_ part: Wanted, _ source: ManifestSource) -> Result<Received, TransferError> {
         let end = Monitor<Result<Received, TransferError>?>(nil)
-        start(TransferNumbers.next(), part, part.blob.range, source, reload: true) { result in
+        start(TransferID.next(), part, part.blob.range, source, reload: true) { result in
             end.change { $0 = result.map { ($0.bytes, Self.sender(of: 0..<$0.bytes.count, $0, part)) } }
         }
         return end.wait { $0 }

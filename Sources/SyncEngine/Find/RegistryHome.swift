@@ -69,7 +69,7 @@ extension ManifestSource {
         }
         published.withLock { $0[base.text] = release }
         let request = TransferRequest(
-            id: TransferNumbers.next(), urls: ["\(base.prefix)sha256:\(layer.digest)"],
+            id: .next(), urls: ["\(base.prefix)sha256:\(layer.digest)"],
             limit: UInt64(limits.ownTextBytes), priority: .max, referrer: place.referrer)
         switch bring(request) {
         case .failure(let error):
@@ -151,7 +151,7 @@ extension ManifestSource {
         registries.name(endpoint, name)
         let url = "\(endpoint)/v2/\(name)/manifests/\(base.reference)"
         var request = TransferRequest(
-            id: TransferNumbers.next(), urls: [url], limit: UInt64(RegistryAnswer.limit), priority: .max,
+            id: .next(), urls: [url], limit: UInt64(RegistryAnswer.limit), priority: .max,
             reload: reload)
         request.accepted = RegistryAnswer.accepted
         return bring(request).map { came in

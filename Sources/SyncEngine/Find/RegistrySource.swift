@@ -120,7 +120,7 @@ extension ManifestSource {
 
     private func request(_ url: String, isHeadOnly: Bool) -> TransferRequest {
         var request = TransferRequest(
-            id: TransferNumbers.next(), urls: [url], limit: UInt64(RegistryAnswer.limit), priority: .max)
+            id: .next(), urls: [url], limit: UInt64(RegistryAnswer.limit), priority: .max)
         (request.accepted, request.isHeadOnly) = (RegistryAnswer.accepted, isHeadOnly)
         return request
     }

@@ -232,7 +232,7 @@ extension ManifestInHand {
     package func releaseStatement() throws(EngineError) -> [UInt8]? {
         let url = resolve("trust/\(manifest.revision).release", against: found.bases[0])
         let request = TransferRequest(
-            id: TransferNumbers.next(), urls: [url], limit: UInt64(Role.release.limit), priority: .max,
+            id: .next(), urls: [url], limit: UInt64(Role.release.limit), priority: .max,
             referrer: found.referrer)
         switch source.bring(request) {
         case .success(let came): return came.bytes

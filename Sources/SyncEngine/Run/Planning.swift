@@ -159,7 +159,7 @@ extension PullEngine {
         }.first
         guard let row else { return nil }
         var request = TransferRequest(
-            id: TransferNumbers.next(), urls: resolve(manifest.files.urls(row), against: found.bases), limit: 1,
+            id: .next(), urls: resolve(manifest.files.urls(row), against: found.bases), limit: 1,
             priority: .max, referrer: found.referrer)
         request.isHeadOnly = true
         // Only told.

@@ -150,7 +150,7 @@ package final class TransferSubjects: Sendable {
         _ count: Int, _ subject: @escaping @Sendable (_ place: Int) -> TransferSubject,
         tasks: @escaping @Sendable (_ place: Int, TaskInput) -> Void
     ) -> Range<UInt64> {
-        let numbers = TransferNumbers.next(count)
+        let numbers = TransferID.numbers(count)
         state.withLock { $0.plans.append(Plan(numbers: numbers, subject: subject, tasks: tasks)) }
         return numbers
     }

@@ -389,7 +389,7 @@ extension ManifestSource {
         -> Result<(bytes: [UInt8], report: TransferReport), TransferError>
     {
         let request = TransferRequest(
-            id: TransferNumbers.next(), urls: [url], limit: UInt64(limit), priority: .max, reload: reload)
+            id: .next(), urls: [url], limit: UInt64(limit), priority: .max, reload: reload)
         return bring(request, until: end)
     }
 

@@ -39,7 +39,7 @@ struct RegistryTransportTests {
         -> (result: Result<TransferReport, TransferError>, bytes: [UInt8])
     {
         let request = TransferRequest(
-            id: TransferNumbers.next(), urls: [transport.base + path], limit: 1 << 20, knownValidator: known)
+            id: .next(), urls: [transport.base + path], limit: 1 << 20, knownValidator: known)
         let sink = MemorySink(limit: 1 << 20)
         let outcome = Monitor<Result<TransferReport, TransferError>?>(nil)
         transport.start(request, sink: sink) { result in outcome.change { $0 = result } }
