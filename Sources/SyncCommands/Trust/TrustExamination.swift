@@ -4,18 +4,18 @@ import SyncModel
 import SyncSystem
 import SyncTrust
 
-extension Examination {
+extension Findings {
     /// Whether what is signed will soon count no more.
-    static func trust(_ access: StateAccess, _ findings: inout Findings) {
+    mutating func examineTrust(_ access: StateAccess) {
         do throws(EngineError) {
             let (pins, damage) = try PinStore(stateDirectory: access.place.stateDirectory).all()
-            for error in damage { findings.problem("trust", error.message, "see above") }
+            for error in damage { problem("trust", error.message, "see above") }
             for pin in pins {
                 for warning in TrustWarning.all(of: pin, now: SystemTime.milliseconds()) {
-                    findings.problem("trust \(pin.project)", warning.what, warning.advice)
+                    problem("trust \(pin.project)", warning.what, warning.advice)
                 }
             }
-        } catch { findings.problem("trust", error.message, "see above") }
+        } catch { problem("trust", error.message, "see above") }
     }
 }
 

@@ -20,13 +20,13 @@ struct DoctorCommand: AsyncParsableCommand {
         let output = Output()
         let state = try StateAccess(output: output)
         var findings = Findings()
-        let store = Examination.state(state, &findings)
-        await Examination.agent(state, &findings)
-        Examination.configuration(state, &findings)
-        if let store { Examination.sessions(store, &findings) }
-        Examination.schedules(state, &findings)
-        Examination.trust(state, &findings)
-        Examination.machine(state, &findings)
+        let store = findings.examineState(state)
+        await findings.examineAgent(state)
+        findings.examineConfiguration(state)
+        if let store { findings.examineSessions(store) }
+        findings.examineSchedules(state)
+        findings.examineTrust(state)
+        findings.examineMachine(state)
 
         for finding in findings.all { output.line(json ? finding.json.text : finding.text) }
         let count = findings.all.count { $0.isProblem }

@@ -9,97 +9,95 @@ import SyncStore
 import SyncSystem
 
 /// What `syncagent doctor` looks at. Nothing is changed.
-enum Examination {
+extension Findings {
     /// The state directory and the store; returns the store when it can be read.
-    static func state(_ access: StateAccess, _ findings: inout Findings) -> SyncStore? {
+    mutating func examineState(_ access: StateAccess) -> SyncStore? {
         let directory = access.place.stateDirectory
         guard let found = status(following: directory) else {
-            findings.note("state", "there is none yet in \(escaped(directory))")
+            note("state", "there is none yet in \(escaped(directory))")
             return nil
         }
         if found.user != CurrentProcess.user {
-            findings.problem(
-                "state", "\(escaped(directory)) belongs to another user", "use another directory: XDG_STATE_HOME")
+            problem("state", "\(escaped(directory)) belongs to another user", "use another directory: XDG_STATE_HOME")
         } else if found.permissions & 0o077 != 0 {
-            findings.problem(
-                "state", "\(escaped(directory)) is accessible to other users", "chmod 700 \(escaped(directory))")
+            problem("state", "\(escaped(directory)) is accessible to other users", "chmod 700 \(escaped(directory))")
         }
         do {
             guard let store = try access.existingStore() else { return nil }
             if case .rebuilt(let path) = store.opening {
-                findings.problem(
+                problem(
                     "state", "it was damaged and has been set aside as \(escaped(path))",
                     "pull again; files are verified, and none is fetched twice")
             }
             for what in try store.findings() {
-                findings.problem(
+                problem(
                     "state", what,
                     "please report this; removing syncagent.sqlite loses no files, but all are verified again")
             }
             return store
         } catch {
-            findings.problem("state", CommandFailure(error)?.message ?? "\(error)", "see above")
+            problem("state", CommandFailure(error)?.message ?? "\(error)", "see above")
             return nil
         }
     }
 
     /// Whether an agent runs, answers, and is of this version.
-    static func agent(_ access: StateAccess, _ findings: inout Findings) async {
+    mutating func examineAgent(_ access: StateAccess) async {
         let place = access.place
         if place.socketPath.utf8.count > 107 {
-            findings.problem(
+            problem(
                 "agent", "the socket's path is longer than 107 bytes: \(escaped(place.socketPath))",
                 "set XDG_RUNTIME_DIR or XDG_STATE_HOME to a shorter path")
         }
         let isHeld = place.isLocked
         do {
             let status = try await access.sayingWhatKeeps { try await access.client.status() }
-            findings.note("agent", "process \(status.process), version \(escaped(status.version)), \(status.state)")
+            note("agent", "process \(status.process), version \(escaped(status.version)), \(status.state)")
             if status.version != syncagentVersion {
-                findings.problem(
+                problem(
                     "agent",
                     "the agent has version \(escaped(status.version)), this program has version \(syncagentVersion)",
                     "'syncagent agent run --replace' takes over, or restart its service")
             }
         } catch let error as ControlError where error.code == .refused {
-            findings.problem("agent", error.message, "no command works with it")
+            problem("agent", error.message, "no command works with it")
         } catch {
             guard isHeld else {
                 if case .success(_?) = status(currentDirectory, place.socketPath),
                     specialKind(place.socketPath) != "socket"
                 {
-                    return findings.problem(
+                    return problem(
                         "agent", "none can start: \(escaped(place.socketPath)) is in the way, and is not a socket",
                         "move it elsewhere")
                 }
-                return findings.note("agent", "none is running; commands start one when needed")
+                return note("agent", "none is running; commands start one when needed")
             }
-            findings.problem(
+            problem(
                 "agent", "a process has its lock, but does not answer on \(escaped(place.socketPath))",
                 "see \(escaped(place.stateDirectory))/agent.log; stop the process whose ID is in agent.lock")
         }
     }
 
     /// What this machine brings: libraries, space, file systems.
-    static func machine(_ access: StateAccess, _ findings: inout Findings) {
+    mutating func examineMachine(_ access: StateAccess) {
         let curl = Libcurl.versions
-        findings.note(
+        note(
             "machine",
             "syncagent \(syncagentVersion), libcurl \(curl.libcurl) with \(curl.tls), \(opensslVersion()), "
                 + "zstd \(zstdVersion()), SQLite \(SyncStore.sqliteVersion)")
-        disk(of: access.place.stateDirectory, "state", &findings)
+        disk(of: access.place.stateDirectory, "state")
     }
 
     /// Free space and what a file system promises.
-    static func disk(of path: String, _ subject: String, _ findings: inout Findings) {
+    mutating func disk(of path: String, _ subject: String) {
         if let space = FileSystemSpace(at: path) {
             if space.bytes < 64 << 20 {
-                findings.problem(
+                problem(
                     subject, "only \(ByteCount(space.bytes)) is free in \(escaped(path))",
                     "make room; runs stop before the disk is full")
             }
             if let inodes = space.inodes, inodes < 1_000 {
-                findings.problem(
+                problem(
                     subject, "only \(inodes) inodes are free in \(escaped(path))",
                     "remove small files, or use another file system")
             }
@@ -107,40 +105,38 @@ enum Examination {
         // These keep what is synced in memory, or in a layer that goes with its container.
         let volatile: [UInt32: String] = [0x0102_1994: "tmpfs", 0x8584_58F6: "ramfs", 0x794C_7630: "overlayfs"]
         if let name = volatile[fileSystemType(path)] {
-            findings.note(subject, "\(escaped(path)) is on \(name): it does not outlive a reboot or a container")
+            note(subject, "\(escaped(path)) is on \(name): it does not outlive a reboot or a container")
         }
     }
-}
 
-extension Examination {
     /// Whether every schedule can be understood, is in effect, and has somebody who starts it.
-    static func schedules(_ access: StateAccess, _ findings: inout Findings) {
+    mutating func examineSchedules(_ access: StateAccess) {
         // Without a home directory there are none.
         guard let records = try? ScheduleRecords() else { return }
         let machine = MachineFacts(access)
         let names: [String]
         do throws(ScheduleError) { names = try records.names() } catch {
-            return findings.problem("schedules", error.description, "check the permissions of that directory")
+            return problem("schedules", error.description, "check the permissions of that directory")
         }
         for name in names {
             let subject = "schedule \(name)"
             do throws(ScheduleError) {
                 guard let record = try records.find(name), !record.definition.isPaused else { continue }
-                load(record, access, &findings)
+                load(record, access)
                 if let failure = record.memory.failure {
                     let cause = record.memory.cause ?? .other
-                    findings.problem(subject, "it could not start: \(escaped(failure))", cause.advice(on: failure))
+                    problem(subject, "it could not start: \(escaped(failure))", cause.advice(on: failure))
                 }
                 guard record.backend.isInEffect(name) else {
-                    findings.problem(
+                    problem(
                         subject, "it is not set up with \(record.backend.name)",
                         "'syncagent schedule add' it again, or remove it")
                     continue
                 }
                 if let concern = record.backend.concern(machine) {
-                    findings.problem(subject, concern.problem, concern.remedy)
+                    problem(subject, concern.problem, concern.remedy)
                 }
-            } catch { findings.problem(subject, error.description, "see above") }
+            } catch { problem(subject, error.description, "see above") }
         }
     }
 }

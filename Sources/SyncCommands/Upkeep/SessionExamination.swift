@@ -7,22 +7,22 @@ import SyncReport
 import SyncStore
 import SyncSystem
 
-extension Examination {
+extension Findings {
     /// Each session: its destination, who works on it, what waits and why.
-    static func sessions(_ store: SyncStore, _ findings: inout Findings) {
+    mutating func examineSessions(_ store: SyncStore) {
         do {
             let clock = ReportClock.here(SystemTime.milliseconds())
             var reader = ReportReader(store: store, clock: clock, version: syncagentVersion)
             reader.schedules = ReportSchedules(now: clock.now).bySession
             for session in try store.sessions() {
-                destination(session, &findings)
-                try work(session, store, &findings)
-                try verdict(session, store, reader, clock.now, &findings)
+                destination(session)
+                try work(session, store)
+                try verdict(session, store, reader, clock.now)
             }
-        } catch { findings.problem("state", CommandFailure(error)?.message ?? "\(error)", "see above") }
+        } catch { problem("state", CommandFailure(error)?.message ?? "\(error)", "see above") }
     }
 
-    private static func destination(_ session: StoredSession, _ findings: inout Findings) {
+    private mutating func destination(_ session: StoredSession) {
         let subject = "session \(escaped(session.identifier))"
         let path = escaped(session.destination)
         guard let found = status(following: session.destination) else {
@@ -30,68 +30,67 @@ extension Examination {
             // What changes as a whole is not there before its first revision is shown.
             let isAwaited = session.totals.ok == 0 && session.totals.partial == 0
             if isAwaited, reason == .noSuchFileOrDirectory { return }
-            return findings.problem(
+            return problem(
                 subject, "cannot read its destination \(path): \(reason)",
                 "mount it, or pull again to create it; 'syncagent rm' removes the session")
         }
         guard found.kind == .directory else {
-            return findings.problem(subject, "\(path) is not a directory", "move it away, or pull --into elsewhere")
+            return problem(subject, "\(path) is not a directory", "move it away, or pull --into elsewhere")
         }
         if !isPermitted(.change, session.destination) {
-            findings.problem(subject, "\(path) cannot be written to", "give this user write permission")
+            problem(subject, "\(path) cannot be written to", "give this user write permission")
         }
         let place = try? Destination.open(path: session.destination, create: false, usesState: false)
         if !session.isAt(device: place?.device ?? found.device, inode: place?.inode ?? found.inode) {
-            findings.problem(
+            problem(
                 subject, "\(path) is not the directory of the last pull",
                 "mount the right one; if this is the right one, pull again: files are verified")
         }
-        disk(of: session.destination, subject, &findings)
-        index(session, subject, &findings)
+        disk(of: session.destination, subject)
+        index(session, subject)
     }
 
-    private static func index(_ session: StoredSession, _ subject: String, _ findings: inout Findings) {
+    private mutating func index(_ session: StoredSession, _ subject: String) {
         let directory = session.destination + "/" + Destination.stateName
         guard exists(directory) else { return }
         do throws(FileError) {
             let destination = try Destination.open(path: session.destination, create: false)
             // An index without entries is not written: one that reads as empty is damaged.
             if try StatIndex.load(from: destination).count == 0, isLarge(directory + "/index") {
-                findings.problem(
+                problem(
                     subject, "the index of what is installed is damaged",
                     "nothing to do: the next pull hashes the files again")
             }
             try IndexLog.requireReadable(destination)
         } catch {
-            findings.problem(
+            problem(
                 subject, "\(error)",
                 error.code == .fileTooLarge ? "see above" : "give this user access to \(escaped(directory))")
         }
     }
 
-    private static func isLarge(_ path: String) -> Bool { status(following: path).map { $0.size > 256 } ?? false }
+    private func isLarge(_ path: String) -> Bool { status(following: path).map { $0.size > 256 } ?? false }
 
-    private static func work(_ session: StoredSession, _ store: SyncStore, _ findings: inout Findings) throws {
+    private mutating func work(_ session: StoredSession, _ store: SyncStore) throws {
         let subject = "session \(escaped(session.identifier))"
         let status = try store.sessionStatus(session.identifier, now: SystemTime.milliseconds())
         let text = SessionText(now: SystemTime.milliseconds(), hasAgent: true)
         if status.isInterrupted == true {
-            findings.problem(
+            problem(
                 subject, "its run is recorded as running, but no process is working on it",
                 "'syncagent resume \(escaped(session.identifier))' lets an agent continue it, and so does another pull")
         } else if status.state != .idle {
-            findings.note(subject, "its run is \(status.state)" + (text.why(status).map { ": \($0)" } ?? ""))
+            note(subject, "its run is \(status.state)" + (text.why(status).map { ": \($0)" } ?? ""))
         }
-        if let holder = status.holder { findings.note(subject, "process \(holder) is working on it") }
+        if let holder = status.holder { note(subject, "process \(holder) is working on it") }
         if status.owedHooks > 0 {
-            findings.note(
+            note(
                 subject, "\(Figures.count(status.owedHooks, "hook")) still to run",
                 "an agent, or the next pull, runs them")
         }
         for held in status.held ?? [] {
             let since = text.moment(held.since)
-            findings.note(
-                subject, "\(held.name) has been held since it was rolled back at \(since)", FailureCause.held.advice)
+            note(subject, "\(held.name) has been held since it was rolled back at \(since)", FailureCause.held.advice)
         }
     }
 
@@ -99,19 +98,19 @@ extension Examination {
     private static let day: Int64 = 86_400_000
 
     /// What the report says of it, since its last run or for a day.
-    private static func verdict(
-        _ session: StoredSession, _ store: SyncStore, _ reader: ReportReader, _ now: Int64, _ findings: inout Findings
+    private mutating func verdict(
+        _ session: StoredSession, _ store: SyncStore, _ reader: ReportReader, _ now: Int64
     ) throws {
         let last = try store.runs(session: session.identifier, limit: 1).first
-        let since = min(now - day, last?.created ?? now)
+        let since = min(now - Self.day, last?.created ?? now)
         let report = try reader.report(of: [session.identifier], since: since, hasNights: false)
         guard let told = report.sessions.first, told.verdict.needsAttention else { return }
         let subject = "session \(escaped(session.identifier))"
         // That somebody has paused it, or rolled it back, is no fault: its state says so.
         let open = told.problems.filter { !$0.isOver }
         let problems = open.filter { $0.kind != .stoppedByPerson && $0.kind != .held }
-        for problem in problems { findings.problem(subject, escaped(problem.summary), problem.advice) }
+        for problem in problems { self.problem(subject, escaped(problem.summary), problem.advice) }
         guard problems.isEmpty, told.state != .paused, !open.contains(where: { $0.kind == .held }) else { return }
-        findings.problem(subject, escaped(told.headline), FailureCause.other.advice)
+        problem(subject, escaped(told.headline), FailureCause.other.advice)
     }
 }
