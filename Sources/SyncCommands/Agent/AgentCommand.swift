@@ -30,7 +30,7 @@ struct AgentStatusCommand: AsyncParsableCommand {
             ["runs", "\(status.running) of at most \(status.maximumRuns)"], ["sessions", String(status.sessions)],
             ["state directory", escaped(status.stateDirectory)], ["socket", escaped(state.place.socketPath)],
         ]
-        for line in TextTable.lines(rows) { output.line(line) }
+        for line in tableLines(rows) { output.line(line) }
     }
 }
 

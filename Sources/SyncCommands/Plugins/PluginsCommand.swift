@@ -68,7 +68,7 @@ struct PluginsListCommand: AsyncParsableCommand {
             return
         }
         let table = [["NAME", "POINTS", "VERSION", "WHAT"]] + rows.map(\.cells)
-        for line in TextTable.lines(table) { output.line(line) }
+        for line in tableLines(table) { output.line(line) }
         let programs = rows.count { $0.path != nil }
         if programs == 0 { output.message("No programs in \(escaped(settings.directory ?? "")).") }
     }

@@ -6,7 +6,7 @@ extension ReleaseList {
     /// A table.
     var lines: [String] {
         let head = ["REVISION", "CREATED", "FILES", "SIZE", "OWN", "CHANNELS", "MANIFEST"]
-        return TextTable.lines(
+        return tableLines(
             [head]
                 + entries.map { entry in
                     [

@@ -32,7 +32,7 @@ struct ScheduleListCommand: AsyncParsableCommand {
         guard rows.count > 1 else {
             return output.message("No schedules. 'syncagent schedule add MANIFEST --nightly 02:00' creates one.")
         }
-        for line in TextTable.lines(rows) + notes { output.line(line) }
+        for line in tableLines(rows) + notes { output.line(line) }
     }
 }
 
@@ -139,7 +139,7 @@ struct ScheduleOutlook: Sendable {
         }
         if let plan = view.plan { rows.append(["starts", "\(text.moment(plan.start)): \(plan)"]) }
         rows.append(["file", escaped(file)])
-        return TextTable.lines(rows, width: nil)
+        return tableLines(rows, width: nil)
     }
 }
 

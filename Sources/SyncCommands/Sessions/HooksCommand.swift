@@ -38,7 +38,7 @@ struct HooksListCommand: AsyncParsableCommand {
         }
         guard !hooks.isEmpty else { return terminal.message("No hooks.") }
         let text = SessionText(now: SystemTime.milliseconds(), hasAgent: true)
-        let table = TextTable.lines(
+        let table = tableLines(
             [["NUMBER", "SESSION", "GROUP", "BATCH", "STATE", "ATTEMPT", "ENDED", "WHEN", "PROGRAM"]]
                 + hooks.map { row($0, text) })
         terminal.line(table[0])

@@ -109,7 +109,7 @@ extension KeptRevision {
     fileprivate static func lines(of revisions: [KeptRevision]) -> [String] {
         guard !revisions.isEmpty else { return ["no revision is kept yet"] }
         let head = ["REVISION", "STATE", "SHOWN", "FILES", "SIZE", "OWN", "HOOKS", "MANIFEST"]
-        return TextTable.lines(
+        return tableLines(
             [head]
                 + revisions.map { revision in
                     let tree = revision.tree

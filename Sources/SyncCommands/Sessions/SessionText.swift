@@ -20,7 +20,7 @@ struct SessionText: Sendable {
                 why(session) ?? "",
             ])
         }
-        return TextTable.lines(rows)
+        return tableLines(rows)
     }
 
     func details(_ session: SessionStatus) -> [String] {
@@ -46,7 +46,7 @@ struct SessionText: Sendable {
             ])
         }
         rows.append(["last event", String(session.lastSequence)])
-        return TextTable.lines(rows, width: nil)
+        return tableLines(rows, width: nil)
     }
 
     private func details(_ run: RunStatus) -> [[String]] {

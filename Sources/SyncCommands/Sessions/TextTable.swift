@@ -2,48 +2,44 @@ import Foundation
 import SyncSystem
 
 /// Rows as text whose columns line up; two spaces between them, none at the end of a line.
-enum TextTable {
-    /// - Parameter width: Most columns of the terminal; cells are cut, the widest first, until every line fits. `nil`
-    ///   for no bound.
-    static func lines(_ rows: [[String]], width: Int? = outputWidth) -> [String] {
-        let rows = PlainText.isWanted(on: STDOUT_FILENO) ? rows.map { $0.map(PlainText.of) } : rows
-        let count = rows.map(\.count).max() ?? 0
-        var widths = (0..<count).map { column in
-            rows.map { $0.indices.contains(column) ? $0[column].count : 0 }.max() ?? 0
-        }
-        if let width { shrink(&widths, to: width) }
-        return rows.map { row in
-            var line = ""
-            for (column, cell) in row.enumerated() {
-                let text = cut(cell, to: widths[column])
-                line += text
-                if column < row.count - 1 { line += String(repeating: " ", count: widths[column] - text.count + 2) }
-            }
-            while line.last == " " { line.removeLast() }
-            return line
-        }
+///
+/// - Parameter width: Most columns of the terminal; cells are cut, the widest first, until every line fits. `nil`
+///   for no bound, as in a file or a pipe.
+func tableLines(_ rows: [[String]], width: Int? = terminalSize(STDOUT_FILENO)?.columns) -> [String] {
+    let rows = PlainText.isWanted(on: STDOUT_FILENO) ? rows.map { $0.map(PlainText.of) } : rows
+    let count = rows.map(\.count).max() ?? 0
+    var widths = (0..<count).map { column in
+        rows.map { $0.indices.contains(column) ? $0[column].count : 0 }.max() ?? 0
     }
-
-    /// Narrower than this a cell says nothing.
-    private static let narrowest = 6
-
-    private static func shrink(_ widths: inout [Int], to width: Int) {
-        var excess = widths.reduce(0, +) + 2 * max(0, widths.count - 1) - width
-        while excess > 0, let most = widths.max(), most > narrowest, let column = widths.lastIndex(of: most) {
-            // Down to the next widest, or as far as need be.
-            let next = widths.filter { $0 < most }.max() ?? 0
-            let step = max(1, min(excess, most - max(next, narrowest)))
-            widths[column] -= step
-            excess -= step
+    if let width { shrink(&widths, to: width) }
+    return rows.map { row in
+        var line = ""
+        for (column, cell) in row.enumerated() {
+            let text = cut(cell, to: widths[column])
+            line += text
+            if column < row.count - 1 { line += String(repeating: " ", count: widths[column] - text.count + 2) }
         }
+        while line.last == " " { line.removeLast() }
+        return line
     }
+}
 
-    private static func cut(_ cell: String, to width: Int) -> String {
-        guard cell.count > width else { return cell }
-        let ellipsis = PlainText.ellipsis(on: STDOUT_FILENO)
-        return cell.prefix(max(0, width - ellipsis.count)) + ellipsis
+/// Narrower than this a cell says nothing.
+private let narrowest = 6
+
+private func shrink(_ widths: inout [Int], to width: Int) {
+    var excess = widths.reduce(0, +) + 2 * max(0, widths.count - 1) - width
+    while excess > 0, let most = widths.max(), most > narrowest, let column = widths.lastIndex(of: most) {
+        // Down to the next widest, or as far as need be.
+        let next = widths.filter { $0 < most }.max() ?? 0
+        let step = max(1, min(excess, most - max(next, narrowest)))
+        widths[column] -= step
+        excess -= step
     }
+}
 
-    /// The width of the terminal that is written to; `nil` for a file or a pipe.
-    static var outputWidth: Int? { terminalSize(STDOUT_FILENO)?.columns }
+private func cut(_ cell: String, to width: Int) -> String {
+    guard cell.count > width else { return cell }
+    let ellipsis = PlainText.ellipsis(on: STDOUT_FILENO)
+    return cell.prefix(max(0, width - ellipsis.count)) + ellipsis
 }

@@ -26,7 +26,7 @@ struct TrustListCommand: AsyncParsableCommand {
         } else if !pins.isEmpty {
             let rows =
                 [["PROJECT", "ROOT", "REVISION", "FRESH UNTIL", "PINNED BY"]] + pins.map { PinText(pin: $0).row }
-            for line in TextTable.lines(rows) { output.line(line) }
+            for line in tableLines(rows) { output.line(line) }
         } else if damage.isEmpty {
             output.message("No project is pinned.")
         }
