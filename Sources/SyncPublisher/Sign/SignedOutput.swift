@@ -28,12 +28,18 @@ struct SignedOutput {
     ) throws(PublishError) -> FreshStatement {
         do throws(PublishError) {
             try output.keep(digest, ofRevision: channel == nil ? nil : revision)
-            if let known = try output.release(revision), known.content.manifest == digest, isSigned(known) {
-                return try finish(known, channel)
+            let known = try output.release(revision).flatMap { $0.content.manifest == digest ? $0 : nil }
+            let release: SignedRelease
+            if let known, isSigned(known) {
+                release = known
+            } else {
+                let content = ReleaseStatement(
+                    project: signing.root.project, revision: revision, signed: signing.now, manifest: digest,
+                    size: size)
+                release = (try signing.sign(content.json, .release), content)
             }
-            let content = ReleaseStatement(
-                project: signing.root.project, revision: revision, signed: signing.now, manifest: digest, size: size)
-            return try finish((try signing.sign(content.json, .release), content), channel)
+            if known != nil { try renew(release, besides: channel) }
+            return try finish(release, channel)
         } catch {
             guard output.home?.namesAtOnce != false else { throw error }
             throw error.unsigned("revision \(revision) is published", remedy)
@@ -46,15 +52,32 @@ struct SignedOutput {
         return try finish(release, channel)
     }
 
+    /// Renews the statements of other channels that point at a release under its number: signed anew, by keys that took the place
+    /// of others, it is no longer the one that they name.
+    private func renew(_ release: SignedRelease, besides channel: String?) throws(PublishError) {
+        for other in try channels() where other != channel {
+            // What cannot be read, or does not count, is left as it is, and `keys refresh` says so.
+            guard let word = try? said(other).fresh, !word.isRemoved, word.revision == release.content.revision,
+                word.release != release.statement.digest
+            else { continue }
+            _ = try finish(release, other)
+        }
+    }
+
+    /// The channels with a statement, the default one first.
+    private func channels() throws(PublishError) -> [String?] {
+        let names = try output.statementNames()
+        let channels = [nil] + names.compactMap(FreshStatement.channel(ofFile:)).sorted()
+        return channels.filter { names.contains(FreshStatement.name($0)) }
+    }
+
     /// Renews the statement of the newest release for every channel.
     ///
     /// Anyone with write access may have changed what is served. So only what a valid key has signed is signed again: a
     /// channel continues with exactly the release that the fresh keys of one of the roots have named.
     func refresh() throws(PublishError) -> Refreshed {
-        let names = try output.statementNames()
-        let channels = [nil] + names.compactMap(FreshStatement.channel(ofFile:)).sorted()
         var refreshed = Refreshed()
-        for channel in channels where names.contains(FreshStatement.name(channel)) {
+        for channel in try channels() {
             let word: (fresh: FreshStatement, root: UInt64)
             var known: SignedRelease?
             do throws(PublishError) {

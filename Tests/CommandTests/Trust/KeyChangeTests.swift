@@ -26,4 +26,20 @@ struct KeyChangeTests {
             try keys("sign", "keys/2.root.pending", "--with", "drawer.key", "--from", "keys/1.root", "--yes").contains(
                 "2.root has enough signatures"))
     }
+
+    @Test("A release that a new key signs again is the one that every channel names which points at it")
+    func everyChannel() throws {
+        let set = try SignedSet()
+        func run(_ arguments: String...) throws {
+            let outcome = try set.tool.run(arguments)
+            try #require(outcome.status == 0, "\(outcome.error)")
+        }
+        try run("channel", "set", "site", "beta", "default", "--sign", "keys")
+        try run("keys", "rotate", "keys", "--role", "release")
+        // Nothing else has changed: it is revision 1 as before.
+        try run("publish", "assets", "--to", "site", "--sign", "keys")
+        let pull = try set.pull("--channel", "beta", "--trust", "keys/1.root")
+        #expect(pull.status == 0, "\(pull.error)")
+        try run("keys", "refresh", "site", "--sign", "keys")
+    }
 }
