@@ -48,7 +48,7 @@ struct StatementText {
         self.lines = lines
         json = JSONLine.object { line in
             line.field("project", root.project)
-            line.field("root", root.number)
+            line.field("number", root.number)
             line.field("sha256", statement.digest.hex)
             line.time("signed", root.signed)
             line.time("until", root.until)

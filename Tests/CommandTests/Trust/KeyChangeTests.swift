@@ -42,4 +42,14 @@ struct KeyChangeTests {
         #expect(pull.status == 0, "\(pull.error)")
         try run("keys", "refresh", "site", "--sign", "keys")
     }
+
+    @Test("keys show --json of a root names each key once: its number, and who signs what")
+    func show() throws {
+        let set = try SignedSet()
+        let outcome = try set.tool.run(["keys", "show", "keys/1.root", "--json"])
+        let shown = try #require(try outcome.objects().first)
+        #expect(shown["number"] as? Int == 1)
+        #expect((shown["root"] as? [String: Any])?["threshold"] as? Int == 1)
+        #expect(outcome.output.components(separatedBy: #""root":"#).count == 2, "\(outcome.output)")
+    }
 }
