@@ -4,8 +4,8 @@ package import SyncSystem
 /// Keeps what a run removes or replaces under the same relative path: `--backup-dir`, as in rclone.
 ///
 /// On the destination's file system, neither inside nor around it; files from another one that is mounted below are copied.
-/// Nothing in it is ever replaced: a second backup of a
-/// name is `NAME.~1~`, the next `NAME.~2~`, as with mv(1) `--backup=numbered`.
+/// Nothing in it is ever replaced: a second backup of a name is `NAME.~1~`, the next `NAME.~2~`, as with mv(1)
+/// `--backup=numbered`. So is that of a directory whose name an earlier backup of a file has.
 package final class BackupDirectory: Sendable {
     /// As the user gave it, absolute.
     package let path: String
@@ -104,7 +104,7 @@ package final class BackupDirectory: Sendable {
         guard found.kind != .directory else { return }
         let above: Int32
         do throws(FileError) {
-            guard let opened = try directories.descriptor(path.parentPath, create: true) else { return }
+            guard let opened = try descriptor(path.parentPath, directories) else { return }
             above = opened
         } catch {
             let place = "\(shown) below \(self.path)"
@@ -122,6 +122,35 @@ package final class BackupDirectory: Sendable {
         throw FileError(
             step: "back up", path: shown, code: .fileExists,
             remark: "\(self.path) has \(Self.limit) backups of it; remove old ones", trouble: .unkept)
+    }
+
+    /// The directory of a path here, made where it is missing.
+    private func descriptor(_ parent: UnsafeBufferPointer<UInt8>, _ directories: Directories) throws(FileError)
+        -> Int32?
+    {
+        do throws(FileError) { return try directories.descriptor(parent, create: true) } catch {
+            guard error.code == .notDirectory || error.code == .tooManySymbolicLinkLevels else { throw error }
+        }
+        // What is a directory now was a file when it was kept before.
+        var place: [UInt8] = []
+        for name in parent.split(separator: 0x2F) {
+            if !place.isEmpty { place.append(0x2F) }
+            place += name
+            guard isTaken(place, directories) else { continue }
+            let numbered = (1...Self.limit).lazy.map { [place] in place + Array(".~\($0)~".utf8) }
+            place = numbered.first { !isTaken($0, directories) } ?? place
+        }
+        return try place.withUnsafeBufferPointer { path throws(FileError) in
+            try directories.descriptor(path, create: true)
+        }
+    }
+
+    /// Whether something else than a directory is at a path here.
+    private func isTaken(_ path: [UInt8], _ directories: Directories) -> Bool {
+        (path + [0]).withUnsafeBufferPointer { bytes in
+            let found = directories.status(of: UnsafeBufferPointer(rebasing: bytes.dropLast()))
+            return found.map { $0.kind != .directory } ?? false
+        }
     }
 
     /// - Returns: Why not; `nil` if it is kept, now or by an earlier run that was cut off.

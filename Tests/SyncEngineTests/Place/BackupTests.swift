@@ -116,20 +116,34 @@ struct BackupTests {
         #expect(backup.bytes("a.~2~") == Self.tree(["a"], seed: 2).bytes("a"))
     }
 
+    @Test("A directory that was a file before is kept beside it, and the other way round")
+    func fileAndDirectory() throws {
+        for (number, name) in ["x", "x/y", "x/y", "x", "x/y", "b"].enumerated() {
+            try scene.publish(Self.tree([name], seed: UInt64(number)), revision: number + 1)
+            #expect(try scene.pull(keeping).status == .done)
+        }
+        #expect(kept == ["x", "x.~1~/y", "x.~1~/y.~1~", "x.~1~/y.~2~", "x.~2~"])
+        let backup = AssetTree.read(scene.root.path("kept"), ignoring: [])
+        #expect(backup.bytes("x.~1~/y.~1~") == Self.tree(["x/y"], seed: 2).bytes("x/y"))
+        #expect(backup.bytes("x.~2~") == Self.tree(["x"], seed: 3).bytes("x"))
+    }
+
     @Test("What cannot be backed up is neither removed nor replaced, and the pull says so with 74")
     func blocked() throws {
-        let tree = Self.tree(["a/gone", "a/old", "b"])
+        // No number has room behind these.
+        let (gone, old) = ("a/" + String(repeating: "g", count: 255), "a/" + String(repeating: "o", count: 255))
+        let tree = Self.tree([gone, old, "b"])
         try publishAndPull(tree)
-        try scene.root.write("in the way", to: "kept/a")
-        var next = AssetTree(tree.nodes.filter { $0.key != "a/gone" })
-        next.addFile("a/old", size: 700, seed: 50)
+        for name in [gone, old] { try scene.root.write("in the way", to: "kept/\(name)") }
+        var next = AssetTree(tree.nodes.filter { $0.key != gone })
+        next.addFile(old, size: 700, seed: 50)
         try scene.publish(next, revision: 2)
         let outcome = try scene.pull(keeping)
         #expect(outcome.status == .ioError)
         #expect(outcome.report?.files.removed == 0)
         #expect(scene.problems(tree) == [])
-        #expect(outcome.values("path", of: "task.failed") == ["a/old"])
-        #expect(outcome.values("path", of: "prune.failed") == ["a/gone"])
+        #expect(outcome.values("path", of: "task.failed") == [old])
+        #expect(outcome.values("path", of: "prune.failed") == [gone])
     }
 
     @Test("A link below the backup directory is not followed [V5]")
@@ -139,10 +153,12 @@ struct BackupTests {
         try scene.root.write("x", to: "outside/y")
         try scene.root.write("x", to: "kept/z")
         try scene.root.link("kept/a", to: "../outside")
-        try scene.publish(AssetTree(tree.nodes.filter { $0.key == "b" }), revision: 2)
-        #expect(try scene.pull(keeping).status == .ioError)
+        let next = AssetTree(tree.nodes.filter { $0.key == "b" })
+        try scene.publish(next, revision: 2)
+        #expect(try scene.pull(keeping).status == .done)
         #expect(AssetTree.read(scene.root.path("outside"), ignoring: []).paths == ["y"])
-        #expect(scene.problems(tree) == [])
+        #expect(kept == ["a", "a.~1~/gone", "z"])
+        #expect(scene.problems(next) == [])
     }
 
     @Test(
