@@ -13,12 +13,19 @@ struct RequestPathTests {
     }
 
     @Test(
-        "Nothing leads upwards, into dot-files or to a directory [V1 V3]",
+        "Nothing leads upwards or to a directory [V1 V3]",
         arguments: [
-            "/..", "/../etc/passwd", "/%2e%2e/etc/passwd", "/a/%2E%2E/b", "/a/../b", "/.git/config", "/a/.x", "/.", "/",
-            "//", "/a//b", "/a/", "/" + String(repeating: "a", count: 256), String(repeating: "/a", count: 129),
+            "/..", "/../etc/passwd", "/%2e%2e/etc/passwd", "/a/%2E%2E/b", "/a/../b", "/.", "/./a", "/%2e", "/", "//",
+            "/a//b", "/a/", "/" + String(repeating: "a", count: 256), String(repeating: "/a", count: 2_049),
         ])
     func notServed(path: String) { #expect(throws: Unserved.notFound) { try RequestPath(path) } }
+
+    @Test("As deep as a set may be, a file has a path, and names that begin with a dot are known as such")
+    func depth() throws {
+        #expect(try RequestPath(String(repeating: "/a", count: 2_048)).names.count == 2_048)
+        for path in ["/.git/config", "/a/.x", "/%2ex", "/..."] { #expect(try RequestPath(path).isHidden, "\(path)") }
+        #expect(try !RequestPath("/a./b.c").isHidden)
+    }
 
     @Test(
         "Disguised slashes, NULs and broken escapes are malformed [V27]",

@@ -55,8 +55,10 @@ final class CacheAnswers: Sendable {
         do throws(Unserved) { path = try RequestPath(request.path) } catch {
             return HTTPResponse(status: error == .malformed ? 400 : 404)
         }
-        if DocumentCache.isDocument(path.names) { return await document(request, path) }
-        guard let (object, map) = await book.object(at: path) else { return await pass(request, path) }
+        if !path.isHidden, DocumentCache.isDocument(path.names) { return await document(request, path) }
+        guard let (object, map) = await book.object(at: path) else {
+            return path.isHidden ? HTTPResponse(status: 404) : await pass(request, path)
+        }
         return await self.object(request, path, object, map)
     }
 

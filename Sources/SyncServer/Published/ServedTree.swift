@@ -5,8 +5,8 @@ import SyncSystem
 package enum Unserved: Error, Equatable {
     /// Broken percent-encoding, a NUL, or a slash in disguise.
     case malformed
-    /// There is no such file; it is something other than a file; or it has a name that is never served: `..`, a dot-file, a
-    /// directory, something too long.
+    /// There is no such file; it is something other than a file; or it has a name that is never served: `..`, a directory,
+    /// something too long, or a dot-file that no manifest names.
     case notFound
     /// The file's permissions keep this process out.
     case forbidden
@@ -36,6 +36,7 @@ final class ServedTree: Sendable {
 
     /// Opens the regular file at `path` for reading.
     func file(at path: RequestPath) throws(Unserved) -> (version: FileVersion, content: OpenFile) {
+        guard !path.isHidden else { throw .notFound }
         var directory = root
         for name in path.names.dropLast() {
             directory = SharedDescriptor(try Self.open(name, in: directory, .realDirectory))
@@ -93,7 +94,8 @@ package struct RequestPath: Equatable, Sendable {
 
     /// NAME_MAX of Linux, in **bytes**; limits.h(0p).
     private static let maximumNameLength = 255
-    private static let maximumDepth = 128
+    /// As deep as a path of PATH_MAX **bytes** leads.
+    private static let maximumDepth = 2_048
 
     /// Takes the path of a request as it came, without query.
     package init(_ path: String) throws(Unserved) {
@@ -103,14 +105,16 @@ package struct RequestPath: Equatable, Sendable {
             guard let name = percentDecoded(part), !name.contains(0x2F) else { throw .malformed }
             names.append(name)
         }
-        // An empty name is a doubled or a last slash, so a directory. Names that begin with a dot are `..`, `.`,
-        // version control and our own state.
+        // An empty name is a doubled or a last slash, so a directory.
         let isServed = names.allSatisfy { name in
-            !name.isEmpty && name.count <= Self.maximumNameLength && name.first != 0x2E
+            !name.isEmpty && name.count <= Self.maximumNameLength && name != [0x2E] && name != [0x2E, 0x2E]
         }
         guard isServed, names.count <= Self.maximumDepth else { throw .notFound }
         self.names = names
     }
+
+    /// Whether a name begins with a dot: that may be version control, or our own state.
+    package var isHidden: Bool { names.contains { $0.first == 0x2E } }
 }
 
 /// What caches may do with an object, and what it is.

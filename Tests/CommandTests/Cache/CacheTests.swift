@@ -378,6 +378,23 @@ struct CacheTests {
         #expect(scene.origin.log.requests(to: "/secret").isEmpty)
     }
 
+    @Test("Of names that begin with a dot those of the set are there, however deep, and no others")
+    func hidden() throws {
+        let scene = try CacheScene()
+        let path = String(repeating: ".d/", count: 200) + ".f"
+        let manifest = """
+            {"format": "syncagent-manifest/1", "project": "com.example.tower", "files": [{"path": "\(path)", "size": 3,
+            "sha256": "e392dad8b08599f74d4819cd291feef81ab4389e0a6fae2b1286f99411b0c7ca", "urls": ["\(path)"]}]}
+            """
+        scene.origin.serve(ServedObject(text: manifest), at: "/set/manifest.json")
+        scene.origin.script("/set/manifest.json.zst", .status(404))
+        for name in [path, ".git/config"] { scene.origin.serve(ServedObject(text: "dot"), at: "/set/" + name) }
+        let cache = try scene.cache()
+        #expect(try cache.client.send("GET", "/manifest.json").status == 200)
+        #expect(try cache.client.send("GET", "/" + path).body == Array("dot".utf8))
+        #expect(try cache.client.send("GET", "/.git/config").status == 404)
+    }
+
     @Test("An origin that gives whole objects only, and a pack that no manifest names, are cached all the same")
     func wholeObjects() throws {
         let scene = try CacheScene()
