@@ -30,11 +30,11 @@ struct FileChangesTests {
         #expect(try #require(status(file.raw)).modified > 1_700_000_000_123_456_789)
     }
 
-    @Test("A group that cannot be handed over, since nothing can be looked at, is told")
-    func group() throws {
+    @Test("An owner that cannot be handed over, since nothing can be looked at, is told")
+    func owner() throws {
         let file = try opened()
-        #expect(handOverGroup(of: file.raw, to: file.raw) == nil)
-        #expect(handOverGroup(of: -1, to: file.raw) != nil && handOverGroup(of: file.raw, to: -1) != nil)
+        #expect(handOverOwner(of: file.raw, to: file.raw) == nil)
+        #expect(handOverOwner(of: -1, to: file.raw) != nil && handOverOwner(of: file.raw, to: -1) != nil)
     }
 
     @Test("Modes and lengths are set, and a length that no file has is refused")

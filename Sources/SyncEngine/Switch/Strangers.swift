@@ -175,17 +175,45 @@ struct Strangers {
     /// A path for people.
     private static func shown(_ path: [UInt8]) -> String { String(decoding: path, as: UTF8.self) }
 
-    /// Gives another tree what is strange in this one: the very same files.
+    /// Gives another tree what is strange in this one: the very same files, and directories like those that they are in.
     ///
     /// - Throws: ``FileError`` for what can have no second name; whatever has its place in the other tree stays.
     func carry(from source: Destination, to target: Destination) throws(FileError) {
         let (from, to) = (Directories(source), Directories(target))
+        var made: [[UInt8]] = []
         for path in paths {
-            _ = try from.withLeaf(of: path) { directory, leaf throws(FileError) in
-                _ = try to.withLeaf(of: path, create: true) { new, name throws(FileError) in
-                    let code = addName(name, in: new, to: leaf, in: directory)
-                    guard let code, code != .fileExists, code != .noSuchFileOrDirectory else { return }
-                    throw FileError(step: "carry over", path: Strangers.shown(path), code: code)
+            do throws(FileError) {
+                for end in path.indices where path[end] == 0x2F {
+                    let directory = Array(path[..<end])
+                    let isNew = try to.withLeaf(of: directory) { makeDirectory($1, in: $0, mode: 0o700) == nil }
+                    if isNew == true { made.append(directory) }
+                }
+                _ = try from.withLeaf(of: path) { directory, leaf throws(FileError) in
+                    _ = try to.withLeaf(of: path, create: true) { new, name throws(FileError) in
+                        let code = addName(name, in: new, to: leaf, in: directory)
+                        guard let code, code != .fileExists, code != .noSuchFileOrDirectory else { return }
+                        throw FileError(step: "carry over", path: Strangers.shown(path), code: code)
+                    }
+                }
+            } catch {
+                guard error.code == .notDirectory || error.code == .tooManySymbolicLinkLevels else { throw error }
+                throw FileError(
+                    step: "carry over", path: Strangers.shown(path),
+                    remark: "the new tree has a file where a directory above it would be; move it away",
+                    trouble: .inTheWay)
+            }
+        }
+        // Whom one keeps out here it keeps out there, and that may be this user, too.
+        for directory in made.reversed() {
+            _ = try from.withLeaf(of: directory) { above, leaf throws(FileError) in
+                _ = try to.withLeaf(of: directory) { new, name throws(FileError) in
+                    guard let model = openDirectory(leaf, in: above, .noFollow), let found = status(model.raw),
+                        let copy = openDirectory(name, in: new, .noFollow)
+                    else { return }
+                    try FileError.check(
+                        handOverOwner(of: model.raw, to: copy.raw)
+                            ?? setMode(copy.raw, FileMode(found.permissions)),
+                        "carry over", Strangers.shown(directory))
                 }
             }
         }

@@ -826,7 +826,7 @@ package final class TreeHome: Sendable {
         return ledger.seen(inode: there.inode, mark: there.modified) == number
     }
 
-    /// Gives a tree's directory the mode and group that the destination has, and a time of its own to be known by.
+    /// Gives a tree's directory the mode, owner and group that the destination has, and a time of its own to be known by.
     private func liken(_ number: UInt64) throws(FileError) -> FileStatus {
         guard let directory = openDirectory("\(number)", in: trees.raw, .noFollow) else {
             throw .last("open", treePath(number))
@@ -834,7 +834,7 @@ package final class TreeHome: Sendable {
         if let there = openDirectory(name, in: parent.raw, .noFollow) {
             guard let found = status(there.raw) else { throw .last("look at", ofOpen: path) }
             try FileError.check(
-                handOverGroup(of: there.raw, to: directory.raw), "set the group of", treePath(number))
+                handOverOwner(of: there.raw, to: directory.raw), "set the owner of", treePath(number))
             try FileError.check(
                 setMode(directory.raw, FileMode(found.permissions)), "set the mode of", treePath(number))
         } else {

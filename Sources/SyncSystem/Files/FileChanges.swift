@@ -13,14 +13,15 @@ package func setMode(_ name: UnsafePointer<CChar>, in directory: Int32, _ mode: 
     failure(fchmodat(directory, name, mode_t(mode), AT_SYMLINK_NOFOLLOW))
 }
 
-/// Gives an open file or directory the group of another one, where this user may. fchown(2)
+/// Gives an open file or directory the owner and the group of another one, where this user may. fchown(2)
 ///
-/// - Returns: Why nobody knows which groups they have.
-package func handOverGroup(of source: Int32, to target: Int32) -> Errno? {
+/// - Returns: Why nobody knows which they have.
+package func handOverOwner(of source: Int32, to target: Int32) -> Errno? {
     var (one, other) = (stat(), stat())
     guard fstat(source, &one) == 0, fstat(target, &other) == 0 else { return .last }
-    // It may be none of this user's, or none that files can have here.
+    // It may be none of this user's, or none that files can have here. Apart, since one of them may be all that is allowed.
     if one.st_gid != other.st_gid { _ = fchown(target, uid_t.max, one.st_gid) }
+    if one.st_uid != other.st_uid { _ = fchown(target, one.st_uid, gid_t.max) }
     return nil
 }
 

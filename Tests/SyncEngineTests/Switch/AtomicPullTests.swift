@@ -144,10 +144,13 @@ struct AtomicPullTests: ChangesAsAWhole {
         #expect(refused.error?.message.contains("own/notes.txt") == true)
         #expect(refused.requests.isEmpty)
         #expect(scene.root.read("dest/own/notes.txt") == Array("mine".utf8))
+        // Whom its directory keeps out is kept out of the new one.
+        #expect(setMode(scene.root.path("dest/own"), 0o2700) == nil)
         for number in 2...4 {
             let outcome = try pull(number) { $0.atomic?.keepForeign = true }
             #expect(outcome.status == .done)
             #expect(scene.root.read("dest/own/notes.txt") == Array("mine".utf8))
+            #expect(status(following: scene.root.path("dest/own"))?.permissions == 0o2700)
         }
         try FileManager.default.removeItem(atPath: scene.root.path("dest/own"))
         try expect(5, pull(5))
@@ -163,6 +166,11 @@ struct AtomicPullTests: ChangesAsAWhole {
         #expect(refused.status == .refused)
         #expect(refused.error?.message.contains("common/d1/12/notes.txt") == true)
         #expect(scene.root.read("dest/common/d1/12/notes.txt") == Array("mine".utf8))
+        // It cannot be carried over, either.
+        let carried = try again { $0.atomic?.keepForeign = true }
+        #expect(carried.status == .cannotCreate)
+        #expect(
+            carried.error?.message.contains("cannot carry over common/d1/12/notes.txt: the new tree has a file") == true)
         try FileManager.default.removeItem(atPath: place)
         try expect(2, again())
     }
