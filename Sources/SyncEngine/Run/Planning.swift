@@ -21,7 +21,8 @@ extension PullEngine {
         let path = try Self.destinationPath(recipe, project: found.project)
         // A new tree has what its manifest names.
         let trees = try usable(TreeHome.find(path))
-        if recipe.atomic != nil || trees != nil { recipe.prune = true }
+        let isWhole = recipe.atomic != nil || trees != nil
+        if isWhole { recipe.prune = true }
         let session = try sessionName(recipe, project: found.project)
         // In the order in which a pull would find them.
         var refusals: [EngineError] = []
@@ -128,7 +129,8 @@ extension PullEngine {
         var report = PlanReport(
             project: manifest.project, revision: manifest.revision, destination: path, files: rows.count,
             unchanged: inventory.records.count, wanted: wanted.count,
-            replaced: inventory.foreign.intersection(wanted).count, missingDirectories: directories.missing.count,
+            replaced: isWhole ? 0 : inventory.foreign.intersection(wanted).count,
+            missingDirectories: directories.missing.count,
             prunableDirectories: directories.going.count,
             obstructed: (inventory.obstructed.map(\.error) + (survey?.takenDirectories ?? [])).map { "\($0)" },
             prunable: survey?.obsolete.count ?? 0, prunes: recipe.prune, pruneRefusal: pruneRefusal,

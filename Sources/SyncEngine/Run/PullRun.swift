@@ -227,7 +227,8 @@ struct PullRun {
             // When every file is in place, a stop no longer prevents the run's end, nor this.
             prune(&survey)
         }
-        report.replaced = survey.inventory.foreign.count(where: files.isPlaced)
+        // Where the destination changes as a whole, they are still in the former tree.
+        if trees == nil { report.replaced = survey.inventory.foreign.count(where: files.isPlaced) }
         if !recipe.prune { report.obsolete = survey.left(of: survey.obsolete).count }
         let directories = makeDirectories(survey)
         keepReasons(files)

@@ -32,12 +32,27 @@ struct TreeMirror {
         let isHere: Bool
         /// Whether the record may not stand for its file.
         let isDoubtful: Bool
+        /// The file of the source that is taken all the same, where somebody has changed it since.
+        var changed: FileStatus?
 
         /// In a tree that pulls have made everything is theirs, to be removed when a manifest no longer names it.
         init(path: Path, record: IndexRecord, isHere: Bool, isDoubtful: Bool = false) {
             var record = record
             record.installed = true
             (self.path, self.record, self.isHere, self.isDoubtful) = (path, record, isHere, isDoubtful)
+        }
+
+        /// The record of what is to be placed.
+        var wanted: IndexRecord {
+            var wanted = record
+            if let changed { wanted.status = IndexRecord.Status(changed) }
+            return wanted
+        }
+
+        /// What the target's index says of it, once it is there as `placed`. The record of what was changed since is not that of its
+        /// file: whatever is used of that is hashed first.
+        func known(_ placed: IndexRecord) -> IndexRecord {
+            changed != nil ? record : isDoubtful ? placed.doubted : placed
         }
     }
 
@@ -95,8 +110,8 @@ struct TreeMirror {
                 withPath(entry) { path in
                     let record =
                         entry.isHere
-                        ? entry.record : work.place(entry.record, path, over: own.flatMap(former.trusted))
-                    if let record { draft.append(entry.isDoubtful ? record.doubted : record, path) }
+                        ? entry.record : work.place(entry.wanted, path, over: own.flatMap(former.trusted))
+                    if let record { draft.append(entry.known(record), path) }
                 }
             }
         }
@@ -238,21 +253,28 @@ struct TreeMirror {
         }
 
         /// What is known of a place in the source, if it is as a pull has left it. Where that is not certain it is taken over all the
-        /// same, and hashed there.
+        /// same, and hashed there; so is a large file that the run is to bring, since most of it may still be what it was.
         private mutating func entry(_ path: Entry.Path, _ position: Int) -> Entry? {
             guard let record = mirror.known.record(position) else { return nil }
-            let isRight = mirror.known.withPath(position) { [directories] place -> Result<Bool?, FileError> in
+            let found = mirror.known.withPath(position) { [directories] place -> Result<FileStatus?, FileError> in
                 do throws(FileError) {
-                    return .success(
-                        try directories.withLeaf(of: place) { directory, leaf throws(FileError) -> Bool in
-                            guard let found = try look(at: place, leaf, in: directory) else { return false }
-                            return record.kind == .directory ? found.kind == .directory : record.matches(found)
-                        })
+                    let found = try directories.withLeaf(of: place) { directory, leaf throws(FileError) in
+                        try look(at: place, leaf, in: directory)
+                    }
+                    return .success(found ?? nil)
                 } catch { return .failure(error) }
             }
-            switch isRight {
-            case .success(true?):
-                return Entry(path: path, record: record, isHere: false, isDoubtful: !mirror.known.trusts(record))
+            switch found {
+            case .success(let there?):
+                let isRight = record.kind == .directory ? there.kind == .directory : record.matches(there)
+                var entry = Entry(
+                    path: path, record: record, isHere: false, isDoubtful: !mirror.known.trusts(record))
+                if isRight { return entry }
+                guard case .row(let row) = path, mirror.manifest.files.blobs(row).count > 1, there.kind == .file,
+                    record.kind == .file || record.kind == .executable
+                else { return nil }
+                entry.changed = there
+                return entry
             case .success: return nil
             case .failure(let error):
                 // What the run is to bring is fetched then; nobody brings what is left out of the other files.

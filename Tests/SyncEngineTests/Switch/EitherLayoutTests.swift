@@ -144,6 +144,30 @@ struct EitherLayoutTests {
     }
 
     @Test(
+        "Of a large file whose time was set, or which somebody has changed, only what is new is fetched",
+        arguments: Layout.allCases, [false, true])
+    func changedSince(layout: Layout, isEdited: Bool) throws {
+        let trees = try TreeScene(layout)
+        var tree = Revisions.tree(1)
+        try trees.expect(1, trees.pull(1))
+        let large = trees.place + "/large"
+        var bytes = try #require(tree.bytes("large"))
+        if isEdited {
+            #expect(setMode(large, 0o644) == nil)
+            try Data([bytes[0] ^ 1] + bytes.dropFirst()).write(to: URL(fileURLWithPath: large), options: [])
+        } else {
+            #expect(setModified(large, in: AT_FDCWD, 1_000_000_000) == nil)
+        }
+        // Another chunk than the one that was changed here.
+        bytes[120_000] ^= 1
+        tree.nodes["large"] = .file(bytes, executable: false)
+        let outcome = try trees.pull(2, tree)
+        try trees.expect(2, outcome, tree)
+        #expect(outcome.received < 200_000, "\(outcome.received)")
+        #expect(outcome.report?.replaced == 0)
+    }
+
+    @Test(
         "A first pull that is refused for a stranger's file leaves the destination as it was",
         arguments: Layout.allCases)
     func refusedAtFirst(layout: Layout) throws {
