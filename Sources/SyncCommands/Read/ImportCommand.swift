@@ -67,10 +67,20 @@ struct ImportCommand: AsyncParsableCommand {
             throw CommandFailure(.ioError, "cannot write to standard output: \(code)")
         }
         if imported.isRelative, try Self.directory(output) != Self.directory(source) { throw Self.isRelative(source) }
-        try replaceFile(
-            try EnvironmentPaths.absolute(output), by: imported.text, mode: CurrentProcess.umask.less(0o666))
-        let files = Figures.count(imported.manifest.files.count, "file")
-        let size = ByteCount(imported.manifest.files.totalSize ?? 0)
+        let place = try EnvironmentPaths.absolute(output)
+        let listed = imported.manifest.files
+        if let there = realPath(place) {
+            let list = realPath(try EnvironmentPaths.absolute(source))
+            let name = there.dropFirst(list.map(parent(of:))?.count ?? 0).drop { $0 == "/" }
+            let isListed = imported.isRelative && listed.indices.contains { listed.path($0) == name }
+            if isListed || there == list {
+                let what = isListed ? "one of the files that \(escaped(source)) lists" : "the list itself"
+                throw CommandFailure(.usage, "\(escaped(output)) is \(what): name another file with --to")
+            }
+        }
+        try replaceFile(place, by: imported.text, mode: CurrentProcess.umask.less(0o666))
+        let files = Figures.count(listed.count, "file")
+        let size = ByteCount(listed.totalSize ?? 0)
         console.message("\(escaped(output)): \(files), \(size), from \(imported.source.shown)")
     }
 

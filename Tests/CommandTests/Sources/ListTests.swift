@@ -258,6 +258,12 @@ struct ListTests {
         #expect(relative.status == 64 && relative.error.contains("--base"), "\(relative.error)")
         #expect(try set.run("import", "l/SUMS", "--to", "l/m2.json").status == 0)
         #expect(try set.run("pull", "l/m2.json", "--into", "beside").status == 0)
+        for name in ["x", "SUMS"] {
+            let before = try set.text("l/\(name)")
+            let refused = try set.run("import", "l/SUMS", "--to", "l/\(name)")
+            #expect(refused.status == 64 && refused.error.contains("name another file with --to"), "\(refused.error)")
+            #expect(try set.text("l/\(name)") == before, "what the list names is not lost")
+        }
     }
 
     @Test("import writes no file in the place of a FIFO, and behind a symbolic link the file that it leads to")
