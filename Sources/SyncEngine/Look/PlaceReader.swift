@@ -179,7 +179,9 @@ struct PlaceReader: ~Copyable {
             return target == files.linkTarget(row) ?? "" ? (found, "") : (nil, "links to \(escaped(target ?? "?"))")
         }
         guard found.kind == .file else { return (nil, "is not a file") }
-        guard found.size == files.size(row) else { return (nil, "has \(found.size) bytes, not \(files.size(row))") }
+        guard found.size == files.size(row) else {
+            return (nil, "has \(Figures.count(found.size, "byte")), not \(Figures.grouped(files.size(row)))")
+        }
         if known?.matches(found) == true { return (found, "") }
         guard let file = openToRead(directory, leaf), let opened = status(file.raw) else {
             return (nil, "cannot be read: \(errnoText)")
