@@ -195,7 +195,9 @@ struct TreeWalk: ~Copyable {
 
     /// Notes attributes that a manifest cannot keep.
     private mutating func noteLosses(_ status: FileStatus) {
-        if tree.kept.contains(.modes), status.kind == .file, status.permissions & 0o7000 != 0 { notes.setIds += 1 }
+        // The set-id bits of directories are handed down where the set is pulled.
+        let lost: UInt16 = status.kind == .file ? 0o7000 : status.kind == .directory ? 0o1000 : 0
+        if tree.kept.contains(.modes), status.permissions & lost != 0 { notes.setIds += 1 }
         if tree.kept.contains(.times), !FileTraits.times.contains(status.modified) { notes.strangeTimes += 1 }
     }
 

@@ -12,7 +12,7 @@ struct WalkNotes: Sendable {
     var excluded = 0
     /// Names that were left out although no pattern says so.
     var usuallyLeftOut: Set<String> = []
-    /// Files whose set-id or sticky bits are left out, where modes are kept.
+    /// Files whose set-id or sticky bits are left out, and directories whose sticky bit is, where modes are kept.
     var setIds = 0
     /// Entries whose times no manifest can keep, where times are kept.
     var strangeTimes = 0
@@ -87,7 +87,8 @@ struct WalkNotes: Sendable {
             lines.append("\(what) left out")
         }
         if setIds > 0 {
-            lines.append("the set-id and sticky bits of \(setIds == 1 ? "1 file are" : "\(setIds) files are") not kept")
+            let what = setIds == 1 ? "1 file or directory" : "\(setIds) files or directories"
+            lines.append("the set-id and sticky bits of \(what) are not kept")
         }
         if strangeTimes > 0 {
             lines.append(

@@ -62,6 +62,16 @@ struct PreservingTests {
 
     private func received(_ last: [String: Any]) -> Int? { (last["bytes"] as? [String: Any])?["received"] as? Int }
 
+    @Test("Who publishes a directory that only its sticky bit protects is told that nobody gets that")
+    func sticky() throws {
+        try shell("mkdir -m 1777 in/drop; mkdir in/shared; chmod 2775 in/shared")
+        let outcome = try tool.run(["publish", "in", "--to", "site", "--project", "p", "--preserve", "modes"])
+        #expect(outcome.status == 0)
+        #expect(
+            outcome.error.contains("warning: the set-id and sticky bits of 1 file or directory are not kept"),
+            "\(outcome.error)")
+    }
+
     // MARK: Empty directories
 
     @Test("Empty directories come, are missed, come back, and go with --prune when they are no longer named")
