@@ -130,6 +130,12 @@ package final class Destination: Sendable {
         do throws(FileError) {
             return try openPrivateDirectory(stateName, in: root, create: create, shown: shown)
         } catch {
+            if error.code == .notDirectory || error.code == .tooManySymbolicLinkLevels {
+                throw FileError(
+                    step: "use", path: shown,
+                    remark: "it is not a directory, and syncagent needs one of that name there; move it away",
+                    trouble: .inTheWay)
+            }
             if create || error.code != .noSuchFileOrDirectory { throw error }
             return nil
         }

@@ -209,6 +209,23 @@ struct DestinationStateTests {
         #expect(scene.root.read("dest/a") == tree.bytes("a"))
     }
 
+    @Test("A .syncagent that is no directory is refused by name, and a plan says so", arguments: ["file", "link"])
+    func noState(what: String) throws {
+        try scene.publish(Self.tree(["a"]))
+        if what == "file" {
+            try scene.root.write("mine", to: "dest/.syncagent")
+        } else {
+            try scene.root.write("x", to: "elsewhere/x")
+            try scene.root.link("dest/.syncagent", to: "../elsewhere")
+        }
+        let words = "dest/.syncagent: it is not a directory, and syncagent needs one of that name there; move it away"
+        let outcome = try scene.pull()
+        #expect(outcome.status == .cannotCreate && outcome.error?.message.hasSuffix(words) == true)
+        let engine = scene.engine()
+        let error = #expect(throws: EngineError.self) { try engine.plan(scene.options()) }
+        #expect(error?.status == .cannotCreate && error?.message.hasSuffix(words) == true)
+    }
+
     @Test(
         "What is somebody's where a directory must be is planned as blocked, fails what is below it, and stays",
         arguments: ["a file", "a symbolic link", "pipe"])
