@@ -61,6 +61,10 @@ struct CatCommand: AsyncParsableCommand, ReadingOptions {
 
     /// A path that no file has: 66.
     private static func unknown(_ path: String, _ hand: ManifestInHand) -> EngineError {
+        if let target = hand.link(at: path) {
+            return EngineError(
+                .noInput, "\(escaped(path)) is a link to \(escaped(target)), which leads to no file of the manifest")
+        }
         let below = hand.manifest.files.rows(below: Array(path.utf8))
         if !below.isEmpty {
             return EngineError(

@@ -66,19 +66,36 @@ package struct ManifestInHand: Sendable {
         }
     }
 
-    /// The row at a path, which may lead through links of the manifest; `nil` if there is none.
+    /// The row of the file that a path leads to, by way of links of the manifest, to files and to directories; `nil` if there is none.
     package func row(of path: String) -> Int? {
-        var path = path
-        for _ in 0..<40 {
-            let row = Array(path.utf8).withUnsafeBufferPointer { manifest.files.row(of: $0) }
-            guard let row, let target = manifest.files.linkTarget(row) else { return row }
-            var components = path.split(separator: "/").dropLast()
-            for component in target.split(separator: "/") where component != "." {
-                if component != ".." { components.append(component) } else if components.popLast() == nil { return nil }
+        var (here, rest) = ([Substring](), Array(path.split(separator: "/").reversed()))
+        var links = 0
+        while let name = rest.popLast() {
+            if name == "." { continue }
+            if name == ".." {
+                guard here.popLast() != nil else { return nil }
+                continue
             }
-            path = components.joined(separator: "/")
+            here.append(name)
+            // A directory has none.
+            guard let row = entry(here.joined(separator: "/")) else { continue }
+            guard let target = manifest.files.linkTarget(row) else { return rest.isEmpty ? row : nil }
+            links += 1
+            guard links <= Self.mostLinks else { return nil }
+            here.removeLast()
+            rest += target.split(separator: "/").reversed()
         }
         return nil
+    }
+
+    /// As many links as Linux follows on the way to a file: path_resolution(7).
+    private static let mostLinks = 40
+
+    /// The text of the link at a path; `nil` for anything else.
+    package func link(at path: String) -> String? { entry(path).flatMap(manifest.files.linkTarget) }
+
+    private func entry(_ path: String) -> Int? {
+        Array(path.utf8).withUnsafeBufferPointer { manifest.files.row(of: $0) }
     }
 }
 

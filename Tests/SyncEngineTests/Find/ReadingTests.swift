@@ -54,11 +54,17 @@ struct ReadingTests {
         tree.nodes["d/up"] = .link("../bin/plain")
         tree.nodes["d/round"] = .link("round")
         tree.nodes["d/none"] = .link("nowhere")
+        tree.nodes["d/bin"] = .link("../bin")
+        tree.nodes["through"] = .link("d/bin/plain")
         try scene.publish(tree)
         let hand = try hand()
         guard case .file(let content, _) = tree.nodes["bin/plain"] else { return }
         #expect(try bytes(hand, "d/up") == content)
         #expect(hand.row(of: "d/round") == nil && hand.row(of: "d/none") == nil && hand.row(of: "bin") == nil)
+        let plain = try #require(hand.row(of: "bin/plain"))
+        for path in ["through", "d/bin/plain"] { #expect(hand.row(of: path) == plain, "\(path)") }
+        for path in ["d/bin", "through/x", "d/bin/none", "../bin/plain"] { #expect(hand.row(of: path) == nil, "\(path)") }
+        #expect(hand.link(at: "d/bin") == "../bin" && hand.link(at: "bin/plain") == nil)
     }
 
     @Test("A source that gives other bytes is passed over for the next one")
