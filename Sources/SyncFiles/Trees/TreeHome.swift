@@ -240,7 +240,11 @@ package final class TreeHome: Sendable {
         }
         try makeDirectories(SyncSystem.parent(of: path.trimmedSlashes), umask: umask)
         guard let place = try Place(path) else {
-            throw FileError(step: "switch", path: path, remark: "nothing can be put beside it")
+            throw FileError(
+                step: "switch", path: path,
+                remark:
+                    "the directory above it cannot be read, or there is none: give this user permission to read it, or leave "
+                    + "--atomic out")
         }
         guard !place.homePath.unicodeScalars.contains("\u{FFFD}") else {
             throw FileError(
