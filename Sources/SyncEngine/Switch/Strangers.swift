@@ -203,20 +203,8 @@ struct Strangers {
                     trouble: .inTheWay)
             }
         }
-        // Whom one keeps out here it keeps out there, and that may be this user, too.
-        for directory in made.reversed() {
-            _ = try from.withLeaf(of: directory) { above, leaf throws(FileError) in
-                _ = try to.withLeaf(of: directory) { new, name throws(FileError) in
-                    guard let model = openDirectory(leaf, in: above, .noFollow), let found = status(model.raw),
-                        let copy = openDirectory(name, in: new, .noFollow)
-                    else { return }
-                    try FileError.check(
-                        handOverOwner(of: model.raw, to: copy.raw)
-                            ?? setMode(copy.raw, FileMode(found.permissions)),
-                        "carry over", Strangers.shown(directory))
-                }
-            }
-        }
+        // Deeper ones first: one may be closed to this user.
+        for directory in made.reversed() { try to.liken(directory, to: from) }
     }
 
     /// Removes it, and directories in which nothing else is.
@@ -289,5 +277,29 @@ extension StatIndex {
         let prefix = directory + [0x2F]
         let position = prefix.withUnsafeBufferPointer(lowerBound)
         return position < count && withPath(position) { $0.starts(with: prefix) }
+    }
+}
+
+extension Directories {
+    /// Gives a directory the owner, the group and the mode of the one that has its path in another tree: whom that keeps out, this one
+    /// does. Its own owner may always change what is in it.
+    func liken(_ path: [UInt8], to other: Directories) throws(FileError) {
+        _ = try other.withLeaf(of: path) { above, leaf throws(FileError) in
+            _ = try withLeaf(of: path) { directory, name throws(FileError) in
+                guard case .success(let wanted?) = SyncSystem.status(above, leaf), wanted.kind == .directory,
+                    case .success(let there?) = SyncSystem.status(directory, name), there.kind == .directory
+                else { return }
+                let shown = String(decoding: path, as: UTF8.self)
+                if (wanted.user, wanted.group) != (there.user, there.group),
+                    let model = openDirectory(leaf, in: above, .noFollow),
+                    let own = openDirectory(name, in: directory, .noFollow)
+                {
+                    try FileError.check(handOverOwner(of: model.raw, to: own.raw), "set the owner of", shown)
+                }
+                let mode = FileMode(wanted.permissions) | 0o700
+                guard FileMode(there.permissions) != mode else { return }
+                try FileError.check(setMode(name, in: directory, mode), "set the mode of", shown)
+            }
+        }
     }
 }

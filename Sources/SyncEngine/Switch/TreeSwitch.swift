@@ -139,6 +139,7 @@ struct TreeSwitch {
                 .ioError, "\(escaped(home.treePath(number))): its index is no longer there; nothing was changed")
         }
         try switching { () throws(FileError) in
+            if let shown { try liken(index, in: tree, to: shown) }
             // As they were before their names were read: what comes later is seen.
             let seal = tree.seal(of: index.directories, before: index.stamp)
             // What a killed run has left without a record, or what was carried over before.
@@ -151,6 +152,17 @@ struct TreeSwitch {
                 $0[number]?.content = content
                 $0[number]?.seal = left.isExact ? seal : nil
             }
+        }
+    }
+
+    /// Gives directories whose mode no manifest keeps the mode that readers see: somebody may have closed one, and where files change one
+    /// by one it stays closed.
+    private func liken(_ index: StatIndex, in tree: Destination, to shown: Destination) throws(FileError) {
+        let (from, to) = (Directories(shown), Directories(tree))
+        for directory in index.directories {
+            let position = directory.withUnsafeBufferPointer { index.position(of: $0) }
+            guard position.flatMap(index.record)?.keepsMode != true else { continue }
+            try to.liken(directory, to: from)
         }
     }
 

@@ -143,6 +143,21 @@ struct EitherLayoutTests {
         try trees.expect(last + 3, trees.pull(last + 3))
     }
 
+    @Test("A directory of the set that somebody has closed stays closed in every tree", arguments: Layout.allCases)
+    func closedDirectory(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        try trees.expect(1, trees.pull(1))
+        for number in 2...5 {
+            // None but its owner, then its group, too: what is shown decides, and not what a former tree has.
+            let mode: FileMode = number < 4 ? 0o700 : 0o750
+            #expect(setMode(trees.place + "/common", mode) == nil)
+            try trees.expect(number, trees.pull(number))
+            #expect(status(following: trees.place + "/common")?.permissions == UInt16(mode))
+        }
+        #expect(try trees.scene.engine().rollback("com.example.tower", to: nil).status == .done)
+        #expect(status(following: trees.place + "/common")?.permissions == 0o750)
+    }
+
     @Test(
         "Of a large file whose time was set, or which somebody has changed, only what is new is fetched",
         arguments: Layout.allCases, [false, true])
