@@ -136,7 +136,9 @@ struct OwedHooks {
         case .signalled(let signal): "signal \(signal)"
         case .timedOut: "timeout"
         case .stopped: StoredHook.stopped
-        case .notStarted(let reason): "\(StoredHook.notStarted): \(reason)"
+        // A sentence of its own, in the middle of one.
+        case .notStarted(let reason):
+            "\(StoredHook.notStarted): \(reason.hasSuffix(".") ? String(reason.dropLast()) : reason)"
         case .unknown(let reason): "unknown: \(reason)"
         }
     }

@@ -110,7 +110,7 @@ struct HookTests {
 
     @Test(
         "A hook that fails makes the status 5; the files stay",
-        arguments: [HookOutcome.End.exited(1), .signalled(9), .timedOut, .notStarted("no such file")])
+        arguments: [HookOutcome.End.exited(1), .signalled(9), .timedOut, .notStarted("no such file.")])
     func fails(
         end: HookOutcome.End
     ) throws {
@@ -118,6 +118,8 @@ struct HookTests {
         let outcome = try pull(hook, groups: ["all", "sheets"])
         #expect(outcome.status == .hookFailed && outcome.report?.result == .ok)
         #expect(hook.calls.count == 2, "the other hook runs all the same")
+        let words = outcome.values("result", of: "hook.finished")
+        #expect(words.count == 2 && words.allSatisfy { !$0.hasSuffix(".") }, "\(words)")
         #expect(scene.problems(tree) == [])
     }
 
