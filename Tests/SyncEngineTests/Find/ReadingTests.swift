@@ -63,7 +63,9 @@ struct ReadingTests {
         #expect(hand.row(of: "d/round") == nil && hand.row(of: "d/none") == nil && hand.row(of: "bin") == nil)
         let plain = try #require(hand.row(of: "bin/plain"))
         for path in ["through", "d/bin/plain"] { #expect(hand.row(of: path) == plain, "\(path)") }
-        for path in ["d/bin", "through/x", "d/bin/none", "../bin/plain"] { #expect(hand.row(of: path) == nil, "\(path)") }
+        for path in ["d/bin", "through/x", "d/bin/none", "../bin/plain"] {
+            #expect(hand.row(of: path) == nil, "\(path)")
+        }
         #expect(hand.link(at: "d/bin") == "../bin" && hand.link(at: "bin/plain") == nil)
     }
 

@@ -170,7 +170,8 @@ struct AtomicPullTests: ChangesAsAWhole {
         let carried = try again { $0.atomic?.keepForeign = true }
         #expect(carried.status == .cannotCreate)
         #expect(
-            carried.error?.message.contains("cannot carry over common/d1/12/notes.txt: the new tree has a file") == true)
+            carried.error?.message.contains("cannot carry over common/d1/12/notes.txt: the new tree has a file") == true
+        )
         try FileManager.default.removeItem(atPath: place)
         try expect(2, again())
     }
