@@ -146,7 +146,7 @@ struct StatementTests {
         var pin = try pinned(signer)
         pin.note(place: .zero)
         pin.graces = [.init(used: Signer.now, until: Signer.now - 5_000)]
-        pin.hasFallen = true
+        pin.fallen = 1_000_000
         #expect(try TrustPin(file: pin.file) == pin)
         let bare = try TrustPin(root: signer.signedRoot(), basis: .first, now: Signer.now)
         #expect(try TrustPin(file: bare.file) == bare)

@@ -16,7 +16,7 @@ extension TrustPin {
             line.time("seen", seen)
             line.field("serial", newest.serial)
             line.field("revision", newest.revision)
-            line.field("has_fallen", hasFallen)
+            line.field("fallen", fallen)
             line.field("root", text(root.statement))
             line.field("roots", roots.map(\.hex))
             line.field("fresh", optional: newest.fresh.map(text))
@@ -49,7 +49,7 @@ extension TrustPin {
 
     package init(file: [UInt8]) throws(TrustFault) {
         var (basis, pinned, roots) = (Basis.file, Int64(0), [SHA256Digest]())
-        var (looked, seen, hasFallen) = (Int64(0), Int64(0), false)
+        var (looked, seen, fallen) = (Int64(0), Int64(0), UInt64(0))
         var (root, newest, channels) = (SignedStatement?.none, Track(), [String: Track]())
         var (graces, places, penalties) = ([Grace](), [SHA256Digest](), [Penalty]())
         var (asked, made) = ([SignedStatement](), [SHA256Digest]())
@@ -80,7 +80,7 @@ extension TrustPin {
             case "pinned": pinned = try reader.time()
             case "looked": looked = try reader.time()
             case "seen": seen = try reader.time()
-            case "has_fallen": hasFallen = try reader.bool()
+            case "fallen": fallen = try reader.integer()
             case "root": root = try statement(&reader, .root)
             case "channels":
                 _ = try reader.array(most: Self.mostChannels) { reader throws(TrustFault) in
@@ -132,7 +132,7 @@ extension TrustPin {
         let content = try RootStatement(json: root.json)
         self.init(
             basis: basis, pinned: pinned, root: Root(statement: root, content: content), roots: roots, asked: asked)
-        (self.looked, self.seen, self.hasFallen) = (looked, seen, hasFallen)
+        (self.looked, self.seen, self.fallen) = (looked, seen, fallen)
         (self.newest, self.channels, self.made) = (newest, channels, made)
         (self.graces, self.places, self.penalties) = (graces, places, penalties)
     }

@@ -66,8 +66,8 @@ package struct TrustPin: Sendable, Equatable {
     package var channels: [String: Track] = [:]
     /// The latest signature that was believed, **milliseconds** since 1970.
     package var seen: Int64 = 0
-    /// Whether a revision has ever gone with a key: then what is installed may be newer than what is right.
-    package var hasFallen = false
+    /// The highest revision that has gone with the key which set it; 0 for none.
+    package var fallen: UInt64 = 0
     /// The last times that grace was used.
     package var graces: [Grace] = []
     /// SHA-256 of the places that this project was pulled from: what they say of themselves no longer decides.
@@ -149,6 +149,10 @@ package struct TrustPin: Sendable, Equatable {
         penalties.contains { $0.place == place && Self.counts($0, now) }
     }
 
+    /// Whether what is installed may be newer than what is right: a key that is no longer valid has set a higher revision than those
+    /// that are have come to.
+    package var hasFallen: Bool { fallen > ([newest] + channels.values).map(\.revision).max() ?? 0 }
+
     package mutating func forgive(_ place: SHA256Digest) { penalties.removeAll { $0.place == place } }
 
     /// A clock that was set back does not make it longer.
@@ -164,7 +168,7 @@ package struct TrustPin: Sendable, Equatable {
         for channel in [nil] + channels.keys.map(Optional.some) {
             if losesFresh { (self[channel].serial, self[channel].fresh) = (0, nil) }
             if losesRelease {
-                hasFallen = hasFallen || self[channel].revision > 0
+                fallen = max(fallen, self[channel].revision)
                 (self[channel].revision, self[channel].release) = (0, nil)
             }
         }

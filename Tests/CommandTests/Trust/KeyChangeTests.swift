@@ -52,4 +52,20 @@ struct KeyChangeTests {
         #expect((shown["root"] as? [String: Any])?["threshold"] as? Int == 1)
         #expect(outcome.output.components(separatedBy: #""root":"#).count == 2, "\(outcome.output)")
     }
+
+    @Test("After a change of keys, too, an older release than the installed one needs --allow-older")
+    func older() throws {
+        let set = try SignedSet()
+        try set.publish("two", "--channel", "beta")
+        try set.pin()
+        try set.keys("rotate", "keys", "--role", "release")
+        try set.publish("three")
+        try set.publish("four", "--channel", "beta")
+        #expect(try set.pull("--channel", "beta").status == 0)
+        let refused = try set.pull()
+        #expect(refused.status == 77 && refused.error.contains("--allow-older"), "\(refused.error)")
+        #expect(try set.text("tower/a.txt") == "four")
+        #expect(try set.pull("--allow-older").status == 0)
+        #expect(try set.text("tower/a.txt") == "three")
+    }
 }
