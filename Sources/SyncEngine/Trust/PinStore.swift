@@ -38,7 +38,8 @@ package struct PinStore: Sendable {
     /// - Throws: ``EngineError`` when there is one that cannot be read: without it nothing of the project is accepted.
     package func pin(_ project: String) throws(EngineError) -> TrustPin? { try read(path(project)) }
 
-    /// The pin of the project pulled from a place; `nil` if there is none.
+    /// The pin of the project pulled from a place, the last that somebody has made where another project was there before; `nil` if
+    /// there is none.
     ///
     /// - Parameter place: SHA-256 of it.
     /// - Throws: ``EngineError`` when that may be a project whose pin cannot be read.
@@ -47,7 +48,11 @@ package struct PinStore: Sendable {
         var (found, doubt) = (TrustPin?.none, EngineError?.none)
         for name in names where Self.isPin(name) {
             do throws(EngineError) {
-                if let pin = try read("\(directory)/\(name)"), pin.places.contains(place) { found = found ?? pin }
+                if let pin = try read("\(directory)/\(name)"), pin.places.contains(place),
+                    found.map({ $0.pinned < pin.pinned }) ?? true
+                {
+                    found = pin
+                }
             } catch {
                 let marks = names.filter { $0.hasSuffix(Self.placeEnding) && Self.owner($0) == Self.owner(name) }
                 if marks.contains(Self.mark(Self.owner(name), place)) { throw error }

@@ -83,4 +83,24 @@ struct TrustAnchorTests {
             #expect(told.allSatisfy { $0["root"] as? Int == 1 && $0["origin"] as? String == "first" })
         }
     }
+
+    @Test("Where another project was before, the one counts that was pinned there last", arguments: [false, true])
+    func otherProject(isSwapped: Bool) throws {
+        let scratch = try Scratch()
+        let tool = Tool(scratch)
+        func run(_ arguments: String...) throws {
+            let outcome = try tool.run(arguments)
+            try #require(outcome.status == 0, "\(outcome.error)")
+        }
+        try scratch.write(Data("one".utf8), to: "assets/a.txt")
+        for project in isSwapped ? ["pb", "pa"] : ["pa", "pb"] {
+            // What is not there need not go.
+            try? FileManager.default.removeItem(atPath: scratch.path + "/site")
+            try run("keys", "new", project, "--project", project)
+            try run("publish", "assets", "--to", "site", "--project", project, "--sign", project)
+            try run("pull", "site", "--into", "d-\(project)", "--trust", "\(project)/1.root")
+            // Which project is there, the pin says from now on.
+            try run("pull", "site", "--into", "d-\(project)")
+        }
+    }
 }
