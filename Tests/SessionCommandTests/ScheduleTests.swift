@@ -218,6 +218,14 @@ struct ScheduleTests {
         #expect(try set.published.text("calls") == "1\n2\n")
     }
 
+    @Test("What a schedule selects is shown")
+    func selection() throws {
+        let set = try ScheduledSet()
+        #expect(try set.add("--nightly", "02:00", "--include", "maps/**", "--exclude", "**/*.psd").status == 0)
+        let shown = try set.tool.run(["schedule", "show", "tower"]).output
+        #expect(shown.contains("includes     maps/**\n") && shown.contains("excludes     **/*.psd\n"), "\(shown)")
+    }
+
     @Test("The path of a webhook is not shown: it is often a secret")
     func webhook() throws {
         let set = try ScheduledSet()
