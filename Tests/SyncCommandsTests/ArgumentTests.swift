@@ -81,7 +81,9 @@ struct ArgumentTests {
     @Test("User data that an agent would refuse is refused before a schedule is made of it")
     func userData() throws {
         for text in [#""\u0000""#, #"{"a": [1, "x\u0000"]}"#, #"{"\u0000": 1}"#] {
-            #expect(throws: (any Error).self, "\(text)") { _ = try PullCommand.parse(["/m.json", "--user-data", text]) }
+            #expect(throws: (any Error).self, "\(text)") {
+                _ = try PullCommand.parse(["/m.json", "--user-data", text])
+            }
         }
         _ = try PullCommand.parse(["/m.json", "--user-data", #"{"a": ["\\u0000", "\n", null]}"#])
     }

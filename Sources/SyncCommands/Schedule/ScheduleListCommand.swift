@@ -118,7 +118,8 @@ struct ScheduleOutlook: Sendable {
             ["started by", record.backend.words + (view.isActive || isPaused ? "" : ", where it is not set up")],
             ["catches up", record.timing.catchesUp ? "yes" : "no"],
         ]
-        for (what, chosen) in [("group", request.groups), ("includes", request.include), ("excludes", request.exclude)] {
+        for (what, chosen) in [("group", request.groups), ("includes", request.include), ("excludes", request.exclude)]
+        {
             rows += chosen.map { [what, escaped($0)] }
         }
         if let trust = request.trust { rows.append(["trusts", escaped(trust)]) }
