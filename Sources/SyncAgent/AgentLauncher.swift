@@ -181,15 +181,19 @@ public struct AgentPlace: Sendable, Equatable {
     }
 
     /// What an agent writes into the lock beside its socket: who it is, and which state directory it has.
-    package var claim: String { "\(CurrentProcess.identifier)\n\(stateIdentity)" }
+    package var claim: String { "\(CurrentProcess.identifier)\n\(stateIdentity ?? "")" }
 
-    /// The state directory, whatever path leads there. inode(7)
-    private var stateIdentity: String { status(following: stateDirectory).map { "\($0.device):\($0.inode)" } ?? "none" }
+    /// The state directory, whatever path leads there; `nil` where it cannot be looked at. inode(7)
+    private var stateIdentity: String? {
+        // Twice: an agent that cannot tell whose it is would be taken for somebody else's as long as it lives.
+        (status(following: stateDirectory) ?? status(following: stateDirectory)).map { "\($0.device):\($0.inode)" }
+    }
 
     /// Where an agent with this state directory listens, here or in the state directory, as the lock beside its socket says; `nil`
     /// where none does.
     private var served: AgentPlace? {
-        [self, AgentPlace(stateDirectory: stateDirectory, runtimeDirectory: nil)].first { $0.owner == stateIdentity }
+        guard let identity = stateIdentity else { return nil }
+        return [self, AgentPlace(stateDirectory: stateDirectory, runtimeDirectory: nil)].first { $0.owner == identity }
     }
 
     /// Whether an agent with this state directory listens, whatever has become of its own lock.
