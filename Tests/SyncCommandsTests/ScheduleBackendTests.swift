@@ -75,6 +75,19 @@ struct ScheduleBackendTests {
         #expect((traits[.posixPermissions] as? Int) == 0o700)
         let record = try records.get("night")
         #expect(record.backend.words == "the sundial" && record.backend.isInEffect("night"))
+
+        // One in its place goes on with what was, unless it has another destination: that has a session of its own.
+        var memory = record.memory
+        (memory.session, memory.failure) = ("m", "nobody answered")
+        try records.put(memory, for: "night")
+        for (destination, session) in [("/d", "m"), ("/e", nil)] as [(String, String?)] {
+            let request = EnqueueRequest(manifest: "/n", destination: destination)
+            let next = try ScheduleRecords.Record(
+                "night", ScheduleDefinition(timing, backend: sundial.name, request: request), by: sundial)
+            #expect(try records.replace(next, output: Output()))
+            let kept = try records.get("night").memory
+            #expect(kept.session == session && (kept.failure == nil) == (session == nil))
+        }
         _ = try records.discard("night")
         #expect(!sundial.isInEffect("night"))
         #expect(try records.find("night") == nil)

@@ -79,21 +79,24 @@ extension RunRecipe {
 }
 
 extension SyncStore {
-    /// The session of a pull whose manifest is not known: the one that it names, or one of its destination, which without
-    /// another word is `./<project>`; of a piece, the one of that piece. Of several, the one that has had that manifest.
+    /// The session of a pull whose manifest is not known: one of its destination, which without another word is
+    /// `./<project>`; of a piece, the one of that piece. Of several, the one that it names, or that has had that manifest. A
+    /// named one of another destination is none: what goes wrong elsewhere is not told of it, nor asked for again there.
     func knownSession(_ recipe: RunRecipe) throws(StoreError) -> StoredSession? {
-        if let name = recipe.askedSession { return try session(name) }
         let here = recipe.destination.flatMap(absolute)
         let place = here.flatMap { status(following: $0) }
+        func isThere(_ session: StoredSession) -> Bool {
+            guard let here else { return session.destination == absolute(session.project) }
+            return session.destination == here || place.map { session.isAt(device: $0.device, inode: $0.inode) } ?? false
+        }
+        if let name = recipe.askedSession {
+            guard let named = try session(name), isThere(named) else { return nil }
+            return named
+        }
         let location = ManifestPlace(recipe.manifest).location
         var latest: (session: StoredSession, run: StoredRun)?
         for session in try sessions() {
-            let isThere =
-                if let here {
-                    session.destination == here
-                        || place.map { session.isAt(device: $0.device, inode: $0.inode) } ?? false
-                } else { session.destination == absolute(session.project) }
-            guard isThere, let run = try runs(session: session.identifier, limit: 1).first,
+            guard isThere(session), let run = try runs(session: session.identifier, limit: 1).first,
                 run.recipe.shard == recipe.shard
             else { continue }
             if run.location == location { return session }

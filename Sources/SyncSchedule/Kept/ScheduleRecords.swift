@@ -173,10 +173,12 @@ extension ScheduleRecords {
             if let before { try? writeScheduleFile(before, to: path(name), mode: 0o600) } else { try? remove(name) }
             throw error
         }
-        var memory = former?.memory ?? ScheduleMemory()
+        // Another session, or another destination, has a past of its own.
+        let (asked, past) = (definition.request, former?.definition.request)
+        let isSame = asked.session == past?.session && asked.destination == past?.destination
+        var memory = isSame ? former?.memory ?? ScheduleMemory() : ScheduleMemory()
         // A window that is already open counts as past: nothing is caught up for a schedule that is new or was paused.
         memory.handled = clock.latest(at: now)?.slot
-        if former?.definition.request.session != definition.request.session { memory.session = nil }
         try put(memory, for: name)
         do throws(ScheduleError) {
             if let former, former.definition.backend != definition.backend {

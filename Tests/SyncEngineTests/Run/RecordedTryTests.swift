@@ -62,12 +62,13 @@ struct RecordedTryTests {
         #expect(try scene.store.runs(limit: 1).first?.result == .ok, "it goes on as if nothing had been")
     }
 
-    @Test("What nobody has pulled before leaves nothing; a busy session and a stop are no tries")
+    @Test("What nobody has pulled before leaves nothing, whatever session it names; a busy session and a stop are no tries")
     func nothing() throws {
         _ = try fails()
         #expect(try scene.store.sessions().isEmpty)
         #expect(try scene.pull().status == .done)
         _ = try fails { $0.destination = ($0.destination ?? "") + "-other" }
+        _ = try fails { ($0.session, $0.destination) = (Self.project, ($0.destination ?? "") + "-other") }
         let busy = try scene.whileLocked { try scene.pull().status }
         #expect(busy == .busy)
         let stop = StopRequest()
