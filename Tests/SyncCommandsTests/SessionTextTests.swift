@@ -93,6 +93,12 @@ struct SessionTextTests {
         session.run?.progress = .init(filesDone: 10, filesTotal: 40, bytesDone: 1 << 20, bytesTotal: 4 << 20)
         let row = Self.text().table([session])[1]
         #expect(row.contains("30/60  3.00 MiB/6.00 MiB"), "\(row)")
+
+        // One that has just begun has a plan, of which nothing is on record yet.
+        session.run?.files = FileCounts()
+        session.run?.bytes.total = 0
+        let first = Self.text().table([session])[1]
+        #expect(first.contains("0/40  1.00 MiB/4.00 MiB"), "\(first)")
     }
 
     @Test("A run says how many files it has hashed, until it has hashed them all", arguments: [(2, 7), (7, 7), (0, 0)])

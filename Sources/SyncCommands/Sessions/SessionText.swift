@@ -93,7 +93,9 @@ struct SessionText: Sendable {
     /// Of the whole run, also when another process has done a part of it.
     private func files(_ run: RunStatus) -> String {
         let done = run.files.installed &+ run.files.unchanged &+ run.files.reused
-        return "\(Figures.grouped(done))/\(Figures.grouped(run.files.total))"
+        // What a run that has just begun has planned is on record a little later.
+        let planned = run.progress.map { $0.phase == .looking ? 0 : $0.filesTotal } ?? 0
+        return "\(Figures.grouped(done))/\(Figures.grouped(max(run.files.total, planned)))"
     }
 
     private func bytes(_ run: RunStatus) -> String {
