@@ -20,7 +20,7 @@ while kill -0 "$child" 2>/dev/null; do
   wait "$child" || status=$?
 done
 case $status in
-0 | 5 | 64 | 65 | 66 | 77 | 78) exit "$status" ;; # done, or no better the next time
+0 | 5 | 64 | 65 | 66 | 73 | 77 | 78) exit "$status" ;; # done, or no better the next time
 130 | 143) [ -n "$late" ] || exit "$status" ;;
 esac
 if [ "${SLURM_RESTART_COUNT:-0}" -lt "${RETRIES:-5}" ]; then
