@@ -21,7 +21,7 @@ struct PlanCommand: AsyncParsableCommand, ReadingOptions {
 
             Examples:
 
-              syncagent plan https://cdn.example.com/tower/manifest.json --into /srv/tower -v
+              syncagent plan https://cdn.example.com/tower/ --into /srv/tower -v
             """)
 
     @OptionGroup var target: TargetOptions

@@ -13,13 +13,13 @@ struct ServeCommand: AsyncParsableCommand {
             links are not served. To publish on the internet, copy the directory to a web server instead.
 
             With --cache it stands in front of a directory that is published elsewhere: what several machines of a site \
-            ask for is fetched once, proved against its SHA-256, kept in --store, and sent to each of them. GET /metrics \
+            ask for is fetched once, checked against its SHA-256, kept in --store, and sent to each of them. GET /metrics \
             there tells what it has fetched, sent and kept.
 
             Examples:
 
               syncagent serve site --bind 0.0.0.0 --port 8080
-              syncagent serve --cache https://cdn.example.com/tower/ --store /var/cache/syncagent --max 200G --bind 0.0.0.0
+              syncagent serve --cache https://cdn.example.com/tower/ --store /srv/cache
             """)
 
     @Argument(help: "The directory to serve; or --cache instead.", completion: .directory) var directory: String?

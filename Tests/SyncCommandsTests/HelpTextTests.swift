@@ -58,6 +58,17 @@ struct HelpTextTests {
         #expect(SyncagentCommand.configuration.ungroupedSubcommands.isEmpty)
     }
 
+    @Test("An example fits into 80 columns: broken in two, it is another command")
+    func examples() {
+        var commands: [any ParsableCommand.Type] = [SyncagentCommand.self]
+        while let command = commands.popLast() {
+            commands += command.configuration.subcommands
+            for line in command.configuration.discussion.split(separator: "\n") where line.hasPrefix("  ") {
+                #expect(line.count <= 80, "\(line)")
+            }
+        }
+    }
+
     @Test("A group of verbs names itself with the program")
     func groups() {
         for command in [ScheduleCommand.self, HooksCommand.self, PluginsCommand.self, AgentCommand.self]

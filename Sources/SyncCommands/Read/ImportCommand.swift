@@ -19,7 +19,7 @@ struct ImportCommand: AsyncParsableCommand {
               syncagent import https://cdn.example.com/maps/SHA256SUMS --to manifest.json
               syncagent import hf://acme/site@v1.0 --to manifest.json
               syncagent import oci://registry.example.com/acme/maps:v1 --to manifest.json
-              syncagent import SHA256SUMS --base https://cdn.example.com/maps/ --to manifest.json
+              syncagent import SHA256SUMS --base https://example.com/maps/ --to maps.json
             """)
 
     @Argument(help: "The source: a path or a URL.", completion: .file()) var source: String

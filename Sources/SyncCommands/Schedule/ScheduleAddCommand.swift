@@ -18,10 +18,10 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
 
             Examples:
 
-              syncagent schedule add https://cdn.example.com/tower/ --into tower --nightly 02:00
-              syncagent schedule add https://cdn.example.com/tower/ --into tower --weekly sun 03:00
+              syncagent schedule add https://example.com/maps/ --into maps --nightly 02:00
               syncagent schedule add https://cdn.example.com/tower/ --into tower --every 6h
-              syncagent schedule add https://cdn.example.com/tower/ --into tower --cron '0 3 * * 1-5'
+              syncagent schedule add s3://acme-sets/maps --into maps --weekly sun 03:00
+              syncagent schedule add s3://acme-sets/maps --into maps --cron '0 3 * * 1-5'
             """)
 
     @OptionGroup(title: "Schedule") var schedule: ScheduleOptions

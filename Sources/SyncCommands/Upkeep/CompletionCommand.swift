@@ -6,7 +6,8 @@ struct CompletionCommand: ParsableCommand {
         discussion: """
             The packages install these scripts. To install one yourself:
 
-              bash  syncagent completion bash >~/.local/share/bash-completion/completions/syncagent
+              bash  dir=~/.local/share/bash-completion/completions
+                    mkdir -p $dir && syncagent completion bash >$dir/syncagent
               zsh   syncagent completion zsh >"${fpath[1]}/_syncagent"
               fish  syncagent completion fish >~/.config/fish/completions/syncagent.fish
             """)
