@@ -60,8 +60,8 @@ extension VerifyReport {
             lines.append("\(looked), \(ByteCount(bytes)): all correct")
         } else {
             let wrong = Figures.grouped(problems.count)
-            let verb = problems.count == 1 ? "is" : "are"
-            lines.append("\(wrong) of \(looked) \(verb) wrong; pull again to repair them")
+            let (verb, object) = problems.count == 1 ? ("is", "it") : ("are", "them")
+            lines.append("\(wrong) of \(looked) \(verb) wrong; pull again to repair \(object)")
         }
         return lines
     }

@@ -354,6 +354,14 @@ struct FailureCauseTests {
         #expect(Problem(kind: .pruneRefused, detail: reason + "half", time: 0).advice.contains("--force"))
     }
 
+    @Test("Whoever has a list on this machine without its files is not told to upload a set")
+    func listAlone() {
+        func advice(_ detail: String) -> String { Problem(kind: .notThere, detail: detail, time: 0).advice }
+        #expect(advice("file:///srv/lists/a.bin: No such file or directory").contains("--base"))
+        #expect(advice("file:///srv/set/packs/5f0c.pack: No such file or directory").hasPrefix("Upload"))
+        #expect(advice("https://host: status 404").hasPrefix("Upload"))
+    }
+
     @Test("Files that come compressed are not said to be another version")
     func compressed() {
         let detail = "https://host: Content-Encoding: gzip, which was not requested"
@@ -376,7 +384,7 @@ struct FailureCauseTests {
             error: "/srv/assets: the check /opt/check ended with exit 1: no index; readers see what they saw before",
             cause: .hookFailed)
         let text = try store.text(at: morning)
-        #expect(text.contains("-> Mend what the check complains of"), "\(text)")
+        #expect(text.contains("-> Fix what the check complains about"), "\(text)")
         #expect(text.contains("it failed: its check did not accept it"), "\(text)")
         #expect(!text.contains("syncagent hooks"), "\(text)")
     }

@@ -230,7 +230,10 @@ struct PublishCommand: AsyncParsableCommand {
         if filesURL?.isEmpty == true { throw ValidationError("--files-url needs a URL, not an empty string.") }
         _ = try namedPlace()
         if let base, urlScheme(of: base) == S3Address.scheme { _ = try bucket.named(base) }
-        try HomeTarget(output).check("--to", "publish to a directory here and copy it there, as with rsync")
+        try HomeTarget(output).check(
+            "--to",
+            "publish to a directory here and copy it there, as with rsync, or to a bucket (s3://BUCKET/PREFIX) or a "
+                + "registry (oci://HOST/NAME:TAG)")
         if let objection = Homes.objection(toPublishingTo: output) { throw ValidationError("--to: \(objection).") }
         if let base { try requireLocation(base, "--base") }
         _ = try declaredGroups()

@@ -128,7 +128,7 @@ extension ManifestSource {
     /// What a registry's refusal means for who asked.
     private func refusal(_ error: TransferError, _ address: RegistryAddress, _ endpoint: String) -> EngineError {
         let shown = "oci://\(address.host)/\(address.name)"
-        let missing = "\(shown): there is no such artifact, or no \(escaped(address.reference)) of it"
+        let missing = "\(shown): there is no such artifact, or none named \(escaped(address.reference))"
         return failure(error, asking: "registry", limit: RegistryAnswer.limit, missing: missing) {
             if let trouble = registries.trouble(endpoint) {
                 return trouble.isPassing

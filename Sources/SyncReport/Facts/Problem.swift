@@ -52,7 +52,7 @@ extension Problem {
     package var advice: String {
         guard isOfCheck else { return kind.advice(on: detail) }
         return kind == .hookFailed
-            ? "Mend what the check complains of, or the check, then pull again; until then readers see what they saw before."
+            ? "Fix what the check complains about, or the check, then pull again; until then readers see what they saw before."
             : "The check's program is not there or cannot be run: put it in place, then pull again."
     }
 }
@@ -101,6 +101,9 @@ extension FailureCause {
     package func advice(on detail: String) -> String {
         if self == .pruneRefused, detail.contains("more than --max-delete") {
             return "If the manifest is the right one, pull once with a higher --max-delete; nothing was changed."
+        }
+        if self == .notThere, detail.contains("file:///"), !detail.contains("/packs/") {
+            return "Put the files beside the list that names them, or say with --base at which URL they are, then pull again."
         }
         if self == .wrongBytes, detail.contains("Content-Encoding: ") {
             return "Make the server, or a cache in front of it, send these files uncompressed, then pull again."
@@ -158,7 +161,7 @@ extension FailureCause {
         case .notRun:
             "See 'systemctl --user list-timers', or whether the agent or cron is running; 'syncagent doctor' helps."
         case .configuration: "Fix the configuration where the message points, then pull again."
-        case .other: "'syncagent events' has every step; 'syncagent doctor' looks for what is wrong here."
+        case .other: "'syncagent events' has every step that led there."
         }
     }
 }
