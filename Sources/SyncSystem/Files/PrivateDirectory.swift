@@ -159,7 +159,9 @@ package func absolutePath(_ path: String) throws(FileError) -> String {
     guard let directory = CurrentProcess.workingDirectory else {
         throw FileError(step: "find", path: path, code: .noSuchFileOrDirectory, remark: noWorkingDirectory)
     }
-    return directory == "/" ? "/" + path : "\(directory)/\(path)"
+    // As people name what is here; it is shown without.
+    let name = path.hasPrefix("./") ? path.dropFirst(2) : path[...]
+    return directory == "/" ? "/\(name)" : "\(directory)/\(name)"
 }
 
 /// What keeps a relative path from meaning anything, and what to do.
