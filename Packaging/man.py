@@ -22,6 +22,7 @@ import textwrap
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FILES = [
     ("~/.config/syncagent/config.json", "The configuration file; Documentation/reference/Configuration.md has its keys."),
+    ("/etc/syncagent/config.json", "The same for every user, where the user's own file says nothing."),
     ("~/.config/syncagent/plugins/syncagent-plugin-*", "Plugins; used only if the configuration selects them."),
     ("~/.config/syncagent/schedules/", "Schedules, one file per schedule."),
     ("~/.local/state/syncagent/", "Sessions, runs, hooks and events, and manifests as they were received."),
