@@ -355,4 +355,12 @@ extension SyncStore {
             try StoredRun.all(where: "\(Self.isOf(session)) AND \(isWanted) ORDER BY number DESC LIMIT \(limit)", db)
         }
     }
+
+    /// The last run of a session that brought everything into place, however many have failed since; `nil` if none did.
+    package func lastSuccess(of session: String) throws(StoreError) -> StoredRun? {
+        try read { db in
+            let isWanted: SQL = "session = \(session) AND result = \(RunResult.ok.rawValue)"
+            return try StoredRun.all(where: "\(isWanted) ORDER BY number DESC LIMIT 1", db).first
+        }
+    }
 }

@@ -31,7 +31,8 @@ extension SyncStore {
     /// Drops history beyond the limits. Sequence numbers go on; a reader is told what it has missed.
     ///
     /// - Parameters:
-    ///   - runs: Ended runs of each session to keep, newest first; those with owed hooks are kept besides.
+    ///   - runs: Ended runs of each session to keep, newest first; those with owed hooks, and the last one that brought
+    ///     everything into place, are kept besides.
     ///   - eventBytes: **Bytes** of events of each session to keep, newest first.
     package func prune(runs: Int = keptRuns, eventBytes: Int = keptEventBytes) throws(StoreError) {
         try write(.eventual) { db in
@@ -45,9 +46,13 @@ extension SyncStore {
         }
     }
 
-    /// Runs that are over and owe nothing.
+    /// Runs that are over and owe nothing; the last one of a session that brought everything stays, so that somebody can
+    /// tell for how long there has been none.
     private static let isOver: SQL = """
         NOT \(StoredRun.isOpen) AND identifier NOT IN (SELECT run FROM hooks WHERE \(StoredHook.isOwed))
+            AND number IS NOT (
+                SELECT max(good.number) FROM runs AS good
+                WHERE good.session = runs.session AND good.result = \(RunResult.ok.rawValue))
         """
 
     private static func pruneRuns(of session: String, keeping count: Int, _ db: Database) throws {

@@ -159,6 +159,32 @@ struct MetricsTests {
         #expect(read.values["syncagent_received_bytes_total session=tower"] == 35)
     }
 
+    @Test("When everything was last in place is told however many runs have failed since, pruned or not")
+    func longFailure() throws {
+        let store = try SyncStore.inMemory()
+        let story = StoreStory("tower", in: store)
+        for number in 0...SyncStore.keptRuns + 200 {
+            let time = november(21, 1) + Int64(number) * 60_000
+            try story.begin("\(number)", at: time)
+            try story.finish(
+                StoreStory.Work(failed: number == 0 ? 0 : 1), "\(number)", at: time + 1_000, total: 1,
+                result: number == 0 ? .ok : .partial)
+        }
+        for _ in 0..<2 {
+            let read = Exposition(try metricsText(store, version: "0.1.0"))
+            let success = Double(november(21, 1) / 1_000 + 1)
+            #expect(read.values["syncagent_last_success_timestamp_seconds session=tower"] == success)
+            let clock = ReportClock(now: november(22, 1)) { _ in 0 }
+            let report = try ReportReader(store: store, clock: clock, version: "1").report(
+                since: november(21, 2), hasNights: false)
+            #expect(report.sessions.first?.lastSuccess == november(21, 1) + 1_000)
+            let prunable = try store.prunable().runs
+            let before = try store.runs(limit: .max).count
+            try store.prune()
+            #expect(try before - store.runs(limit: .max).count == prunable)
+        }
+    }
+
     @Test("Names of sessions are escaped: backslash, quote, newline, and what a terminal would obey [V63]")
     func escaping() throws {
         let store = try SyncStore.inMemory()

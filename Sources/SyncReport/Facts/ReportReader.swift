@@ -84,7 +84,7 @@ package struct ReportReader: Sendable {
             let start = max(last.notBefore ?? 0, last.due ?? 0)
             if start > clock.now { report.until = start }
         }
-        report.lastSuccess = stored.last { $0.result == .ok }?.finished
+        report.lastSuccess = try store.lastSuccess(of: session.identifier)?.finished
 
         // What blocks for longer than a day is found all the same.
         let earliest = since.saturatingSubtract(86_400_000)

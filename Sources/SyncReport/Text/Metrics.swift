@@ -27,7 +27,7 @@ package func metricsText(
             try store.hooks(run: run.identifier, limit: 1_000).count(where: \.hasFailed)
         }
         let facts = SessionMetrics.Facts(
-            session: session.identifier, runs: runs,
+            session: session.identifier, runs: runs, success: try store.lastSuccess(of: session.identifier),
             isInterrupted: try runs.last.map { run throws(StoreError) in try store.isInterrupted(run) } ?? false,
             failedHooks: failedHooks ?? 0, owedHooks: owed.count { $0.session == session.identifier },
             totals: session.totals, next: next[session.identifier])

@@ -7,6 +7,8 @@ struct SessionMetrics {
         let session: String
         /// Oldest first.
         let runs: [StoredRun]
+        /// The last one that brought everything into place.
+        let success: StoredRun?
         /// Whether the last one says `running` although no process works on it.
         let isInterrupted: Bool
         let failedHooks: Int
@@ -17,7 +19,6 @@ struct SessionMetrics {
         var last: StoredRun? { runs.last }
         /// The last run that was worked on to its end.
         var ended: StoredRun? { runs.last { $0.result != nil } }
-        var success: StoredRun? { runs.last { $0.result == .ok } }
     }
 
     private let name: String
