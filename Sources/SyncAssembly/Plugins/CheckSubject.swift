@@ -37,6 +37,12 @@ package struct CheckSubject: Sendable {
         (self.files, self.timeout, self.scratch) = (files, timeout, scratch)
     }
 
+    /// What to ask a source or a transport about, as a pull would: `store:a` is `store:///a`.
+    var location: String? {
+        guard let url, let scheme = leadingScheme(of: url) else { return url }
+        return withAuthority(url, schemes: [scheme])
+    }
+
     /// As titles have it.
     var plainName: String { PluginSettings.Use(plugin: name, point: .hook).name }
 

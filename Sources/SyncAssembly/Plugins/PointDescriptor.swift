@@ -129,7 +129,7 @@ extension PointDescriptor {
     } check: { subject, _ throws(PluginError) in
         // The built-in one is what its settings name; without them there is nothing to try.
         if subject.point == nil, subject.name == "program" { return [] }
-        guard let url = subject.url else { throw subject.lacks("--url says what to make a manifest of") }
+        guard let url = subject.location else { throw subject.lacks("--url says what to make a manifest of") }
         let program = try subject.context.source(subject.use(.source), timeout: subject.timeout)
         return SyncPluginHost.check(source: program, url: url) { text in
             var limits = ManifestLimits.standard
@@ -177,7 +177,7 @@ extension PointDescriptor {
             let object = TransportSubject(url: fileURL(path: path), missing: fileURL(path: path + ".none"))
             return SyncPluginHost.check(transport: object) { FileTransport() }
         }
-        guard let url = subject.url ?? subject.served else { throw subject.lacks("--url says what to fetch") }
+        guard let url = subject.location ?? subject.served else { throw subject.lacks("--url says what to fetch") }
         let object = TransportSubject(url: url, missing: subject.served.map { $0 + ".none" })
         guard let client else {
             guard let first = try? CurlTransport(configuration: .plain) else {
