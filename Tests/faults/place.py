@@ -21,7 +21,7 @@ from agents import Story as EventOrder  # noqa: E402
 PATIENCE = 6  # Seconds that each pull may see nothing from its server.
 SLOW = 45  # A run that takes longer has forgotten its patience.
 HANGS = 75  # After so many seconds nothing is waited for any more.
-# Documentation/Commands.md, Exit statuses. 1 is one of them, but nothing that a failing call should lead to.
+# Documentation/reference/Commands.md, Exit statuses. 1 is one of them, but nothing that a failing call should lead to.
 DOCUMENTED = {0, 2, 5, 64, 65, 66, 69, 73, 74, 75, 77, 78, 130, 143}
 HOOK = """#!/bin/sh
 # What the tree is when the hook is called.
@@ -332,7 +332,7 @@ class Place:
         return checks.describe(checks.shown(self.dest)) if os.path.isdir(self.dest) else {}
 
     def judge_end(self, done):
-        """That a command ended, in time, and as Documentation/Commands.md says."""
+        """That a command ended, in time, and as Documentation/reference/Commands.md says."""
         if done.status is None:
             yield f"hangs: not over after {done.seconds:.0f} s: {done.threads}"
         elif done.status < 0:
