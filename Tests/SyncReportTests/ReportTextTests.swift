@@ -198,6 +198,27 @@ struct ReportTextTests {
         #expect(try reader.report(of: ["com.example.tower"], since: 0, hasNights: false).sessions.count == 1)
     }
 
+    @Test("A schedule whose session was removed, or lost with the state, is told of, and so is why it cannot start")
+    func lost() throws {
+        var reader = ReportReader(store: try threeNights(), clock: clock(at: november(25, 8)), version: "0.1.0")
+        var schedule = ReportReader.Schedule(next: november(26, 1), lastDue: november(25, 1))
+        (schedule.name, schedule.session, schedule.fired) = ("night", "weights", november(25, 1))
+        reader.unmet = [schedule]
+        func report() throws -> SessionReport? {
+            try reader.report(since: november(24, 8), hasNights: false).sessions.first { $0.session == "night" }
+        }
+        let removed = try report()
+        #expect(removed?.verdict == .quiet && removed?.headline.hasPrefix("its session was removed") == true)
+        // It was due once more, and nothing has run.
+        reader.unmet[0].fired = november(24, 1)
+        #expect(try report()?.verdict == .attention)
+        (reader.unmet[0].failure, reader.unmet[0].cause) = ("nobody answers", .unreachable)
+        #expect(try report()?.problems.map(\.detail) == ["nobody answers"])
+        // Its session tells all of it.
+        reader.unmet[0].session = "com.example.tower"
+        #expect(try report() == nil)
+    }
+
     @Test("No session, no store to speak of: one line")
     func empty() throws {
         let text = try SyncStore.inMemory().text(at: morning)

@@ -77,7 +77,7 @@ struct ReportCommand: AsyncParsableCommand {
             let names = try session.map { [try StateAccess.session($0, in: store)] }
             var reader = ReportReader(store: store, clock: clock, version: report.version)
             reader.host = report.host
-            (reader.schedules, reader.unmet) = (schedules.bySession, schedules.unmet)
+            (reader.schedules, reader.unmet) = (schedules.bySession, schedules.all)
             let hasNights = json || html || receiver != nil
             report = try reader.report(of: names, since: report.since, hasNights: hasNights)
         } else if session != nil {

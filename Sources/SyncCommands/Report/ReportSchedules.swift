@@ -8,8 +8,8 @@ import SyncSystem
 /// What the user's schedules mean for a report.
 struct ReportSchedules: Sendable {
     private(set) var bySession: [String: ReportReader.Schedule] = [:]
-    /// Schedules that have no session yet.
-    private(set) var unmet: [ReportReader.Schedule] = []
+    /// Each by itself.
+    private(set) var all: [ReportReader.Schedule] = []
 
     /// Reads what there is. A file that cannot be read is `schedule list`'s to complain about.
     ///
@@ -23,14 +23,13 @@ struct ReportSchedules: Sendable {
             // Of a schedule that is new, nothing of the past is missed.
             let made = Self.modified(records.path(name))
             let lastDue = due.flatMap { $0 > made ? $0 : nil }
-            guard let session = record.session else {
-                var schedule = ReportReader.Schedule(next: next, lastDue: lastDue)
-                (schedule.name, schedule.destination) = (name, record.definition.request.destination ?? "")
-                (schedule.failure, schedule.cause) = (record.memory.failure, record.memory.cause)
-                schedule.failed = record.memory.failed?.milliseconds
-                unmet.append(schedule)
-                continue
-            }
+            var schedule = ReportReader.Schedule(next: next, lastDue: lastDue)
+            (schedule.name, schedule.destination) = (name, record.definition.request.destination ?? "")
+            (schedule.failure, schedule.cause) = (record.memory.failure, record.memory.cause)
+            schedule.failed = record.memory.failed?.milliseconds
+            (schedule.session, schedule.fired) = (record.session, record.memory.fired?.milliseconds)
+            all.append(schedule)
+            guard let session = record.session else { continue }
             // Several for one session: the next is the first of all, the last due the latest.
             let known = bySession[session]
             bySession[session] = ReportReader.Schedule(

@@ -9,11 +9,15 @@ package struct ReportReader: Sendable {
         package var next: Int64?
         /// When it was to run last.
         package var lastDue: Int64?
-        /// Of a schedule whose session is not in the store, since it has never come so far as to make one.
+        /// Of a schedule by itself.
         package var name = ""
-        /// Of such a one: absolute.
+        /// Its session, once it is known; that may have been removed since.
+        package var session: String?
+        /// When it was fired last.
+        package var fired: Int64?
+        /// Absolute.
         package var destination = ""
-        /// Of such a one: why it could not start the last time; `nil` when it could, or has not been to.
+        /// Why it could not start the last time; `nil` when it could, or has not been to, or its session says so.
         package var failure: String?
         package var cause: FailureCause?
         package var failed: Int64?
@@ -27,7 +31,7 @@ package struct ReportReader: Sendable {
     package var host: String?
     /// By session.
     package var schedules: [String: Schedule] = [:]
-    /// Schedules without a session.
+    /// Schedules by themselves; those are told whose session is not in the store.
     package var unmet: [Schedule] = []
 
     /// Most nights of a report.
@@ -51,7 +55,7 @@ package struct ReportReader: Sendable {
         }
         if names == nil {
             let known = Set(sessions.map(\.session))
-            sessions += unmet.filter { !known.contains($0.name) }.map { unmet($0, since: since) }
+            sessions += unmet.filter { !known.contains($0.session ?? $0.name) }.map { unmet($0, since: since) }
         }
         return MorningReport(version: version, host: host, generated: clock.now, since: since, sessions: sessions)
     }
@@ -59,8 +63,9 @@ package struct ReportReader: Sendable {
     private func unmet(_ unmet: Schedule, since: Int64) -> SessionReport {
         var report = SessionReport(session: unmet.name, project: "", destination: unmet.destination)
         report.next = unmet.next
-        report.problems = [missed(unmet, since: since) { _ in false }].compactMap(\.self)
+        report.problems = [missed(unmet, since: since) { $0 <= unmet.fired ?? .min }].compactMap(\.self)
         report.headline = report.problems.isEmpty ? "its schedule is new" : "its schedule has never run"
+        if unmet.fired != nil { report.headline = "its session was removed; the next run makes another one" }
         if let failure = unmet.failure {
             let problem = Problem(kind: unmet.cause ?? .other, detail: failure, time: unmet.failed ?? clock.now)
             report.problems = [problem]
