@@ -59,7 +59,8 @@ struct AWSSignatureTests {
             try url("assets", "https://Storage.example.com/base")
                 == "https://storage.example.com/base/assets/a%20b/c%2Bd")
         for (endpoint, region) in [
-            ("ftp://x", "a"), ("https://x?y=1", "a"), ("", "a"), ("https://x", "a/b"), ("https://x", ""),
+            ("ftp://x", "a"), ("127.0.0.1:9000", "a"), ("https://x?y=1", "a"), ("", "a"), ("https://x", "a/b"),
+            ("https://x", ""),
         ] {
             #expect(throws: S3Fault.self, "\(endpoint) \(region)") {
                 try S3Endpoint("assets", endpoint: endpoint, region: region)
