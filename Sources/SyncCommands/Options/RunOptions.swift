@@ -181,10 +181,10 @@ extension RunSettings {
         let nobody =
             scheme == "file"
             ? URLScope.fileIsBuiltIn
-            : "no transport plugin on this machine handles \(scheme):, and no source (plugins.use in the configuration)"
+            : "no transport plugin and no source on this machine is for \(scheme): (plugins.use in the configuration)"
         if urlScheme(of: location) != nil {
             guard known.contains(scheme) else {
-                throw CommandFailure(.usage, "MANIFEST is a path or an http(s) URL; \(nobody)")
+                throw CommandFailure(.usage, "MANIFEST is a path, or a URL that something here can read; \(nobody)")
             }
             if scheme == S3Address.scheme { return try Self.manifest(inBucket: location) }
             return location
