@@ -212,7 +212,8 @@ struct ReportTextTests {
         // It was due once more, and nothing has run.
         reader.unmet[0].fired = november(24, 1)
         #expect(try report()?.verdict == .attention)
-        (reader.unmet[0].failure, reader.unmet[0].cause) = ("nobody answers", .unreachable)
+        reader.unmet[0].failure = "nobody answers"
+        reader.unmet[0].cause = .unreachable
         #expect(try report()?.problems.map(\.detail) == ["nobody answers"])
         // Its session tells all of it.
         reader.unmet[0].session = "com.example.tower"
