@@ -20,6 +20,7 @@ extension Findings {
             let settings = try RunSettings(TransferSettings(), .usual, EnvironmentPaths.ofProcess.host)
             try load(EngineRequest(nil, settings), access, subject)
             hooks(settings.hooks.keys.sorted().compactMap { settings.hooks[$0] }, subject)
+            if let file = settings.metricsFile { metrics(file, subject) }
         } catch { problem(subject, words(error), FailureCause.configuration.advice) }
     }
 
@@ -53,6 +54,15 @@ extension Findings {
             stateDirectory: access.place.stateDirectory
         ).end()
         for note in notes.withLock({ $0 }) { self.note(subject, escaped(note)) }
+    }
+
+    /// Whether the file of metrics can be replaced, the one that it leads to if it is a symbolic link.
+    private mutating func metrics(_ file: String, _ subject: String) {
+        let directory = parent(of: (try? PathWalk(file).path) ?? file)
+        guard !isPermitted(.change, directory) else { return }
+        problem(
+            subject, "metrics cannot be written to \(escaped(file))",
+            "make \(escaped(directory)), or give this user write permission there")
     }
 
     /// Programs that a hook could not be started with.
