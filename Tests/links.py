@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks that what the documentation points at is there: relative links, paths of sources in `backticks`, and in TUF.md the
-tests that it names.
+tests that it names; and that no table is broken in two.
 
 usage: Tests/links.py [FILE…]    without files: the pages of the root, and everything in Documentation and Manifests
 """
@@ -33,8 +33,14 @@ def moved(name):
 
 def check(page, problems):
     base = page.parent
-    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+    before, is_code, lines = "", False, page.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, 1):
         place = f"{page.relative_to(ROOT)}:{number}"
+        is_code ^= line.startswith("```")
+        if line.startswith("|") and not before.startswith("|") and not is_code:
+            if not re.fullmatch(r"\|[ :|-]+\|", "".join(lines[number : number + 1])):
+                problems.append(f"{place}: a table begins without a heading; is there an empty line in it?")
+        before = line
         for link in LINK.findall(line):
             if "://" in link:
                 continue
