@@ -53,7 +53,8 @@ extension ScheduleClock {
 }
 
 extension ScheduleRecords {
-    /// Records that a schedule could not start: as a run of its session that has failed, or with itself where it has none yet.
+    /// Records that a schedule could not start: as a run of its session that has failed, or with itself where it has none,
+    /// since it has never started, the session is busy, or is that of another destination.
     ///
     /// - Parameters:
     ///   - reason: For people.
@@ -75,16 +76,16 @@ extension ScheduleRecords {
                 $0.field("status", status.rawValue)
             }
             _ = try? store.append([event.json.bytes], to: session, time: now)
-            guard let tried else { return }
+        }
+        if let tried {
             (record.memory.session, record.memory.run) = (tried.session, tried.identifier)
             (record.memory.failure, record.memory.failed, record.memory.cause) = (nil, nil, nil)
             record.memory.fired = WallTime(milliseconds: now)
-            try? put(record.memory, for: name)
         } else {
             (record.memory.failure, record.memory.cause) = (reason, cause)
             record.memory.failed = WallTime(milliseconds: now)
-            try? put(record.memory, for: name)
         }
+        try? put(record.memory, for: name)
     }
 }
 

@@ -292,6 +292,18 @@ struct ScheduleTests {
         #expect(doctor.output.contains("problem  schedule night: it could not start"), "\(doctor.output)")
         let events = try set.tool.run(["events", "com.example.tower", "--json"]).output
         #expect(events.contains("\"event\":\"schedule.failed\"") && events.contains("\"schedule\":\"other\""))
+
+        // A session that is named for another destination has not failed; the schedule has.
+        let elsewhere = ["--into", "elsewhere", "--session", "com.example.tower", "--name", "third"]
+        let added = try set.tool.run(
+            ["schedule", "add", nothing, "--nightly", "02:00", "--backend", "agent"] + elsewhere)
+        #expect(added.status == 0, "\(added.error)")
+        #expect(try set.published.pull().status == 0)
+        #expect(try set.tool.run(["schedule", "run", "third", "--now"]).status == 66)
+        let session = try set.tool.run(["status", "com.example.tower"]).output
+        #expect(session.contains("finished, ok"), "\(session)")
+        let third = try #require(try set.tool.run(["schedule", "list", "--json"]).objects().last)
+        #expect(third["name"] as? String == "third" && third["result"] as? String == "failed", "\(third)")
     }
 
     @Test("A schedule that cannot reach its manifest is in the report while it goes on trying [S51 S132]")

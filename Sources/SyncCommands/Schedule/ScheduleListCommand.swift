@@ -69,7 +69,7 @@ struct ScheduleOutlook: Sendable {
         let last: StoredRun?
 
         /// Why it did not come to a good end the last time.
-        var error: String? { last?.error ?? record.memory.failure }
+        var error: String? { record.memory.failure ?? last?.error }
     }
 
     func view(_ record: ScheduleRecords.Record) -> View {
@@ -89,7 +89,11 @@ struct ScheduleOutlook: Sendable {
     }
 
     private func last(_ view: View) -> String {
-        guard let run = view.last else { return view.record.memory.failure == nil ? "-" : "failed" }
+        // It is forgotten as soon as a run begins.
+        view.record.memory.failure == nil ? view.last.map(outcome) ?? "-" : "failed"
+    }
+
+    private func outcome(_ run: StoredRun) -> String {
         switch run.state {
         case .finished where run.result == .failed: return "failed"
         case .finished: return "\(run.result?.rawValue ?? "finished"), \(ByteCount(run.counts.bytes.received))"
@@ -136,7 +140,9 @@ struct ScheduleOutlook: Sendable {
         }
         if let session = record.session { rows.append(["session", escaped(session)]) }
         if let fired = record.memory.fired { rows.append(["fired last", text.moment(fired.milliseconds)]) }
-        if let run = record.memory.run { rows.append(["last run", "\(escaped(run)): \(last(view))"]) }
+        if let run = record.memory.run {
+            rows.append(["last run", "\(escaped(run)): \(view.last.map(outcome) ?? "-")"])
+        }
         if let error = view.error { rows.append(["last error", escaped(error)]) }
         for (place, time) in (isPaused ? [] : text.nextTimes(record.clock)).enumerated() {
             rows.append([place == 0 ? "next" : "", time])
@@ -181,7 +187,7 @@ extension ScheduleOutlook.View {
             line.field("run", optional: record.memory.run)
             line.field("state", optional: last?.state.rawValue)
             let failed = record.memory.failure.map { _ in RunResult.failed }
-            line.field("result", optional: last?.result ?? failed)
+            line.field("result", optional: failed ?? last?.result)
             line.field("error", optional: error)
         }
     }
