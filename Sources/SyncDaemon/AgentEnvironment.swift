@@ -48,8 +48,9 @@ package struct AgentEnvironment: Sendable {
     package var blockedInterval: Int64 = 30_000
     /// Schedules that it fires itself; `nil` for none.
     package var schedules: AgentSchedules?
-    /// When sessions run next by their schedules, **milliseconds** since 1970; for metrics.
-    package var nextRuns: @Sendable () -> [String: Int64] = { [:] }
+    /// When sessions run next by their schedules, **milliseconds** since 1970, and how many schedules fail without a session;
+    /// for metrics.
+    package var scheduled: @Sendable () -> (next: [String: Int64], failing: Int) = { ([:], 0) }
     package var log: @Sendable (String) -> Void
 
     package init(

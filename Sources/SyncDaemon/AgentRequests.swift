@@ -16,10 +16,11 @@ extension Agent: AgentControl {
     }
 
     package func metrics() throws(ControlError) -> String {
-        try stored(
+        let scheduled = environment.scheduled()
+        return try stored(
             metricsText(
                 store, version: environment.version, agent: (started, jobs.count, environment.maximumRuns),
-                next: environment.nextRuns()))
+                next: scheduled.next, failingSchedules: scheduled.failing))
     }
 
     package func sessions() throws(ControlError) -> [SessionStatus] {

@@ -68,7 +68,24 @@ struct ReportCommandTests {
             // A file system without such times takes the nearest it has.
             #expect(utimensat(AT_FDCWD, records.path("night"), &times, 0) == 0)
             let schedules = ReportSchedules(now: now, environment: environment)
-            #expect(schedules.all.count == 1)
+            #expect(schedules.all.count == 1 && schedules.failing == 0)
+        }
+    }
+
+    @Test("A schedule that could not start counts until a session says so")
+    func failingSchedules() throws {
+        let home = FileManager.default.temporaryDirectory.path + "/schedules-\(UUID().uuidString)"
+        defer { try? FileManager.default.removeItem(atPath: home) }
+        let environment = EnvironmentPaths(home: home) { _ in nil }
+        let records = try ScheduleRecords(environment)
+        let request = EnqueueRequest(manifest: "/m", destination: "/d")
+        let definition = ScheduleDefinition(ScheduleTiming(.daily(at: 60, on: [])), backend: "agent", request: request)
+        try records.put(definition, for: "night")
+        var memory = ScheduleMemory()
+        for (failure, count) in [("nobody answers", 1), (nil, 0)] as [(String?, Int)] {
+            memory.failure = failure
+            try records.put(memory, for: "night")
+            #expect(ReportSchedules(now: now, environment: environment).failing == count)
         }
     }
 

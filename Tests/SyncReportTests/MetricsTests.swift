@@ -212,6 +212,7 @@ struct MetricsTests {
     func empty() throws {
         let read = Exposition(try metricsText(SyncStore.inMemory(), version: "0.1.0"))
         #expect(read.complaints == [] && read.values["syncagent_sessions"] == 0)
+        #expect(read.values["syncagent_failing_schedules"] == 0)
     }
 
     @Test(

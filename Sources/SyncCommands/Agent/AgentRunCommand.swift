@@ -226,7 +226,10 @@ extension AgentRunCommand {
             let settings = try translating(RunSettings(of: nil, EnvironmentPaths.ofProcess.host))
             environment.rateLimit = settings.agentRateLimit
         }
-        environment.nextRuns = { ReportSchedules(now: SystemTime.milliseconds()).next }
+        environment.scheduled = {
+            let schedules = ReportSchedules(now: SystemTime.milliseconds())
+            return (schedules.next, schedules.failing)
+        }
         let conditions = ConditionPlugins(
             on: EnvironmentPaths.ofProcess.host, EnvironmentPaths.ofProcess.machinePlaces,
             settings: { () throws(SettingsError) in

@@ -52,7 +52,9 @@ struct MetricsFile: Sendable {
 
     static func text(_ store: SyncStore) throws(CommandFailure) -> String {
         let schedules = ReportSchedules(now: SystemTime.milliseconds())
-        return try translating(metricsText(store, version: syncagentVersion, next: schedules.next))
+        return try translating(
+            metricsText(
+                store, version: syncagentVersion, next: schedules.next, failingSchedules: schedules.failing))
     }
 
     /// As ``write(_:)``, for an engine that has ended.

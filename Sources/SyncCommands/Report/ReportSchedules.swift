@@ -38,6 +38,9 @@ struct ReportSchedules: Sendable {
         }
     }
 
+    /// How many could not start the last time and have no session to say so.
+    var failing: Int { all.count { $0.failure != nil } }
+
     /// When each session runs next, **milliseconds** since 1970.
     var next: [String: Int64] { bySession.compactMapValues(\.next) }
 

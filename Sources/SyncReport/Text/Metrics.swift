@@ -14,9 +14,10 @@ package let sessionLimit = 500
 /// - Parameters:
 ///   - agent: When an agent tells it: since when it runs, **milliseconds** since 1970, and its runs.
 ///   - next: When sessions run next by their schedules, **milliseconds** since 1970.
+///   - failingSchedules: How many could not start the last time and have no session to say so.
 package func metricsText(
     _ store: SyncStore, version: String, agent: (started: Int64, runs: Int, mostRuns: Int)? = nil,
-    next: [String: Int64] = [:]
+    next: [String: Int64] = [:], failingSchedules: Int = 0
 ) throws(StoreError) -> String {
     var families = SessionMetrics.families
     let sessions = try store.sessions()
@@ -43,6 +44,9 @@ package func metricsText(
         "syncagent_sessions_omitted",
         "Sessions beyond the first \(sessionLimit) by name, which have no other metrics.")
     page.sample([:], Double(hidden))
+    page.family(
+        "syncagent_failing_schedules", "Schedules that could not start the last time and have no session to say so.")
+    page.sample([:], Double(failingSchedules))
     if let agent {
         page.family("syncagent_agent_start_time_seconds", "When the agent started, in seconds since 1970.")
         page.sample([:], Double(agent.started) / 1_000)
