@@ -98,7 +98,7 @@ struct SessionTextTests {
         session.run?.files = FileCounts()
         session.run?.bytes.total = 0
         let first = Self.text().table([session])[1]
-        #expect(first.contains("0/40  1.00 MiB/4.00 MiB"), "\(first)")
+        #expect(first.contains("0/40   1.00 MiB/4.00 MiB"), "\(first)")
     }
 
     @Test("A run says how many files it has hashed, until it has hashed them all", arguments: [(2, 7), (7, 7), (0, 0)])
