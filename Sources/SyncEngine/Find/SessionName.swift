@@ -87,7 +87,8 @@ extension SyncStore {
         let place = here.flatMap { status(following: $0) }
         func isThere(_ session: StoredSession) -> Bool {
             guard let here else { return session.destination == absolute(session.project) }
-            return session.destination == here || place.map { session.isAt(device: $0.device, inode: $0.inode) } ?? false
+            return session.destination == here
+                || place.map { session.isAt(device: $0.device, inode: $0.inode) } ?? false
         }
         if let name = recipe.askedSession {
             guard let named = try session(name), isThere(named) else { return nil }

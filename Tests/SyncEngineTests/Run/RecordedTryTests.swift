@@ -62,7 +62,9 @@ struct RecordedTryTests {
         #expect(try scene.store.runs(limit: 1).first?.result == .ok, "it goes on as if nothing had been")
     }
 
-    @Test("What nobody has pulled before leaves nothing, whatever session it names; a busy session and a stop are no tries")
+    @Test(
+        "What nobody has pulled before leaves nothing, whatever session it names; a busy session and a stop are no tries"
+    )
     func nothing() throws {
         _ = try fails()
         #expect(try scene.store.sessions().isEmpty)
