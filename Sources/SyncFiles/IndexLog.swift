@@ -83,7 +83,11 @@ package final class IndexLog {
     }
 
     /// Removes the log, once an index that covers it is in place.
-    package static func remove(_ destination: Destination) { removeFile(name, in: destination.state) }
+    package static func remove(_ destination: Destination) {
+        guard let code = removeFile(name, in: destination.state), code != .noSuchFileOrDirectory else { return }
+        // Tried twice: with one that stays, a tree that is whole is made once more.
+        removeFile(name, in: destination.state)
+    }
 
     /// Reads every whole frame, for whom no log only costs a re-hash.
     package static func read(_ destination: Destination) -> [Entry] { (try? load(destination)) ?? [] }

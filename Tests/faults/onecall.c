@@ -149,14 +149,14 @@ static void write_record(pid_t thread, const struct user_regs_struct *registers)
 static int is_plausible(pid_t thread, const struct user_regs_struct *registers) {
     long call = (long)registers->orig_rax;
     if (call != SYS_write && call != SYS_writev && call != SYS_read && call != SYS_readv) return 1;
-    if (how == SHORT) return 1;
     char link[64], target[64];
     snprintf(link, sizeof link, "/proc/%d/fd/%d", thread, (int)registers->rdi);
     ssize_t length = readlink(link, target, sizeof target - 1);
     if (length < 0) return 1;
     target[length] = 0;
-    // EAGAIN of an event's descriptor says that it is set already.
-    if (strncmp(target, "anon_inode:", 11) == 0) return failure == EINTR;
+    // EAGAIN of an event's descriptor says that it is set already, and eight bytes are all or none: eventfd(2).
+    if (strncmp(target, "anon_inode:", 11) == 0) return how != SHORT && failure == EINTR;
+    if (how == SHORT) return 1;
     int is_of_disk = failure == EIO || failure == ENOSPC || failure == EDQUOT || failure == EFBIG || failure == EPERM || failure == EISDIR;
     return !is_of_disk || (strncmp(target, "socket:", 7) != 0 && strncmp(target, "pipe:", 5) != 0);
 }
