@@ -282,24 +282,29 @@ extension StatIndex {
 
 extension Directories {
     /// Gives a directory the owner, the group and the mode of the one that has its path in another tree: whom that keeps out, this one
-    /// does. Its own owner may always change what is in it.
+    /// does. Its own owner may always change what is in it. Where the other tree has no such directory, nothing is done.
     func liken(_ path: [UInt8], to other: Directories) throws(FileError) {
-        _ = try other.withLeaf(of: path) { above, leaf throws(FileError) in
-            _ = try withLeaf(of: path) { directory, name throws(FileError) in
-                guard case .success(let wanted?) = SyncSystem.status(above, leaf), wanted.kind == .directory,
-                    case .success(let there?) = SyncSystem.status(directory, name), there.kind == .directory
-                else { return }
-                let shown = String(decoding: path, as: UTF8.self)
-                if (wanted.user, wanted.group) != (there.user, there.group),
-                    let model = openDirectory(leaf, in: above, .noFollow),
-                    let own = openDirectory(name, in: directory, .noFollow)
-                {
-                    try FileError.check(handOverOwner(of: model.raw, to: own.raw), "set the owner of", shown)
+        do throws(FileError) {
+            _ = try other.withLeaf(of: path) { above, leaf throws(FileError) in
+                _ = try withLeaf(of: path) { directory, name throws(FileError) in
+                    guard case .success(let wanted?) = SyncSystem.status(above, leaf), wanted.kind == .directory,
+                        case .success(let there?) = SyncSystem.status(directory, name), there.kind == .directory
+                    else { return }
+                    let shown = String(decoding: path, as: UTF8.self)
+                    if (wanted.user, wanted.group) != (there.user, there.group),
+                        let model = openDirectory(leaf, in: above, .noFollow),
+                        let own = openDirectory(name, in: directory, .noFollow)
+                    {
+                        try FileError.check(handOverOwner(of: model.raw, to: own.raw), "set the owner of", shown)
+                    }
+                    let mode = FileMode(wanted.permissions) | 0o700
+                    guard FileMode(there.permissions) != mode else { return }
+                    try FileError.check(setMode(name, in: directory, mode), "set the mode of", shown)
                 }
-                let mode = FileMode(wanted.permissions) | 0o700
-                guard FileMode(there.permissions) != mode else { return }
-                try FileError.check(setMode(name, in: directory, mode), "set the mode of", shown)
             }
+        } catch {
+            // The other tree has a file or a link where this one has a directory above it.
+            guard error.code == .notDirectory || error.code == .tooManySymbolicLinkLevels else { throw error }
         }
     }
 }

@@ -158,6 +158,21 @@ struct EitherLayoutTests {
         #expect(status(following: trees.place + "/common")?.permissions == 0o750)
     }
 
+    @Test("A file or a link gives way to directories in each other, and they to it", arguments: Layout.allCases)
+    func fileAndDirectories(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        for number in 1...4 {
+            var tree = Revisions.tree(UInt64(number))
+            if number % 2 == 0 {
+                for name in ["file", "link"] { tree.addFile("\(name)/in/deep", size: 100, seed: 1) }
+            } else {
+                tree.addFile("file", size: 100, seed: 2)
+                tree.nodes["link"] = .link("program")
+            }
+            try trees.expect(number, trees.pull(number, tree), tree)
+        }
+    }
+
     @Test(
         "Of a large file whose time was set, or which somebody has changed, only what is new is fetched",
         arguments: Layout.allCases, [false, true])
