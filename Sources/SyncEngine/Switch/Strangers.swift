@@ -177,16 +177,19 @@ struct Strangers {
 
     /// Gives another tree what is strange in this one: the very same files, and directories like those that they are in.
     ///
+    /// - Parameter known: The other tree's index: directories that are in it are there.
     /// - Throws: ``FileError`` for what can have no second name; whatever has its place in the other tree stays.
-    func carry(from source: Destination, to target: Destination) throws(FileError) {
+    func carry(from source: Destination, to target: Destination, beside known: StatIndex) throws(FileError) {
         let (from, to) = (Directories(source), Directories(target))
-        var made: [[UInt8]] = []
+        var made: Set<[UInt8]> = []
         for path in paths {
             do throws(FileError) {
                 for end in path.indices where path[end] == 0x2F {
                     let directory = Array(path[..<end])
-                    let isNew = try to.withLeaf(of: directory) { makeDirectory($1, in: $0, mode: 0o700) == nil }
-                    if isNew == true { made.append(directory) }
+                    let isThere = directory.withUnsafeBufferPointer { known.position(of: $0) } != nil
+                    guard !isThere, !known.hasFiles(below: directory), made.insert(directory).inserted else { continue }
+                    // A run that was killed may have made it, and nothing more.
+                    _ = try to.withLeaf(of: directory) { makeDirectory($1, in: $0, mode: 0o700) }
                 }
                 _ = try from.withLeaf(of: path) { directory, leaf throws(FileError) in
                     _ = try to.withLeaf(of: path, create: true) { new, name throws(FileError) in
@@ -203,8 +206,7 @@ struct Strangers {
                     trouble: .inTheWay)
             }
         }
-        // Deeper ones first: one may be closed to this user.
-        for directory in made.reversed() { try to.liken(directory, to: from) }
+        for directory in made { try to.liken(directory, to: from) }
     }
 
     /// Removes it, and directories in which nothing else is.

@@ -146,7 +146,7 @@ struct TreeSwitch {
             let left = try Strangers(in: tree, beside: index, threads: environment.workers)
             let carried: Set<[UInt8]>? = sweeps ? nil : Set(strangers?.paths ?? [])
             try left.remove(from: tree, keeping: index) { carried?.contains($0) ?? true }
-            if let shown { try strangers?.carry(from: shown, to: tree) }
+            if let shown { try strangers?.carry(from: shown, to: tree, beside: index) }
             if environment.isDurable { try environment.synchronize(tree) }
             try home.record(isUrgent: false) {
                 $0[number]?.content = content

@@ -152,8 +152,21 @@ struct AtomicPullTests: ChangesAsAWhole {
             #expect(scene.root.read("dest/own/notes.txt") == Array("mine".utf8))
             #expect(status(following: scene.root.path("dest/own"))?.permissions == 0o2700)
         }
+        // As a kill leaves it that came just after the directory was made.
+        let checked = try pull(5, hooks: RecordingHook(.exited(3))) {
+            $0.atomic?.keepForeign = true
+            $0.atomic?.check = ["/check"]
+        }
+        #expect(checked.status == .hookFailed)
+        let home = try home
+        let begun = home.treePath(try #require(home.ledger.building?.number)) + "/own"
+        try FileManager.default.removeItem(atPath: begun + "/notes.txt")
+        #expect(setMode(begun, 0o700) == nil)
+        let carried = try again { $0.atomic?.keepForeign = true }
+        #expect(carried.status == .done)
+        #expect(status(following: scene.root.path("dest/own"))?.permissions == 0o2700)
         try FileManager.default.removeItem(atPath: scene.root.path("dest/own"))
-        try expect(5, pull(5))
+        try expect(6, pull(6))
     }
 
     @Test("A directory with files where a pull has put a file is as strange as they are")
