@@ -106,7 +106,7 @@ package final class TreeHome: Sendable {
                 step: "use", path: path,
                 remark:
                     "its trees are no longer on record: \(escaped(homePath))/\(ledgerName) is lost. Put it back, or copy what "
-                    + "\(escaped(now)) leads to into a new directory, and pull into that")
+                    + "\(escaped(now)) leads to into a new directory, pull into that, and remove this one")
         }
 
         /// Makes sure that a first record takes the place of no other.
