@@ -311,7 +311,7 @@ struct TreeMirror {
         guard sharing == .copy else { return }
         let bytes = steps.reduce(UInt64(0)) { sum, step in
             guard case .one(let entry, _) = step, !entry.isHere, entry.record.kind != .directory else { return sum }
-            return sum.saturatingAdd(entry.record.status.size)
+            return sum.saturatingAdd(entry.wanted.status.size)
         }
         let free = try usable(target.freeSpace())
         guard bytes > 0, free.bytes <= bytes else { return }
