@@ -87,12 +87,15 @@ package final class TreeHome: Sendable {
         /// - Throws: ``FileError``, also where readers are led to a tree and none is on record: that looks like somebody else's links.
         func hasLedger() throws(FileError) -> Bool {
             let now = "\(homePath)/\(TopLinks.now)"
+            func hasLinks() throws(FileError) -> Bool {
+                try inside == nil ? false : isThere("\(homeName)/\(TopLinks.now)", in: above, shown: now)
+            }
             do throws(FileError) {
-                // Looked for first: it comes after the record, and goes before it.
-                let hasLinks = try inside == nil ? false : isThere("\(homeName)/\(TopLinks.now)", in: above, shown: now)
+                // Looked for before the record, which it comes after, and once more behind it: it goes before it.
+                let hadLinks = try hasLinks()
                 let shown = "\(homePath)/\(ledgerName)"
                 if try isThere("\(homeName)/\(ledgerName)", in: above, shown: shown) { return true }
-                guard hasLinks else { return false }
+                guard hadLinks, try hasLinks() else { return false }
             } catch {
                 // Another user's: readers pass through where trees are.
                 if error.code == .permissionDenied, inside != nil, case .success(let home?) = status(above, homeName),
