@@ -140,6 +140,16 @@ struct SessionTests {
         #expect(try set.tool.run(["doctor", "--strict"]).output.contains("is not the directory of the last pull"))
     }
 
+    @Test("doctor finds that a ledger is lost, and does not ask for access to what it can read")
+    func lostLedger() throws {
+        let set = try ServedSet()
+        #expect(try set.pull("--atomic=links").status == 0)
+        try FileManager.default.removeItem(atPath: set.scratch.path + "/tower/.syncagent/ledger")
+        let outcome = try set.tool.run(["doctor", "--strict"])
+        #expect(outcome.status == 2 && outcome.output.contains("ledger is lost"), "\(outcome.output)")
+        #expect(!outcome.output.contains("give this user access"), "\(outcome.output)")
+    }
+
     @Test("gc beside a pull takes nothing that it has on its way [F124]")
     func collectDuringPull() throws {
         let bytes = Data((0..<900_000).map { _ in UInt8.random(in: .min ... .max) })

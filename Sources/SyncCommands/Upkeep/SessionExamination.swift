@@ -63,9 +63,9 @@ extension Findings {
             }
             try IndexLog.requireReadable(destination)
         } catch {
-            problem(
-                subject, "\(error)",
-                error.code == .fileTooLarge ? "see above" : "give this user access to \(escaped(directory))")
+            // Without a code it says itself what to do.
+            let isPlain = error.code == nil || error.code == .fileTooLarge
+            problem(subject, "\(error)", isPlain ? "see above" : "give this user access to \(escaped(directory))")
         }
     }
 
