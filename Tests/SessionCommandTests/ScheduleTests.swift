@@ -304,6 +304,8 @@ struct ScheduleTests {
         #expect(session.contains("finished, ok"), "\(session)")
         let third = try #require(try set.tool.run(["schedule", "list", "--json"]).objects().last)
         #expect(third["name"] as? String == "third" && third["result"] as? String == "failed", "\(third)")
+        let both = try set.tool.run(["report"]).output
+        #expect(both.contains("ATTENTION  third: its schedule could not start"), "\(both)")
     }
 
     @Test("A schedule that cannot reach its manifest is in the report while it goes on trying [S51 S132]")

@@ -215,9 +215,15 @@ struct ReportTextTests {
         reader.unmet[0].failure = "nobody answers"
         reader.unmet[0].cause = .unreachable
         #expect(try report()?.problems.map(\.detail) == ["nobody answers"])
-        // Its session tells all of it.
+        // The session that it names is of another destination, or busy, and does not tell.
         reader.unmet[0].session = "com.example.tower"
+        #expect(try report()?.problems.map(\.detail) == ["nobody answers"])
+        reader.unmet[0].failure = nil
         #expect(try report() == nil)
+        reader.unmet[0].session = "weights"
+        reader.unmet[0].next = nil
+        reader.unmet[0].lastDue = nil
+        #expect(try report()?.headline == "its schedule is paused, or never due")
     }
 
     @Test("No session, no store to speak of: one line")

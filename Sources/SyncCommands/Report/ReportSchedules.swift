@@ -25,16 +25,20 @@ struct ReportSchedules: Sendable {
             let lastDue = due.flatMap { $0 > made ? $0 : nil }
             var schedule = ReportReader.Schedule(next: next, lastDue: lastDue)
             (schedule.name, schedule.destination) = (name, record.definition.request.destination ?? "")
-            (schedule.failure, schedule.cause) = (record.memory.failure, record.memory.cause)
-            schedule.failed = record.memory.failed?.milliseconds
+            // Whoever pauses one knows.
+            if !record.definition.isPaused {
+                (schedule.failure, schedule.cause) = (record.memory.failure, record.memory.cause)
+                schedule.failed = record.memory.failed?.milliseconds
+            }
             (schedule.session, schedule.fired) = (record.session, record.memory.fired?.milliseconds)
             all.append(schedule)
             guard let session = record.session else { continue }
             // Several for one session: the next is the first of all, the last due the latest.
             let known = bySession[session]
+            // Of one that could not start, the failure tells that nothing has run.
             bySession[session] = ReportReader.Schedule(
                 next: [known?.next, next].compactMap { $0 }.min(),
-                lastDue: [known?.lastDue, lastDue].compactMap { $0 }.max())
+                lastDue: [known?.lastDue, schedule.failure == nil ? lastDue : nil].compactMap { $0 }.max())
         }
     }
 

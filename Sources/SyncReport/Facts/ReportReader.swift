@@ -31,7 +31,7 @@ package struct ReportReader: Sendable {
     package var host: String?
     /// By session.
     package var schedules: [String: Schedule] = [:]
-    /// Schedules by themselves; those are told whose session is not in the store.
+    /// Schedules by themselves; those are told that could not start, or whose session is not in the store.
     package var unmet: [Schedule] = []
 
     /// Most nights of a report.
@@ -55,7 +55,10 @@ package struct ReportReader: Sendable {
         }
         if names == nil {
             let known = Set(sessions.map(\.session))
-            sessions += unmet.filter { !known.contains($0.session ?? $0.name) }.map { unmet($0, since: since) }
+            // A session that goes on without it says nothing of a schedule that could not start.
+            sessions += unmet.filter { $0.failure != nil || !known.contains($0.session ?? $0.name) }.map {
+                unmet($0, since: since)
+            }
         }
         return MorningReport(version: version, host: host, generated: clock.now, since: since, sessions: sessions)
     }
@@ -63,9 +66,12 @@ package struct ReportReader: Sendable {
     private func unmet(_ unmet: Schedule, since: Int64) -> SessionReport {
         var report = SessionReport(session: unmet.name, project: "", destination: unmet.destination)
         report.next = unmet.next
-        report.problems = [missed(unmet, since: since) { $0 <= unmet.fired ?? .min }].compactMap(\.self)
+        // cron fires at the beginning of the minute.
+        let fired = (unmet.fired ?? .min).saturatingAdd(60_000)
+        report.problems = [missed(unmet, since: since) { $0 <= fired }].compactMap(\.self)
         report.headline = report.problems.isEmpty ? "its schedule is new" : "its schedule has never run"
         if unmet.fired != nil { report.headline = "its session was removed; the next run makes another one" }
+        if unmet.next == nil { report.headline = "its schedule is paused, or never due" }
         if let failure = unmet.failure {
             let problem = Problem(kind: unmet.cause ?? .other, detail: failure, time: unmet.failed ?? clock.now)
             report.problems = [problem]
