@@ -240,9 +240,14 @@ extension AgentRunCommand {
                 .mapError { ControlError(.invalid, "\($0)", exitStatus: .configuration) }
         }
         environment.isOnDemand = onDemand
-        environment.schedules = AgentSchedules(
+        var schedules = AgentSchedules(
             try ScheduleRecords(), store: store, now: SystemTime.milliseconds,
             reason: { ScheduleText(now: $1).start($0) }, log: { logger.info("\($0)") })
+        schedules.failed = { [failed = schedules.failed] name, error in
+            failed(name, error)
+            MetricsFile.keepAfterTry(nil, store)
+        }
+        environment.schedules = schedules
         return Agent(environment)
     }
 }
