@@ -103,8 +103,7 @@ extension FailureCause {
             return "If the manifest is the right one, pull once with a higher --max-delete; nothing was changed."
         }
         if self == .notThere, detail.contains("file:///"), !detail.contains("/packs/") {
-            return
-                "Put the files beside the list that names them, or say with --base at which URL they are, then pull again."
+            return "Put the missing files there, then pull again; for a checksum list, --base can name another place."
         }
         if self == .wrongBytes, detail.contains("Content-Encoding: ") {
             return "Make the server, or a cache in front of it, send these files uncompressed, then pull again."
