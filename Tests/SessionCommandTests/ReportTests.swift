@@ -98,10 +98,10 @@ struct ReportTests {
         #expect(try set.pull().status == 0)
         let good = "last_run_result{result=\"ok\",session=\"com.example.tower\"} 1\n"
         #expect(try set.text("kept.prom").contains(good))
-        #expect(try !tool.run(["doctor"]).output.contains("metrics cannot"))
+        #expect(try !tool.run(["doctor"]).output.contains("metrics: cannot"))
         let lost = metrics.replacing("/kept.prom", with: "/none/kept.prom")
         try set.scratch.write(Data("{\(lost)}".utf8), to: ".config/syncagent/config.json")
-        #expect(try tool.run(["doctor"]).output.contains("problem  configuration: metrics cannot be written to "))
+        #expect(try tool.run(["doctor"]).output.contains("problem  configuration: metrics: cannot write "))
         let plugin = #"{plugins: {use: [{point: "resolver", plugin: "no-such-plugin"}]}, \#(metrics)}"#
         try set.scratch.write(Data(plugin.utf8), to: ".config/syncagent/config.json")
         let pull = try set.pull()

@@ -56,13 +56,13 @@ extension Findings {
         for note in notes.withLock({ $0 }) { self.note(subject, escaped(note)) }
     }
 
-    /// Whether the file of metrics can be replaced, the one that it leads to if it is a symbolic link.
+    /// Whether the file of metrics can be replaced.
     private mutating func metrics(_ file: String, _ subject: String) {
-        let directory = parent(of: (try? PathWalk(file).path) ?? file)
-        guard !isPermitted(.change, directory) else { return }
-        problem(
-            subject, "metrics cannot be written to \(escaped(file))",
-            "make \(escaped(directory)), or give this user write permission there")
+        do throws(CommandFailure) { try replaceable(file) } catch {
+            problem(
+                subject, "metrics: \(error.message)",
+                "create its directory, give this user write permission there, or name another file in the configuration")
+        }
     }
 
     /// Programs that a hook could not be started with.
