@@ -190,7 +190,7 @@ package final class RegistryTransport: Transport {
             let validator = report.response.validator
             state.withLock { $0.named = validator.isEmpty ? nil : (release, validator) }
             return .success(release)
-        } catch { return bad("\(error)") }
+        } catch { return RegistryAnswer.isManifest(text) ? other("\(error)") : bad("\(error)") }
     }
 
     private static func validator(_ digest: SHA256Digest) -> Validator { Validator(etag: "\"sha256:\(digest)\"") }

@@ -84,6 +84,12 @@ package enum RegistryAnswer {
         return .files(try files(layers, prefix: prefix))
     }
 
+    /// Whether an answer is a manifest, be it one that ``read(_:prefix:platform:)`` refuses: with layers, or an index.
+    package static func isManifest(_ text: [UInt8]) -> Bool {
+        guard let document = try? Document(text) else { return false }
+        return document.layers != nil || document.manifests != nil
+    }
+
     // MARK: Index
 
     /// The manifest for a machine, or the only one there is.

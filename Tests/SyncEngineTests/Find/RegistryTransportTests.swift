@@ -94,4 +94,19 @@ struct RegistryTransportTests {
         // It was wrong once.
         #expect(bring("manifest.json.zst", transport).bytes == document)
     }
+
+    @Test("Under a tag that has an image now there is no set any more; what is no manifest says nothing of the tag")
+    func image() {
+        let layer = #"{"mediaType":"application/vnd.oci.image.layer.v1.tar+gzip","digest":"sha256:\#(digest)","size":7}"#
+        let answers: [(String, Int?, FailureCause)] = [
+            (#"{"schemaVersion":2,"layers":[\#(layer)]}"#, 404, .badManifest),
+            (#"{"schemaVersion":2,"manifests":[]}"#, 404, .badManifest),
+            (#"{"errors":[]}"#, nil, .wrongBytes), ("<html>", nil, .wrongBytes),
+        ]
+        for (text, status, cause) in answers {
+            inner.script(manifestURL, .bytes(Array(text.utf8)))
+            let failure = error(bring("manifest.json.zst", transport()).result)
+            #expect(failure?.code.status == status && failure?.cause == cause, "\(text)")
+        }
+    }
 }
