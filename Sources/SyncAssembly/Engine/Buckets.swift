@@ -38,8 +38,8 @@ struct Buckets {
             let places = BucketPlaces(environment) { place in
                 guard let region = Self.region(of: place, credentials, configuration, isStopped) else { return nil }
                 let text =
-                    "the bucket is in \(region), and not in \(place.region): AWS_REGION, or ?region=\(region) behind its URL, says "
-                    + "so at once"
+                    "the bucket is in \(region), not in \(place.region): set AWS_REGION, or add ?region=\(region) to its URL, "
+                    + "to ask there first"
                 notice(PluginNotice(plugin: BucketKeys.name, kind: .warning, text: text))
                 return region
             }
