@@ -136,7 +136,8 @@ final class CredentialDesk {
     private func failed(_ code: PluginError.Code, _ text: String, _ host: HostState) -> ProvidedCredential {
         let names =
             host.credential.challenge != nil ? Self.challengeName : providers.map(\.name).joined(separator: ", ")
-        let message = "\(text); requests to \(host.origin) go out without credentials"
+        let what = host.credential.lastRefusal == nil ? "without credentials" : "with the credentials from before"
+        let message = "\(text); requests to \(host.origin) go out \(what)"
         return (nil, [PluginError(plugin: names, code: code, message: message)])
     }
 
@@ -160,9 +161,11 @@ final class CredentialDesk {
 
     private func record(_ answer: ProvidedCredential, for host: HostState) {
         for failure in answer.failures { events(.pluginFailed(.credential, failure)) }
-        host.credential.set(answer.credential?.kind)
+        // What was refused to some requests may be good for others: where nobody can say what there is now, it stays.
+        let isKept = host.credential.lastRefusal != nil && answer.credential == nil && !answer.failures.isEmpty
+        host.credential.set(isKept ? host.credential.kind : answer.credential?.kind)
         host.credential.answers += 1
-        host.credential.lastRefusal = nil
+        if !isKept { host.credential.lastRefusal = nil }
         // What could not be answered is not asked again for each request.
         if host.credential.challenge != nil, answer.credential == nil { host.credential.refusals = Self.mostRefusals }
         let now = agenda.unixTime

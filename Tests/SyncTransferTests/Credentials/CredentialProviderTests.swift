@@ -85,6 +85,27 @@ struct CredentialProviderTests {
         #expect(provider.requests.map(\.refused) == asked + [isAbsent ? nil : 401])
     }
 
+    @Test("A provider that fails a minute after a refusal takes nothing from those let in before [S74 F026]")
+    func failsLater() async throws {
+        let time = Mutex(Int64(1_000))
+        let provider = ScriptedProvider { _ throws(PluginError) in
+            guard time.withLock({ $0 }) < 1_060 else {
+                throw PluginError(plugin: "scripted", code: .unavailable, message: "the vault is sealed")
+            }
+            return Credential(.bearer(token: "good"))
+        }
+        let bench = try bench(provider, accepts: ["Bearer good"]) { configuration in
+            configuration.clock = TransportClock(now: systemClock.now, unixTime: { time.withLock { $0 } })
+        }
+        bench.server.respond(to: "/b") { _ in .status(403) }
+        _ = try await bench.failure(bench.start(object, from: [bench.server.url("/b")]))
+        for _ in 0..<2 {
+            time.withLock { $0 += 61 }
+            try await bench.deliver(object)
+        }
+        #expect(provider.requests.map(\.refused) == [nil, 403, 403, 403, 403])
+    }
+
     @Test("A credential that expires again and again is renewed each time it has been good in between [S74 F026]")
     func renewed() async throws {
         let given = Mutex(0)
