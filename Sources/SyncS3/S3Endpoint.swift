@@ -27,9 +27,8 @@ package struct S3Endpoint: Sendable, Equatable {
             endpoint ?? (isInPath ? "https://s3.\(region).\(domain)" : "https://\(bucket).s3.\(region).\(domain)")
         let url: CurlURL
         do throws(URLError) { url = try CurlURL(text) } catch {
-            throw S3Fault(
-                .usage,
-                "the endpoint '\(redacted(url: text))': \(error); write it with its scheme, http:// or https://")
+            let hint = urlScheme(of: text) == nil ? "; write it with its scheme, http:// or https://" : ""
+            throw S3Fault(.usage, "the endpoint '\(redacted(url: text))': \(error)\(hint)")
         }
         guard url.query == nil else { throw S3Fault(.usage, "the endpoint '\(redacted(url: text))' has a query") }
         origin = url.origin
