@@ -61,7 +61,7 @@ extension Findings {
         do throws(CommandFailure) { try replaceable(file) } catch {
             problem(
                 subject, "metrics: \(error.message)",
-                "create its directory, give this user write permission there, or name another file in the configuration")
+                "create its directory, give this user write permission there, or name another file in config.json")
         }
     }
 

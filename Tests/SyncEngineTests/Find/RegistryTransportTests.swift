@@ -97,7 +97,8 @@ struct RegistryTransportTests {
 
     @Test("Under a tag that has an image now there is no set any more; what is no manifest says nothing of the tag")
     func image() {
-        let layer = #"{"mediaType":"application/vnd.oci.image.layer.v1.tar+gzip","digest":"sha256:\#(digest)","size":7}"#
+        let type = "application/vnd.oci.image.layer.v1.tar+gzip"
+        let layer = #"{"mediaType":"\#(type)","digest":"sha256:\#(digest)","size":7}"#
         let answers: [(String, Int?, FailureCause)] = [
             (#"{"schemaVersion":2,"layers":[\#(layer)]}"#, 404, .badManifest),
             (#"{"schemaVersion":2,"manifests":[]}"#, 404, .badManifest),
