@@ -24,6 +24,8 @@ struct HostCredential {
     fileprivate var refusals = 0
     /// The status of the one after which it was put off to request it again.
     fileprivate var lastRefusal: Int?
+    /// Whether it is used on, although refused, until it is requested again.
+    fileprivate var isPutOff = false
     /// What the server said it wants, where whoever answers challenges has been asked.
     fileprivate var challenge: (text: String, isPublic: Bool)?
 
@@ -136,7 +138,8 @@ final class CredentialDesk {
     private func failed(_ code: PluginError.Code, _ text: String, _ host: HostState) -> ProvidedCredential {
         let names =
             host.credential.challenge != nil ? Self.challengeName : providers.map(\.name).joined(separator: ", ")
-        let what = host.credential.lastRefusal == nil ? "without credentials" : "with the credentials from before"
+        let isKept = host.credential.isPutOff && host.credential.kind != nil
+        let what = isKept ? "with the credentials from before" : "without credentials"
         let message = "\(text); requests to \(host.origin) go out \(what)"
         return (nil, [PluginError(plugin: names, code: code, message: message)])
     }
@@ -162,10 +165,13 @@ final class CredentialDesk {
     private func record(_ answer: ProvidedCredential, for host: HostState) {
         for failure in answer.failures { events(.pluginFailed(.credential, failure)) }
         // What was refused to some requests may be good for others: where nobody can say what there is now, it stays.
-        let isKept = host.credential.lastRefusal != nil && answer.credential == nil && !answer.failures.isEmpty
+        let isKept = host.credential.isPutOff && answer.credential == nil && !answer.failures.isEmpty
         host.credential.set(isKept ? host.credential.kind : answer.credential?.kind)
         host.credential.answers += 1
-        if !isKept { host.credential.lastRefusal = nil }
+        if !isKept {
+            host.credential.lastRefusal = nil
+            host.credential.isPutOff = false
+        }
         // What could not be answered is not asked again for each request.
         if host.credential.challenge != nil, answer.credential == nil { host.credential.refusals = Self.mostRefusals }
         let now = agenda.unixTime
@@ -218,6 +224,7 @@ final class CredentialDesk {
     private func putOff(_ host: HostState) {
         let later = agenda.unixTime + Self.pause
         host.credential.expires = min(host.credential.expires ?? later, later)
+        host.credential.isPutOff = true
         guard host.credential.challenge != nil, host.credential.refusals >= Self.mostRefusals,
             case .basic? = host.credential.kind
         else { return }
