@@ -171,6 +171,23 @@ struct ChallengeTests {
         #expect(answer.requests.map(\.refused) == [401, nil])
     }
 
+    @Test("Where no token can be had a minute after one was refused, it lets in whom it let in before [S74]")
+    func failsLater() async throws {
+        let time = Mutex(Int64(1_000))
+        let answer = ScriptedAnswer { number throws(PluginError) in
+            guard number == 1 else { throw PluginError(plugin: "tokens", code: .unavailable, message: "status 503") }
+            return Credential(.bearer(token: "good"))
+        }
+        let bench = try bench(answer, good: { "good" }) { configuration in
+            configuration.clock = TransportClock(now: systemClock.now, unixTime: { time.withLock { $0 } })
+        }
+        bench.server.respond(to: "/b") { $0.header("authorization") == nil ? Self.challenge : .status(403) }
+        _ = try await bench.failure(bench.start(object, from: [bench.server.url("/b")]))
+        time.withLock { $0 += 61 }
+        try await bench.deliver(object)
+        #expect(answer.requests.map(\.refused) == [401, nil])
+    }
+
     @Test("Where it is redirected to, no token is shown [S74]")
     func redirected() async throws {
         let store = try FaultServer()
