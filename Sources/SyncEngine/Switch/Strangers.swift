@@ -275,7 +275,7 @@ extension StatIndex {
     }
 
     /// Whether anything is known to be below a directory.
-    fileprivate func hasFiles(below directory: [UInt8]) -> Bool {
+    func hasFiles(below directory: [UInt8]) -> Bool {
         let prefix = directory + [0x2F]
         let position = prefix.withUnsafeBufferPointer(lowerBound)
         return position < count && withPath(position) { $0.starts(with: prefix) }

@@ -222,7 +222,9 @@ struct TreeMirror {
                 guard let here else { return add(row: row, position, own) }
                 let files = mirror.manifest.files
                 let isShown = there.map(here.isSame) ?? false
-                let isWanted = here.digest == files.contentDigest(row) && here.kind == files.kind(row)
+                let isWanted =
+                    here.digest == files.contentDigest(row) && here.kind == files.kind(row)
+                    && (isShown || !files.withPath(row) { isTaken($0, by: here.kind) })
                 if isWanted, !isShown { ahead.append(row) }
                 guard isWanted || isShown else { return add(row: row, position, own) }
                 let entry = Entry(path: .row(row), record: there.map(here.later) ?? here, isHere: true)
@@ -238,6 +240,17 @@ struct TreeMirror {
                 }
             }
             if let own { steps.append(.gone(former: own)) }
+        }
+
+        /// Whether the source has something below a path, or something else in place of a directory above it: no tree has both.
+        private func isTaken(_ path: UnsafeBufferPointer<UInt8>, by kind: FileTable.Kind) -> Bool {
+            let known = mirror.known
+            if kind != .directory, known.hasFiles(below: Array(path)) { return true }
+            return path.indices.contains { end in
+                guard path[end] == 0x2F else { return false }
+                return known.position(of: UnsafeBufferPointer(rebasing: path[..<end])).map { !known.isDirectory($0) }
+                    ?? false
+            }
         }
 
         private func row(_ position: Int?, _ own: Int?) -> Int? {
