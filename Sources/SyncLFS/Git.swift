@@ -77,16 +77,14 @@ package struct Git: Sendable {
         }
         switch end {
         case .exited(0): return output
-        case .exited(let status):
+        case .exited:
             let reason = Self.reason(errors)
-            throw fault(Self.code(reason ?? ""), reason ?? "it exited with status \(status)")
+            throw fault(Self.code(reason ?? ""), reason ?? "\(end)")
         case .stopped where wasTooMuch: throw fault(.badAnswer, "the repository gives more than is allowed")
-        case .stopped: throw fault(.cancelled, "it was stopped")
+        case .stopped: throw fault(.cancelled, "\(end)")
         case .timedOut, .silent: throw fault(.timedOut, "it took more than \(patience.components.seconds) s")
         case .overflowed: throw fault(.badAnswer, "it wrote more than \(ByteCount(UInt64(Self.longest)))")
-        case .signalled(let number): throw fault(.unavailable, "it was killed by signal \(number)")
-        case .unknown: throw fault(.unavailable, "its exit status is not known")
-        case .notRun(let reason): throw fault(.unavailable, "it cannot be started: \(reason)")
+        case .signalled, .unknown, .notRun: throw fault(.unavailable, "\(end)")
         }
     }
 

@@ -155,7 +155,7 @@ package final class AWSCredentials: Sendable {
         guard end == .exited(0) else {
             let line =
                 errors.split(whereSeparator: \.isNewline).last.map { ": \(escaped(String($0.prefix(200))))" } ?? ""
-            throw S3Fault(end == .stopped ? .unavailable : .refused, "\(what) gives no keys: \(end)\(line)")
+            throw S3Fault(end == .stopped ? .unavailable : .refused, "\(what) gives no keys; \(end)\(line)")
         }
         return try keys(output, from: what)
     }

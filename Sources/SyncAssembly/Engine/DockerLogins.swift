@@ -134,15 +134,14 @@ struct DockerLogins: Sendable {
         }
         switch end {
         case .exited(0): break
-        case .exited(let status):
+        case .exited:
             if (output + errors).contains("credentials not found") { return nil }
             let words = (output + errors).split(whereSeparator: \.isNewline).first.map {
                 ": \(escaped(String($0.prefix(200))))"
             }
-            throw failed("it exited with status \(status)\(words ?? "")")
+            throw failed("\(end)\(words ?? "")")
         case .timedOut: throw failed("it has not answered within \(Self.patience.components.seconds) s and was ended")
-        case .signalled(let number): throw failed("it was killed by signal \(number)")
-        case .notRun(let reason): throw failed("it cannot be started: \(reason)")
+        case .signalled, .notRun: throw failed("\(end)")
         case .overflowed: throw failed("it has written more than 64 KiB")
         case .stopped, .silent, .unknown: throw failed("it has given no answer")
         }

@@ -181,7 +181,7 @@ extension RunSettings {
         let nobody =
             scheme == "file"
             ? URLScope.fileIsBuiltIn
-            : "no transport plugin and no source on this machine is for \(scheme): (plugins.use in the configuration)"
+            : "no transport plugin or source on this machine handles \(scheme): (plugins.use in the configuration)"
         if urlScheme(of: location) != nil {
             guard known.contains(scheme) else {
                 throw CommandFailure(.usage, "MANIFEST is a path, or a URL that something here can read; \(nobody)")

@@ -67,15 +67,13 @@ package struct SmallProgram: Sendable {
         switch end {
         case .exited(0): return .yes
         case .exited(1): return .no(Self.firstLine(output) ?? Self.firstLine(errors))
-        case .exited(let status):
+        case .exited:
             let words = Self.firstLine(errors) ?? Self.firstLine(output)
-            return .trouble("it exited with status \(status)" + (words.map { ": \($0)" } ?? ""))
-        case .signalled(let number): return .trouble("it was killed by signal \(number)")
+            return .trouble("\(end)" + (words.map { ": \($0)" } ?? ""))
         case .timedOut, .silent, .overflowed:
             return .trouble("it has not answered within \(limit.components.seconds) s and was ended")
         case .stopped: return .trouble(Self.stopped)
-        case .unknown: return .trouble("its exit status is not known")
-        case .notRun(let reason): return .trouble("it cannot be started: \(reason)")
+        case .signalled, .unknown, .notRun: return .trouble("\(end)")
         }
     }
 

@@ -76,9 +76,8 @@ package struct SourceProgram: SetSource {
         func ended(_ reason: String) -> String { reason + (said.map { ": \($0)" } ?? "") }
         switch end {
         case .exited(0): break
-        case .exited(let status):
-            throw fault(Self.codes[status] ?? .unavailable, said ?? "it exited with status \(status)")
-        case .signalled(let number): throw fault(.unavailable, ended("it was killed by signal \(number)"))
+        case .exited(let status): throw fault(Self.codes[status] ?? .unavailable, said ?? "\(end)")
+        case .signalled: throw fault(.unavailable, ended("\(end)"))
         case .timedOut:
             throw fault(.timedOut, ended("it took more than \(bounds.time.components.seconds) s and was ended"))
         case .silent:
@@ -86,9 +85,8 @@ package struct SourceProgram: SetSource {
             throw fault(.timedOut, ended("it wrote nothing for \(silence) s and was ended"))
         case .overflowed:
             throw fault(.badAnswer, "it printed more than \(ByteCount(UInt64(bounds.text))) and was ended")
-        case .stopped: throw fault(.cancelled, "it was stopped")
-        case .unknown: throw fault(.unavailable, "its exit status is not known")
-        case .notRun(let reason): throw fault(.unavailable, "it cannot be started: \(reason)")
+        case .stopped: throw fault(.cancelled, "\(end)")
+        case .unknown, .notRun: throw fault(.unavailable, "\(end)")
         }
         guard output.contains(where: { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }) else {
             guard known != nil else { throw fault(.badAnswer, ended("it printed nothing")) }

@@ -2,8 +2,8 @@
 ///
 /// It leads a session of its own; what it leaves running in its group ends with it.
 extension ProgramStart {
-    /// How it ended.
-    package enum BriefEnd: Sendable, Equatable {
+    /// How it ended; in words, a sentence about the program.
+    package enum BriefEnd: Sendable, Equatable, CustomStringConvertible {
         /// By itself.
         case exited(Int32)
         /// Ended by a signal, not ours.
@@ -28,6 +28,19 @@ extension ProgramStart {
                 case .signalled(let number): .signalled(number)
                 case .unknown: .unknown
                 }
+        }
+
+        package var description: String {
+            switch self {
+            case .exited(let status): "it exited with status \(status)"
+            case .signalled(let number): "it was killed by signal \(number)"
+            case .timedOut: "it took too long and was ended"
+            case .stopped: "it was stopped"
+            case .silent: "it wrote nothing for too long and was ended"
+            case .overflowed: "it wrote too much and was ended"
+            case .notRun(let reason): "it cannot be started: \(reason)"
+            case .unknown: "its exit status is not known"
+            }
         }
     }
 
