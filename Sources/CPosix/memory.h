@@ -22,6 +22,16 @@ static inline void sa_bound_heaps(int arenas, int large) {
 /* malloc_trim(3): free pages of every heap go back to the kernel. */
 static inline void sa_trim_heaps(void) { (void)malloc_trim(0); }
 
+/* Bytes that are resident and belong to no file; 0 when that is not known. proc_pid_statm(5) */
+static inline long sa_anonymous_memory(void) {
+    long resident = 0, shared = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file == NULL) return 0;
+    int count = fscanf(file, "%*d %ld %ld", &resident, &shared);
+    fclose(file);
+    return count == 2 ? (resident - shared) * sysconf(_SC_PAGESIZE) : 0;
+}
+
 /* Whether a debugger or a tracer is attached, or cannot be ruled out. proc_pid_status(5), TracerPid. */
 static inline int sa_is_traced(void) {
     char text[4096];
@@ -68,6 +78,7 @@ static inline void sa_release_code(void) {
 #else
 static inline void sa_bound_heaps(int arenas, int large) {}
 static inline void sa_trim_heaps(void) {}
+static inline long sa_anonymous_memory(void) { return 0; }
 static inline void sa_release_code(void) {}
 #endif
 

@@ -15,8 +15,7 @@ package func runSyncagent() -> Never {
     do {
         try checkLimits()
         let words = try AtomicWish.named(ScheduleOptions.joined(arguments()))
-        try SyncagentCommand.check(words)
-        var command = try SyncagentCommand.parseAsRoot(words)
+        var command = try SyncagentCommand.parse(words)
         guard let asynchronous = command as? any AsyncParsableCommand else {
             try command.run()
             leave(ExitStatus.done.rawValue)
@@ -189,27 +188,44 @@ struct SyncagentCommand: CommandGroup {
 }
 
 extension SyncagentCommand {
-    /// Looks at the verbs of a command line before it is parsed: a typo gets the nearest name, and help for what there is not
-    /// is no success.
+    /// Parses a command line by the command that its verbs name, which reads each option's declaration once. What that refuses is
+    /// parsed from the top: only there are help and errors worded with the command's whole name.
     ///
     /// - Parameter words: The arguments, without the program's name.
+    /// - Throws: ``CommandFailure`` with status 64 that names the word which is no command; the parser's own errors.
+    static func parse(_ words: [String]) throws -> any ParsableCommand {
+        let (command, rest) = try command(named: words)
+        // Where help is asked for, the parser makes a command of its own.
+        if command.configuration.subcommands.isEmpty, let parsed = try? command.parseAsRoot(Array(rest)),
+            type(of: parsed) == command
+        {
+            return parsed
+        }
+        return try parseAsRoot(words)
+    }
+
+    /// Follows the verbs of a command line: a typo gets the nearest name, and help for what there is not is no success.
+    ///
+    /// - Returns: The command that they name, and the words behind them.
     /// - Throws: ``CommandFailure`` with status 64 that names the word which is no command.
-    static func check(_ words: [String]) throws(CommandFailure) {
-        var words = words[...]
-        if words.first == "help" { words = words.dropFirst() }
+    static func command(named words: [String]) throws(CommandFailure) -> (any ParsableCommand.Type, ArraySlice<String>)
+    {
+        let asksForHelp = words.first == "help"
+        var words = asksForHelp ? words.dropFirst() : words[...]
         var command: any ParsableCommand.Type = SyncagentCommand.self
         var known = [String]()
-        while let word = words.popFirst() {
+        while let word = words.first, !word.hasPrefix("-") {
             let below = command.configuration.subcommands
-            guard !below.isEmpty, !word.hasPrefix("-") else { return }
+            // `help` is a command of the parser's own, at the top.
+            if below.isEmpty || (known.isEmpty && word == "help") { break }
             guard let next = below.first(where: { name(of: $0) == word }) else {
-                // `help` is a command of the parser's own, at the top.
-                if known.isEmpty, word == "help" { return }
                 throw unknown(word, below.map(name), above: known)
             }
+            words.removeFirst()
             command = next
             known.append(word)
         }
+        return (asksForHelp ? SyncagentCommand.self : command, words)
     }
 
     private static func name(of command: any ParsableCommand.Type) -> String { command.configuration.commandName ?? "" }

@@ -183,7 +183,7 @@ package final class StopRequest: Sendable {
 package func boundHeaps(processors: Int) { CurrentProcess.boundHeaps(min(max(processors, 1), 8), large: 1 << 20) }
 
 /// Returns memory of the last phase: free pages of the heaps, and code that has run. malloc_trim(3), madvise(2). Takes
-/// well below a millisecond.
+/// a millisecond, and what is needed again another one.
 package func releaseMemory() {
     CurrentProcess.trimHeaps()
     CurrentProcess.releaseCode()
@@ -193,6 +193,8 @@ extension EngineEnvironment {
     /// Whether a stop was requested; polled often.
     var isStopped: @Sendable () -> Bool { { [stop] in stop.isStopped } }
 
-    /// At the end of a phase.
-    func releaseMemory() { if releasesMemory { SyncEngine.releaseMemory() } }
+    /// At the end of a phase. One that took little leaves little to return: a program that has done nothing yet has 4 MiB.
+    func releaseMemory() {
+        if releasesMemory, CurrentProcess.anonymousMemory > 6 << 20 { SyncEngine.releaseMemory() }
+    }
 }

@@ -45,7 +45,6 @@ package struct PullEngine: Sendable {
     private func pull(_ recipe: RunRecipe, started: Int64) throws(EngineError) -> PullReport {
         let progress = ProgressCount(environment)
         defer { progress.end() }
-        environment.releaseMemory()  // What reading arguments and settings took.
         let source = try manifestSource(caching: true, of: recipe, keepsFormer: recipe.beginsTrees)
         let found = try releases(source, recipe).find(recipe.manifest)
         // After a crash these hooks get the whole list of files.

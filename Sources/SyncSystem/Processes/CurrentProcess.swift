@@ -82,6 +82,9 @@ package enum CurrentProcess {
         sa_bound_heaps(Int32(clamping: most), Int32(clamping: large))
     }
 
+    /// How many **bytes** of memory it has that belong to no file; 0 where nobody knows. proc_pid_statm(5)
+    package static var anonymousMemory: Int { sa_anonymous_memory() }
+
     /// Free pages of the heaps go back to the system. malloc_trim(3)
     package static func trimHeaps() { sa_trim_heaps() }
 
