@@ -146,12 +146,32 @@ private struct Sweep {
         self.packs = packs
     }
 
+    /// What the releases of a set say of its packs.
+    private struct PackUse {
+        /// Packs of releases that stay.
+        var needed: Set<SHA256Digest> = []
+        /// By pack: since when the last of the manifests that named it is out of reach.
+        var leaving: [SHA256Digest: Int64] = [:]
+    }
+
     /// Decides about every file.
     mutating func mark(_ kept: Set<SHA256Digest>, _ marks: inout ReleaseMarks, _ prune: Prune) {
         marks.retired = Set(releases.map(\.digest)).subtracting(kept)
-        var needed: Set<SHA256Digest> = []
-        // By pack: since when the last of the manifests that named it is out of reach.
-        var leaving: [SHA256Digest: Int64] = [:]
+        report.releases = kept.count
+        let use = markReleases(kept, &marks, prune)
+        markPacks(use, kept, &marks, prune)
+        let here = Set(packs.map(\.digest))
+        marks.packs = marks.packs.filter { here.contains($0.key) }
+        let manifests = Set(releases.map(\.digest))
+        marks.manifests = marks.manifests.filter { manifests.contains($0.key) }
+        tell()
+    }
+
+    /// Decides about manifests, and what leads to them.
+    private mutating func markReleases(_ kept: Set<SHA256Digest>, _ marks: inout ReleaseMarks, _ prune: Prune)
+        -> PackUse
+    {
+        var use = PackUse()
         var counted: Set<String> = []
         for release in releases {
             let files = ([release.place] + release.entries).filter { counted.insert($0.room(in: target)).inserted }
@@ -173,35 +193,30 @@ private struct Sweep {
                 } else if release.place.folder == .manifests {
                     manifests.append((release.digest, release.place))
                 }
-                for pack in release.packs { leaving[pack.sha256] = max(leaving[pack.sha256] ?? .min, since) }
+                for pack in release.packs { use.leaving[pack.sha256] = max(use.leaving[pack.sha256] ?? .min, since) }
             }
-            if isStaying { for pack in release.packs { needed.insert(pack.sha256) } }
+            if isStaying { for pack in release.packs { use.needed.insert(pack.sha256) } }
         }
-        report.releases = kept.count
+        return use
+    }
+
+    /// Decides about packs.
+    private mutating func markPacks(
+        _ use: PackUse, _ kept: Set<SHA256Digest>, _ marks: inout ReleaseMarks, _ prune: Prune
+    ) {
         let keptPacks = Set(releases.filter { kept.contains($0.digest) }.flatMap { $0.packs.map(\.sha256) })
         for pack in packs {
-            if needed.contains(pack.digest) {
+            if use.needed.contains(pack.digest) {
                 marks.packs[pack.digest] = nil
                 if keptPacks.contains(pack.digest) { report.kept.add(pack.size) } else { report.waiting.add(pack.size) }
                 continue
             }
             let noted = marks.packs[pack.digest]
             // One that was named again meanwhile counts from the last time.
-            if let since = leaving[pack.digest] {
+            if let since = use.leaving[pack.digest] {
                 marks.packs[pack.digest] = max(since, marks.packs[pack.digest] ?? since)
             }
-            // One that nothing has named yet may be that of a publish beside this, as may one that was noted a moment ago, unless
-            // a prune has noted that it goes.
-            let isRecent = noted.map { $0 > prune.now - ReleaseMarks.longestRemoval } ?? false
-            let isTaken = isRecent && !marks.going.contains(pack.digest)
-            let least: Int64 =
-                if target.isLocked {
-                    0
-                } else if leaving[pack.digest] == nil {
-                    Prune.usualGrace
-                } else {
-                    isTaken ? ReleaseMarks.longestRemoval : 0
-                }
+            let least = leastWait(of: pack.digest, noted: noted, isNamed: use.leaving[pack.digest] != nil, marks, prune)
             let since = ReleaseMarks.since(pack.digest, in: &marks.packs, now: prune.now)
             if prune.isOver(since: since, atLeast: least) {
                 gone.append(pack)
@@ -209,11 +224,21 @@ private struct Sweep {
                 report.waiting.add(pack.size)
             }
         }
-        let here = Set(packs.map(\.digest))
-        marks.packs = marks.packs.filter { here.contains($0.key) }
-        let manifests = Set(releases.map(\.digest))
-        marks.manifests = marks.manifests.filter { manifests.contains($0.key) }
-        tell()
+    }
+
+    /// **Milliseconds** that a pack stays in any case once no release that stays names it. One that nothing has named yet
+    /// may be that of a publish beside this, as may one that was noted a moment ago, unless a prune has noted that it goes.
+    ///
+    /// - Parameters:
+    ///   - noted: Since when it was known to be out of reach before this prune; `nil` where it was not.
+    ///   - isNamed: Whether a release that goes names it.
+    private func leastWait(
+        of pack: SHA256Digest, noted: Int64?, isNamed: Bool, _ marks: ReleaseMarks, _ prune: Prune
+    ) -> Int64 {
+        if target.isLocked { return 0 }
+        guard isNamed else { return Prune.usualGrace }
+        let isRecent = noted.map { $0 > prune.now - ReleaseMarks.longestRemoval } ?? false
+        return isRecent && !marks.going.contains(pack) ? ReleaseMarks.longestRemoval : 0
     }
 
     private mutating func tell() {
