@@ -457,40 +457,56 @@ struct TreeMirror {
             return IndexRecord(directory: found, keeping: .none, installed: record.installed)
         }
 
+        /// Gives the target a file or link of the source: another name for it, or else a clone or copy.
+        ///
+        /// - Parameters:
+        ///   - wanted: Its status a moment ago.
+        ///   - name: Its name in the source, in the directory with the descriptor `source`.
+        ///   - leaf: Its name in the target, in the directory with the descriptor `directory`; free by now.
+        /// - Returns: Its record in the target; `nil` where it has changed meanwhile, or its owner lets nobody read it.
         private mutating func share(
             _ record: IndexRecord, _ wanted: FileStatus, _ name: UnsafePointer<CChar>, _ source: Int32,
             _ leaf: UnsafePointer<CChar>, _ directory: Int32, _ path: UnsafeBufferPointer<UInt8>
         ) throws(FileError) -> IndexRecord? {
-            func failed(_ step: String, _ code: Errno) -> FileError {
-                FileError(step: step, path: shown(path), code: code)
+            if record.kind == .link { return try copyLink(record, wanted, name, source, leaf, directory, path) }
+            guard mirror.sharing == .link, addName(leaf, in: directory, to: name, in: source) == nil else {
+                // Too many names, or a file of somebody else's: link(2).
+                return try copyFile(record, wanted, name, source, leaf, directory, path)
             }
-            if record.kind == .link {
-                guard let text = readLink(source, name) else {
-                    let code = Errno.last
-                    // It is gone, or no link any more.
-                    if code == .noSuchFileOrDirectory || code == .invalidArgument { return nil }
-                    throw failed("read", code)
-                }
-                let code = (text.map(CChar.init(bitPattern:)) + [0]).withUnsafeBufferPointer { target -> Errno? in
-                    guard let start = target.baseAddress else { return .invalidArgument }
-                    return makeSymbolicLink(leaf, in: directory, to: start)
-                }
-                if let code { throw failed("create link", code) }
-                _ = setModified(leaf, in: directory, wanted.modified)
-                guard let found = try look(at: path, leaf, in: directory) else { return nil }
-                return made(record, found)
+            if wanted.permissions & 0o222 != 0 {
+                _ = setMode(leaf, in: directory, FileMode(wanted.permissions & ~0o222))
             }
-            if mirror.sharing == .link, addName(leaf, in: directory, to: name, in: source) == nil {
-                if wanted.permissions & 0o222 != 0 {
-                    _ = setMode(leaf, in: directory, FileMode(wanted.permissions & ~0o222))
-                }
-                guard let found = try look(at: path, leaf, in: directory), record.isSameContent(as: found) else {
-                    removeFile(leaf, in: directory)
-                    return nil
-                }
-                return made(record, found)
+            guard let found = try look(at: path, leaf, in: directory), record.isSameContent(as: found) else {
+                removeFile(leaf, in: directory)
+                return nil
             }
-            // Too many names, or a file of somebody else's: link(2).
+            return made(record, found)
+        }
+
+        private func copyLink(
+            _ record: IndexRecord, _ wanted: FileStatus, _ name: UnsafePointer<CChar>, _ source: Int32,
+            _ leaf: UnsafePointer<CChar>, _ directory: Int32, _ path: UnsafeBufferPointer<UInt8>
+        ) throws(FileError) -> IndexRecord? {
+            guard let text = readLink(source, name) else {
+                let code = Errno.last
+                // It is gone, or no link any more.
+                if code == .noSuchFileOrDirectory || code == .invalidArgument { return nil }
+                throw failed("read", path, code)
+            }
+            let code = (text.map(CChar.init(bitPattern:)) + [0]).withUnsafeBufferPointer { target -> Errno? in
+                guard let start = target.baseAddress else { return .invalidArgument }
+                return makeSymbolicLink(leaf, in: directory, to: start)
+            }
+            if let code { throw failed("create link", path, code) }
+            _ = setModified(leaf, in: directory, wanted.modified)
+            guard let found = try look(at: path, leaf, in: directory) else { return nil }
+            return made(record, found)
+        }
+
+        private mutating func copyFile(
+            _ record: IndexRecord, _ wanted: FileStatus, _ name: UnsafePointer<CChar>, _ source: Int32,
+            _ leaf: UnsafePointer<CChar>, _ directory: Int32, _ path: UnsafeBufferPointer<UInt8>
+        ) throws(FileError) -> IndexRecord? {
             guard let reading = openToRead(source, name) else {
                 let code = Errno.last
                 // It is gone, or something else by now, or its owner, who is this user or another one, lets nobody read it.
@@ -500,19 +516,19 @@ struct TreeMirror {
                 if code == .noSuchFileOrDirectory || code == .tooManySymbolicLinkLevels || isRefused && isClosed {
                     return nil
                 }
-                throw failed("read", code)
+                throw failed("read", path, code)
             }
             guard status(reading.raw) == wanted else { return nil }
-            guard let writing = makeFile(leaf, in: directory, mode: 0o600) else { throw failed("create", .last) }
+            guard let writing = makeFile(leaf, in: directory, mode: 0o600) else { throw failed("create", path, .last) }
             hasWritten = true
             if cloneFile(reading.raw, to: writing.raw) != nil,
                 let code = copyBytes(of: reading.raw, wanted.size, to: writing.raw)
             {
-                throw failed("copy", code)
+                throw failed("copy", path, code)
             }
             let mode = FileMode(wanted.permissions & 0o777 & (mirror.sharing == .link ? ~0o222 : 0o777))
             if let code = setMode(writing.raw, mode) ?? setModified(writing.raw, wanted.modified) {
-                throw failed("create", code)
+                throw failed("create", path, code)
             }
             // A clone has the bytes that are known when its source has not changed since.
             guard status(reading.raw) == wanted, let found = status(writing.raw), found.size == wanted.size else {
@@ -520,6 +536,10 @@ struct TreeMirror {
                 return nil
             }
             return made(record, found)
+        }
+
+        private func failed(_ step: String, _ path: UnsafeBufferPointer<UInt8>, _ code: Errno) -> FileError {
+            FileError(step: step, path: shown(path), code: code)
         }
     }
 }
