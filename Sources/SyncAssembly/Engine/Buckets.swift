@@ -215,17 +215,14 @@ final class BucketTransport: Transport {
 
     init(_ inner: any Transport, _ places: BucketPlaces) { (self.inner, self.places) = (inner, places) }
 
-    func start(
-        _ request: TransferRequest, sink: any TransferSink,
-        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
-    ) {
+    func start(_ request: TransferRequest, sink: any TransferSink, completion: @escaping TransferCompletion) {
         do throws(S3Fault) {
             let first = try web(request)
             guard let object = request.urls.first(where: Self.isObject) else {
                 return inner.start(first, sink: sink, completion: completion)
             }
             inner.start(first, sink: sink) { [self] result in
-                let tell: @Sendable (Result<TransferReport, TransferError>) -> Void = { [places] result in
+                let tell: TransferCompletion = { [places] result in
                     completion(result.mapError { places.told($0) })
                 }
                 guard case .failure(let error) = result, Self.mayBeElsewhere(error) else { return tell(result) }

@@ -35,10 +35,7 @@ package final class RegistryTransport: Transport {
     /// What the URLs of files begin with.
     package static func base(_ address: RegistryAddress) -> String { address.text + "/" }
 
-    package func start(
-        _ request: TransferRequest, sink: any TransferSink,
-        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
-    ) {
+    package func start(_ request: TransferRequest, sink: any TransferSink, completion: @escaping TransferCompletion) {
         let url = request.urls.first ?? ""
         func refused(_ code: TransferError.Code) {
             completion(.failure(TransferError(code: code, url: url, detail: "this is no file of \(address.text)")))
@@ -51,44 +48,14 @@ package final class RegistryTransport: Transport {
         let pack = RegistryRelease.pack(path)
         // One that is passed on in several requests stays the same in all of them.
         let known = pack ?? request.validator.flatMap(Self.digest)
-        /// Asks for a blob. That of a pack says itself which it is, so that its sink may be divided.
         @Sendable func bring(_ digest: SHA256Digest, from endpoint: String) {
+            guard pack != nil else {
+                return startFile(digest, from: endpoint, for: request, sink: sink, completion: completion)
+            }
+            // Its name says which blob it is, so its sink may be divided.
             var blob = request
-            blob.urls = ["\(address.blobPrefix(endpoint))sha256:\(digest)"]
-            if pack != nil {
-                return inner.start(blob, sink: sink) { [self] result in
-                    completion(result.mapError { told($0, by: endpoint) })
-                }
-            }
-            let validator = Self.validator(digest)
-            if request.knownValidator == validator {
-                let report = TransferReport(
-                    response: ResponseHead(status: 304, validator: validator), sourceIndex: 0, currentURL: blob.urls[0],
-                    requests: 0, bytesReceived: 0)
-                return completion(.success(report))
-            }
-            (blob.knownValidator, blob.validator) = (nil, nil)
-            let place = blob.urls[0]
-            @Sendable func bad(_ code: TransferError.Code, _ detail: String) -> Result<TransferReport, TransferError> {
-                .failure(TransferError(code: code, url: place, detail: detail))
-            }
-            let proved: ValidatedSink
-            do throws(DigestError) { proved = try ValidatedSink(sink, validator) } catch {
-                return completion(bad(.misuse, "\(error)"))
-            }
-            inner.start(blob, sink: proved) { [self] result in
-                let outcome = result.mapError { told($0, by: endpoint) }
-                completion(
-                    outcome.flatMap { report in
-                        // A part proves nothing. All of it under this version would never be asked for again.
-                        guard request.range != nil || request.isHeadOnly || proved.finish() == digest else {
-                            return bad(.badAnswer, "the registry gave other bytes for sha256:\(digest)")
-                        }
-                        var report = report
-                        report.response.validator = validator
-                        return .success(report)
-                    })
-            }
+            blob.urls = [blobURL(digest, at: endpoint)]
+            inner.start(blob, sink: sink) { [self] result in completion(result.mapError { told($0, by: endpoint) }) }
         }
         if let known, let endpoint = state.withLock({ $0.endpoint }) { return bring(known, from: endpoint) }
         find(address.endpoints[...], for: request) { result in
@@ -100,6 +67,50 @@ package final class RegistryTransport: Transport {
                 completion(.failure(TransferError(code: .badStatus(404), url: url, detail: detail)))
             }
         }
+    }
+
+    /// Asks for the blob of a file. Its digest is told as the version, since registries say none of blobs, and is checked.
+    ///
+    /// - Parameter request: The request for the file.
+    private func startFile(
+        _ digest: SHA256Digest, from endpoint: String, for request: TransferRequest, sink: any TransferSink,
+        completion: @escaping TransferCompletion
+    ) {
+        let url = blobURL(digest, at: endpoint)
+        let validator = Self.validator(digest)
+        if request.knownValidator == validator {
+            let report = TransferReport(
+                response: ResponseHead(status: 304, validator: validator), sourceIndex: 0, currentURL: url,
+                requests: 0, bytesReceived: 0)
+            return completion(.success(report))
+        }
+        var blob = request
+        blob.urls = [url]
+        (blob.knownValidator, blob.validator) = (nil, nil)
+        @Sendable func bad(_ code: TransferError.Code, _ detail: String) -> Result<TransferReport, TransferError> {
+            .failure(TransferError(code: code, url: url, detail: detail))
+        }
+        let proved: ValidatedSink
+        do throws(DigestError) { proved = try ValidatedSink(sink, validator) } catch {
+            return completion(bad(.misuse, "\(error)"))
+        }
+        inner.start(blob, sink: proved) { [self] result in
+            let outcome = result.mapError { told($0, by: endpoint) }
+            completion(
+                outcome.flatMap { report in
+                    // A part proves nothing. All of it under this version would never be asked for again.
+                    guard request.range != nil || request.isHeadOnly || proved.finish() == digest else {
+                        return bad(.badAnswer, "the registry gave other bytes for sha256:\(digest)")
+                    }
+                    var report = report
+                    report.response.validator = validator
+                    return .success(report)
+                })
+        }
+    }
+
+    private func blobURL(_ digest: SHA256Digest, at endpoint: String) -> String {
+        "\(address.blobPrefix(endpoint))sha256:\(digest)"
     }
 
     /// Asks what has the tag now.
@@ -213,7 +224,7 @@ package final class RegistryTransport: Transport {
     package func blame(url: String, reason: String) {
         let pack = url.hasPrefix(base) ? RegistryRelease.pack(String(url.dropFirst(base.count))) : nil
         guard let pack, let endpoint = state.withLock({ $0.endpoint }) else { return }
-        inner.blame(url: "\(address.blobPrefix(endpoint))sha256:\(pack)", reason: reason)
+        inner.blame(url: blobURL(pack, at: endpoint), reason: reason)
     }
 
     package var totals: TransferTotals { inner.totals }
