@@ -24,25 +24,10 @@ extension PullEngine {
         let isWhole = recipe.atomic != nil || trees != nil
         if isWhole { recipe.prune = true }
         let session = try sessionName(recipe, project: found.project)
-        // In the order in which a pull would find them.
-        var refusals: [EngineError] = []
-        if let holder = environment.store.holder(of: session) {
-            refusals.append(
-                EngineError(
-                    .busy, "Session '\(escaped(session))' is busy (process \(holder)). Wait for it, or stop it."))
-        }
-        let space: FileSystemSpace?
-        do throws(FileError) { space = try Destination.prospect(path) } catch {
-            space = nil
-            refusals.append(EngineError(cannotUse: error))
-        }
+        let space = Result { () throws(FileError) in try Destination.prospect(path) }
         let destination = try Self.openIfPresent(path)
-        if let destination, destination.isTaken { refusals.append(Self.isAtWork(in: destination)) }
-        if let destination, trees == nil {
-            do throws(EngineError) { try BackupDirectory.check(for: recipe, beside: destination) } catch {
-                refusals.append(error)
-            }
-        }
+        // In the order in which a pull would find them.
+        var refusals = obstacles(to: recipe, session: session, space, destination, hasTrees: trees != nil)
         let old = try destination.map { (place) throws(EngineError) in try Self.index(of: place) } ?? .empty
         if let destination { try PullRun.requireOwner(old, of: destination, project: found.project) }
         let manifest = try known(found, recipe, asksSizes: true).sharingFiles(destination?.sharesFiles ?? false)
@@ -52,92 +37,90 @@ extension PullEngine {
         var named = recipe
         named.session = session
         try checkRevision(manifest, named)
-        var pruneRefusal: String?
-        // With what a killed pull put in place. A stop ends the plan further down.
-        let folded =
-            try Self.known { () throws(FileError) in
-                try destination.flatMap { (place) throws(FileError) in try environment.foldPreview(old, in: place) }
-            } ?? old
-        let index =
-            if let destination, recipe.piece == nil, folded.completion?.manifest != found.digest {
-                try environment.takingLeft(folded, in: destination)
-            } else { folded }
-
+        let index = try foreseenIndex(old, in: destination, found, recipe)
         let wholeRefusal = try wholeRefusal(
             found, manifest, recipe, in: trees, destination, old: old, known: index)
         if let wholeRefusal { refusals.append(wholeRefusal) }
-        var survey: Survey?
-        if let destination {
-            var found = try Survey(recipe, manifest, rows: rows, in: destination, index, mends: false, environment)
-            found.foresee()
-            if recipe.prune, let refusal = found.pruning.refusal(recipe, removing: found.obsolete.count) {
-                pruneRefusal = refusal.reason
-                refusals.append(refusal.error)
-            }
-            let links = UpwardLinks(manifest, destination, index)
-            let straying = links.straying(found.left(of: found.unnamed), rows: rows)
-            if let link = straying.first(where: { index.record($0)?.installed != true }) {
-                refusals.append(links.refusal(link))
-            }
-            survey = found
+        let survey = try destination.map { [recipe] (place) throws(EngineError) -> Survey in
+            var survey = try Survey(recipe, manifest, rows: rows, in: place, index, mends: false, environment)
+            survey.foresee()
+            return survey
         }
-        let wanted = survey?.inventory.wanted ?? rows
-        let leftovers = destination?.leftoverBytes ?? 0
-        if let destination {
-            let shortage = try destination.shortage(of: wanted, in: manifest) { _ in leftovers }
-            if let shortage { refusals.append(shortage) }
-        } else if let space, let shortage = shortage(of: wanted, in: manifest, on: space, path) {
-            refusals.append(shortage)
-        }
-        // What is in the way goes before anything is copied.
-        let left = survey.map { index.without($0.blocking) } ?? index
-        let sources = destination.map {
-            left.sources(
-                of: wanted.filter { manifest.files.kind($0) != .link && manifest.files.size($0) > 0 }, wanted: wanted,
-                in: manifest, below: $0, isStopped: environment.isStopped)
-        }
-        let copied = wanted.filter { sources?[manifest.files.digest($0)] != nil }
-        let rest = wanted.without(Set(copied))
-        let local = LocalBytes(
-            manifest.sharingBlobs(among: wanted), wanted: rest, index: left, destination: destination, environment,
-            isStopped: environment.isStopped)
-        let directories = (
-            missing: survey?.missingDirectories ?? recipe.selectedDirectories(of: manifest, with: rows),
-            going: survey.map { $0.pruning.existing($0.formerDirectories) } ?? []
-        )
-        if let tell {
-            for row in directories.missing {
-                tell(PlannedFile(path: manifest.directories.path(row), action: .new, isDirectory: true))
-            }
-            let names = (sources ?? [:]).mapValues(left.text)
-            tellFiles(rows, of: manifest, survey, names, local, prunes: recipe.prune, tell)
-            for position in directories.going {
-                let action: PlannedFile.Action = recipe.prune ? .removed : .obsolete
-                tell(PlannedFile(path: index.text(position), action: action, isDirectory: true))
-            }
-        }
+        let outlook = Outlook(recipe, manifest, rows: rows, survey, environment)
+        if let refusal = outlook.pruneRefusal { refusals.append(refusal.error) }
+        if let refusal = outlook.linkRefusal { refusals.append(refusal) }
+        if let shortage = try outlook.shortage(on: space, path) { refusals.append(shortage) }
+        if let tell { tellAll(outlook, tell) }
         if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while planning") }
+        var report = report(outlook, found, at: path, refusal: refusals.first)
+        if !isWhole { report.replaced = outlook.inventory.foreign.intersection(outlook.wanted).count }
+        return report
+    }
+
+    /// What stands in the way of a pull before it reads the manifest.
+    ///
+    /// - Parameters:
+    ///   - space: On the file system of the destination, or why nothing can be there.
+    ///   - hasTrees: Whether the destination changes as a whole.
+    private func obstacles(
+        to recipe: RunRecipe, session: String, _ space: Result<FileSystemSpace, FileError>,
+        _ destination: Destination?, hasTrees: Bool
+    ) -> [EngineError] {
+        var obstacles: [EngineError] = []
+        if let holder = environment.store.holder(of: session) {
+            obstacles.append(
+                EngineError(
+                    .busy, "Session '\(escaped(session))' is busy (process \(holder)). Wait for it, or stop it."))
+        }
+        if case .failure(let error) = space { obstacles.append(EngineError(cannotUse: error)) }
+        guard let destination else { return obstacles }
+        if destination.isTaken { obstacles.append(Self.isAtWork(in: destination)) }
+        guard !hasTrees else { return obstacles }
+        do throws(EngineError) { try BackupDirectory.check(for: recipe, beside: destination) } catch {
+            obstacles.append(error)
+        }
+        return obstacles
+    }
+
+    /// The index that a pull would go by: with what killed pulls have put in place, and shards that nobody has joined.
+    ///
+    /// - Parameter old: As it is on the disk.
+    private func foreseenIndex(
+        _ old: StatIndex, in destination: Destination?, _ found: FoundManifest, _ recipe: RunRecipe
+    ) throws(EngineError) -> StatIndex {
+        guard let destination else { return old }
+        // A stop ends the plan later.
+        let folded =
+            try Self.known { () throws(FileError) in try environment.foldPreview(old, in: destination) } ?? old
+        guard recipe.piece == nil, folded.completion?.manifest != found.digest else { return folded }
+        return try environment.takingLeft(folded, in: destination)
+    }
+
+    private func report(_ outlook: Outlook, _ found: FoundManifest, at path: String, refusal: EngineError?)
+        -> PlanReport
+    {
+        let (recipe, manifest, inventory) = (outlook.recipe, outlook.manifest, outlook.inventory)
+        let (rows, wanted, local) = (outlook.rows, outlook.wanted, outlook.local)
         let plan = local.plan(connections: recipe.plannedConnections)
         func bytes(_ rows: some Sequence<Int>) -> UInt64 { rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) } }
         let needsDictionary =
             plan.slots.contains(where: \.codec.needsDictionary) && !found.isDictionaryHere(of: manifest)
         let dictionaryBytes = needsDictionary ? manifest.dictionary?.blob.storedLength ?? 0 : 0
-        let leftoverBytes = wanted.isEmpty ? 0 : leftovers
+        let leftoverBytes = wanted.isEmpty ? 0 : outlook.leftovers
         // The parts of the manifest have been fetched by now.
         let manifestRequests = environment.transport.totals.requests
-        let inventory = survey?.inventory ?? Inventory(records: RecordColumn(manifest.files), wanted: rows)
         var report = PlanReport(
             project: manifest.project, revision: manifest.revision, destination: path, files: rows.count,
             unchanged: inventory.records.count, wanted: wanted.count,
-            replaced: isWhole ? 0 : inventory.foreign.intersection(wanted).count,
-            missingDirectories: directories.missing.count,
-            prunableDirectories: directories.going.count,
-            obstructed: (inventory.obstructed.map(\.error) + (survey?.takenDirectories ?? [])).map { "\($0)" },
-            prunable: survey?.obsolete.count ?? 0, prunes: recipe.prune, pruneRefusal: pruneRefusal,
-            refusal: refusals.first, totalBytes: bytes(rows),
+            missingDirectories: outlook.missingDirectories.count,
+            prunableDirectories: outlook.goingDirectories.count,
+            obstructed: (inventory.obstructed.map(\.error) + (outlook.survey?.takenDirectories ?? [])).map { "\($0)" },
+            prunable: outlook.survey?.obsolete.count ?? 0, prunes: recipe.prune,
+            pruneRefusal: outlook.pruneRefusal?.reason, refusal: refusal, totalBytes: bytes(rows),
             unchangedBytes: bytes(rows.lazy.filter(inventory.records.has)),
-            reusedBytes: rest.reduce(bytes(copied)) { $0 &+ local.bytes(of: $1) }, leftoverBytes: leftoverBytes,
-            dictionaryBytes: dictionaryBytes, fetch: plan, manifestRequests: manifestRequests,
+            reusedBytes: outlook.rest.reduce(bytes(outlook.copied)) { $0 &+ local.bytes(of: $1) },
+            leftoverBytes: leftoverBytes, dictionaryBytes: dictionaryBytes, fetch: plan,
+            manifestRequests: manifestRequests,
             requestCount: PlanReport.requestCount(
                 plan, before: manifestRequests &+ (dictionaryBytes > 0 ? 1 : 0),
                 least: leftoverBytes > 0 ? manifestRequests : nil),
@@ -168,20 +151,23 @@ extension PullEngine {
         return (try? found.source.bring(request, until: .now + .seconds(10)).get())?.report.quota
     }
 
+    /// Tells of directories to make, of every file and link, and of directories to remove.
+    private func tellAll(_ outlook: Outlook, _ tell: (PlannedFile) -> Void) {
+        for row in outlook.missingDirectories {
+            tell(PlannedFile(path: outlook.manifest.directories.path(row), action: .new, isDirectory: true))
+        }
+        tellFiles(outlook, tell)
+        let action: PlannedFile.Action = outlook.recipe.prune ? .removed : .obsolete
+        for position in outlook.goingDirectories {
+            tell(PlannedFile(path: outlook.index.text(position), action: action, isDirectory: true))
+        }
+    }
+
     /// Tells of every file and link in the order of their paths, those included that go.
-    ///
-    /// - Parameters:
-    ///   - survey: `nil` without a destination.
-    ///   - sources: Paths of local files with a content.
-    private func tellFiles(
-        _ rows: [Int], of manifest: Manifest, _ survey: Survey?, _ sources: [SHA256Digest: String], _ local: LocalBytes,
-        prunes: Bool, _ tell: (PlannedFile) -> Void
-    ) {
-        let files = manifest.files
-        let index = survey?.index ?? .empty
-        let inventory = survey?.inventory ?? Inventory(records: RecordColumn(files), wanted: rows)
+    private func tellFiles(_ outlook: Outlook, _ tell: (PlannedFile) -> Void) {
+        let (files, index, survey) = (outlook.manifest.files, outlook.index, outlook.survey)
         let reasons = Dictionary(
-            inventory.obstructed.map { ($0.row, $0.error.reason) }, uniquingKeysWith: { first, _ in first })
+            outlook.inventory.obstructed.map { ($0.row, $0.error.reason) }, uniquingKeysWith: { first, _ in first })
         let makingRoom = Set(survey?.blocking ?? [])
         let directories = survey.map { Directories($0.pruning.destination) }
         var gone = (survey?.obsolete ?? [])[...]
@@ -192,13 +178,13 @@ extension PullEngine {
                 }
                 guard comesFirst else { return }
                 gone.removeFirst()
-                let goes = prunes || makingRoom.contains(position)
+                let goes = outlook.recipe.prune || makingRoom.contains(position)
                 tell(PlannedFile(path: index.text(position), action: goes ? .removed : .obsolete))
             }
         }
-        for row in rows where !environment.stop.isStopped {
+        for row in outlook.rows where !environment.stop.isStopped {
             tellGone(before: row)
-            let isUnchanged = inventory.records.has(row)
+            let isUnchanged = outlook.inventory.records.has(row)
             let isNew = !isUnchanged && !Self.isTaken(row, of: files, directories)
             let action: PlannedFile.Action =
                 reasons[row] != nil ? .blocked : isUnchanged ? .unchanged : isNew ? .new : .changed
@@ -207,9 +193,8 @@ extension PullEngine {
             file.link = files.kind(row) == .link ? files.linkTarget(row) : nil
             file.size = files.kind(row) == .link ? nil : files.size(row)
             if files.kind(row) != .link, action == .new || action == .changed {
-                let source = files.size(row) > 0 ? sources[files.digest(row)] : nil
-                file.from = source
-                file.here = source == nil ? local.bytes(of: row) : files.size(row)
+                file.from = outlook.source(of: row)
+                file.here = file.from == nil ? outlook.local.bytes(of: row) : files.size(row)
             }
             tell(file)
         }
@@ -226,5 +211,84 @@ extension PullEngine {
             }
         }
         return found == .some(.some(true))
+    }
+}
+
+/// What a pull would find at its destination, and what it would have to bring, make and remove.
+private struct Outlook {
+    let recipe: RunRecipe
+    let manifest: Manifest
+    /// The selected rows.
+    let rows: [Int]
+    /// `nil` without a destination.
+    let survey: Survey?
+    let index: StatIndex
+    let inventory: Inventory
+    /// Wanted rows whose content a file at the destination has, and the other ones.
+    let copied, rest: [Int]
+    /// What is at the destination of the other ones.
+    let local: LocalBytes
+    /// **Bytes** that an interrupted pull has left.
+    let leftovers: UInt64
+    /// Rows of directories to make.
+    let missingDirectories: [Int]
+    /// Positions in the index of directories that no row names any more.
+    let goingDirectories: [Int]
+    /// Why a pull would not prune; `nil` where it would, or need not.
+    let pruneRefusal: (reason: String, error: EngineError)?
+    /// The index without what is in the way: that goes before anything is copied.
+    private let remaining: StatIndex
+    /// Files with wanted contents: positions there.
+    private let sources: [SHA256Digest: Int]
+
+    init(
+        _ recipe: RunRecipe, _ manifest: Manifest, rows: [Int], _ survey: Survey?, _ environment: EngineEnvironment
+    ) {
+        (self.recipe, self.manifest, self.rows, self.survey) = (recipe, manifest, rows, survey)
+        index = survey?.index ?? .empty
+        inventory = survey?.inventory ?? Inventory(records: RecordColumn(manifest.files), wanted: rows)
+        missingDirectories = survey?.missingDirectories ?? recipe.selectedDirectories(of: manifest, with: rows)
+        goingDirectories = survey.map { $0.pruning.existing($0.formerDirectories) } ?? []
+        pruneRefusal =
+            recipe.prune ? survey.flatMap { $0.pruning.refusal(recipe, removing: $0.obsolete.count) } : nil
+        let (destination, wanted) = (survey?.pruning.destination, inventory.wanted)
+        leftovers = destination?.leftoverBytes ?? 0
+        let remaining = survey.map { $0.index.without($0.blocking) } ?? .empty
+        let sources = destination.map {
+            remaining.sources(
+                of: wanted.filter { manifest.files.kind($0) != .link && manifest.files.size($0) > 0 }, wanted: wanted,
+                in: manifest, below: $0, isStopped: environment.isStopped)
+        }
+        let copied = wanted.filter { sources?[manifest.files.digest($0)] != nil }
+        let rest = wanted.without(Set(copied))
+        local = LocalBytes(
+            manifest.sharingBlobs(among: wanted), wanted: rest, index: remaining, destination: destination,
+            environment, isStopped: environment.isStopped)
+        (self.remaining, self.sources, self.copied, self.rest) = (remaining, sources ?? [:], copied, rest)
+    }
+
+    /// Rows that are missing or differ.
+    var wanted: [Int] { inventory.wanted }
+
+    /// A file at the destination that has the content of a row.
+    func source(of row: Int) -> String? {
+        manifest.files.size(row) > 0 ? sources[manifest.files.digest(row)].map(remaining.text) : nil
+    }
+
+    /// Why a pull would be refused for a link of an earlier revision that leads out of the tree and is not ours to remove.
+    var linkRefusal: EngineError? {
+        guard let survey else { return nil }
+        let links = UpwardLinks(manifest, survey.pruning.destination, index)
+        let straying = links.straying(survey.left(of: survey.unnamed), rows: rows)
+        return straying.first { index.record($0)?.installed != true }.map(links.refusal)
+    }
+
+    /// Why a pull would be refused for want of room on the disk.
+    func shortage(on space: Result<FileSystemSpace, FileError>, _ path: String) throws(EngineError) -> EngineError? {
+        if let survey {
+            return try survey.pruning.destination.shortage(of: wanted, in: manifest) { _ in leftovers }
+        }
+        guard case .success(let free) = space else { return nil }
+        return SyncEngine.shortage(of: wanted, in: manifest, on: free, path)
     }
 }
