@@ -143,6 +143,22 @@ extension PullEngine {
         let manifest = listed.sharingFiles(destination.sharesFiles)
         let found = StatIndex.read(from: destination)
         let index = found.revision?.manifest == manifest.digest.firstWord ? found : .empty
+        try verify(rows, of: manifest, in: destination, index, &report)
+        verify(directories: directories, of: manifest, in: destination, index, &report)
+        report.addExtra(of: manifest, in: destination, environment.isStopped)
+        if environment.stop.isStopped {
+            throw EngineError(.interrupted, "stopped while looking for other files")
+        }
+        report.problems.sort { $0.path < $1.path }
+        report.notes.sort { $0.path < $1.path }
+        return report
+    }
+
+    /// Hashes files on every core.
+    private func verify(
+        _ rows: [Int], of manifest: Manifest, in destination: Destination, _ index: StatIndex,
+        _ report: inout VerifyReport
+    ) throws(EngineError) {
         let findings = Monitor<(bytes: UInt64, problems: [VerifyReport.Problem])>((0, []))
         let isStopped = environment.isStopped
         let seen = concurrently(
@@ -163,6 +179,13 @@ extension PullEngine {
         guard seen == rows.count else {
             throw EngineError(.internalError, "OpenSSL has no SHA-256; \(rows.count - seen) files were not read")
         }
+    }
+
+    /// Looks at the directories that the manifest names.
+    private func verify(
+        directories: [Int], of manifest: Manifest, in destination: Destination, _ index: StatIndex,
+        _ report: inout VerifyReport
+    ) {
         let named = NamedDirectories(manifest: manifest, destination: destination, index: .empty, rows: directories)
         let places = Directories(destination)
         for row in directories {
@@ -177,10 +200,5 @@ extension PullEngine {
             if known?.kind == .directory, known?.keepsMode == false { problem?.acceptMode() }
             if let problem { report.add(problem) }
         }
-        report.addExtra(of: manifest, in: destination, isStopped)
-        if isStopped() { throw EngineError(.interrupted, "stopped while looking for other files") }
-        report.problems.sort { $0.path < $1.path }
-        report.notes.sort { $0.path < $1.path }
-        return report
     }
 }
