@@ -13,6 +13,8 @@ package final class ObserverFeed: Sendable {
     private struct State: Sendable {
         var waiting: [ObservedEvent] = []
         var dropped = 0
+        /// Whether there is a thread, or was one.
+        var hasBegun = false
         var isClosed = false
         var hasEnded = false
     }
@@ -22,17 +24,33 @@ package final class ObserverFeed: Sendable {
     private let observer: any EventObserver
     private let failed: @Sendable (PluginError) -> Void
 
-    /// Starts the thread.
-    ///
     /// - Parameters:
     ///   - names: The events it wants; empty for all.
     ///   - failed: Called at most once, with the first failure.
     package init(
         _ observer: any EventObserver, names: Set<String> = [],
         failed: @escaping @Sendable (PluginError) -> Void = { _ in }
-    ) {
-        (self.observer, self.names, self.failed) = (observer, names, failed)
-        // Not joined: a hanging observer must not prevent the end.
+    ) { (self.observer, self.names, self.failed) = (observer, names, failed) }
+
+    /// Queues an event, if it is wanted and there is room. The first one starts the thread, so that a feed without events
+    /// need not be closed.
+    package func tell(_ event: SyncEvent) {
+        guard names.isEmpty || names.contains(event.name.rawValue) else { return }
+        let isFirst = state.change { state -> Bool in
+            guard !state.isClosed else { return false }
+            guard state.waiting.count < Self.capacity else {
+                state.dropped += 1
+                return false
+            }
+            state.waiting.append(ObservedEvent(name: event.name.rawValue, json: event.json.text))
+            defer { state.hasBegun = true }
+            return !state.hasBegun
+        }
+        if isFirst { begin() }
+    }
+
+    /// Starts the thread. It is not joined: a hanging observer must not prevent the end.
+    private func begin() {
         do throws(ThreadError) { _ = try WorkerThread(name: "observer") { [self] in work() } } catch {
             // The observer gets nothing; a run does not depend on it.
             state.change { state in
@@ -43,25 +61,15 @@ package final class ObserverFeed: Sendable {
         }
     }
 
-    /// Queues an event, if it is wanted and there is room.
-    package func tell(_ event: SyncEvent) {
-        guard names.isEmpty || names.contains(event.name.rawValue) else { return }
-        state.change { state in
-            guard !state.isClosed else { return }
-            guard state.waiting.count < Self.capacity else {
-                state.dropped += 1
-                return
-            }
-            state.waiting.append(ObservedEvent(name: event.name.rawValue, json: event.json.text))
-        }
-    }
-
     /// Takes no more events, and waits until the observer has had those queued.
     ///
     /// - Parameter patience: Waits no longer.
     /// - Returns: Whether it has had all of them.
     @discardableResult package func close(patience: Duration) -> Bool {
-        state.change { $0.isClosed = true }
+        state.change { state in
+            state.isClosed = true
+            if !state.hasBegun { state.hasEnded = true }
+        }
         let ticks = max(1, Int(patience / .milliseconds(20)))
         var passed = 0
         return state.wait(every: 20) { state in

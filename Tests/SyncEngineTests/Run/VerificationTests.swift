@@ -197,6 +197,19 @@ struct ObserverFeedTests {
         #expect(listener.events.last?.json.hasSuffix("\"path\":\"1999\"}") == true)
     }
 
+    @Test("A feed without events holds no thread and no observer, as where an engine could not be made")
+    func unused() {
+        weak var listener: Listener?
+        do {
+            let own = Listener()
+            listener = own
+            _ = ObserverFeed(own)
+        }
+        let isGone = listener == nil
+        #expect(isGone)
+        #expect(ObserverFeed(Listener()).close(patience: .zero))
+    }
+
     @Test("One that hangs is not waited for, and what does not fit is counted [V66]")
     func hanging() {
         let release = DispatchSemaphore(value: 0)
