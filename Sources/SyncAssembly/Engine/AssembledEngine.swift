@@ -75,6 +75,7 @@ package struct AssembledEngine: Sendable {
         let (asked, settings) = try asked.resolved(on: host)
         let request = Monitor(asked)
         let listener: @Sendable (SyncEvent) -> Void = { event in request.withLock { $0.listener }(event) }
+        let isStopped: @Sendable () -> Bool = { request.withLock { $0.stop }.isStopped }
         let trust = try TrustChoice(settings.file, asked.recipe)
         var configuration = try asked.configuration(on: host)
         let hub = try HubPlace(host)
@@ -82,43 +83,31 @@ package struct AssembledEngine: Sendable {
         if manifests.contains(where: HubPlace.isNamed) { try hub.addToken(of: host, to: &configuration) }
         let context = PluginContext(
             settings: settings.plugins, host: host, destination: asked.recipe?.destination, web: configuration,
-            patience: settings.transfer.patience, isStopped: { request.withLock { $0.stop }.isStopped },
-            notice: { listener($0.event) })
+            patience: settings.transfer.patience, isStopped: isStopped, notice: { listener($0.event) })
         let plugins = try PluginSet(own, context, verifiers: asked.recipe?.verifiers ?? [])
 
-        let feeds = plugins.observers.map { entry in
-            ObserverFeed(entry.observer, names: entry.names) { error in
-                let failed = TransferEvent.pluginFailed(.observer, error)
-                if let event = SyncEvent(transfer: failed, time: SystemTime.milliseconds()) { listener(event) }
-            }
-        }
+        let feeds = plugins.feeds(failed: listener)
         let events = EventRecorder { event in
             listener(event)
             for feed in feeds { feed.tell(event) }
         }
-        // What transfers wait for; forgotten once bytes come again.
-        let waits = Monitor((wait: TransferWait?.none, received: UInt64(0)))
-        configuration.events = { [attempts = configuration.retry.attempts] event in
+        let lastWait = LastWait(attempts: configuration.retry.attempts)
+        configuration.events = { event in
             let time = SystemTime.milliseconds()
-            if let wait = TransferWait(event, of: attempts, at: time) { waits.change { $0.wait = wait } }
+            lastWait.note(event, at: time)
             events.tell(transfer: event, time: time)
         }
         configuration.awaitRecord = { events.record(then: $0) }
         configuration.resolvers = plugins.resolvers
-        let large = LargeFiles(asked.recipe, host, stateDirectory) { request.withLock { $0.stop }.isStopped }
+        let large = LargeFiles(asked.recipe, host, stateDirectory, isStopped: isStopped)
         configuration.resolvers += large.resolvers(configuration)
-        let buckets = try Buckets(asked.recipe?.manifest, host, configuration, notice: context.notice) {
-            request.withLock { $0.stop }.isStopped
-        }
+        let buckets = try Buckets(
+            asked.recipe?.manifest, host, configuration, notice: context.notice, isStopped: isStopped)
         if let home = buckets.home { configuration.homes = [home] }
         configuration.credentialProviders = plugins.credentialProviders + buckets.providers
-        let registries = RegistryTokens(host, configuration) { request.withLock { $0.stop }.isStopped }
+        let registries = RegistryTokens(host, configuration, isStopped: isStopped)
         configuration.challenges = registries
-        if let directory = store.directory {
-            let now = SystemTime.clock.unixTime()
-            configuration.links = LinkRecord.read(from: directory, now: now)
-            configuration.sources = SourceRecords(from: directory, now: now)
-        }
+        if let directory = store.directory { configuration.takeLessons(from: directory) }
 
         let web: CurlTransport
         do throws(TransferError) { web = try CurlTransport(configuration: configuration) } catch {
@@ -135,14 +124,7 @@ package struct AssembledEngine: Sendable {
             transport: transport, localTransport: FileTransport(), now: SystemTime.milliseconds,
             random: { .random(in: .min ... .max) }, workers: max(2, ProcessInfo.processInfo.activeProcessorCount),
             process: CurrentProcess.identifier, store: store, stateDirectory: stateDirectory, events: events,
-            progress: { step in
-                var step = step
-                step.wait = waits.change { known in
-                    if step.received > known.received { known = (nil, step.received) }
-                    return known.wait
-                }
-                request.withLock { $0.progress }(step)
-            }, stop: asked.stop)
+            progress: { step in request.withLock { $0.progress }(lastWait.added(to: step)) }, stop: asked.stop)
         let directories = BaseDirectories(home: UserEntry.own?.home, lookup: CurrentProcess.variable)
         environment.configurationDirectory = directories.configuration.map { $0 + "/syncagent" }
         environment.verifications = plugins.verifications
@@ -175,12 +157,60 @@ package struct AssembledEngine: Sendable {
                     })
             }
             // An observer that hears nothing keeps nobody who was asked to stop.
-            let isStopped = request.withLock { $0.stop }.isStopped
-            for feed in feeds { feed.close(patience: isStopped ? .milliseconds(300) : .seconds(5)) }
+            let patience = isStopped() ? Duration.milliseconds(300) : .seconds(5)
+            for feed in feeds { feed.close(patience: patience) }
             transport.shutdown()
             keep()
             plugins.close()
         }
+    }
+}
+
+/// What transfers wait for; forgotten once bytes come again.
+private struct LastWait: Sendable {
+    /// How often a request is tried.
+    let attempts: Int
+    private let state = Monitor((wait: TransferWait?.none, received: UInt64(0)))
+
+    init(attempts: Int) { self.attempts = attempts }
+
+    /// Notes what an event says of it; `time` is in **milliseconds** since 1970.
+    func note(_ event: TransferEvent, at time: Int64) {
+        if let wait = TransferWait(event, of: attempts, at: time) { state.change { $0.wait = wait } }
+    }
+
+    /// The same progress with what is waited for.
+    func added(to progress: PullProgress) -> PullProgress {
+        var progress = progress
+        let received = progress.received
+        progress.wait = state.change { last in
+            if received > last.received { last = (nil, received) }
+            return last.wait
+        }
+        return progress
+    }
+}
+
+extension PluginSet {
+    /// Feeds of its observers.
+    ///
+    /// - Parameter failed: Told of those that fail.
+    fileprivate func feeds(failed tell: @escaping @Sendable (SyncEvent) -> Void) -> [ObserverFeed] {
+        observers.map { entry in
+            ObserverFeed(entry.observer, names: entry.names) { error in
+                let failure = TransferEvent.pluginFailed(.observer, error)
+                if let event = SyncEvent(transfer: failure, time: SystemTime.milliseconds()) { tell(event) }
+            }
+        }
+    }
+}
+
+extension TransportConfiguration {
+    /// Takes what earlier processes have kept about hosts.
+    fileprivate mutating func takeLessons(from directory: String) {
+        let now = SystemTime.clock.unixTime()
+        links = LinkRecord.read(from: directory, now: now)
+        sources = SourceRecords(from: directory, now: now)
     }
 }
 
