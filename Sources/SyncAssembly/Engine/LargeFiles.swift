@@ -19,8 +19,9 @@ struct LargeFiles {
         _ recipe: RunRecipe?, _ host: HostEnvironment, _ stateDirectory: String,
         isStopped: @escaping @Sendable () -> Bool
     ) {
-        let scheme = recipe.map { urlScheme(of: $0.manifest) } ?? "none"
-        schemes = scheme.map(LFSAddress.schemes.contains) ?? true ? LFSAddress.schemes : []
+        // A manifest without a scheme is a path of this machine.
+        let isNeeded = recipe.map { urlScheme(of: $0.manifest).map(LFSAddress.schemes.contains) ?? true } ?? false
+        schemes = isNeeded ? LFSAddress.schemes : []
         (variables, self.stateDirectory, self.isStopped) = (host.variables, stateDirectory, isStopped)
     }
 
