@@ -16,7 +16,7 @@ package actor Agent {
     var turns: [String: [CheckedContinuation<Void, Never>]] = [:]
     /// Pause and resume commands to be recorded together, by session.
     var pauseCommands:
-        [String: [(input: RunInput, granted: CheckedContinuation<Result<SessionStatus, ControlError>, Never>)]] = [:]
+        [String: [(input: RunInput, answered: CheckedContinuation<Result<SessionStatus, ControlError>, Never>)]] = [:]
     /// When a command changed a session's run last, **milliseconds** since 1970.
     var changes: [String: Int64] = [:]
     /// What waits for the deadlines of the runs that are worked on, by session.

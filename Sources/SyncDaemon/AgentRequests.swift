@@ -55,7 +55,7 @@ extension Agent: AgentControl {
     // MARK: Commands
 
     package func pause(_ session: String) async throws(ControlError) -> SessionStatus {
-        try await wish(.paused, session)
+        try await pauseOrResume(.paused, session)
     }
 
     /// Lets a run go on; where the last one was cancelled, or has ended and files are missing, the same is asked for again.
@@ -65,7 +65,7 @@ extension Agent: AgentControl {
             _ = try await enqueue(request)
             return try self.session(session)
         }
-        return try await wish(.resumed, session)
+        return try await pauseOrResume(.resumed, session)
     }
 
     /// What the last run of a session was asked for, if it has failed or was cancelled and nothing is under way.
@@ -85,7 +85,7 @@ extension Agent: AgentControl {
     }
 
     package func cancel(_ session: String) async throws(ControlError) -> SessionStatus {
-        try await giveUp(session, clearing: false)
+        try await cancelRuns(of: session, clearing: false)
         return try self.session(session)
     }
 
@@ -106,7 +106,7 @@ extension Agent: AgentControl {
     }
 
     package func remove(_ session: String, files: Bool) async throws(ControlError) {
-        try await giveUp(session, clearing: files)
+        try await cancelRuns(of: session, clearing: files)
         await enter(session)
         defer { leave(session) }
         try stored(store.remove(session: session))
@@ -187,7 +187,7 @@ extension Agent: AgentControl {
     /// Cancels a session's open runs and removes what was fetched for it and not placed.
     ///
     /// - Parameter clearing: Whether what is installed goes, too.
-    private func giveUp(_ session: String, clearing: Bool) async throws(ControlError) {
+    private func cancelRuns(of session: String, clearing: Bool) async throws(ControlError) {
         await enter(session)
         defer { leave(session) }
         if let job = jobs[session] {
@@ -195,7 +195,7 @@ extension Agent: AgentControl {
             await job.untilEnd()
         }
         try asking { () throws(StoreError) in
-            for run in try openRuns(of: session) { try bring(run, .cancelled, .cancelled) }
+            for run in try openRuns(of: session) { try recordStop(of: run, .cancelled, .cancelled) }
         }
         try await clear(session, files: clearing)
     }

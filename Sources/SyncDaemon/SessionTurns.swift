@@ -29,10 +29,10 @@ extension Agent {
 extension Agent {
     /// Pauses or resumes a session. Commands waiting at the same time are recorded together: the last one decides, in
     /// one transaction, and all get the resulting status.
-    func wish(_ input: RunInput, _ session: String) async throws(ControlError) -> SessionStatus {
+    func pauseOrResume(_ input: RunInput, _ session: String) async throws(ControlError) -> SessionStatus {
         guard pauseCommands[session] != nil else {
             pauseCommands[session] = []
-            return try await grant(input, session).get()
+            return try await recordTogether(input, session).get()
         }
         let result = await withCheckedContinuation { continuation in
             pauseCommands[session, default: []].append((input, continuation))
@@ -41,7 +41,7 @@ extension Agent {
     }
 
     /// Takes the turn for the first command and for all that have arrived by then.
-    private func grant(_ first: RunInput, _ session: String) async -> Result<SessionStatus, ControlError> {
+    private func recordTogether(_ first: RunInput, _ session: String) async -> Result<SessionStatus, ControlError> {
         await enter(session)
         // Lets those in that have come while the command before this one was recorded.
         await Task.yield()
@@ -60,7 +60,7 @@ extension Agent {
         func answer(_ input: RunInput) -> Result<SessionStatus, ControlError> {
             input == last ? recorded.flatMap { _ in status } : status
         }
-        for wish in others { wish.granted.resume(returning: answer(wish.input)) }
+        for other in others { other.answered.resume(returning: answer(other.input)) }
         return answer(first)
     }
 
@@ -69,7 +69,7 @@ extension Agent {
         if input == .resumed { retries[session] = nil }
         for run in try openRuns(of: session) {
             if input == .paused {
-                try bring(run, .paused, .user)
+                try recordStop(of: run, .paused, .user)
             } else {
                 failedStarts[run.identifier] = nil
                 if run.state == .paused {
@@ -94,7 +94,7 @@ extension Agent {
 
     /// Pauses or cancels a run that this agent does not work on. A command in the foreground may: its own terminal
     /// stops it.
-    func bring(_ run: StoredRun, _ input: RunInput, _ reason: StopReason) throws(StoreError) {
+    func recordStop(of run: StoredRun, _ input: RunInput, _ reason: StopReason) throws(StoreError) {
         let lease = try store.lease(of: run.session, process: environment.process, now: environment.now())
         let isChanged = try store.apply(
             input, to: run.identifier, reason: reason.rest, events: [stopped(run, reason)], now: environment.now())
