@@ -70,52 +70,62 @@ struct BaseSet {
         usable = Array(repeating: true, count: packs.count)
         var far: [String] = []
         for index in packs.indices {
-            let pack = packs[index]
-            let name = pack.sha256.packName
-            if let size = try place.output.size(.packs, name) {
-                if size == pack.size {
-                    // Perhaps no release there names it any more, and a prune is about to remove it.
-                    if place.isElsewhere { place.output.home?.note(found: pack.sha256) }
-                    packs[index].urls = [options.packURLPrefix + name]
-                } else {
-                    usable[index] = false
-                    warnings.append("pack \(name) has \(size) bytes instead of \(pack.size); it is made again")
-                }
-            } else if let file = try place.openElsewhere(pack.sha256) {
-                // One that is damaged is worth nothing where it is, either.
-                if status(file.raw)?.size == pack.size, try place.output.adopt(file.raw, asPack: pack.sha256) {
-                    hashed.insert(index)
-                    packs[index].urls = [options.packURLPrefix + name]
-                } else {
-                    drop(index, "of the base does not have the content that its name says")
-                }
-            } else if !place.isElsewhere {
-                usable[index] = false
-                warnings.append("pack \(name) is missing; its files are packed again")
-            } else if let base = place.served, try place.output.home?.take(pack, from: base) == true {
+            let isFar = try locate(index, options)
+            if isFar { far.append(packs[index].sha256.packName) }
+        }
+        if !far.isEmpty { warn(ofFar: far, options) }
+        try readDictionary()
+    }
+
+    /// Looks where a pack is and whether it can be used. One that is in the output by now has the output's URL.
+    ///
+    /// - Returns: Whether it is far: neither in the output, nor to be brought there.
+    private mutating func locate(_ index: Int, _ options: PublishOptions) throws(PublishError) -> Bool {
+        let pack = packs[index]
+        let name = pack.sha256.packName
+        if let size = try place.output.size(.packs, name) {
+            if size == pack.size {
+                // Perhaps no release there names it any more, and a prune is about to remove it.
+                if place.isElsewhere { place.output.home?.note(found: pack.sha256) }
                 packs[index].urls = [options.packURLPrefix + name]
             } else {
-                far.append(name)
-                // A store has what its set needs: nobody copies it to where the base is served.
-                if place.output.home != nil { usable[index] = false }
+                usable[index] = false
+                warnings.append("pack \(name) has \(size) bytes instead of \(pack.size); it is made again")
             }
+        } else if let file = try place.openElsewhere(pack.sha256) {
+            // One that is damaged is worth nothing where it is, either.
+            if status(file.raw)?.size == pack.size, try place.output.adopt(file.raw, asPack: pack.sha256) {
+                hashed.insert(index)
+                packs[index].urls = [options.packURLPrefix + name]
+            } else {
+                drop(index, "of the base does not have the content that its name says")
+            }
+        } else if !place.isElsewhere {
+            usable[index] = false
+            warnings.append("pack \(name) is missing; its files are packed again")
+        } else if let base = place.served, try place.output.home?.take(pack, from: base) == true {
+            packs[index].urls = [options.packURLPrefix + name]
+        } else {
+            // A store has what its set needs: nobody copies it to where the base is served.
+            if place.output.home != nil { usable[index] = false }
+            return true
         }
-        if let name = far.first, place.output.home != nil {
-            warnings.append(
-                far.count == 1
-                    ? "pack \(name) of the base is not in \(shown(place.output.path)); its files are packed again, and sent"
-                    : "\(far.count) packs of the base are not in \(shown(place.output.path)); their files are packed again, and sent"
-            )
-        } else if let name = far.first {
-            self.far = far.count
-            let unread = options.signing == nil ? "" : " and nobody has read what is signed of "
-            warnings.append(
-                far.count == 1
-                    ? "pack \(name) is not here\(unread.isEmpty ? "" : unread + "it"); it must stay where the base is served"
-                    : "\(far.count) packs are not here\(unread.isEmpty ? "" : unread + "them"); they must stay where the base is served"
-            )
+        return false
+    }
+
+    private mutating func warn(ofFar names: [String], _ options: PublishOptions) {
+        let isOne = names.count == 1
+        if place.output.home != nil {
+            let packs = isOne ? "pack \(names[0]) of the base is" : "\(names.count) packs of the base are"
+            let output = shown(place.output.path)
+            warnings.append("\(packs) not in \(output); \(isOne ? "its" : "their") files are packed again, and sent")
+            return
         }
-        try readDictionary()
+        far = names.count
+        let packs = isOne ? "pack \(names[0]) is" : "\(names.count) packs are"
+        let (they, them) = isOne ? ("it", "it") : ("they", "them")
+        let unread = options.signing == nil ? "" : " and nobody has read what is signed of \(them)"
+        warnings.append("\(packs) not here\(unread); \(they) must stay where the base is served")
     }
 
     /// Reads every pack that is here, once; those of a store, which has checked what was sent to it, only if nothing is to be
