@@ -32,8 +32,8 @@ struct AgentCall: Sendable {
         guard UnixAddress(socketPath) != nil else {
             throw ControlError(
                 .failed,
-                "The path of the agent's socket is longer than 107 bytes: \(escaped(socketPath)). Set XDG_RUNTIME_DIR, or "
-                    + "XDG_STATE_HOME, to a shorter directory.", exitStatus: .configuration)
+                "The path of the agent's socket is longer than \(UnixAddress.longestPath) bytes: \(escaped(socketPath)). "
+                    + "Set XDG_RUNTIME_DIR, or XDG_STATE_HOME, to a shorter directory.", exitStatus: .configuration)
         }
         let call: HTTPCall
         do throws(CurlError) { call = try prepared() } catch {

@@ -44,9 +44,10 @@ extension Findings {
     /// Whether an agent runs, answers, and is of this version.
     mutating func examineAgent(_ access: StateAccess) async {
         let place = access.place
-        if place.socketPath.utf8.count > 107 {
+        if place.socketPath.utf8.count > UnixAddress.longestPath {
             problem(
-                "agent", "the socket's path is longer than 107 bytes: \(escaped(place.socketPath))",
+                "agent",
+                "the socket's path is longer than \(UnixAddress.longestPath) bytes: \(escaped(place.socketPath))",
                 "set XDG_RUNTIME_DIR or XDG_STATE_HOME to a shorter path")
         }
         let isHeld = place.isLocked

@@ -11,11 +11,11 @@ extension ControlServer {
     ///   another agent has the lock.
     func prepareSocket() throws(ControlError) -> FileLock {
         let path = socketPath
-        guard path.utf8.count <= 107 else {
+        guard path.utf8.count <= UnixAddress.longestPath else {
             throw ControlError(
                 .failed,
-                "The socket's path is longer than 107 bytes: \(escaped(path)). Set XDG_RUNTIME_DIR, or XDG_STATE_HOME, to a"
-                    + " shorter directory.", exitStatus: .configuration)
+                "The socket's path is longer than \(UnixAddress.longestPath) bytes: \(escaped(path)). "
+                    + "Set XDG_RUNTIME_DIR, or XDG_STATE_HOME, to a shorter directory.", exitStatus: .configuration)
         }
         guard path.hasPrefix("/"), let slash = path.lastIndex(of: "/"), slash != path.startIndex else {
             throw unusable(path, "it is not absolute, or not in a directory of its own")

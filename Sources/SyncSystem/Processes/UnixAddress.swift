@@ -5,7 +5,10 @@ package struct UnixAddress {
     private var address = sockaddr_un()
     private let length: socklen_t
 
-    /// - Returns: `nil` for text that is too long: 107 **bytes** are the most.
+    /// Most **bytes** of a path. unix(7)
+    package static let longestPath = 107
+
+    /// - Returns: `nil` for text that is longer than ``longestPath``.
     package init?(_ text: String) {
         var bytes = Array(text.utf8)
         if bytes.first == UInt8(ascii: "@") { bytes[0] = 0 } else { bytes.append(0) }
