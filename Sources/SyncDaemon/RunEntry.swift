@@ -202,7 +202,7 @@ extension Agent {
         let longest = RunRecipe.longestUserData
         try require((request.userData?.text ?? "").utf8.count <= longest, "user_data: at most \(longest) bytes")
         try require(request.staleSeconds == nil, "stale_seconds: only for a pull in the foreground")
-        try require((1...366 * 86_400).contains(request.deadlineSeconds ?? 1), "deadline_seconds: 1 to a year")
+        try require(SettingValue.seconds.contains(request.deadlineSeconds ?? 1), "deadline_seconds: 1 to a year")
         guard !request.conditions.isEmpty else { return }
         let windows = [request.conditions.window].compactMap(\.self) + request.conditions.rates.map(\.window)
         try require(windows.allSatisfy(\.isValid), "conditions: start_minute is 0 to 1439, length_minutes 1 to 1440")

@@ -47,7 +47,7 @@ struct PullSetup {
             guard !recipe.hooks.contains(where: { $0.arguments.first == word }) else { continue }
             recipe.hooks.append(RunHook(arguments: [word]))
         }
-        recipe.settings.patience = recipe.settings.patience.map { min($0, .seconds(366 * 86_400)) }
+        recipe.settings.patience = recipe.settings.patience.map { min($0, .seconds(SettingValue.seconds.upperBound)) }
         self.recipe = recipe
     }
 

@@ -8,14 +8,17 @@ import SyncTransfer
 /// Every function throws a ``SettingsError`` that says what is wrong and what to write; whoever calls puts the name of
 /// the option or the key before it.
 package enum SettingValue {
-    /// `90`, `90s`, `15m`, `6h`, `2d`: more than nothing, a year at most.
+    /// **Seconds** that a time may have: more than nothing, a year at most.
+    package static let seconds: ClosedRange<Int64> = 1...366 * 86_400
+
+    /// `90`, `90s`, `15m`, `6h`, `2d`: one of ``seconds``.
     package static func duration(_ text: String) throws(SettingsError) -> Duration {
         let units: [Character: Int64] = ["s": 1, "m": 60, "h": 3600, "d": 86_400]
         let unit = text.last.flatMap { units[$0] }
         let digits = unit == nil ? text[...] : text.dropLast()
         let number = digits.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int64(digits) : nil
         let (seconds, overflow) = (number ?? 0).multipliedReportingOverflow(by: unit ?? 1)
-        guard !overflow, (1...366 * 86_400).contains(seconds) else {
+        guard !overflow, Self.seconds.contains(seconds) else {
             throw SettingsError("'\(escaped(text))' is not a time such as 90s, 15m, 6h or 2d")
         }
         return .seconds(seconds)

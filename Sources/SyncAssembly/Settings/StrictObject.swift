@@ -182,7 +182,7 @@ package struct StrictObject {
     func duration(_ key: String) throws(SettingsError) -> Duration? {
         guard let node = members[key] else { return nil }
         switch node.value {
-        case .integer(let seconds) where (1...366 * 86_400).contains(seconds): return .seconds(seconds)
+        case .integer(let seconds) where SettingValue.seconds.contains(seconds): return .seconds(seconds)
         case .text(let text): return try reading(node, key, SettingValue.duration(text))
         default: throw wants("a time such as \"90s\", \"15m\" or \"6h\"", node, key)
         }
