@@ -109,21 +109,7 @@ struct AgentRunCommand: AsyncParsableCommand {
                 return false
             }
             group.addTask {
-                do {
-                    var tries = 0
-                    while let isOver = turns.next() {
-                        do {
-                            try await answer(agent, until: isOver, lock, notice, logger)
-                            tries = 10
-                        } catch let error as ControlError where tries > 0 || tries == 0 && error.code == .busy {
-                            // Where its directory is just being removed, as when a login ends, it is gone a moment later; and
-                            // an agent that has started at the same moment is seen then.
-                            tries -= 1
-                            logger.warning("\(error.message) It is tried again.")
-                            try? await Task.sleep(for: .seconds(1))
-                        }
-                    }
-                } catch {
+                do { try await answerInTurns(agent, turns, lock, notice, logger) } catch {
                     // An agent that nobody can ask is none.
                     await agent.stop(.release)
                     throw error
@@ -142,6 +128,28 @@ struct AgentRunCommand: AsyncParsableCommand {
         }
         withExtendedLifetime(lock) {}
         logger.info("stopped")
+    }
+
+    /// Answers clients until the agent has ended, on a new socket whenever the last one is lost.
+    ///
+    /// - Throws: When there is no socket to be had: at the start at once, or after another try where another agent has it;
+    ///   later after ten more tries.
+    private static func answerInTurns(
+        _ agent: Agent, _ turns: ServingTurns, _ lock: FileLock, _ notice: ServiceNotice, _ logger: Logger
+    ) async throws {
+        var tries = 0
+        while let isOver = turns.next() {
+            do {
+                try await answer(agent, until: isOver, lock, notice, logger)
+                tries = 10
+            } catch let error as ControlError where tries > 0 || tries == 0 && error.code == .busy {
+                // Where its directory is just being removed, as when a login ends, it is gone a moment later; and
+                // an agent that has started at the same moment is seen then.
+                tries -= 1
+                logger.warning("\(error.message) It is tried again.")
+                try? await Task.sleep(for: .seconds(1))
+            }
+        }
     }
 
     /// Answers clients until the agent has ended, or until its socket is gone or another one's: nobody would find it any more.
