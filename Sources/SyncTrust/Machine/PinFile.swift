@@ -53,24 +53,10 @@ extension TrustPin {
         var (root, newest, channels) = (SignedStatement?.none, Track(), [String: Track]())
         var (graces, places, penalties) = ([Grace](), [SHA256Digest](), [Penalty]())
         var (asked, made) = ([SignedStatement](), [SHA256Digest]())
-        func statement(_ reader: inout StatementReader, _ role: Role) throws(TrustFault) -> SignedStatement {
-            try SignedStatement(Array(reader.string().utf8), limit: role.limit)
-        }
         func release(_ reader: inout StatementReader) throws(TrustFault) -> SignedStatement {
-            try statement(&reader, .release)
+            try SignedStatement(of: .release, &reader)
         }
         func digest(_ reader: inout StatementReader) throws(TrustFault) -> SHA256Digest { try reader.digest() }
-        func isOfTrack(_ key: String, _ reader: inout StatementReader, _ track: inout Track) throws(TrustFault) -> Bool
-        {
-            switch key {
-            case "serial": track.serial = try reader.integer()
-            case "revision": track.revision = try reader.integer()
-            case "fresh": track.fresh = try statement(&reader, .fresh)
-            case "release": track.release = try statement(&reader, .release)
-            default: return false
-            }
-            return true
-        }
         try StatementReader.read(file, format: Self.format, required: ["root", "roots"]) {
             key, reader throws(TrustFault) in
             switch key {
@@ -81,50 +67,17 @@ extension TrustPin {
             case "looked": looked = try reader.time()
             case "seen": seen = try reader.time()
             case "fallen": fallen = try reader.integer()
-            case "root": root = try statement(&reader, .root)
+            case "root": root = try SignedStatement(of: .root, &reader)
             case "channels":
-                _ = try reader.array(most: Self.mostChannels) { reader throws(TrustFault) in
-                    var (name, track) = ("", Track())
-                    try reader.object(required: ["channel"]) { key, reader throws(TrustFault) in
-                        if key == "channel" {
-                            name = try reader.channel()
-                            return true
-                        }
-                        return try isOfTrack(key, &reader, &track)
-                    }
-                    channels[name] = track
-                }
+                let read = try reader.array(most: Self.mostChannels, NamedTrack.read)
+                for channel in read { channels[channel.name] = channel.track }
             case "x-asked": asked = try reader.array(most: Self.mostAsked, release)
             case "x-made": made = try reader.array(most: Self.mostMade, digest)
-            case "x-penalties":
-                penalties = try reader.array(most: Self.mostPenalties) { reader throws(TrustFault) in
-                    var penalty = Penalty(place: .zero, until: 0)
-                    try reader.object(required: ["place", "until"]) { key, reader throws(TrustFault) in
-                        switch key {
-                        case "place": penalty.place = try reader.digest()
-                        case "until": penalty.until = try reader.time()
-                        default: return false
-                        }
-                        return true
-                    }
-                    return penalty
-                }
+            case "x-penalties": penalties = try reader.array(most: Self.mostPenalties, Penalty.read)
             case "roots": roots = try reader.array(most: Self.mostRoots, digest)
             case "places": places = try reader.array(most: Self.mostPlaces, digest)
-            case "graces":
-                graces = try reader.array(most: Self.mostGraces) { reader throws(TrustFault) in
-                    var grace = Grace(used: 0, until: 0)
-                    try reader.object(required: ["used", "until"]) { key, reader throws(TrustFault) in
-                        switch key {
-                        case "used": grace.used = try reader.time()
-                        case "until": grace.until = try reader.time()
-                        default: return false
-                        }
-                        return true
-                    }
-                    return grace
-                }
-            default: return try isOfTrack(key, &reader, &newest)
+            case "graces": graces = try reader.array(most: Self.mostGraces, Grace.read)
+            default: return try newest.read(key, &reader)
             }
             return true
         }
@@ -135,5 +88,74 @@ extension TrustPin {
         (self.looked, self.seen, self.fallen) = (looked, seen, fallen)
         (self.newest, self.channels, self.made) = (newest, channels, made)
         (self.graces, self.places, self.penalties) = (graces, places, penalties)
+    }
+}
+
+extension SignedStatement {
+    /// Reads one that stands as text in a pin.
+    fileprivate init(of role: Role, _ reader: inout StatementReader) throws(TrustFault) {
+        try self.init(Array(reader.string().utf8), limit: role.limit)
+    }
+}
+
+extension TrustPin.Track {
+    /// Reads a member of an object with a track.
+    ///
+    /// - Returns: Whether it is one of a track's own.
+    fileprivate mutating func read(_ key: String, _ reader: inout StatementReader) throws(TrustFault) -> Bool {
+        switch key {
+        case "serial": serial = try reader.integer()
+        case "revision": revision = try reader.integer()
+        case "fresh": fresh = try SignedStatement(of: .fresh, &reader)
+        case "release": release = try SignedStatement(of: .release, &reader)
+        default: return false
+        }
+        return true
+    }
+}
+
+/// The track of a channel.
+private struct NamedTrack {
+    var name = ""
+    var track = TrustPin.Track()
+
+    static func read(_ reader: inout StatementReader) throws(TrustFault) -> NamedTrack {
+        var channel = NamedTrack()
+        try reader.object(required: ["channel"]) { key, reader throws(TrustFault) in
+            guard key == "channel" else { return try channel.track.read(key, &reader) }
+            channel.name = try reader.channel()
+            return true
+        }
+        return channel
+    }
+}
+
+extension TrustPin.Grace {
+    fileprivate static func read(_ reader: inout StatementReader) throws(TrustFault) -> TrustPin.Grace {
+        var grace = TrustPin.Grace(used: 0, until: 0)
+        try reader.object(required: ["used", "until"]) { key, reader throws(TrustFault) in
+            switch key {
+            case "used": grace.used = try reader.time()
+            case "until": grace.until = try reader.time()
+            default: return false
+            }
+            return true
+        }
+        return grace
+    }
+}
+
+extension TrustPin.Penalty {
+    fileprivate static func read(_ reader: inout StatementReader) throws(TrustFault) -> TrustPin.Penalty {
+        var penalty = TrustPin.Penalty(place: .zero, until: 0)
+        try reader.object(required: ["place", "until"]) { key, reader throws(TrustFault) in
+            switch key {
+            case "place": penalty.place = try reader.digest()
+            case "until": penalty.until = try reader.time()
+            default: return false
+            }
+            return true
+        }
+        return penalty
     }
 }
