@@ -259,16 +259,6 @@ struct Learning {
             let size = check.isSizeKnown ? files.size(row) : nil
             let sink = LearningSink(check, size: size, in: store, named: files.digest(row).hex, isStopped)
             let have = sink.prepare()
-            var request = TransferRequest(
-                id: identifier, urls: urls(rows, files), objectSize: size, limit: size ?? .max,
-                priority: groups.count - place, reload: isAgain, referrer: found.referrer)
-            if let size, have > 0, have < size {
-                request.range = have..<size
-                request.limit = size - have
-            } else if size == nil, !isLocal {
-                request.range = sink.firstRange
-                request.isFirstRange = true
-            }
             end.change { end in
                 end.open += 1
                 end.running.insert(identifier)
@@ -277,22 +267,12 @@ struct Learning {
                 let outcome = sink.finish(result, rows)
                 switch outcome {
                 case .success(let come):
-                    // What is known is not lost if this process ends.
-                    results.withLock { _ in
-                        let lines = rows.map { line($0, come.content, files) ?? "" }.joined()
-                        if let destination { LearnedDigests.append(lines, in: destination) }
-                    }
-                    if size == nil { progress?.expect(bytes: come.content.size &* UInt64(rows.count)) }
-                    if come.isWhole {
-                        progress?.add(files: rows.count, bytes: come.content.size &* UInt64(rows.count))
-                    }
-                case .failure(let failure):
-                    guard failure.isWrongBytes, let source = sink.source else { break }
-                    environment.transport.blame(url: source, reason: "wrong bytes")
-                    if let found = failure.found {
-                        let words = "gave wrong bytes: SHA-256 \(found) instead of \(files.digest(row))"
-                        environment.tellWrongBytes(files, row, from: source, words, found: found)
-                    }
+                    // One at a time, and at once: what is known is not lost if this process ends.
+                    results.withLock { _ in keep(come.content, of: rows, files) }
+                    let bytes = come.content.size &* UInt64(rows.count)
+                    if size == nil { progress?.expect(bytes: bytes) }
+                    if come.isWhole { progress?.add(files: rows.count, bytes: bytes) }
+                case .failure(let failure): blame(sink.source, for: failure, row, files)
                 }
                 results.withLock { $0.append((rows, outcome)) }
                 end.change { end in
@@ -308,11 +288,36 @@ struct Learning {
                         TransferReport(
                             response: response, sourceIndex: 0, currentURL: "", requests: 0, bytesReceived: 0)))
             } else {
+                var request = TransferRequest(
+                    id: identifier, urls: urls(rows, files), objectSize: size, limit: size ?? .max,
+                    priority: groups.count - place, reload: isAgain, referrer: found.referrer)
+                if let size, have > 0, have < size {
+                    request.range = have..<size
+                    request.limit = size - have
+                } else if size == nil, !isLocal {
+                    request.range = sink.firstRange
+                    request.isFirstRange = true
+                }
                 transport.start(request, sink: sink, completion: completion)
             }
         }
         end.wait { end -> Void? in end.open == 0 ? () : nil }
         return results.withLock { $0 }
+    }
+
+    /// Keeps what rows turned out to be for the next run.
+    private func keep(_ content: LearnedContent, of rows: [Int], _ files: FileTable) {
+        guard let destination else { return }
+        LearnedDigests.append(rows.map { line($0, content, files) ?? "" }.joined(), in: destination)
+    }
+
+    /// Reports a source that gave wrong bytes.
+    private func blame(_ source: String?, for failure: RowFailure, _ row: Int, _ files: FileTable) {
+        guard failure.isWrongBytes, let source else { return }
+        environment.transport.blame(url: source, reason: "wrong bytes")
+        guard let found = failure.found else { return }
+        let words = "gave wrong bytes: SHA-256 \(found) instead of \(files.digest(row))"
+        environment.tellWrongBytes(files, row, from: source, words, found: found)
     }
 }
 
