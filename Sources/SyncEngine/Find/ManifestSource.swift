@@ -235,20 +235,14 @@ struct ManifestSource: Sendable {
                 guard let usable else {
                     throw EngineError(.dataInvalid, "\(redacted(url: url)): 304 in reply to an unconditional request")
                 }
-                if usable.isDerived {
-                    return cached(usable, at: ManifestPlace(url, isPublic: report.isPublic), key: key)
-                }
-                return cached(usable, at: ManifestPlace(url, isPublic: report.isPublic)) { () throws(EngineError) in
-                    cache?.forget(key)
-                    let fresh = try fetch(url, from: object)
-                    if fresh.digest == usable.digest { return fresh }
-                    throw EngineError(
-                        .unavailable, "\(redacted(url: url)): the manifest changed meanwhile; pull again",
-                        cause: .badManifest)
+                let place = ManifestPlace(url, isPublic: report.isPublic)
+                if usable.isDerived { return cached(usable, at: place, key: key) }
+                return cached(usable, at: place) { () throws(EngineError) in
+                    try fetchAgain(url, from: object, key, digest: usable.digest)
                 }
             case .success((let body, let report)):
+                let place = ManifestPlace(url, isPublic: report.isPublic)
                 if !attempt.isCompressed, let kind = ListingKind(body) {
-                    let place = ManifestPlace(url, isPublic: report.isPublic)
                     return try derive(kind, body, report, at: place, key: key)
                 }
                 if Self.isWebPage(body) {
@@ -259,7 +253,6 @@ struct ManifestSource: Sendable {
                             + "login first? Or is this a page about the set? The URL of a manifest usually ends with "
                             + "manifest.json")
                 }
-                let place = ManifestPlace(url, isPublic: report.isPublic)
                 let manifest = try decode(
                     body, isCompressed: attempt.isCompressed, at: place, shown: redacted(url: attempt.url))
                 let entry = ManifestCache.Entry(
@@ -270,6 +263,17 @@ struct ManifestSource: Sendable {
             }
         }
         throw EngineError(.noInput, "\(redacted(url: object)): no manifest there")
+    }
+
+    /// Fetches a manifest that the server says is the same, and whose body is not in the cache any more.
+    private func fetchAgain(_ url: String, from object: String, _ key: String, digest: SHA256Digest) throws(EngineError)
+        -> FoundManifest
+    {
+        cache?.forget(key)
+        let fresh = try fetch(url, from: object)
+        if fresh.digest == digest { return fresh }
+        throw EngineError(
+            .unavailable, "\(redacted(url: url)): the manifest changed meanwhile; pull again", cause: .badManifest)
     }
 
     /// Whether a text is HTML: a manifest is JSON, or a zstd frame.
