@@ -116,7 +116,7 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
 
         output.warn(ofHooks: recipe.hooks)
         if later.background {
-            // Who reads lines gets the last one, too; the agent is left within a second.
+            // A reader of JSON lines waits for the last one, too; a person is let go within a second.
             let limit = reporting.json ? .seconds(5) : StopSignals.onlooker
             return try await StopSignals.ending(within: limit) { try await engine.pullInBackground() }
         }

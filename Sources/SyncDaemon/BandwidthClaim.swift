@@ -12,7 +12,7 @@ struct BandwidthClaim: Sendable, Equatable {
     /// The most that it is given now.
     private func most(of total: UInt64) -> Double {
         let own = Double(min(limit ?? total, total))
-        // Who uses nearly all that it has would use more.
+        // A run that uses nearly all of its share would use more.
         guard let share, Double(used) < Double(share) * 0.8 else { return own }
         return min(own, max(Double(used) * 1.25, Double(total) / 50))
     }

@@ -239,7 +239,7 @@ package struct HTTPDate: Hashable, Comparable, Sendable {
     }
 
     /// Tells the forms apart by where they have digits, letters and marks; `nil` for none of the three. The day of the
-    /// week may be any word: the date does not hang on it.
+    /// week may be any word: the date does not depend on it.
     private static func isAsctime(_ text: String) -> Bool? {
         let shape = String(
             text.map {

@@ -261,7 +261,7 @@ final class BucketTransport: Transport {
 
     private static func isObject(_ url: String) -> Bool { urlScheme(of: url) == S3Address.scheme }
 
-    /// Whether a bucket answers so that is asked in the wrong region.
+    /// Whether a bucket that is asked in the wrong region answers like this.
     private static func mayBeElsewhere(_ error: TransferError) -> Bool {
         if [.authentication, .redirectRefused].contains(error.code) { return true }
         return [301, 307, 400, 403].contains(error.code.status ?? error.status)

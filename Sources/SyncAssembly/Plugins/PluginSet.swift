@@ -80,7 +80,7 @@ struct PluginContext: Sendable {
     /// Told of what happens to programs.
     var notice: @Sendable (PluginNotice) -> Void
 
-    /// A program that makes manifests: a plugin's, or a command that gets the URL behind its arguments.
+    /// A program that makes manifests: a plugin's, or a command that gets the URL as its last argument.
     func source(_ use: PluginSettings.Use, timeout: Int? = nil) throws(PluginError) -> SourceProgram {
         let bounds = SourceProgram.Bounds(
             time: (timeout ?? use.timeout).map { .seconds($0) }, silence: use.timeout == nil ? patience : nil)

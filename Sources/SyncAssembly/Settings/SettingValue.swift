@@ -163,7 +163,7 @@ extension SettingValue {
             }
         } else {
             guard let end = minute(rest) else { throw problem }
-            // Who means all day says +24h: 22:00-22:00 may as well be a slip.
+            // All day is +24h; 22:00-22:00 is more likely a slip.
             guard end != start else { throw SettingsError("'\(escaped(text))' has no length; +24h is all day") }
             length = end > start ? end - start : end + 1_440 - start
         }

@@ -75,7 +75,7 @@ struct TransferKey: Sendable {
         one("patience", \.patience, seconds).putting { $0.putPatience(into: &$1) },
         one("speed_limit", \.speedLimit, bytes(mayBeZero: true)) { $0.speedLimit = $1 },
         one("speed_time", \.speedTime, seconds).putting {
-            // Who lets a server be silent for long does not mean it to be cut off earlier for being slow.
+            // A server that may be silent for so long is not to be cut off earlier for being slow.
             $1.speedTime = $0.speedTime ?? max($1.speedTime, $1.idleTimeout)
         },
         list("rewrite", \.rewrite, "rules \"PREFIX REPLACEMENT\"") { text, _ throws(SettingsError) in
@@ -139,7 +139,7 @@ struct TransferKey: Sendable {
             put: { said, configuration in if let value = said[keyPath: path] { put(&configuration, value) } })
     }
 
-    /// A list: the upper one first, the lower one behind it.
+    /// A list: the upper one, then the lower one.
     private static func list<Value: Sendable>(
         _ key: String, _ path: Path<[Value]>, _ wish: String,
         _ read: @escaping @Sendable (String, PathBase) throws(SettingsError) -> Value
@@ -230,7 +230,7 @@ extension TransferSettings {
         if let patience {
             configuration.patience = Patience(patience)
         } else if let idleTimeout, let usual = configuration.patience {
-            // Who lets a server be silent for long means it.
+            // Patience must not end before the silence that is allowed.
             configuration.patience = Patience(
                 firstContact: max(usual.firstContact, idleTimeout), silence: max(usual.silence, idleTimeout))
         }

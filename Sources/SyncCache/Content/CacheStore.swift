@@ -204,7 +204,7 @@ extension CacheStore {
     }
 
     private static func index(_ entries: [Entry]?, _ offset: UInt64) -> Int? {
-        // Slices lie one behind the other but for what other manifests have cut: the last that begins early enough.
+        // Slices follow each other, except where another manifest has cut otherwise: the last that begins early enough.
         guard let entries else { return nil }
         var (low, high) = (0, entries.count)
         while low < high {
@@ -277,7 +277,7 @@ extension CacheStore {
         let within = state.withLock { state -> [Slice] in
             state.reserved -= min(state.reserved, slice.length)
             var entries = state.objects[slice.object] ?? []
-            // What it has as well is of no more use.
+            // Slices within this one are of no more use.
             let isWithin = { (one: Slice) in slice.start <= one.start && one.end <= slice.end }
             let gone = entries.map(\.slice).filter(isWithin)
             entries.removeAll { isWithin($0.slice) }
@@ -343,7 +343,7 @@ extension CacheStore {
         let (slices, names) = state.withLock { state -> ([Slice], [String]) in
             let wanted = state.kept.saturatingAdd(state.reserved).saturatingAdd(bytes)
             guard wanted > most else { return ([], []) }
-            // A little more than is needed, so that not each slice sorts anew.
+            // A little more than is needed, so that not every new slice sorts them all again.
             var left = (wanted - most).saturatingAdd(most / 64)
             var all = state.objects.values.joined().map {
                 (used: $0.used, size: $0.slice.length, slice: $0.slice as Slice?, name: "")
@@ -443,7 +443,7 @@ final class UnfinishedFile: Sendable {
     deinit { if !isNamed.withLock(\.self) { removeFile(name, in: directory.raw) } }
 }
 
-/// A sum of a piece that tells damage from the bytes that were proved: 64 bits, each of which hangs on every byte.
+/// A checksum of a piece, to tell damage from the bytes that were proved: 64 bits, each of which depends on every byte.
 func pieceSum(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
     var (sum, index) = (UInt64(bytes.count) ^ 0x9E37_79B9_7F4A_7C15, 0)
     func added(_ sum: UInt64, at index: Int) -> UInt64 {

@@ -156,7 +156,7 @@ struct AgentRunCommand: AsyncParsableCommand {
     private static func answer(
         _ agent: Agent, until isOver: AsyncStream<Void>, _ lock: FileLock, _ notice: ServiceNotice, _ logger: Logger
     ) async throws {
-        // Who listens there has another state directory: this one is locked.
+        // An agent that listens there has another state directory: this one is locked.
         let place = try EnvironmentPaths.ofProcess.ownAgentPlace().unshared
         lock.sign(place.signature)
         let server = ControlServer(

@@ -113,7 +113,7 @@ struct EngineCall: Sendable {
         var request = request
         request.stop = stop
         (request.listener, request.progress) = ({ [self] in observe($0) }, { [self] in tell($0) })
-        // Whatever it waits for then, and not each transfer for itself.
+        // The deadline is that of the whole command, whatever it waits for, and not that of each transfer.
         let deadline = request.settings?.transfer.deadline
         request.settings?.transfer.deadline = nil
         async let _: Void = pass(deadline, stop)

@@ -331,7 +331,7 @@ enum AtomicWish: String, Sendable, CaseIterable {
             "--atomic takes 'exchange', 'links', or nothing for the first that is possible, not '\(escaped(name))'.")
     }
 
-    /// The words of a command line, `--atomic` alone with its meaning: the word behind it is none of its own.
+    /// The words of a command line, with a bare `--atomic` spelled out: the word after it is not its value.
     static func named(_ words: [String]) -> [String] {
         let end = words.firstIndex(of: "--") ?? words.endIndex
         return words[..<end].map { $0 == "--atomic" ? "--atomic=\(auto.rawValue)" : $0 } + words[end...]

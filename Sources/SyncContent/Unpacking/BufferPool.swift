@@ -39,7 +39,7 @@ package final class BufferPool: Sendable {
 
     private struct State {
         var free: [Buffer]
-        /// Who found too few, in the order of their coming.
+        /// Those who found too few, first come first.
         var waiters: [@Sendable () -> Void] = []
     }
     private let state: Mutex<State>

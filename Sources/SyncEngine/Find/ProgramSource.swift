@@ -55,7 +55,7 @@ extension ManifestSource {
             }
             return cached(known, at: place, key: key)
         }
-        // Who lists everything every time may still say the same.
+        // A source that lists everything every time may have said the same again.
         let mark: SHA256Digest
         do throws(DigestError) { mark = try sha256(text) } catch { throw EngineError(.internalError, "\(error)") }
         if let known, known.validator.etag == mark.hex { return cached(known, at: place, key: key) }

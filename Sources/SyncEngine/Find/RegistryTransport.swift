@@ -144,7 +144,7 @@ package final class RegistryTransport: Transport {
             case .success(let release):
                 state.withLock { $0.endpoint = endpoint }
                 then(.success((endpoint, release)))
-            // A server that speaks TLS says so: 400.
+            // A server that speaks TLS answers plain HTTP with 400.
             case .failure(let error) where error.code.status == 400 && endpoints.count > 1:
                 find(endpoints.dropFirst(), for: request, then)
             case .failure(let error): then(.failure(told(error, by: endpoint)))

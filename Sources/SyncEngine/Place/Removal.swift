@@ -136,7 +136,7 @@ struct Removal: Sendable {
         return status(directory, leaf)
     }
 
-    /// Whether the directory of a path is there, and neither a link nor a file by now; not so only at a second look, as well.
+    /// Whether the directory of a path is there, and not a link or a file by now; what is missing is looked for twice.
     private func isReachable(_ path: UnsafeBufferPointer<UInt8>, _ directories: Directories) throws(FileError) -> Bool {
         func look() throws(FileError) -> Bool {
             do throws(FileError) { return try directories.descriptor(path.parentPath, create: false) != nil } catch {

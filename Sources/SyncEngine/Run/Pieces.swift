@@ -208,8 +208,8 @@ extension IndexRecord {
 }
 
 extension Manifest {
-    /// Between which paths a piece's own are, and those behind them that are this piece's to forget; `nil` for no rows. Without a path,
-    /// everything is.
+    /// The first path that is a piece's own or its to forget, and the first one after these; `nil` for no rows. A `nil`
+    /// path is no bound.
     fileprivate func ownPaths(_ rows: [Int]) -> (from: [UInt8]?, to: [UInt8]?)? {
         guard let first = rows.first, let last = rows.last else { return nil }
         func path(_ row: Int) -> [UInt8] { files.withPath(row) { Array($0) } }
@@ -270,7 +270,7 @@ extension StatIndex {
     ///
     /// - Parameters:
     ///   - head: Says when it was written, and what was pulled last; `nil` for this index.
-    ///   - other: One of `count`, in path order one behind the other; in memory one at a time.
+    ///   - other: Gives one of `count` indexes, whose paths follow each other; one at a time is in memory.
     func taking(_ count: Int, under head: StatIndex? = nil, _ other: (Int) -> StatIndex?) -> StatIndex? {
         func copy(_ position: Int, _ append: (IndexRecord, UnsafeBufferPointer<UInt8>) -> Void) {
             guard let record = handedOn(position) else { return }

@@ -170,7 +170,7 @@ package struct PullEngine: Sendable {
 
     /// What is known of a destination. When it cannot be read, nothing may be changed: what was installed would be forgotten.
     ///
-    /// - Throws: ``EngineError`` with status 73 for what is too long, 74 else.
+    /// - Throws: ``EngineError`` with status 73 for what is too long, 74 otherwise.
     static func known<R>(_ load: () throws(FileError) -> R) throws(EngineError) -> R {
         do throws(FileError) { return try load() } catch {
             let status: ExitStatus = error.code == .fileTooLarge ? .cannotCreate : .ioError

@@ -160,7 +160,7 @@ struct PullRun {
         return false
     }
 
-    /// - Parameter owner: As an index has it: a project, and its groups behind that.
+    /// - Parameter owner: As an index has it: a project, then its groups, one a line.
     private static func requireOwner(_ owner: String, of path: String, project: String) throws(EngineError) {
         let owner = owner.split(separator: "\n", omittingEmptySubsequences: false).first.map(String.init)
         guard let owner, !owner.isEmpty, owner != project else { return }

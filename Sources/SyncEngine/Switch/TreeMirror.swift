@@ -3,12 +3,12 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Makes one tree like another, without copying a byte where the file system can share: what is different is taken from the other
-/// tree, what is too many goes, and what is right for the manifest already stays. What is different the indexes of both say; no
-/// file is looked at that both have, so the cost follows the difference.
+/// Makes one tree like another, without copying a byte where the file system can share: what differs is taken from the
+/// other tree, what that one does not have goes, and what is right for the manifest already stays. The indexes of both
+/// say what differs; files that both have are not looked at, so the cost follows the difference.
 ///
-/// A run then looks at the tree and brings it up to date as it would the other one, were that changed in place: the same files are
-/// unchanged, the same chunks are here. Nothing that both have is ever written to.
+/// A run then looks at the tree and brings it up to date as it would the other one, were that changed in place: the
+/// same files are unchanged, the same chunks are here. Nothing that both have is ever written to.
 struct TreeMirror {
     let source: Destination
     /// What is known of it, including what a killed run put there.

@@ -85,7 +85,7 @@ final class RegistryClient: Sendable {
         guard request.url.hasPrefix("/"), state.withLock(\.endpoint) == nil else {
             return try send(request, to: url(request.url))
         }
-        // Who speaks TLS on this machine says so: 400.
+        // A server on this machine that speaks TLS answers plain HTTP with 400.
         for (position, endpoint) in address.endpoints.enumerated() {
             let answer = try send(request, to: endpoint + request.url)
             if answer.status == 400, position + 1 < address.endpoints.count { continue }

@@ -131,7 +131,7 @@ package struct ShardBorders<Place> {
         return distance < Self.fewParts ? most : max(most, Self.mostOfFew)
     }
 
-    /// The first entry of a shard but the first one; `nil` for one that has none, as all behind it.
+    /// The first entry of a shard other than the first; `nil` for one without entries, as are all after it.
     package func start(of number: Int) -> Place? {
         let (high, low) = total.multipliedFullWidth(by: UInt64(min(max(0, number), count)))
         guard high < UInt64(count) else { return nil }

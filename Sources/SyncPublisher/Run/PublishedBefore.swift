@@ -58,7 +58,7 @@ struct PublishedBefore {
             let signed = try own.newestRelease(above: 0) ?? 0
             if signed > 0 { project = signing.root.project }
             for revision in try own.saidRevisions() { found.append((revision, nil, nil)) }
-            // Whoever can write there cannot use up the numbers of who signs.
+            // Nobody who can only write there uses up the numbers of those who sign.
             let last = max(signed, try signing.known?.lastRevision ?? 0, base?.manifest.revision ?? 0)
             found.removeAll { $0.revision - min($0.revision, last) > PublishOptions.mostRevisionsAtOnce }
             found.append((signed, nil, nil))

@@ -85,7 +85,7 @@ struct TreeWalk: ~Copyable {
     /// How many entries were found.
     var count: Int { passed.entries + tree.count }
 
-    /// Walks it all. What links lead to is looked at behind that: ``checkLinks(_:)``.
+    /// Walks it all. What links lead to is looked at afterwards: ``checkLinks(_:)``.
     ///
     /// - Parameters:
     ///   - pieces: Entries that `take` gets at once, in path order, so that memory has a limit; without it, ``tree`` has all of them.

@@ -56,7 +56,7 @@ extension Fault {
         }
         return switch status {
         case 408, 425, 429: .again  // The server says: later.
-        case 500, 502, 503, 504: .again  // The server or one behind it is ill.
+        case 500, 502, 503, 504: .again  // The server, or one behind it, has a problem.
         case 507, 509, 520...527, 530: .again  // The same, from storage and CDN servers.
         default: .nextSource  // It will say the same again.
         }

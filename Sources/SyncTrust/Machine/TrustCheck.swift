@@ -10,8 +10,8 @@ package import SyncModel
 /// ``pin`` is to be kept after every step: it changes with each root, and its floors only with ``accept(project:revision:)``.
 /// One time counts for the whole check (TUF 5.1).
 ///
-/// Who asks for a revision is shown that one, once ``fresh`` has shown which keys count. Who looks back at a former release
-/// is shown it, however old it is, when it was signed by keys that counted then; nothing of it is kept.
+/// A check for a certain revision ends with that one, once ``fresh`` has shown which keys count. A look back at a
+/// former release ends with that, however old it is, if it was signed by keys that counted then; nothing of it is kept.
 package struct TrustCheck: Sendable {
     package enum Want: Sendable, Equatable {
         case fresh
