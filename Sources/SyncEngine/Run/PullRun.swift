@@ -85,20 +85,9 @@ struct PullRun {
             facts.revision = index.revision?.number
         } else {
             // Hooks get the name of every file.
-            let decoded = try found.decode().sharingFiles(destination.sharesFiles)
-            if recorded == nil, recipe.piece == nil {
-                let found = NamedHooks(decoded, recipe, environment.namedHooks)
-                recipe.hooks += found.specifications
-                named = found
-            }
-            try recipe.requireGroups(of: decoded)
-            if recorded == nil { try recipe.requirePaths(of: decoded, environment.stop) }
-            names = decoded.groups.map(\.name)
-            recipe.hooks += promised
-            facts.revision = decoded.revision
-            facts.userData = facts.userData ?? decoded.userData
-            facts.source = facts.source ?? decoded.source
-            manifest = decoded
+            let decoded = try decode(adding: promised)
+            (manifest, named) = (decoded.manifest, decoded.named)
+            names = decoded.manifest.groups.map(\.name)
         }
         let groups = recipe.completing(names)
         try enter(groups)
@@ -123,6 +112,29 @@ struct PullRun {
             report.obsolete = index.obsoleteFiles
             return try finish(completion, groups)
         } catch { throw failed(error) }
+    }
+
+    /// Decodes the manifest, checks the selection, and takes hooks and facts from it.
+    ///
+    /// - Parameter promised: Hooks that earlier runs were to call, and nobody has.
+    /// - Returns: The manifest, and the hooks that it names; `nil` for a run on record, and for a piece.
+    private mutating func decode(adding promised: [RunHook]) throws(EngineError)
+        -> (manifest: Manifest, named: NamedHooks?)
+    {
+        let manifest = try found.decode().sharingFiles(destination.sharesFiles)
+        var named: NamedHooks?
+        if recorded == nil, recipe.piece == nil {
+            let found = NamedHooks(manifest, recipe, environment.namedHooks)
+            recipe.hooks += found.specifications
+            named = found
+        }
+        try recipe.requireGroups(of: manifest)
+        if recorded == nil { try recipe.requirePaths(of: manifest, environment.stop) }
+        recipe.hooks += promised
+        facts.revision = manifest.revision
+        facts.userData = facts.userData ?? manifest.userData
+        facts.source = facts.source ?? manifest.source
+        return (manifest, named)
     }
 
     /// Makes sure that no other set is in a destination.

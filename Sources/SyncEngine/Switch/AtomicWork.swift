@@ -216,17 +216,7 @@ extension PullEngine {
         guard let last else {
             throw EngineError(.noInput, "session \(escaped(session)) has no run whose revision could be shown again")
         }
-        var recipe = last.recipe
-        recipe.session = session
-        recipe.destination = known.destination
-        recipe.hooks = try stored(environment.store.hooks(run: last.identifier, limit: .max).reversed().map(\.hook))
-        if recipe.hooks.isEmpty { recipe.hooks = last.recipe.hooks }
-        recipe.rollback = true
-        recipe.paused = false
-        recipe.notBefore = nil
-        var wishes = recipe.atomic ?? AtomicSwitch()
-        wishes.keepForeign = wishes.keepForeign || keepForeign
-        recipe.atomic = wishes
+        var recipe = try rollbackRecipe(like: last, of: known, keepForeign: keepForeign)
         let lock = try take(home, recipe)
         let (destination, trees) = try look(at: home, recipe)
         let open = try openRollback(of: session, home.ledger)
@@ -254,6 +244,24 @@ extension PullEngine {
         _ = consume lock
         _ = consume lease
         return report
+    }
+
+    /// What a rollback asks for: what the last run of its session did, with its hooks, and at once.
+    private func rollbackRecipe(like last: StoredRun, of session: StoredSession, keepForeign: Bool) throws(EngineError)
+        -> RunRecipe
+    {
+        var recipe = last.recipe
+        recipe.session = session.identifier
+        recipe.destination = session.destination
+        recipe.hooks = try stored(environment.store.hooks(run: last.identifier, limit: .max).reversed().map(\.hook))
+        if recipe.hooks.isEmpty { recipe.hooks = last.recipe.hooks }
+        recipe.rollback = true
+        recipe.paused = false
+        recipe.notBefore = nil
+        var wishes = recipe.atomic ?? AtomicSwitch()
+        wishes.keepForeign = wishes.keepForeign || keepForeign
+        recipe.atomic = wishes
+        return recipe
     }
 
     /// There is no such tree to go back to.
