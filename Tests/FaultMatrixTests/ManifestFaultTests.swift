@@ -15,7 +15,7 @@ struct ManifestFaultTests {
         }
     }
 
-    @Test("A fault [F044]", arguments: faults)
+    @Test("Each fault on the manifest ends a pull as its row says [F044]", arguments: faults)
     func fault(_ fault: MatrixFault) async {
         // To a conditional request 304 is an answer like any other.
         let cases = fault.name.hasPrefix("304") ? [false] : [false, true]

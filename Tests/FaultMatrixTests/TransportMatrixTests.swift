@@ -5,7 +5,7 @@ import Testing
 /// side: a thousand cases at once would starve each other until healthy connections look idle.
 @Suite("Every fault of servers and networks, at the level of a transport", .timeLimit(.minutes(10)))
 struct TransportMatrixTests {
-    @Test("A fault", arguments: MatrixFault.all)
+    @Test("Each fault ends a transfer as its row says", arguments: MatrixFault.all)
     func fault(_ fault: MatrixFault) async {
         await RowGate.shared.pass(fault, through: Situation.all) {
             try await TransportCase(fault: fault, situation: $0).run()

@@ -24,7 +24,7 @@ struct UncheckedTests {
         #expect(sources.flatMap(unexplainedMarks) == [])
     }
 
-    @Test("There are few of them")
+    @Test("Few places ask the compiler not to check them")
     func few() throws {
         let all = try SourceText.all(below: "Sources").flatMap(marks)
         #expect(all.count <= 24, "each is a promise that no tool keeps: \(all)")

@@ -71,6 +71,6 @@ struct UmaskTests {
     @Test("Octal digits are read and written", arguments: [("022", "022"), ("2", "002"), ("0077", "077")])
     func text(text: String, shown: String) { #expect(Umask(text)?.description == shown) }
 
-    @Test("Nothing else is one", arguments: ["", "8", "1000", "00022", "0x1", "-1", "+2", "u=rwx"])
+    @Test("A text that is no umask is refused", arguments: ["", "8", "1000", "00022", "0x1", "-1", "+2", "u=rwx"])
     func refused(text: String) { #expect(Umask(text) == nil) }
 }

@@ -89,7 +89,7 @@ struct WebhookTests {
         server.releaseStalls()
     }
 
-    @Test("What is no URL is said", arguments: ["", "ftp://a/", "http://"])
+    @Test("A text that is no URL is not called, and the outcome says so", arguments: ["", "ftp://a/", "http://"])
     func noURL(text: String) {
         guard case .notStarted = call(text).end else {
             Issue.record("\(text) was called")

@@ -58,7 +58,7 @@ struct DeltaTests {
         #expect(try Self.deltas(text).isEmpty)
     }
 
-    @Test("The sample has one")
+    @Test("The sample manifest with a delta is read")
     func sample() throws {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../..")
         let text = try Data(contentsOf: root.appendingPathComponent("Manifests/samples/deltas.json"))

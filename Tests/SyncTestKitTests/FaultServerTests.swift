@@ -60,7 +60,7 @@ struct FaultServerTests {
         #expect(try ask(.reset).0.end == .reset)
     }
 
-    @Test("Lengths lie as told")
+    @Test("Content-Length is what is claimed: too long, twice, or not there")
     func lengths() throws {
         let small = ServedObject(text: "0123456789")
         let (long, _) = try ask(.object(small).claimingLength("99"))

@@ -69,7 +69,7 @@ struct RegistryTransportTests {
         #expect(late?.code == .timedOut && late?.detail == "timedOut")
     }
 
-    @Test("Who is refused is told so")
+    @Test("A login that the registry refuses is a refusal, with the registry's reason")
     func refusal() {
         var access = RegistryAccess()
         access.trouble = { _ in (reason: "it refuses the login", isPassing: false) }

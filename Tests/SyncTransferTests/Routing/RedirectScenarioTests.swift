@@ -185,7 +185,7 @@ struct RedirectScenarioTests {
         #expect(server.log.requestCount == 1)
     }
 
-    @Test("Unless the host is exempt")
+    @Test("A public server may lead to a private address that is exempt")
     func exempt() async throws {
         let server = try FaultServer()
         let bench = try Bench(server: server) {

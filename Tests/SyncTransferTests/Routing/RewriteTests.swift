@@ -60,7 +60,9 @@ struct RewriteTests {
         #expect(RewriteRules([try RewriteRule(rule)]).apply(to: try CurlURL(url)) == nil)
     }
 
-    @Test("Not a rule", arguments: ["", "a", "a b c", "a ", " b", "~( x", "~[ x", "https://a:b x", "http://u@a/ x"])
+    @Test(
+        "A text that is no rule is refused",
+        arguments: ["", "a", "a b c", "a ", " b", "~( x", "~[ x", "https://a:b x", "http://u@a/ x"])
     func notRules(text: String) { #expect(throws: URLError.self) { try RewriteRule(text) } }
 
     @Test(
