@@ -138,16 +138,10 @@ struct BaseSet {
     mutating func checkPacks(
         _ options: PublishOptions, isRemembered: Bool, isCancelled: () -> Bool, progress: (UInt64, UInt64) -> Void
     ) throws(PublishError) {
-        var known: [SHA256Digest: SourceTree.FileStamp] = [:]
-        if options.trustsStamps, let path = options.packStamps {
-            _ = StampCache.forEach(in: path) { _, stamp, digest in known[digest] = stamp }
-        }
+        let known = Self.knownStamps(options)
         var checked: [(digest: SHA256Digest, stamp: SourceTree.FileStamp)] = []
         // A base may name packs of any size.
-        let total = packs.reduce(UInt64(0)) { sum, pack in
-            let (sum, overflow) = sum.addingReportingOverflow(pack.size)
-            return overflow ? .max : sum
-        }
+        let total = packs.reduce(UInt64(0)) { $0.saturatingAdd($1.size) }
         var done: UInt64 = 0
         func take(_ piece: UnsafeRawBufferPointer, at offset: UInt64) -> Bool {
             done &+= UInt64(piece.count)
@@ -163,7 +157,7 @@ struct BaseSet {
                 guard !options.trustsStamps else { continue }
                 let found = try place.output.home?.digest(.packs, name, taking: take)
                 if isCancelled() { throw .cancelled }
-                if found != digest { drop(index, "does not have the content that its name says") }
+                if found != digest { drop(index, Self.otherContent) }
                 continue
             }
             guard let file = try place.output.open(.packs, name), let before = status(file.raw) else {
@@ -171,24 +165,12 @@ struct BaseSet {
                 continue
             }
             let stamp = SourceTree.FileStamp(before)
-            if known[digest] != stamp {
-                let found: SHA256Digest?
-                do throws(PublishError) {
-                    found = try OutputDirectory.digest(
-                        file.raw, shown: place.output.display(.packs, name), taking: take)
-                } catch {
-                    // What a failing disk does not give back has to be stored again.
-                    guard error.exitStatus == .ioError else { throw error }
-                    drop(index, "cannot be read")
-                    continue
-                }
-                if isCancelled() { throw .cancelled }
-                guard found == digest else {
-                    drop(index, "does not have the content that its name says")
-                    continue
-                }
-            } else {
+            if known[digest] == stamp {
                 done &+= stamp.size
+            } else {
+                let isRight = try checkContent(index, file.raw, taking: take)
+                if isCancelled() { throw .cancelled }
+                guard isRight else { continue }
             }
             checked.append((digest, stamp))
         }
@@ -202,6 +184,35 @@ struct BaseSet {
             name.withUnsafeBufferPointer { add($0, checked[index].stamp, checked[index].digest) }
         }
         if let code { warnings.append("cannot write \(shown(path)): \(code); the next publish reads every pack again") }
+    }
+
+    /// The packs that were right when they were read last, with the status that their files had.
+    private static func knownStamps(_ options: PublishOptions) -> [SHA256Digest: SourceTree.FileStamp] {
+        var known: [SHA256Digest: SourceTree.FileStamp] = [:]
+        guard options.trustsStamps, let path = options.packStamps else { return known }
+        _ = StampCache.forEach(in: path) { _, stamp, digest in known[digest] = stamp }
+        return known
+    }
+
+    private static let otherContent = "does not have the content that its name says"
+
+    /// Reads a pack of this disk. One that is not what its name says, or is not read to its end, is dropped.
+    ///
+    /// - Returns: Whether it is what its name says.
+    private mutating func checkContent(
+        _ index: Int, _ file: Int32, taking take: (UnsafeRawBufferPointer, UInt64) -> Bool
+    ) throws(PublishError) -> Bool {
+        let digest = packs[index].sha256
+        do throws(PublishError) {
+            let shown = place.output.display(.packs, digest.packName)
+            if try OutputDirectory.digest(file, shown: shown, taking: take) == digest { return true }
+            drop(index, Self.otherContent)
+        } catch {
+            // What a failing disk does not give back has to be stored again.
+            guard error.exitStatus == .ioError else { throw error }
+            drop(index, "cannot be read")
+        }
+        return false
     }
 
     private mutating func drop(_ index: Int, _ reason: String) {
