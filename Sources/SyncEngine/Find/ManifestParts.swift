@@ -43,14 +43,7 @@ struct ManifestParts: Sendable {
         if !areLocal || dictionary.map(isLocal) == false {
             source.parts.note(all + [dictionary?.own.digest].compactMap { $0 }, of: root)
         }
-        if let dictionary, !isLocal(dictionary), source.cache != nil, !source.parts.has(dictionary.own.digest) {
-            source.ahead.withLock { [source] known in
-                guard known?.digest != dictionary.own.digest else { return }
-                let fetch = PartFetch([dictionary], source)
-                fetch.begin()
-                known = (dictionary.own.digest, fetch)
-            }
-        }
+        if let dictionary { fetchAhead(dictionary) }
         guard !parts.isEmpty else { return }
         // Of each part's chain, how many texts are not needed, since the last of them is kept.
         let known = parts.map { part in
@@ -79,11 +72,7 @@ struct ManifestParts: Sendable {
             }
             let isFetched = known[index] < part.chain.count || text == nil
             if known[index] > 0, text == nil {
-                // What is kept is damaged: everything is fetched.
-                let steps = part.chain.enumerated().map { wanted($0, $1) }
-                let arrival = Arrival(PartFetch(steps, source), uses: [steps])
-                defer { arrival.fetch.cancel() }
-                text = try self.text(steps, behind: nil, arrival, what, &reader)
+                text = try fetchWhole(part.chain.enumerated().map { wanted($0, $1) }, what, &reader)
             } else {
                 text = try self.text(steps[index], behind: text, arrival, what, &reader)
             }
@@ -102,6 +91,26 @@ struct ManifestParts: Sendable {
             "\(shown): a join reads the whole manifest, and this one has too much for that (\(error.reason)): what "
                 + "shards that ended with 0 have brought is in place and verified; which are missing is not looked at. What only a join "
                 + "does, such as hooks, --prune and empty directories, needs a set that is published as several")
+    }
+
+    /// Begins to fetch the dictionary while parts are read, unless it is here.
+    private func fetchAhead(_ dictionary: PartFetch.Wanted) {
+        guard !isLocal(dictionary), source.cache != nil, !source.parts.has(dictionary.own.digest) else { return }
+        source.ahead.withLock { [source] known in
+            guard known?.digest != dictionary.own.digest else { return }
+            let fetch = PartFetch([dictionary], source)
+            fetch.begin()
+            known = (dictionary.own.digest, fetch)
+        }
+    }
+
+    /// A part's text where what was kept of it is damaged: all that it is made from is fetched.
+    private func fetchWhole(_ steps: [PartFetch.Wanted], _ what: String, _ reader: inout PartDecoder)
+        throws(EngineError) -> [UInt8]?
+    {
+        let arrival = Arrival(PartFetch(steps, source), uses: [steps])
+        defer { arrival.fetch.cancel() }
+        return try text(steps, behind: nil, arrival, what, &reader)
     }
 
     /// Makes a part's text, step by step, from the one before it.
