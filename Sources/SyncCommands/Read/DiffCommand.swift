@@ -12,8 +12,9 @@ struct DiffCommand: AsyncParsableCommand, ReadingOptions {
         discussion: """
             Prints one line for each file that was added, changed, renamed or removed, with the bytes to fetch for it \
             and whether mode, time, target or kind changed; then the totals and how many bytes a machine with OLD \
-            fetches to get NEW. Fetches only the manifests. --channel and --revision apply to NEW. If the project is pinned, NEW must be a release that is valid now; OLD may be any release signed with \
-            keys that were valid at the time.
+            fetches to get NEW. Fetches only the manifests. --channel and --revision apply to NEW. If the project is \
+            pinned, NEW must be a release that is valid now; OLD may be any release signed with keys that were valid \
+            at the time.
 
             Exit status: 0 the files are the same, 1 they differ, any other status is an error.
 

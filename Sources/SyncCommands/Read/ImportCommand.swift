@@ -11,8 +11,9 @@ struct ImportCommand: AsyncParsableCommand {
         commandName: "import", abstract: "Write a manifest of a set that somebody else lists.",
         discussion: """
             SOURCE is what pull takes in place of a manifest: a checksum list as sha256sum(1) writes it, a Metalink, a \
-            repository on Hugging Face, or an artifact in a registry. The manifest names each file with its size, SHA-256 and URLs, and under "source" where it comes from and which \
-            state of it that was. What the list does not say is found out; to learn a SHA-256, the file is fetched.
+            repository on Hugging Face, or an artifact in a registry. The manifest names each file with its size, \
+            SHA-256 and URLs, and under "source" where it comes from and which state of it that was. What the list \
+            does not say is found out; to learn a SHA-256, the file is fetched.
 
             Examples:
 

@@ -9,11 +9,11 @@ struct EventsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "events", abstract: "Print a session's events, from the oldest one kept or after a given one.",
         discussion: """
-            Every event has a number, `seq`. --since N starts with event N + 1, so a program that stores the last number \
-            it has handled misses no event and gets none twice. If there is no event N, such as after a power cut, the \
-            exit status is 66: read again from 0. Times are local, with their offset from UTC; with --json they are in \
-            UTC. Needs no agent, but --follow starts one if there is \
-            work and none is running, and reports on standard error what the session is waiting for.
+            Every event has a number, `seq`. --since N starts with event N + 1, so a program that stores the last \
+            number it has handled misses no event and gets none twice. If there is no event N, such as after a power \
+            cut, the exit status is 66: read again from 0. Times are local, with their offset from UTC; with --json \
+            they are in UTC. Needs no agent, but --follow starts one if there is work and none is running, and reports \
+            on standard error what the session is waiting for.
             """)
 
     @OptionGroup var session: SessionArgument

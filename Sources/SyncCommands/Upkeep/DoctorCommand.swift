@@ -6,10 +6,10 @@ struct DoctorCommand: AsyncParsableCommand {
         commandName: "doctor",
         abstract: "Look for problems with the state, the sessions, the configuration, the agent and this machine.",
         discussion: """
-            Loads configuration, plugins and schedules as a pull does and judges sessions as 'syncagent report' does, each \
-            since its last run. Prints one line for each finding, with what to do about it; notes are for information and need no action. \
-            Starts no agent and changes nothing, except that it sets a damaged state aside, as every command does. Exit \
-            status: 0; with --strict, 2 if there is a finding.
+            Loads configuration, plugins and schedules as a pull does and judges sessions as 'syncagent report' does, \
+            each since its last run. Prints one line for each finding, with what to do about it; notes are for \
+            information and need no action. Starts no agent and changes nothing, except that it sets a damaged state \
+            aside, as every command does. Exit status: 0; with --strict, 2 if there is a finding.
             """)
 
     @Flag(help: "Exit with 2 if there is a finding; notes do not count.") var strict = false

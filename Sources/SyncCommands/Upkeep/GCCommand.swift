@@ -14,9 +14,10 @@ struct GCCommand: AsyncParsableCommand {
         commandName: "gc",
         abstract: "Remove old history, cached manifests and unfinished files that are no longer needed.",
         discussion: """
-            Keeps open runs and what they need, the latest 50 runs, the last successful one and 16 MiB of events of each session, and the manifest \
-            of each session's latest run. Removes copies of git repositories that no session pulls from, unfinished files where no run is open, and hook receipts after 90 days. \
-            Never touches installed files. Needs no agent, and is safe while one is running.
+            Keeps open runs and what they need, the latest 50 runs, the last successful one and 16 MiB of events of \
+            each session, and the manifest of each session's latest run. Removes copies of git repositories that no \
+            session pulls from, unfinished files where no run is open, and hook receipts after 90 days. Never touches \
+            installed files. Needs no agent, and is safe while one is running.
             """)
 
     @Flag(help: "Show what would be removed; remove nothing.") var dryRun = false
