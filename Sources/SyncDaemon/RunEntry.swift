@@ -192,7 +192,8 @@ extension Agent {
         try require((request.label ?? "").utf8.count <= 4096, "label: at most 4096 bytes")
         let fault = request.session.flatMap(RunRecipe.objection(toSession:))
         try require(fault == nil, "session: \(fault ?? "")")
-        try require((1...64).contains(request.settings.connections ?? 1), "connections: 1 to 64")
+        let connections = request.settings.connections ?? 1
+        try require(TransferSettings.connectionsOfRun.contains(connections), "connections: 1 to 64")
         let objection = request.channel.flatMap(ChannelName.objection)
         try require(objection == nil, "channel: \(objection ?? "")")
         try require(request.revision != 0, "revision: 1 or more")

@@ -67,7 +67,9 @@ struct PullSetup {
         try refuse(unless: options.revision != 0, "revision counts from 1.")
         let settings = options.settings
         if let count = settings.connections {
-            try refuse(unless: (1...64).contains(count), "connections must be 1 to 64, not \(count).")
+            try refuse(
+                unless: TransferSettings.connectionsOfRun.contains(count),
+                "connections must be 1 to 64, not \(count).")
         }
         try refuse(
             unless: settings.limitRate != 0, "limitRate must be at least 1 byte per second; use nil for no limit.")

@@ -3,8 +3,10 @@
 ///
 /// It names files with secrets; what holds a secret itself is kept nowhere.
 public struct TransferSettings: Sendable, Equatable, Codable, HasDefault {
-    /// The most connections at a time, 1...256; `nil` to adapt.
+    /// The most connections at a time, 1...64, in a configuration file 1...256; `nil` to adapt.
     public var connections: Int?
+    /// What ``connections`` may be, but for a configuration file.
+    package static let connectionsOfRun = 1...64
     /// The most connections at a time to one origin, 1...64.
     public var connectionsPerHost: Int?
     /// The most **bytes** per second over everything, at least 1.

@@ -215,7 +215,7 @@ struct LimitOptions: ParsableArguments {
     var patience: Duration?
 
     func validate() throws {
-        if let connections, !(1...64).contains(connections) {
+        if let connections, !TransferSettings.connectionsOfRun.contains(connections) {
             throw ValidationError("--connections takes 1 to 64, not \(connections).")
         }
     }
