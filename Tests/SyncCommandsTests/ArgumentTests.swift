@@ -55,6 +55,17 @@ struct ArgumentTests {
         #expect(command?.since == 7)
     }
 
+    @Test("A command line is read by the command that it names; errors and help are worded with the program's name")
+    func named() throws {
+        #expect(try SyncagentCommand.parse(["pull", "m", "--connections", "4"]) is PullCommand)
+        #expect(try SyncagentCommand.parse(["schedule", "remove", "tower"]) is ScheduleRemoveCommand)
+        #expect(try !(SyncagentCommand.parse(["pull", "--help"]) is PullCommand))
+        #expect(try !(SyncagentCommand.parse(["help", "pull"]) is PullCommand))
+        let error = #expect(throws: (any Error).self) { try SyncagentCommand.parse(["schedule", "remove"]) }
+        let message = error.map { SyncagentCommand.fullMessage(for: $0) } ?? ""
+        #expect(message.contains("syncagent schedule remove"), "\(message)")
+    }
+
     @Test("The options of a pull reach the engine")
     func pullOptions() throws {
         let command = try #require(
