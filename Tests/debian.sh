@@ -58,6 +58,8 @@ expect "formats, examples and all units come with it" within "ls /usr/share/doc/
     /usr/lib/systemd/system/syncagent-pull@.timer /usr/lib/systemd/user/syncagent.service"
 expect "nothing is enabled by itself" within "! find /etc/systemd -name '*syncagent*' | grep -q ."
 expect "units are in order" within "systemd-analyze verify /usr/lib/systemd/system/syncagent-pull@.service 2>&1 | grep -v \"Command 'man\" | (! grep -i syncagent)"
+expect "units that run as its user keep their state" within "! grep -L '^StateDirectory=syncagent\$' \$(grep -l '^User=syncagent\$' \
+    /usr/lib/systemd/system/syncagent-*.service) | grep ."
 # Neither a resolver nor time zones are here.
 expect "it publishes, pulls and verifies" within "cd /tmp && mkdir -p set && echo one >set/a && cp /bin/ls set/ls &&
     syncagent publish set --to site --project tower && syncagent pull site/manifest.json --into tower &&
