@@ -93,11 +93,13 @@ within "mkdir -p /etc/systemd/system && printf \"# Written by 'syncagent schedul
         \"# syncagent schedule tower: do not edit; 'syncagent schedule remove tower' removes it\" \
         '0 2 * * * /usr/bin/syncagent schedule run tower' '# syncagent schedule tower: end' \
         \"# syncagent schedule bridge: do not edit; 'syncagent schedule remove bridge' removes it\" \
-        '2 2 * * * /bin/mine-too' | crontab -u syncagent -" >"$work/said" 2>&1 || complain "cron: $(tail -3 "$work/said")"
+        '2 2 * * * /bin/mine-too' | crontab -u syncagent -
+    printf '%s\n' \"# syncagent schedule tower: do not edit; 'syncagent schedule remove tower' removes it\" \
+        '0 2 * * * root /usr/bin/syncagent schedule run tower' '# syncagent schedule tower: end' >/etc/cron.d/syncagent-tower" >"$work/said" 2>&1 || complain "cron: $(tail -3 "$work/said")"
 expect "it is removed; what was pulled stays" within "apt-get -qq -y remove syncagent && ! command -v syncagent && cmp /tmp/set/ls /tmp/tower/ls"
 expect "it is purged, and leaves nothing but its user" within "mkdir -p /var/lib/syncagent && apt-get -qq -y purge syncagent &&
     ! find /etc /usr /var/lib -name '*syncagent*' -not -path '/var/lib/dpkg/*' | grep ."
-expect "nor its lines in a crontab, with all others kept" within "crontab -u syncagent -l | grep -v '^#' >/tmp/lines &&
+expect "nor its lines in a crontab, with all others kept" within "crontab -u syncagent -l >/tmp/lines &&
     printf '%s\\n' '1 1 * * * /bin/mine' '2 2 * * * /bin/mine-too' | cmp - /tmp/lines"
 [ "$failures" = 0 ] || { echo "$failures of the package's promises do not hold." >&2; exit 1; }
 ls -l "$work/one" | awk 'NR > 1 { printf "%.1f MB  %s\n", $5 / 1e6, $NF }'
