@@ -91,5 +91,12 @@ struct ScheduleBackendTests {
         _ = try records.discard("night")
         #expect(!sundial.isInEffect("night"))
         #expect(try records.find("night") == nil)
+
+        // Where nothing can be kept of what it comes to, it is not put into effect either.
+        try FileManager.default.removeItem(atPath: records.memories)
+        #expect(FileManager.default.createFile(atPath: records.memories, contents: nil))
+        #expect(throws: ScheduleError.self) { _ = try records.replace(plan, output: Output()) }
+        #expect(!sundial.isInEffect("night"))
+        #expect(try records.find("night") == nil)
     }
 }

@@ -161,18 +161,6 @@ extension ScheduleRecords {
         let known = try self.memory(name)
         // One that cannot be understood is replaced, too; what started it is not known then: it is looked for.
         let former = before.flatMap { try? parse(name, $0, known) }
-        try put(definition, for: name)
-        do throws(ScheduleError) {
-            if definition.isPaused {
-                try wanted.backend.remove(name)
-            } else {
-                for note in try wanted.backend.install(try installation.start(name, clock, now: now)) { warn(note) }
-            }
-        } catch {
-            // What is said is why it failed; a file that cannot be put back would only hide that.
-            if let before { try? writeScheduleFile(before, to: path(name), mode: 0o600) } else { try? remove(name) }
-            throw error
-        }
         // Another session, or another destination, has a past of its own.
         let (asked, past) = (definition.request, former?.definition.request)
         let isSame = asked.session == past?.session && asked.destination == past?.destination
@@ -180,6 +168,23 @@ extension ScheduleRecords {
         // A window that is already open counts as past: nothing is caught up for a schedule that is new or was paused.
         memory.handled = clock.latest(at: now)?.slot
         try put(memory, for: name)
+        do throws(ScheduleError) {
+            try put(definition, for: name)
+            if definition.isPaused {
+                try wanted.backend.remove(name)
+            } else {
+                for note in try wanted.backend.install(try installation.start(name, clock, now: now)) { warn(note) }
+            }
+        } catch {
+            // What is said is why it failed; a file that cannot be put back would only hide that.
+            if let before {
+                try? writeScheduleFile(before, to: path(name), mode: 0o600)
+                try? put(known, for: name)
+            } else {
+                try? remove(name)
+            }
+            throw error
+        }
         do throws(ScheduleError) {
             if let former, former.definition.backend != definition.backend {
                 try former.backend.remove(name)
