@@ -234,7 +234,7 @@ let package = Package(
             [
                 "SyncCommands", "SyncSystem", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher",
                 "SyncAssembly", "SyncCurl", "SyncTransfer", "SyncDaemon", "SyncAgent", "SyncSchedule", "SyncStore",
-                "SyncTestKit", argumentParser,
+                "SyncReport", "SyncTestKit", argumentParser,
             ]),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
         // The built program as a child process and what it serves, for the tests of both targets; never shipped. It knows

@@ -1,7 +1,9 @@
 import ArgumentParser
 import Foundation
 import SyncAgent
+import SyncAssembly
 import SyncModel
+import SyncReport
 import SyncSchedule
 import Testing
 
@@ -190,5 +192,18 @@ struct ReportCommandTests {
         #expect(mkfifo(path, 0o600) == 0)
         let failure = #expect(throws: CommandFailure.self) { _ = try ReportPost("@" + path) }
         #expect(failure == CommandFailure(.configuration, "\(path): it is not a regular file"))
+    }
+
+    @Test("A webhook is reached with the settings of the user whose report it is")
+    func postSettings() throws {
+        let path = FileManager.default.temporaryDirectory.path + "/settings-" + UUID().uuidString
+        defer { unlink(path) }
+        #expect(FileManager.default.createFile(atPath: path, contents: Data("{ nonsense: 1 }".utf8)))
+        var host = HostEnvironment(base: EnvironmentPaths.ofProcess.pathBase, variables: [:])
+        host.files = [path]
+        let report = MorningReport(version: "1", host: nil, generated: now, since: now, sessions: [])
+        let receiver = try ReportPost("http://127.0.0.1:1/")
+        let failure = #expect(throws: CommandFailure.self) { [host] in try receiver.send(report, on: host) }
+        #expect(failure?.status == .configuration && failure?.message.contains(path) == true)
     }
 }

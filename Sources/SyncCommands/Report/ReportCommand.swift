@@ -86,7 +86,8 @@ struct ReportCommand: AsyncParsableCommand {
         report.warnings = TrustWarning.lines(stateDirectory: state.place.stateDirectory)
         for line in report.warnings { terminal.warning(line) }
         if let receiver {
-            return try await onThread("report", cancellable: { [report] _ in try receiver.send(report) })
+            let host = environment.host
+            return try await onThread("report", cancellable: { [report] _ in try receiver.send(report, on: host) })
         }
         let text: String
         if json {
@@ -97,7 +98,13 @@ struct ReportCommand: AsyncParsableCommand {
             text = ReportText(report, clock: clock).lines.joined(separator: "\n")
         }
         guard let output else { return terminal.line(text) }
-        try replaceFile(output, by: text.hasSuffix("\n") ? text : text + "\n")
+        do throws(CommandFailure) { try replaceFile(output, by: text.hasSuffix("\n") ? text : text + "\n") } catch {
+            guard place.system else { throw error }
+            throw CommandFailure(
+                error.status,
+                "\(error.message); with --system the file is written as the user whose sessions they are: leave out "
+                    + "--output, and redirect standard output.", cause: error.cause)
+        }
     }
 }
 

@@ -32,9 +32,11 @@ struct ReportPost: Sendable {
     }
 
     /// Sends it, with the trust and the proxies of the configuration file and the environment; blocks.
-    func send(_ report: MorningReport) throws(CommandFailure) {
+    ///
+    /// - Parameter host: Where those are: of the user whose report it is.
+    func send(_ report: MorningReport, on host: HostEnvironment) throws(CommandFailure) {
         let request = EngineRequest(deadline: .seconds(60), patience: .seconds(60), stop: StopRequest())
-        let hook = try rethrowing(WebhookHook(request.configuration(on: EnvironmentPaths.ofProcess.host))) {
+        let hook = try rethrowing(WebhookHook(request.configuration(on: host))) {
             (error: EngineError) in CommandFailure(error)
         }
         let outcome = hook.run(
