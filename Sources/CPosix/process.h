@@ -245,6 +245,12 @@ static inline int sa_reap(pid_t process, int *value) {
     return 2;
 }
 
+/* Takes the ends of those of a group whose parents have ended, and which are this process's children now: process 1, as in a
+   container, gets them, and while they are zombies the group is not empty. */
+static inline void sa_reap_group(pid_t group) {
+    while (waitpid(-group, NULL, WNOHANG) > 0) {}
+}
+
 /* An unnamed file in memory, memfd_create(2); elsewhere an unlinked temporary file. */
 static inline int sa_unnamed_file(const char *name) {
 #ifdef SYS_memfd_create

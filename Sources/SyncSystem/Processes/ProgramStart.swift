@@ -121,7 +121,10 @@ package struct StartedProgram: Sendable {
     /// Whether any process, a zombie too, is left in its group. kill(2), signal 0.
     ///
     /// Asked right after it was reaped: while a member is left, the number is not given to another.
-    package var groupIsEmpty: Bool { send(Signal(rawValue: 0), to: -identifier) == .noSuchProcess }
+    package var groupIsEmpty: Bool {
+        sa_reap_group(identifier)
+        return send(Signal(rawValue: 0), to: -identifier) == .noSuchProcess
+    }
 
     /// Whether it has ended; its end is left to be taken.
     package var hasEnded: Bool { sa_has_ended(identifier) != 0 }
