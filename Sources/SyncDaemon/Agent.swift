@@ -314,7 +314,8 @@ extension Agent {
                 retries[job.session] = nil
                 if try isGivenUp(stored, last: error?.message, now: now) { return }
                 try store.hold(
-                    run: run, reason: reason, error: error?.message, cause: error?.cause, due: now + seconds * 1_000)
+                    run: run, reason: reason, error: error?.message, cause: error?.cause,
+                    due: nextLook(at: now + seconds * 1_000, stored, now: now))
             }
             tell()
         } catch {
@@ -331,9 +332,10 @@ extension Agent {
             let stored = try store.run(run)
             guard stored.state == .waiting else { return }
             if try isGivenUp(stored, last: report.reason, now: now) { return }
+            let check = job.conditions?.nextCheck(report) ?? now + environment.blockedInterval
             try store.hold(
-                run: run, reason: reason, error: report.reason,
-                due: job.conditions?.nextCheck(report) ?? now + environment.blockedInterval, since: report.since)
+                run: run, reason: reason, error: report.reason, due: nextLook(at: check, stored, now: now),
+                since: report.since)
             if stored.reason != reason {
                 environment.log("\(escaped(job.session)): waits, \(escaped(report.reason ?? ""))")
             }
@@ -341,6 +343,11 @@ extension Agent {
             retries[job.session] = (now, 5_000)
             environment.log("\(error)")
         }
+    }
+
+    /// When a run that waits until some time is looked at again: then, or at its deadline, if that comes first.
+    private func nextLook(at time: Int64, _ run: StoredRun, now: Int64) -> Int64 {
+        min(time, max(run.deadline ?? time, now + 1_000))
     }
 
     /// Fails a run whose deadline has passed.

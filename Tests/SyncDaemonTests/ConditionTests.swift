@@ -222,10 +222,13 @@ struct ConditionTests {
         #expect(bench.tree.problems(in: bench.destination) == [])
     }
 
-    @Test("A deadline that passes while a condition blocks ends the run [S56]")
-    func deadline() async throws {
+    @Test(
+        "A deadline that passes while a condition blocks ends the run, for however long that will be [S56]",
+        arguments: [nil, 7_200_000] as [Int64?])
+    func deadline(ahead: Int64?) async throws {
         let bench = try AgentBench()
-        let agent = agent(bench, [Switch("power", .blocked(reason: "on battery"))])
+        let until = ahead.map { bench.now() + $0 }
+        let agent = agent(bench, [Switch("power", .blocked(reason: "on battery", until: until))])
         try await whileRunning(agent) {
             var request = request(bench)
             request.deadlineSeconds = 60
