@@ -238,6 +238,22 @@ struct EventFactsTests {
         #expect(session.verdict == .working && session.headline.hasPrefix("blocked by power"))
     }
 
+    @Test(
+        "A run that is at its end, or that somebody has stopped, waits for no condition any more",
+        arguments: [
+            ("pull.finished", nil, true), ("run.stopped", .userCancel, true), ("run.stopped", .userStop, true),
+            ("run.stopped", .policy, false), ("run.stopped", .agentRestart, false),
+        ] as [(String, RestReason?, Bool)])
+    func stopped(event: String, reason: RestReason?, isOver: Bool) throws {
+        let store = try SyncStore.inMemory()
+        let story = StoreStory("tower", in: store)
+        try story.begin("1", at: november(21, 1), isHeld: false)
+        try story.event("condition.blocked", "1", at: november(21, 1)) { $0.field("condition", "window") }
+        try story.event(event, "1", at: november(21, 2)) { $0.field("reason", optional: reason?.rawValue) }
+        let session = try #require(try store.report(at: morning).sessions.first)
+        #expect(session.waits.map(\.to) == [isOver ? november(21, 2) : nil])
+    }
+
     @Test("Runs whose events are gone are told from their numbers")
     func withoutEvents() throws {
         let store = try SyncStore.inMemory()

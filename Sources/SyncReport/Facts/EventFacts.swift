@@ -29,7 +29,7 @@ struct EventFacts {
     /// The names of events that matter; the others, one for every file, are not even parsed.
     private static let wanted: Set<EventName> = [
         .runStarted, .runSummary, .taskCancelled, .taskFailed, .sourceWrongBytes, .taskRedirected, .transferRetrying,
-        .transferWaiting, .conditionBlocked, .conditionCleared, .scheduleFailed,
+        .transferWaiting, .conditionBlocked, .conditionCleared, .scheduleFailed, .runStopped, .pullFinished,
     ]
 
     /// Takes the next one. What is no event of ours is left alone.
@@ -48,6 +48,8 @@ struct EventFacts {
         case .runStarted: unblocked(others: fields.text("run") ?? "", time)
         case .conditionBlocked: blocked(fields, time)
         case .conditionCleared: cleared(fields, time)
+        case .runStopped: stopped(fields, time)
+        case .pullFinished: unblocked(fields, time)
         case _ where time < since: break
         case .taskFailed, .taskCancelled: failed(fields, time)
         case .sourceWrongBytes: countWrongBytes(fields, time)
@@ -160,6 +162,18 @@ struct EventFacts {
 
     private mutating func cleared(_ fields: JSONValue, _ time: Int64) {
         for name in fields.text("condition").map({ [$0] }) ?? Array(open.keys) { end(name, time) }
+    }
+
+    /// Stopped by a condition, or with its process, a run waits on; by a person it does not.
+    private mutating func stopped(_ fields: JSONValue, _ time: Int64) {
+        let reason = fields.text("reason").map(RestReason.init(rawValue:))
+        if reason != .policy, reason != .agentRestart { unblocked(fields, time) }
+    }
+
+    /// A run is at its end, or at rest: nothing blocks it.
+    private mutating func unblocked(_ fields: JSONValue, _ time: Int64) {
+        let run = fields.text("run") ?? ""
+        for (cause, blocked) in open where blocked.run == run { end(cause, time) }
     }
 
     /// Another run has taken the place of those that were blocked.
