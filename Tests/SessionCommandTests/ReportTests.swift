@@ -63,6 +63,20 @@ struct ReportTests {
         for form in [text.output, html, prom, "\(object)"] { #expect(!form.contains("CANARY")) }
     }
 
+    @Test("A state directory that cannot be written to is a problem, before a pull finds out")
+    func readOnlyState() throws {
+        let set = try ServedSet()
+        #expect(try set.pull().status == 0)
+        #expect(try set.tool.run(["doctor", "--strict"]).status == 0)
+        let process = set.tool.process([])
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/unshare")
+        let mount = "mount --bind .local/state .local/state && mount -o remount,bind,ro .local/state || exit 99"
+        process.arguments = ["-rm", "sh", "-c", "\(mount); exec \"$0\" doctor --strict", Tool.url.path]
+        // Without mounts of our own, as in a container, there is nothing to see.
+        guard let doctor = try? set.tool.run(process), ![1, 99].contains(doctor.status) else { return }
+        #expect(doctor.status == 2 && doctor.output.contains("cannot be written to"), "\(doctor.output)")
+    }
+
     @Test("A pull that has no manifest, or no usable configuration, is told by every view, and so is its end")
     func failedTries() throws {
         let set = try ServedSet()

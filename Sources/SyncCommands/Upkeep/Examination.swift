@@ -21,6 +21,11 @@ extension Findings {
             problem("state", "\(escaped(directory)) belongs to another user", "use another directory: XDG_STATE_HOME")
         } else if found.permissions & 0o077 != 0 {
             problem("state", "\(escaped(directory)) is accessible to other users", "chmod 700 \(escaped(directory))")
+        } else if !isPermitted(.change, directory) {
+            let reason = Errno.last
+            problem(
+                "state", "\(escaped(directory)) cannot be written to, so no pull can begin: \(reason)",
+                "give this user write permission, mount it writable, or use another directory: XDG_STATE_HOME")
         }
         do {
             guard let store = try access.existingStore() else { return nil }
