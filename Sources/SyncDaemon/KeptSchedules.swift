@@ -24,6 +24,8 @@ extension ScheduleRecords.Record {
         if start > now { request.notBefore = WallTime(milliseconds: start) }
         if let shown = occurrence.switchAt { request.atomic?.notBefore = WallTime(milliseconds: shown) }
         request.conditions.window = clock.dailyWindow
+        // After the usual week it would end just as its window opens again.
+        if request.conditions.window?.days != nil { request.deadlineSeconds = request.deadlineSeconds ?? 15 * 86_400 }
         return (request, plan)
     }
 
@@ -42,13 +44,19 @@ extension ScheduleRecords.Record {
 }
 
 extension ScheduleClock {
-    /// The part of every day in which the agent works on it. It begins with this machine's own delay, so that a
-    /// fleet with work left from last night does not start as one either.
+    /// The part of every day, or of the rule's days of the week, in which the agent works on it. It begins with this
+    /// machine's own delay, so that a fleet with work left from last night does not start as one either.
     package var dailyWindow: DailyWindow? {
         guard let start = timing.recurrence.onlyTime, let length = timing.window else { return nil }
         let delay = delay / 60
-        return DailyWindow(
+        var window = DailyWindow(
             startMinute: (start + delay) % 1_440, lengthMinutes: max(1, length - delay), timeZone: timing.timeZone)
+        let days = timing.recurrence.days
+        // Days of the month are not told: what is left of such a run goes on the next day.
+        guard !days.weekdays.isEmpty, days.monthDays.isEmpty || days.starredField != nil else { return window }
+        let late = (start + delay) / 1_440
+        window.days = Weekday.allCases.filter { days.weekdays.contains($0.adding(-late)) }
+        return window
     }
 }
 

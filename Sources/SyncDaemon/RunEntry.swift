@@ -206,7 +206,9 @@ extension Agent {
         try require(SettingValue.seconds.contains(request.deadlineSeconds ?? 1), "deadline_seconds: 1 to a year")
         guard !request.conditions.isEmpty else { return }
         let windows = [request.conditions.window].compactMap(\.self) + request.conditions.rates.map(\.window)
-        try require(windows.allSatisfy(\.isValid), "conditions: start_minute is 0 to 1439, length_minutes 1 to 1440")
+        try require(
+            windows.allSatisfy(\.isValid),
+            "conditions: start_minute is 0 to 1439, length_minutes 1 to 1440, and days are one at least")
         _ = try environment.conditionCheck(request.conditions, [:]).get()
     }
 }

@@ -46,14 +46,18 @@ public struct DailyWindow: Sendable, Hashable, Codable {
     public var lengthMinutes: Int
     /// An IANA name such as `Europe/Berlin`; `nil` for the machine's zone.
     public var timeZone: String?
+    /// The days of the week on which it begins, in order; `nil` for all.
+    package var days: [Weekday]?
 
     /// Makes a window; see the properties. Out of bounds it is refused where it is read or checked.
     public init(startMinute: Int, lengthMinutes: Int, timeZone: String? = nil) {
         (self.startMinute, self.lengthMinutes, self.timeZone) = (startMinute, lengthMinutes, timeZone)
     }
 
-    /// Whether both numbers are within their bounds.
-    public var isValid: Bool { (0..<1440).contains(startMinute) && (1...1440).contains(lengthMinutes) }
+    /// Whether both numbers are within their bounds, and there is a day on which it begins.
+    public var isValid: Bool {
+        (0..<1440).contains(startMinute) && (1...1440).contains(lengthMinutes) && days?.isEmpty != true
+    }
 }
 
 /// A rate that holds for a part of every day.

@@ -200,6 +200,26 @@ struct AgentScheduleTests {
         #expect(try bench.store.runs().count == 1)
     }
 
+    @Test("What is left at the end of a window waits for the next of the schedule's own days [S134]")
+    func ownDays() throws {
+        let zone = try #require(Zone.named("UTC"))
+        var timing = ScheduleTiming(.daily(at: 23 * 60 + 30, on: [.sat, .sun]))
+        (timing.window, timing.timeZone) = (120, "UTC")
+        func window(delay: Int) -> DailyWindow? { ScheduleClock(timing, zone: zone, delay: delay).dailyWindow }
+        #expect(window(delay: 60)?.days == [.sat, .sun])
+        // Its own delay leads this machine into the next day.
+        let late = try #require(window(delay: 3_000))
+        #expect(late.days == [.mon, .sun] && late.startMinute == 20 && late.lengthMinutes == 70)
+        let minute: Int64 = 60_000
+        // 2026-11-23 00:00 UTC.
+        let monday: Int64 = 1_795_392_000_000
+        #expect(wallClock(late, monday + 60 * minute)?.end == monday + 90 * minute)
+        let over = try #require(wallClock(late, monday + 90 * minute))
+        #expect(over.end == nil && over.nextBegin == monday + 6 * 1_440 * minute + 20 * minute)
+        timing.recurrence = .daily(at: 60, on: [])
+        #expect(window(delay: 0)?.days == nil)
+    }
+
     @Test("A manifest that cannot be had is asked for again, within the night [S51]")
     func retries() async throws {
         let bench = try AgentBench()

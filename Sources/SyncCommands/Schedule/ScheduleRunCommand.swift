@@ -130,7 +130,9 @@ struct ScheduleRun: Sendable {
         let watch = RunWatch(store: try state.store(), session: session)
         try await watch.wait(state, for: .schedule, every: .milliseconds(500)) { status, _ in
             guard let end, Self.clock() >= end else { return }
-            let next = clock.next(after: Self.clock()).map { " It continues \(Self.text.moment($0.fire))." }
+            let now = Self.clock()
+            let window = clock.dailyWindow.flatMap { wallClock($0, now)?.nextBegin }
+            let next = (window ?? clock.next(after: now)?.fire).map { " It continues \(Self.text.moment($0))." }
             output.message("\(escaped(session)): its window is over and the run is \(status.state)." + (next ?? ""))
             throw CommandFailure(.busy)
         }

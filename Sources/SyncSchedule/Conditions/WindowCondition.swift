@@ -25,10 +25,11 @@ struct WindowCondition: Condition {
 }
 
 extension DailyWindow {
-    /// `22:00-06:00`, with the zone where it has one.
+    /// `22:00-06:00`, with days and zone where it has them.
     package var text: String {
-        "\(ScheduleTiming.time(startMinute))-\(ScheduleTiming.time(startMinute + lengthMinutes))"
-            + (timeZone.map { " " + escaped($0) } ?? "")
+        let times = "\(ScheduleTiming.time(startMinute))-\(ScheduleTiming.time(startMinute + lengthMinutes))"
+        let names = days.map { $0.map(\.rawValue).joined(separator: ",") }
+        return [names, times, timeZone.map { escaped($0) }].compactMap(\.self).joined(separator: " ")
     }
 }
 
@@ -47,7 +48,9 @@ func times(of window: DailyWindow, at now: Int64, in zone: Zone) -> WindowTimes?
     let length = Int64(window.lengthMinutes) * 60_000
     let today = zone.local(now / 1_000 - (now % 1_000 < 0 ? 1 : 0)).day
     // One that began the day before yesterday has ended: none is longer than a day. Some days do not exist.
-    let begins = (Int64(-2)...3).map(today.adding).filter(zone.has).map { day in
+    let last: Int64 = window.days == nil ? 3 : 15
+    let wanted = (-2...last).map(today.adding).filter { window.days?.contains($0.weekday) ?? true }
+    let begins = wanted.filter(zone.has).map { day in
         zone.first(Int64(window.startMinute) * 60, of: day) * 1_000
     }
     guard let next = begins.first(where: { $0 > now }) else { return nil }
