@@ -6,7 +6,8 @@ usage: image.py PROGRAM OUT     writes the directory OUT; then for example
                                 skopeo copy oci:OUT docker-daemon:syncagent:latest
 
 The image runs `syncagent agent run` as user 65532. Volumes: /var/lib/syncagent has sessions and schedules, /srv is for what is
-pulled. Other commands: `docker exec NAME syncagent status`, or `docker run … pull https://… --into /srv/tower`.
+pulled. /etc/syncagent/config.json may be mounted. Other commands: `docker exec NAME syncagent status`, or
+`docker run … pull https://… --into /srv/tower`.
 
 The same program on the same system gives the same digests; SOURCE_DATE_EPOCH, or the time of the last commit, is the time of
 everything in it. Needs strip and ldd. Sources: OCI Image Format 1.1, and Docker's Healthcheck, which OCI leaves out.
@@ -148,8 +149,7 @@ def main(words):
         "architecture": architecture, "os": "linux", "created": created,
         "config": {
             "User": f"{USER}:{USER}", "Entrypoint": ["/usr/bin/syncagent"], "Cmd": ["agent", "run"], "WorkingDir": "/srv",
-            "Env": ["PATH=/usr/bin", "HOME=/var/lib/syncagent", "XDG_STATE_HOME=/var/lib", "XDG_CONFIG_HOME=/etc",
-                    "XDG_RUNTIME_DIR=/run/syncagent"],
+            "Env": ["PATH=/usr/bin", "HOME=/var/lib/syncagent", "XDG_STATE_HOME=/var/lib", "XDG_RUNTIME_DIR=/run/syncagent"],
             "Volumes": {"/var/lib/syncagent": {}, "/srv": {}}, "StopSignal": "SIGTERM",
             "Labels": {"org.opencontainers.image.title": "syncagent", "org.opencontainers.image.version": version,
                        "org.opencontainers.image.licenses": "Apache-2.0"},

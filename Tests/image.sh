@@ -36,7 +36,10 @@ version=$("$program" --version)
 expect "skopeo reads and copies it" skopeo copy "oci:$work/one:$version" "oci:$work/copy:$version"
 umoci unpack --image "$work/one:$version" "$work/bundle" >"$work/said" 2>&1 || { cat "$work/said" >&2; exit 1; }
 root=$work/bundle/rootfs
-variables="PATH=/usr/bin HOME=/var/lib/syncagent XDG_STATE_HOME=/var/lib XDG_CONFIG_HOME=/etc XDG_RUNTIME_DIR=/run/syncagent"
+variables="PATH=/usr/bin HOME=/var/lib/syncagent XDG_STATE_HOME=/var/lib XDG_RUNTIME_DIR=/run/syncagent"
+expect "its variables are those that the agent has below" python3 -c "import glob, json, sys
+found = [json.load(open(path)) for path in glob.glob('$work/one/blobs/sha256/*') if open(path, 'rb').read(1) == b'{']
+sys.exit(['$variables'.split()] != [blob['config']['Env'] for blob in found if 'rootfs' in blob])"
 mkdir -p "$root/srv/set"
 echo one >"$root/srv/set/a"
 cp "$program" "$root/srv/set/b"
@@ -66,6 +69,8 @@ expect "it publishes, as the image's user" inside publish /srv/set --to /srv/sit
 expect "a pull in the background is the agent's" inside pull /srv/site/manifest.json --into /srv/tower --background --json
 expect "it is waited for" inside wait tower
 expect "every byte is there" cmp "$root/srv/set/b" "$root/srv/tower/b"
+expect "it keeps a schedule, which the agent starts" inside schedule add /srv/site/manifest.json --into /srv/nightly --nightly 02:00
+expect "that is in the volume" [ -f "$root/var/lib/syncagent/.config/syncagent/schedules/nightly.json" ]
 expect "what is in the image is all that it needs: authorities" grep -q BEGIN "$root/etc/ssl/certs/ca-certificates.crt"
 expect "SIGTERM, as docker stop sends it, ends the agent" sh -c "kill -TERM $container; for i in 1 2 3 4 5 6 7 8 9 10; do
     kill -0 $container 2>/dev/null || exit 0; sleep 0.3; done; exit 1"
