@@ -258,6 +258,7 @@ struct InheritedTests {
         // A name that is taken, as where somebody else's directory cannot be written to.
         try scratch.write(Data(), to: "taken/syncagent")
         try refused(scratch.path + "/taken", status: 73, "/taken/syncagent for the socket")
+        try refused(scratch.path + "/taken", status: 73, "Set XDG_RUNTIME_DIR to a directory of your own.")
         // Others may write to it.
         let open = scratch.path + "/open"
         try FileManager.default.createDirectory(atPath: open, withIntermediateDirectories: true)

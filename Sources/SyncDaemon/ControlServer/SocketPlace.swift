@@ -62,6 +62,9 @@ extension ControlServer {
     }
 
     private func unusable(_ path: String, _ reason: String) -> ControlError {
-        ControlError(.failed, "Cannot use \(escaped(path)) for the socket: \(reason).", exitStatus: .cannotCreate)
+        ControlError(
+            .failed,
+            "Cannot use \(escaped(path)) for the socket: \(reason). Set XDG_RUNTIME_DIR to a directory of your own.",
+            exitStatus: .cannotCreate)
     }
 }
