@@ -28,6 +28,12 @@ struct BackgroundSettingsTests {
         return try request.resolved(on: EnvironmentPaths(home: nil) { _ in nil }.host).1.transfer
     }
 
+    @Test("Where HOME is not set, as in a service of the machine, programs and logins find the home all the same")
+    func home() {
+        let host = EnvironmentPaths(home: "/home/ana") { _ in nil }.host
+        #expect(host.variables["HOME"] == "/home/ana")
+    }
+
     @Test("Connections adapt unless somebody said a number, in the background, too")
     func connections() throws {
         let nobody = try loaded([])

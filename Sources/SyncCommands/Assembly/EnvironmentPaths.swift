@@ -86,7 +86,11 @@ struct EnvironmentPaths: Sendable {
     /// Where settings and plugins are: programs of plugins in `$XDG_CONFIG_HOME/syncagent/plugins`, and their pipes below the
     /// runtime directory.
     var host: HostEnvironment {
-        var host = HostEnvironment(base: pathBase, variables: ProcessInfo.processInfo.environment, lookup: lookup)
+        let base = pathBase
+        var variables = ProcessInfo.processInfo.environment
+        // systemd's services of the machine have no HOME: logins, programs and hooks find the same there as in a shell.
+        variables["HOME"] = base.home ?? variables["HOME"]
+        var host = HostEnvironment(base: base, variables: variables, lookup: lookup)
         host.files = configurationFiles
         let file = configurationFiles.first ?? Self.machineConfiguration
         host.pluginDirectory = file.split(separator: "/").dropLast().map { "/" + $0 }.joined() + "/plugins"
