@@ -54,7 +54,7 @@ extension EngineCall {
         var (request, project) = (recipe, String?.none)
         var root: SHA256Digest?
         try rethrowing(settings.keep(in: &request)) { (error: SettingsError) in
-            CommandFailure(.usage, "--background: \(error.description).")
+            CommandFailure(.usage, "\(error.description).")
         }
         // The manifest's project tells the destination, and its groups name hooks of the configuration file. Whom to believe is
         // settled here: the agent keeps to the pins there are.
