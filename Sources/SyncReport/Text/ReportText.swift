@@ -229,7 +229,7 @@ extension RunReport {
 
     static func words(of state: RunState) -> String {
         switch state {
-        case .superseded: "replaced by a newer manifest"
+        case .superseded: "replaced by a newer run"
         case .waiting: "waiting to continue"
         case .finished, .cancelled, .paused, .running: state.rawValue
         }
