@@ -218,7 +218,7 @@ extension SyncagentCommand {
             let below = command.configuration.subcommands
             // `help` is a command of the parser's own, at the top.
             if below.isEmpty || (known.isEmpty && word == "help") { break }
-            guard let next = below.first(where: { name(of: $0) == word }) else {
+            guard let next = below.first(where: { ([name(of: $0)] + $0.configuration.aliases).contains(word) }) else {
                 throw unknown(word, below.map(name), above: known)
             }
             words.removeFirst()

@@ -59,6 +59,7 @@ struct ArgumentTests {
     func named() throws {
         #expect(try SyncagentCommand.parse(["pull", "m", "--connections", "4"]) is PullCommand)
         #expect(try SyncagentCommand.parse(["schedule", "remove", "tower"]) is ScheduleRemoveCommand)
+        #expect(try SyncagentCommand.parse(["schedule", "rm", "tower"]) is ScheduleRemoveCommand)
         #expect(try !(SyncagentCommand.parse(["pull", "--help"]) is PullCommand))
         #expect(try !(SyncagentCommand.parse(["help", "pull"]) is PullCommand))
         let error = #expect(throws: (any Error).self) { try SyncagentCommand.parse(["schedule", "remove"]) }

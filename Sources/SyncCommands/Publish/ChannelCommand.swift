@@ -130,7 +130,7 @@ struct ChannelRemoveCommand: AsyncParsableCommand {
         discussion: """
             Machines that follow it get an error that lists the remaining channels, and keep their files. A signed set \
             needs --sign with only fresh.key and the roots. The default channel, manifest.json, cannot be removed.
-            """)
+            """, aliases: ["rm"])
 
     @OptionGroup var published: PublishedOptions
 

@@ -42,7 +42,8 @@ struct ScheduleArgument: ParsableArguments {
 struct ScheduleRemoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove", abstract: "Remove a schedule and everything that was set up for it.",
-        discussion: "Pulled files stay, and a run in progress continues; 'syncagent cancel' ends it.")
+        discussion: "Pulled files stay, and a run in progress continues; 'syncagent cancel' ends it.",
+        aliases: ["rm"])
 
     @OptionGroup var schedule: ScheduleArgument
 
