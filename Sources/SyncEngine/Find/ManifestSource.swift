@@ -158,13 +158,15 @@ struct ManifestSource: Sendable {
         return found
     }
 
-    /// Stores a manifest that came from a file, so that its run does not depend on the file.
-    func keep(_ path: String, _ digest: SHA256Digest) {
+    /// Stores a manifest that came from a file, so that its run does not depend on the file. One that was made of a listing is
+    /// stored already: the file has another text.
+    func keep(_ found: FoundManifest) {
+        let path = found.location
         // It was readable a moment ago.
-        guard let cache, urlScheme(of: path) == nil,
+        guard let cache, found.derivation == nil, urlScheme(of: path) == nil,
             let body = try? readFile(path, trust: .input, limit: limits.ownTextBytes)
         else { return }
-        cache.keep(body, digest, isCompressed: path.hasSuffix(".zst"))
+        cache.keep(body, found.digest, isCompressed: path.hasSuffix(".zst"))
     }
 
     /// - Parameter file: Where the text is, if not at the named place.

@@ -49,7 +49,7 @@ package struct PullEngine: Sendable {
         let found = try releases(source, recipe).find(recipe.manifest)
         // After a crash these hooks get the whole list of files.
         let wantsFiles = (recipe.hooks + environment.namedHooks.values).contains { $0.batch != nil }
-        if wantsFiles, found.release == nil, recipe.isOfDefaultChannel { source.keep(found.location, found.digest) }
+        if wantsFiles, found.release == nil, recipe.isOfDefaultChannel { source.keep(found) }
         var recipe = recipe
         recipe.note(found)
         let lease = try lease(&recipe, project: found.project)

@@ -56,7 +56,7 @@ extension PullEngine {
             let group = escaped(hook.group)
             throw EngineError(.usage, "a hook names the group '\(group)', which is not selected")
         }
-        if found.release == nil, recipe.isOfDefaultChannel { source.keep(found.location, found.digest) }
+        if found.release == nil, recipe.isOfDefaultChannel { source.keep(found) }
         return PreparedRun(recipe: recipe, found: found, facts: facts, groups: groups, warnings: named.notes)
     }
 

@@ -217,6 +217,13 @@ struct ListTests {
         #expect(
             try set.run("pull", "here/SHA256SUMS", "--into", "based", "--base", set.server.url("/maps")).status == 0)
         #expect(set.requests() == 0, "a list that is the same needs nobody")
+        // A run that may go on later, in another process, needs the manifest that was made of the list, not the list.
+        for place in ["hooked", "out"] {
+            let hooked = try set.run("pull", "here/SHA256SUMS", "--into", place, "--file-hook", "/bin/true")
+            #expect(hooked.status == 0, "\(hooked.error)")
+        }
+        let after = try set.run("pull", "here/SHA256SUMS", "--into", "after")
+        #expect(after.status == 0, "\(after.error)")
 
         try set.scratch.write(
             Data((line + line.replacingOccurrences(of: "a.txt", with: "../x")).utf8), to: "bad/SHA256SUMS")
