@@ -171,13 +171,18 @@ extension ManifestSource {
     /// A derived manifest whose text is in the cache.
     func cached(_ entry: ManifestCache.Entry, at place: ManifestPlace, key: String) -> FoundManifest {
         var found = FoundManifest(entry.digest, project: entry.project, at: place, self) { () throws(EngineError) in
-            guard let body = (cache ?? derived)?.body(of: entry) else {
-                cache?.forget(key)
-                throw EngineError(
-                    .unavailable, "\(place.shown): what was known of it is gone from the cache; ask again",
-                    cause: .badManifest)
+            let kept = cache ?? derived
+            if let body = kept?.body(of: entry),
+                let manifest = try? decode(body, isCompressed: false, at: place, isDerived: true),
+                manifest.digest == entry.digest
+            {
+                return manifest
             }
-            return try decode(body, isCompressed: false, at: place, isDerived: true)
+            if stop.isStopped { throw EngineError(.interrupted, "stopped while reading the manifest") }
+            kept?.forget(key)
+            throw EngineError(
+                .unavailable, "\(place.shown): what was known of it is gone from the cache or damaged; ask again",
+                cause: .badManifest)
         }
         found.derivation = Derivation(key: key, validator: entry.validator)
         found.origin = entry.source

@@ -232,6 +232,22 @@ struct ListTests {
         #expect(!FileManager.default.fileExists(atPath: set.scratch.path + "/bad-out"))
     }
 
+    @Test("What is damaged in the cache is made of the list again, at once by the next command")
+    func damagedCache() throws {
+        let cache = set.scratch.path + "/.local/state/syncagent/manifests"
+        for damage in ["", "{}"] {
+            #expect(try set.run("pull", set.url, "--into", "first").status == 0)
+            for name in try FileManager.default.contentsOfDirectory(atPath: cache) where name.hasSuffix(".json") {
+                try Data(damage.utf8).write(to: URL(fileURLWithPath: "\(cache)/\(name)"))
+            }
+            let told = try set.run("pull", set.url, "--into", "second")
+            #expect(told.status == 69 && told.error.contains("damaged"), "\(told.error)")
+            let again = try set.run("pull", set.url, "--into", "second")
+            #expect(again.status == 0, "\(again.error)")
+            try FileManager.default.removeItem(atPath: set.scratch.path + "/second")
+        }
+    }
+
     @Test("--base with a manifest is refused, since nothing would come of it")
     func baseOfManifest() throws {
         #expect(try set.run("import", set.url, "--to", "m.json").status == 0)
