@@ -189,7 +189,14 @@ private struct GitTree {
         guard entries.contains(where: { $0.path.elementsEqual(".lfsconfig".utf8) && $0.mode.hasPrefix("100") }) else {
             return address.endpoint
         }
-        let text = try store.run(["config", "--blob", "\(commit):.lfsconfig", "-z", "--list"])
+        let text: [UInt8]
+        do throws(PluginError) {
+            // What it includes would be files of this machine.
+            text = try store.run(["config", "--no-includes", "--blob", "\(commit):.lfsconfig", "-z", "--list"])
+        } catch {
+            guard error.message.contains("bad config") else { throw error }
+            throw .lfs(.badAnswer, "its .lfsconfig cannot be read: \(error.message)")
+        }
         let url = text.split(separator: 0).lazy.map { String(decoding: $0, as: UTF8.self) }.last {
             $0.hasPrefix("lfs.url\n")
         }?.dropFirst("lfs.url\n".count)

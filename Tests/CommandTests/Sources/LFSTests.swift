@@ -418,6 +418,20 @@ struct LFSTests {
         #expect(try set.run("pull", set.url, "--into", "d").status == 0)
     }
 
+    @Test("What .lfsconfig includes of this machine does not count, and one that cannot be read refuses the repository")
+    func configuration() throws {
+        try set.write("[lfs]\n\turl = http://127.0.0.1:\(set.port)/elsewhere\n", to: "own")
+        try set.plain(".lfsconfig", Array("[include]\n\tpath = \(set.scratch.path)/own\n".utf8))
+        try set.commit()
+        let pulled = try set.run("pull", set.url, "--into", "d")
+        #expect(pulled.status == 0, "\(pulled.error)")
+        expectAll("d")
+        try set.plain(".lfsconfig", Array("[lfs\n".utf8))
+        try set.commit()
+        let broken = try set.run("pull", set.url, "--into", "d")
+        #expect(broken.status == 65 && broken.error.contains(".lfsconfig"), "\(broken.error)")
+    }
+
     @Test("Names that no destination may have, and pointers with extensions, refuse the repository")
     func hostile() throws {
         try set.plain("bad\nname", Array("x".utf8))
