@@ -39,6 +39,8 @@ package final class LFSLinks: RequestResolver {
     /// **Bytes** of the longest answer.
     private static let longest = 4 << 20
     private static let attempts = 4
+    /// Longest time for one answer; whoever took it is not asked again.
+    private static let patience = Duration.seconds(60)
     private static let mostLinks = 20_000
 
     /// - Parameters:
@@ -100,7 +102,7 @@ package final class LFSLinks: RequestResolver {
     }
 
     private static func unknown(_ question: Question) -> RequestDisposition {
-        .cancel(reason: "the LFS server says nothing of \(question.sha256)")
+        .cancel(reason: "the LFS server says nothing of \(question.sha256)", cause: .serverTrouble)
     }
 
     private static func question(_ place: Int, _ url: String) -> (endpoint: String, Question)? {
@@ -115,25 +117,23 @@ package final class LFSLinks: RequestResolver {
 
     /// Asks about objects of one server.
     private func ask(_ endpoint: String, _ questions: [Question]) -> [String: RequestDisposition] {
-        var failure = "no answer"
+        var failure = RequestDisposition.cancel(reason: "no answer", cause: .unreachable)
         var wait = Duration.milliseconds(500)
+        let end = ContinuousClock.now + Self.patience
         for attempt in 1...Self.attempts {
-            switch call(endpoint, questions) {
+            let isLast = attempt == Self.attempts || isStopped()
+            let seconds: Int64?
+            switch call(endpoint, questions, isLast: isLast) {
             case .answer(let links): return links
-            case .refused(let reason):
-                return Dictionary(questions.map { ($0.sha256, RequestDisposition.cancel(reason: reason)) }) {
-                    first, _ in first
-                }
-            case .trouble(let reason):
-                failure = reason
-                if attempt < Self.attempts, !isStopped() {
-                    pause(wait)
-                    wait *= 2
-                }
+            case .trouble(let reason, let cause, let after):
+                failure = .cancel(reason: reason, cause: cause)
+                seconds = after
             }
+            guard let seconds, !isLast, ContinuousClock.now < end else { break }
+            pause(max(wait, configuration.retry.wait(retryAfter: seconds)))
+            wait *= 2
         }
-        return Dictionary(questions.map { ($0.sha256, RequestDisposition.cancel(reason: failure)) }) { first, _ in first
-        }
+        return Dictionary(questions.map { ($0.sha256, failure) }) { first, _ in first }
     }
 
     private func pause(_ time: Duration) {
@@ -143,12 +143,14 @@ package final class LFSLinks: RequestResolver {
 
     private enum Outcome {
         case answer([String: RequestDisposition])
-        /// It will not help to ask again.
-        case refused(String)
-        case trouble(String)
+        /// - Parameter after: **Seconds** after which to ask again; `nil` where that will not help.
+        case trouble(String, FailureCause, after: Int64?)
+
+        static func refused(_ reason: String, _ cause: FailureCause) -> Outcome { .trouble(reason, cause, after: nil) }
     }
 
-    private func call(_ endpoint: String, _ questions: [Question]) -> Outcome {
+    /// - Parameter isLast: Whether an answer with objects that the server may give in a moment is taken as it is.
+    private func call(_ endpoint: String, _ questions: [Question], isLast: Bool) -> Outcome {
         let body = JSONLine.object { line in
             line.field("operation", "download")
             line.array("transfers") { $0.value("basic") }
@@ -165,26 +167,34 @@ package final class LFSLinks: RequestResolver {
         let url = endpoint + "/objects/batch"
         var authorization = state.withLock { $0.authorizations[endpoint] }
         for _ in 0..<2 {
-            let answer: (status: Int, body: [UInt8])
+            let answer: (status: Int, body: [UInt8], retryAfter: Int64?)
             switch post(url, body.bytes, authorization) {
-            case .failure(let trouble): return .trouble("\(redacted(url: url)): \(trouble.detail)")
+            case .failure(let trouble):
+                return .trouble("\(redacted(url: url)): \(trouble.detail)", .unreachable, after: 0)
             case .success(let got): answer = got
             }
+            let said = "\(redacted(url: url)): \(answer.status)"
             switch answer.status {
-            case 200: return read(answer.body, questions, endpoint)
+            case 200: return read(answer.body, questions, endpoint, isLast: isLast)
             case 401, 403:
                 guard authorization == nil, answer.status == 401, let found = credentials(endpoint) else {
-                    return .refused(
-                        "\(redacted(url: url)): \(answer.status); git's credential helpers have \(authorization == nil ? "none" : "no right ones") for it"
-                    )
+                    let what = authorization == nil ? "none" : "no right ones"
+                    return .refused("\(said); git's credential helpers have \(what) for it", .access)
                 }
                 authorization = found
-            case 404, 410: return .refused("\(redacted(url: url)): \(answer.status): there is no LFS server")
-            case 408, 425, 429, 500...599: return .trouble("\(redacted(url: url)): \(answer.status)")
-            default: return .refused("\(redacted(url: url)): \(answer.status)\(Self.message(answer.body))")
+            case 300...399: return .refused("\(said): it has moved; name the repository by its new URL", .notThere)
+            case 404, 410: return .refused("\(said): there is no LFS server", .notThere)
+            case let status where Self.isPassing(status):
+                return .trouble(said, .serverTrouble, after: answer.retryAfter ?? 0)
+            default: return .refused(said + Self.message(answer.body), .other)
             }
         }
-        return .refused("\(redacted(url: url)): it refuses what git's credential helpers have for it")
+        return .refused("\(redacted(url: url)): it refuses what git's credential helpers have for it", .access)
+    }
+
+    /// Whether a server may answer otherwise in a moment.
+    private static func isPassing(_ status: Int) -> Bool {
+        [408, 425, 429].contains(status) || (500...599).contains(status)
     }
 
     private static func message(_ body: [UInt8]) -> String {
@@ -193,7 +203,7 @@ package final class LFSLinks: RequestResolver {
     }
 
     private func post(_ url: String, _ body: [UInt8], _ authorization: String?) -> Result<
-        (status: Int, body: [UInt8]), CurlError
+        (status: Int, body: [UInt8], retryAfter: Int64?), CurlError
     > {
         do throws(CurlError) {
             guard let origin = (try? CurlURL(url))?.origin else { throw CurlError(detail: "not the URL of a server") }
@@ -208,7 +218,7 @@ package final class LFSLinks: RequestResolver {
             try call.easy.apply(configuration.proxy(for: origin))
             try call.easy.apply(configuration.tls, showsCertificate: false)
             var kept: [UInt8] = []
-            let end = try call.perform(until: ContinuousClock.now + .seconds(60), every: 200, isStopped: isStopped) {
+            let end = try call.perform(until: ContinuousClock.now + Self.patience, every: 200, isStopped: isStopped) {
                 bytes, _ in
                 kept += bytes.prefix(max(0, Self.longest + 1 - kept.count))
                 return kept.count <= Self.longest
@@ -216,7 +226,8 @@ package final class LFSLinks: RequestResolver {
             switch end {
             case .answered(let status):
                 guard kept.count <= Self.longest else { throw CurlError(detail: "an answer of more than 4 MiB") }
-                return .success((status, kept))
+                let now = self.now() / 1_000
+                return .success((status, kept, call.headers.retryAfter.flatMap { retryAfter($0, now: now) }))
             case .failed(let code): throw CurlError(detail: call.easy.message(for: code))
             case .timedOut: throw CurlError(detail: "no answer within 60 s")
             case .stopped: throw CurlError(detail: "stopped")
@@ -225,13 +236,14 @@ package final class LFSLinks: RequestResolver {
     }
 
     /// What the server says of each object, kept for whoever asks again.
-    private func read(_ body: [UInt8], _ questions: [Question], _ endpoint: String) -> Outcome {
+    private func read(_ body: [UInt8], _ questions: [Question], _ endpoint: String, isLast: Bool) -> Outcome {
         guard let answer = JSONValue(text: String(decoding: body, as: UTF8.self)),
             let objects = answer["objects"]?.array
-        else { return .refused("\(redacted(url: endpoint)): its answer is no list of objects") }
+        else { return .refused("\(redacted(url: endpoint)): its answer is no list of objects", .other) }
         if let transfer = answer["transfer"]?.string, transfer != "basic" {
             return .refused(
-                "\(redacted(url: endpoint)): it wants the transfer \(quoted(transfer)), which syncagent does not know")
+                "\(redacted(url: endpoint)): it wants the transfer \(quoted(transfer)), which syncagent does not know",
+                .other)
         }
         let now = self.now() / 1_000
         var found: [String: RequestDisposition] = [:]
@@ -240,13 +252,22 @@ package final class LFSLinks: RequestResolver {
         for object in objects {
             guard let name = object["oid"]?.string?.lowercased(), let question = byName[name] else { continue }
             if let error = object["error"] {
-                let code = error["code"]?.integer ?? 0
+                let code = Int(clamping: error["code"]?.integer ?? 0)
                 let text = escaped(String((error["message"]?.string ?? "").prefix(200)))
-                found[name] = .cancel(reason: "the LFS server does not give it: \(code) \(text)")
+                let reason = "the LFS server does not give it: \(code) \(text)"
+                if Self.isPassing(code), !isLast { return .trouble(reason, .serverTrouble, after: 0) }
+                let cause: FailureCause =
+                    switch code {
+                    case 401, 403: .access
+                    case 404, 410: .notThere
+                    case let code where Self.isPassing(code): .serverTrouble
+                    default: .other
+                    }
+                found[name] = .cancel(reason: reason, cause: cause)
                 continue
             }
             guard let action = object["actions"]?["download"], let href = action["href"]?.string else {
-                found[name] = .cancel(reason: "the LFS server does not say where it is")
+                found[name] = .cancel(reason: "the LFS server does not say where it is", cause: .serverTrouble)
                 continue
             }
             let headers = (action["header"]?.object ?? [:]).compactMap { key, value -> HeaderField? in

@@ -1,3 +1,5 @@
+public import SyncModel
+
 /// A request that is about to be sent.
 public struct ResolverRequest: Sendable, Equatable {
     /// Why the resolver is asked.
@@ -32,8 +34,8 @@ public enum RequestDisposition: Sendable, Equatable {
     /// Send another one instead: an absolute http or https URL, and additional headers that go only to the origin of that
     /// URL. The transfer stays the same; the rules for redirects apply to the new URL.
     case replace(url: String, headers: [HeaderField])
-    /// Do not send it, and let its transfer fail; the reason is for people.
-    case cancel(reason: String)
+    /// Do not send it, and let its transfer fail; the reason is for people, the cause for advice.
+    case cancel(reason: String, cause: FailureCause = .cancelled)
 }
 
 /// One header of a request.

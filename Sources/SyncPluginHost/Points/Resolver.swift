@@ -178,7 +178,7 @@ extension RequestDisposition {
     fileprivate var fault: String? {
         switch self {
         case .proceed: return nil
-        case .cancel(let reason): return reason.isEmpty ? "a cancel without a reason" : nil
+        case .cancel(let reason, _): return reason.isEmpty ? "a cancel without a reason" : nil
         case .replace(let url, let headers):
             let low = url.lowercased()
             guard low.hasPrefix("https://") || low.hasPrefix("http://") else {

@@ -28,6 +28,13 @@ package struct URLScope: Sendable, Equatable {
     /// URLs of the web whose query begins so.
     package static func marked(_ query: String) -> URLScope { URLScope(patterns: [.marked(query)]) }
 
+    /// Whether it is ``marked(_:)``: of URLs that no server knows.
+    var isMarked: Bool {
+        patterns.contains { pattern in
+            if case .marked = pattern { true } else { false }
+        }
+    }
+
     /// Origins, such as `https://assets.example.com`: a final `/`, a default port and the case of the host do not
     /// matter. All for an empty list.
     ///

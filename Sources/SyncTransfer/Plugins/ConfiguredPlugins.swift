@@ -26,8 +26,8 @@ struct Resolution: Sendable {
     private(set) var headers: [HeaderField] = []
     /// Who replaced it last.
     private(set) var resolver = ""
-    /// Who cancelled the request, and why.
-    private(set) var refusal: String?
+    /// Why the request is not sent.
+    private(set) var refusal: (reason: String, cause: FailureCause)?
     /// When ``url`` expires by its own parameters, **seconds** since 1970. One that had expired when it came is used all
     /// the same: clocks differ, and asking again at once would never end.
     var expires: Int64?
@@ -38,7 +38,9 @@ struct Resolution: Sendable {
     fileprivate mutating func take(_ answer: RequestDisposition, from name: String) -> PluginError? {
         switch answer {
         case .proceed: return nil
-        case .cancel(let reason): refusal = "plugin \(name) cancelled the request: \(escaped(reason))"
+        case .cancel(let reason, .cancelled):
+            refusal = ("plugin \(name) cancelled the request: \(escaped(reason))", .cancelled)
+        case .cancel(let reason, let cause): refusal = (escaped(reason), cause)
         case .replace(let target, let fields):
             guard let target = try? CurlURL(target) else {
                 let text = "not an http or https URL: \(redacted(url: target))"
@@ -51,9 +53,24 @@ struct Resolution: Sendable {
         }
         return nil
     }
+
+    /// Where the URL says nothing to any server, there is nothing to send without an answer.
+    fileprivate mutating func refuse(_ failure: PluginError) { refusal = ("\(failure)", .serverTrouble) }
 }
 
 extension [ConfiguredResolver] {
+    /// Whether only an answer says where a URL leads.
+    func mustAnswer(_ url: String) -> Bool { contains { $0.scope.isMarked && $0.scope.covers(url) } }
+
+    /// What is made of requests without an answer.
+    func unanswered(_ requests: [ResolverRequest], _ failure: PluginError) -> [Resolution] {
+        requests.map { request in
+            var resolution = Resolution()
+            if mustAnswer(request.url) { resolution.refuse(failure) }
+            return resolution
+        }
+    }
+
     /// Asks every resolver, in order, about the requests in its scope; each sees the results of those before it.
     /// Blocks.
     ///
@@ -79,9 +96,14 @@ extension [ConfiguredResolver] {
                     throw PluginError(plugin: entry.name, code: .badAnswer, message: text)
                 }
                 for (index, answer) in zip(mine, answers) {
-                    if let failure = resolved[index].take(answer, from: entry.name) { failures.append(failure) }
+                    guard let failure = resolved[index].take(answer, from: entry.name) else { continue }
+                    failures.append(failure)
+                    if entry.scope.isMarked { resolved[index].refuse(failure) }
                 }
-            } catch { failures.append(error) }
+            } catch {
+                failures.append(error)
+                if entry.scope.isMarked { for index in mine { resolved[index].refuse(error) } }
+            }
         }
         return (resolved, failures)
     }

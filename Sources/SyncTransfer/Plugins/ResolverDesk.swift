@@ -24,7 +24,7 @@ final class ResolverDesk {
     private typealias Question = (entry: Entry, request: ResolverRequest, old: OldLink?)
 
     /// A piece that need not wait any more, and why it may not go on.
-    typealias Outcome = (piece: Piece, isUrgent: Bool, refusal: String?)
+    typealias Outcome = (piece: Piece, isUrgent: Bool, refusal: (reason: String, cause: FailureCause)?)
 
     private let resolvers: [ConfiguredResolver]
     private let deadline: Duration
@@ -55,6 +55,8 @@ final class ResolverDesk {
     private static let lookAhead = 512
     /// Most renewed links that are remembered; what is forgotten is asked for again.
     private static let mostRenewed = 4096
+    /// Longest time for an answer without which nothing can be sent.
+    private static let longest = Duration.seconds(900)
     /// After this many questions in a row without a timely answer, resolvers are not asked any more.
     private static let mostSilences = 3
 
@@ -78,7 +80,9 @@ final class ResolverDesk {
 
     /// The question that a piece has to wait for; `nil` if it may be queued.
     private func question(of piece: Piece) -> ResolverRequest? {
-        guard !resolvers.isEmpty, silences < Self.mostSilences else { return nil }
+        guard !resolvers.isEmpty, silences < Self.mostSilences || resolvers.mustAnswer(piece.source.url.text) else {
+            return nil
+        }
         let range = piece.end.map { piece.position..<max(piece.position, $0) }
         if let chain = piece.chain {
             guard let status = piece.unresolvedRedirect,
@@ -159,16 +163,18 @@ final class ResolverDesk {
     private func ask(_ batch: [Question]) {
         let number = nextNumber()
         batches[number] = batch
-        agenda.add(.resolverDeadline(number), at: agenda.now + deadline)
         let requests = batch.map(\.request)
+        // Who must answer has deadlines of its own.
+        let longest = requests.contains { resolvers.mustAnswer($0.url) } ? max(deadline, Self.longest) : deadline
+        agenda.add(.resolverDeadline(number), at: agenda.now + longest)
         do throws(ThreadError) {
             try WorkerThread(name: "resolve") { [resolvers, inbox] in
                 let answer = resolvers.resolve(requests)
                 inbox.post(.resolved(number, answer.resolved, answer.failures))
             }
         } catch {
-            let failure = failure(.unavailable, "\(error); requests are sent as they are")
-            inbox.post(.resolved(number, requests.map { _ in Resolution() }, [failure]))
+            let failure = failure(.unavailable, "\(error)")
+            inbox.post(.resolved(number, resolvers.unanswered(requests, failure), [failure]))
         }
     }
 
@@ -176,12 +182,12 @@ final class ResolverDesk {
         PluginError(plugin: resolvers.map(\.name).joined(separator: ", "), code: code, message: message)
     }
 
-    /// Resolvers have not answered in time: requests are sent as they are.
+    /// Resolvers have not answered in time: requests are sent as they are, if that makes sense.
     func passDeadline(of number: UInt64) -> [Outcome] {
         guard let batch = batches[number] else { return [] }
         silences += 1
-        let failure = failure(.timedOut, "no answer within \(deadline); requests are sent as they are")
-        return finish(number, batch.map { _ in Resolution() }, [failure])
+        let failure = failure(.timedOut, "no answer in time")
+        return finish(number, resolvers.unanswered(batch.map(\.request), failure), [failure])
     }
 
     /// Resolvers have answered.

@@ -252,8 +252,9 @@ final class CurlWorker {
                 dispatcher.enqueue(piece, isUrgent: isUrgent)
                 continue
             }
-            var error = piece.transfer.error(.refusedByPolicy, refusal)
-            error.cause = .cancelled
+            let code = refusal.cause == .unreachable ? TransferError.Code.unreachable : .refusedByPolicy
+            var error = piece.transfer.error(code, refusal.reason)
+            error.cause = refusal.cause
             dispatcher.abandon(piece.transfer, error)
         }
     }

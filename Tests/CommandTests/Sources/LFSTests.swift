@@ -10,7 +10,7 @@ private let hasClient = FileManager.default.isExecutableFile(atPath: "/usr/bin/g
 
 /// Serves a repository as git's own http-backend does, and its large files by the batch API. Below `root`: `acme/site.git`, `store/SHA256`,
 /// and `how`, a JSON object: `user` who must ask (password `pw`), `extra` for a header that links need, `valid` links (by number),
-/// `broken` SHA-256 that are not given, `busy` answers of 503. It writes `log`: a line for each request.
+/// `broken` SHA-256 that are not given, `busy` answers of 503, `denied` where nobody may have a link, `href` for another one. It writes `log`: a line for each request.
 private let serverProgram = """
     import base64, hashlib, http.server, json, os, subprocess, sys, urllib.parse
     root = sys.argv[1]
@@ -53,9 +53,10 @@ private let serverProgram = """
             if path.endswith("/info/lfs/locks/verify"): return self.send(404, b"{}")
             self.git(body)
         def batch(self, how, question):
+            if how.get("denied"): return self.send(401, b"{}")
             if count["busy"] < how.get("busy", 0):
                 count["busy"] += 1
-                return self.send(503, b"")
+                return self.send(503, b"", more=[("Retry-After", "1")])
             assert question["operation"] == "download" and len(question["objects"]) <= 100
             objects = []
             for item in question["objects"]:
@@ -65,7 +66,8 @@ private let serverProgram = """
                 else:
                     count["link"] += 1
                     host = self.headers["Host"]
-                    row["actions"] = {"download": {"href": f"http://{host}/store/{item['oid']}?sig={count['link']}",
+                    link = f"http://{host}/store/{item['oid']}?sig={count['link']}"
+                    row["actions"] = {"download": {"href": how.get("href", link),
                                                    "header": {"X-Extra": "yes"}, "expires_in": 3600}}
                 objects.append(row)
             self.send(200, json.dumps({"transfer": "basic", "objects": objects}).encode(), "application/vnd.git-lfs+json")
@@ -360,6 +362,19 @@ struct LFSTests {
         let pulled = try set.run("pull", set.url, "--into", "d")
         #expect(pulled.status == 0 && !pulled.error.contains("pw@"), "\(pulled.error)")
         expectAll("d")
+    }
+
+    @Test("A server that gives no links, or links that lead nowhere, is asked for nothing else, and the reason is told")
+    func noLinks() throws {
+        try set.commit()
+        try set.how(#"{"denied": true}"#)
+        let denied = try set.run("pull", set.url, "--into", "d")
+        #expect(denied.status == 77 && denied.error.contains("git's credential helpers"), "\(denied.error)")
+        try set.how(#"{"href": "file:///etc/passwd"}"#)
+        let wrong = try set.run("pull", set.url, "--into", "d")
+        #expect(wrong.status == 2 && wrong.error.contains("not an http or https URL"), "\(wrong.error)")
+        #expect(!set.requests().contains { $0.contains("syncagent-lfs") })
+        #expect(set.bytes("d/readme.md") == Array("hello".utf8))
     }
 
     @Test("A file that the server has not is named with the server's words, and the others come")

@@ -111,6 +111,29 @@ struct ResolverTests {
         #expect(bench.log.lines(of: "plugin failed resolver").count == 3)
     }
 
+    @Test("Where only an answer says where to ask, nothing is sent without a usable one")
+    func marked() async throws {
+        let usable = "http://127.0.0.1:1/"
+        let resolvers = [
+            ScriptedResolver { _ in .replace(url: "file:///etc/passwd", headers: []) },
+            ScriptedResolver { _ in .replace(url: usable, headers: [HeaderField("X A", "b")]) },
+            ScriptedResolver { _ throws(PluginError) in
+                throw PluginError(plugin: "scripted", code: .unavailable, message: "no such host")
+            },
+            ScriptedResolver { _ in .cancel(reason: "denied", cause: .access) },
+        ]
+        let causes: [FailureCause] = [.serverTrouble, .serverTrouble, .serverTrouble, .access]
+        for (resolver, cause) in zip(resolvers, causes) {
+            let bench = try Bench {
+                $0.resolvers = [ConfiguredResolver(name: "scripted", plugin: resolver, scope: .marked("mark="))]
+            }
+            bench.server.serve(object, at: "/a")
+            let error = try await bench.failure(bench.start(object, from: [bench.server.url("/a?mark=1")]))
+            #expect(error.cause == cause && error.requests == 0, "\(error)")
+            #expect(bench.server.log.requestCount == 0)
+        }
+    }
+
     @Test("Asked only about URLs it is for")
     func scope() async throws {
         let resolver = ScriptedResolver { _ in .proceed }
