@@ -147,16 +147,26 @@ struct TargetOptions: ParsableArguments {
 /// Refuses a manifest that is named by nothing, and a password where it would be kept and shown.
 func requireLocation(_ location: String, _ name: String) throws {
     if location.isEmpty { throw ValidationError("\(name) needs a path or a URL, not an empty string.") }
-    guard isWebURL(location), let colon = location.range(of: "://") else { return }
-    guard location[colon.upperBound...].first.map({ $0 != "/" && $0 != "?" && $0 != "#" }) == true else {
+    let scheme = urlScheme(of: location) ?? ""
+    // What an `@` is about in `hf://` is a revision; what it is for a plugin, that has to say.
+    guard webSchemes.union(builtInSchemes).subtracting(["hf"]).contains(scheme),
+        let colon = location.range(of: "://")
+    else { return }
+    let isWithHost = location[colon.upperBound...].first.map { $0 != "/" && $0 != "?" && $0 != "#" } == true
+    guard isWithHost || !webSchemes.contains(scheme) else {
         throw ValidationError("\(name) is a URL without a host: \(redacted(url: location))")
     }
     // Scalars, not characters: an `@` with a combining mark behind it ends a password all the same.
     let authority = location.unicodeScalars[colon.upperBound...].prefix { !"/?#".unicodeScalars.contains($0) }
     guard !authority.contains("@") else {
-        throw ValidationError(
-            "\(name) is a URL with a user name or password in it; write them into a credentials file (--credentials), "
-                + "or credentials_file in the configuration.")
+        let remedy =
+            switch scheme {
+            case "oci": "log in with 'docker login' or 'oras login'"
+            case "s3": "keys are for AWS's own files"
+            case let other where other.hasPrefix("lfs+"): "leave them out: git's credential helpers have them"
+            default: "write them into a credentials file (--credentials), or credentials_file in the configuration"
+            }
+        throw ValidationError("\(name) is a URL with a user name or password in it; \(remedy).")
     }
 }
 

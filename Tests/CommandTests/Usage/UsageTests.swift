@@ -51,11 +51,16 @@ struct UsageTests {
     func password() throws {
         let scratch = try Scratch()
         for verb in [["pull"], ["plan"], ["verify"], ["ls"], ["schedule", "add"]] {
-            let url = "http://ada:canary@127.0.0.1:1/m.json"
             let when = verb == ["schedule", "add"] ? ["--nightly", "02:00", "--into", "x", "--backend", "agent"] : []
-            let outcome = try Tool(scratch).run(verb + [url] + when)
-            #expect(outcome.status == 64 && outcome.error.contains("--credentials"), "\(verb): \(outcome.error)")
-            #expect(!(outcome.output + outcome.error).contains("canary"), "\(verb): \(outcome.error)")
+            for (url, remedy) in [
+                ("http://ada:canary@127.0.0.1:1/m.json", "--credentials"),
+                ("lfs+http://ada:canary@127.0.0.1:1/a.git", "git's credential helpers"),
+                ("oci://ada:canary@127.0.0.1:1/a:b", "docker login"),
+            ] {
+                let outcome = try Tool(scratch).run(verb + [url] + when)
+                #expect(outcome.status == 64 && outcome.error.contains(remedy), "\(verb): \(outcome.error)")
+                #expect(!(outcome.output + outcome.error).contains("canary"), "\(verb): \(outcome.error)")
+            }
         }
         #expect(try scratch.contents(of: ".").allSatisfy { $0.hasPrefix(".captured-") })
     }
