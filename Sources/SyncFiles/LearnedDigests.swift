@@ -13,7 +13,7 @@ package struct LearnedDigests: Sendable {
     /// The file's name in ``Destination/common``: trees take turns, and what one of them has learnt holds for the next.
     static let name = "learned"
     /// The longest file that is read, in **bytes**.
-    private static let limit = 64 << 20
+    package static let limit = 64 << 20
 
     /// Nothing.
     package init() {}
@@ -48,16 +48,17 @@ package struct LearnedDigests: Sendable {
     }
 
     /// Appends lines that ``line(_:size:for:listedSize:url:)`` gave, of one thread at a time. What cannot be written is learnt
-    /// again.
-    package static func append(_ lines: String, in destination: Destination) {
+    /// again, and so is what was written before, where the file would become longer than is read.
+    package static func append(_ lines: String, in destination: Destination, limit: Int = LearnedDigests.limit) {
         guard !lines.isEmpty, destination.common >= 0 else { return }
         guard let opened = try? openFile(name, in: destination.common, [.readWrite, .create], trust: .ownState),
-            let found = status(opened.raw), found.size < UInt64(limit)
+            let found = status(opened.raw)
         else { return }
-        var text = Array(lines.utf8)
         // After a torn line a new one begins.
-        if found.size > 0 { text.insert(0x0A, at: 0) }
-        _ = text.withUnsafeBytes { writeAll($0, to: opened.raw, at: found.size) }
+        let text = Array(("\n" + lines).utf8.prefix(limit))
+        let isFull = found.size > UInt64(limit - text.count)
+        if isFull, setLength(opened.raw, 0) != nil { return }
+        _ = text.withUnsafeBytes { writeAll($0, to: opened.raw, at: isFull ? 0 : found.size) }
     }
 
     private static func key(_ check: ContentCheck, size: UInt64, url: String) -> String? {
