@@ -308,6 +308,16 @@ struct FailureCauseTests {
         #expect(sums.problems.first?.examples == ["a", "b", "sheets/a"])
     }
 
+    @Test("A file that three places give wrong bytes of is one file")
+    func oneFileThrice() {
+        var sums = FailureSums()
+        for path in ["a", "b", "a", "b", "a"] {
+            let why = "gave wrong bytes: SHA-256 1 instead of 2"
+            sums.take(path: path, reason: "http://h/\(path): \(why)", cause: .wrongBytes, isFinal: false, time: 1)
+        }
+        #expect(sums.problems.map(\.files) == [2] && sums.problems.first?.examples == ["a", "b"])
+    }
+
     @Test("The number that is a file's name makes no difference: one cause for all that one dead server did not give")
     func numbers() {
         var sums = FailureSums()

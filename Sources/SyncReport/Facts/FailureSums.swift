@@ -9,6 +9,8 @@ package struct FailureSums: Sendable {
         var run: String
         /// The same problem with files that were not brought in the end; `nil` where this is it.
         var final: String?
+        /// Hashes of the paths that may yet come: each is asked for in several places.
+        var open: Set<Int> = []
     }
 
     private var entries: [Entry] = []
@@ -69,9 +71,11 @@ package struct FailureSums: Sendable {
             entries[index].problem.runs += 1
             entries[index].problem.files = 0
             entries[index].problem.examples = []
+            entries[index].open = []
         }
-        entries[index].problem.files += 1
         entries[index].problem.time = time
+        if !isFinal, let path, !entries[index].open.insert(path.hashValue).inserted { return }
+        entries[index].problem.files += 1
         if entries[index].problem.examples.count < Self.examples, let path {
             entries[index].problem.examples.append(path)
         }
