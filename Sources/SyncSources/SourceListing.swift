@@ -178,6 +178,13 @@ package struct ListingBuilder {
 
     package mutating func add(_ link: SourceListing.Link, at place: @autoclosure () -> String) throws(ListingError) {
         try Self.check(path: link.path, at: place())
+        do throws(ManifestError) {
+            try link.target.withUnsafeBufferPointer { target throws(ManifestError) in
+                try link.path.withUnsafeBufferPointer { path throws(ManifestError) in
+                    _ = try ManifestRules.check(link: target, at: path)
+                }
+            }
+        } catch { throw ListingError(place(), "\(Self.shown(link.path)): \(error.reason)") }
         guard listing.files.count + listing.links.count < SourceListing.mostFiles else {
             throw Self.tooMany(place())
         }

@@ -69,7 +69,7 @@ extension ManifestSource {
         } catch { throw EngineError(.dataInvalid, "\(place.shown): what \(configured.name) printed: \(error)") }
         let manifest: Manifest
         do throws(EngineError) { manifest = try decode(whole, isCompressed: false, at: place, isDerived: true) } catch {
-            guard error.status == .dataInvalid else { throw error }
+            guard error.status == .dataInvalid, configured.kind == nil else { throw error }
             throw EngineError(.dataInvalid, "what \(configured.name) printed: \(error.message)", cause: error.cause)
         }
         if let reason = manifest.objectionToSource {

@@ -10,7 +10,8 @@ private let hasClient = FileManager.default.isExecutableFile(atPath: "/usr/bin/g
 
 /// Serves a repository as git's own http-backend does, and its large files by the batch API. Below `root`: `acme/site.git`, `store/SHA256`,
 /// and `how`, a JSON object: `user` who must ask (password `pw`), `extra` for a header that links need, `valid` links (by number),
-/// `broken` SHA-256 that are not given, `busy` answers of 503, `denied` where nobody may have a link, `href` for another one. It writes `log`: a line for each request.
+/// `broken` SHA-256 that are not given, `busy` answers of 503, `denied` where nobody may have a link, `href` for another one.
+/// It writes `log`: a line for each request.
 private let serverProgram = """
     import base64, hashlib, http.server, json, os, subprocess, sys, urllib.parse
     root = sys.argv[1]
@@ -447,8 +448,13 @@ struct LFSTests {
         #expect(broken.status == 65 && broken.error.contains(".lfsconfig"), "\(broken.error)")
     }
 
-    @Test("Names that no destination may have, and pointers with extensions, refuse the repository")
+    @Test("Names that no destination may have, links out of the tree, and pointers with extensions refuse the repository")
     func hostile() throws {
+        try set.link("out", to: "../outside")
+        try set.commit()
+        let outside = try set.run("pull", set.url, "--into", "d")
+        #expect(outside.status == 65 && outside.error.contains("“out”: the link's target"), "\(outside.error)")
+        try FileManager.default.removeItem(atPath: set.scratch.path + "/work/out")
         try set.plain("bad\nname", Array("x".utf8))
         try set.commit()
         let names = try set.run("pull", set.url, "--into", "d")
