@@ -167,10 +167,17 @@ package struct ListingBuilder {
             throw Self.tooMany(place())
         }
         if let known = seen.updateValue(listing.files.count, forKey: file.path) {
-            guard known >= 0, listing.files[known].digest?.hex == file.digest?.hex, file.digest != nil else {
-                throw ListingError(place(), "\(Self.shown(file.path)) is listed twice, with different contents")
-            }
+            guard known >= 0, let old = listing.files[known].digest, let new = file.digest,
+                old.hex == new.hex || old.algorithm != new.algorithm && listing.files[known].urls == file.urls
+            else { throw ListingError(place(), "\(Self.shown(file.path)) is listed twice, with different contents") }
             seen[file.path] = known
+            // A list may have several digests of each file: the strongest counts.
+            if ContentCheck.Algorithm.allCases.first(where: { $0 == old.algorithm || $0 == new.algorithm })
+                != old.algorithm
+            {
+                listing.files[known].digest = new
+                listing.files[known].size = listing.files[known].size ?? file.size
+            }
             return
         }
         listing.files.append(file)

@@ -33,6 +33,8 @@ struct ChecksumListTests {
             ("\(one)  ä#?%\n", ["ä#?%|sha256|http://h.test/d/%C3%A4%23%3F%25"]),
             ("d41d8cd98f00b204e9800998ecf8427e  a\n", ["a|md5|http://h.test/d/a"]),
             ("SHA512 (a) = \(String(repeating: "0", count: 128))\n", ["a|sha512|http://h.test/d/a"]),
+            ("MD5 (a) = \(one.prefix(32))\nSHA256 (a) = \(one)\n", ["a|sha256|http://h.test/d/a"]),
+            ("SHA256 (a) = \(one)\nSHA1 (a) = \(one.prefix(40))\n", ["a|sha256|http://h.test/d/a"]),
             (
                 "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\n\(one)  a\n-----BEGIN PGP SIGNATURE-----\n\nxyz\n",
                 ["a|sha256|http://h.test/d/a"]

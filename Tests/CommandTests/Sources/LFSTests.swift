@@ -448,7 +448,7 @@ struct LFSTests {
         #expect(broken.status == 65 && broken.error.contains(".lfsconfig"), "\(broken.error)")
     }
 
-    @Test("Names that no destination may have, links out of the tree, and pointers with extensions refuse the repository")
+    @Test("Names that no destination may have, links out of the tree and pointers with extensions refuse all of it")
     func hostile() throws {
         try set.link("out", to: "../outside")
         try set.commit()
