@@ -274,6 +274,10 @@ struct ProgramSourceTests {
         #expect(checked.status == 0, "\(checked.output)\(checked.error)")
         let gone = try set.run("pull", "dir+" + nginx.url("/none/"), "--into", "e")
         #expect(gone.status == 66 && gone.error.contains("404"), "\(gone.error)")
+        // A page that lists nothing is no empty set.
+        try set.write("<p>closed</p>", to: "www/closed/index.html")
+        let closed = try set.run("pull", "dir+" + nginx.url("/closed/"), "--into", "e")
+        #expect(closed.status == 65, "\(closed.error)")
         nginx.stop()
         #expect(try set.run("pull", url, "--into", "d").status == 69)
     }
