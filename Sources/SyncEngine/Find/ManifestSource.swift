@@ -342,7 +342,18 @@ struct ManifestSource: Sendable {
             let parts = ManifestParts(source: self, bases: [place.baseURL], referrer: place.referrer, shown: shown)
             try parts.add(to: &assembly, root: digest)
             return try assembly.finish()
-        } catch let error as EngineError { throw error } catch { throw EngineError(.dataInvalid, "\(shown): \(error)") }
+        } catch let error as EngineError { throw error } catch {
+            let hint = isCompressed ? "" : Self.hint(body)
+            throw EngineError(.dataInvalid, "\(shown): \(error)\(hint)")
+        }
+    }
+
+    /// A hint for a text that was perhaps meant to be a checksum list: of another digest, or with other blanks.
+    private static func hint(_ body: [UInt8]) -> String {
+        let first = body.first { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }
+        guard let first, ![0x3C, 0x7B, 0xEF].contains(first) else { return "" }
+        return ". It is no checksum list either: each line of one is a SHA-256, SHA-512, SHA-384, SHA-1 or MD5 in "
+            + "hexadecimal, two spaces and a name"
     }
 
     /// The text lives no longer than this.

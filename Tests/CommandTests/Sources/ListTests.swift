@@ -229,6 +229,11 @@ struct ListTests {
             Data((line + line.replacingOccurrences(of: "a.txt", with: "../x")).utf8), to: "bad/SHA256SUMS")
         let refused = try set.run("pull", "bad/SHA256SUMS", "--into", "bad-out")
         #expect(refused.status == 65 && refused.error.contains("line 2"), "\(refused.error)")
+        for other in ["\(String(repeating: "a", count: 56))  a.txt\n", "BLAKE2b (a) = 00\n", "a.txt\n"] {
+            try set.scratch.write(Data(other.utf8), to: "bad/OTHER")
+            let told = try set.run("pull", "bad/OTHER", "--into", "bad-out")
+            #expect(told.status == 65 && told.error.contains("no checksum list either"), "\(told.error)")
+        }
         #expect(!FileManager.default.fileExists(atPath: set.scratch.path + "/bad-out"))
     }
 
