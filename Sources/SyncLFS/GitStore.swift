@@ -117,7 +117,8 @@ package struct GitStore: Sendable {
         try git.run(arguments, in: directory, reading: input, variables: variables) { size() > 2 * Self.most }
     }
 
-    /// Does something while nobody else changes the copy, which is made if it is not there.
+    /// Does something while nobody else changes the copy, which is made if it is not there, and made again, and the same done once
+    /// more, if it cannot be used.
     ///
     /// - Parameter beginsAgain: Whether a copy that has become large is made anew.
     func withCopy<Value>(beginsAgain: Bool = false, _ body: () throws(PluginError) -> Value) throws(PluginError)
@@ -128,10 +129,18 @@ package struct GitStore: Sendable {
         removeLeftovers()
         if beginsAgain, size() > Self.most || packs().count > Self.mostPacks { remove() }
         removeLocks()
-        if !exists(directory + "/syncagent.made") {
+        let isMade = exists(directory + "/syncagent.made")
+        if !isMade {
             remove()
             try make()
         }
+        do throws(PluginError) { return try body() } catch {
+            // A copy that a power cut has damaged would be of no use for ever: where the repository can be asked, it is made again.
+            let mayBeDamaged = isMade && (error.code == .unavailable || error.message.contains("'origin'"))
+            guard mayBeDamaged, (try? commit(nil)) != nil else { throw error }
+        }
+        remove()
+        try make()
         return try body()
     }
 

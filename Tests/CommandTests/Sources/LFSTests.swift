@@ -405,6 +405,22 @@ struct LFSTests {
         #expect(!outcome.error.contains("canary"))
     }
 
+    @Test("A copy of a repository that is damaged is made again")
+    func damagedCopy() throws {
+        try set.commit()
+        #expect(try set.run("pull", set.url, "--into", "d").status == 0)
+        let state = ".local/state/syncagent/git"
+        let names = try FileManager.default.contentsOfDirectory(atPath: "\(set.scratch.path)/\(state)")
+        let copy = try #require(names.first { $0.hasSuffix(".git") })
+        for name in ["HEAD", "config", "shallow"] {
+            try set.write(name == "shallow" ? "x\n" : "", to: "\(state)/\(copy)/\(name)")
+            try set.plain("readme.md", Array(name.utf8))
+            try set.commit()
+            let pulled = try set.run("pull", set.url, "--into", "d")
+            #expect(pulled.status == 0 && set.text("d/readme.md") == name, "\(name): \(pulled.error)")
+        }
+    }
+
     @Test("gc removes the copies of repositories that no session pulls from")
     func collected() throws {
         try set.commit()
