@@ -24,7 +24,7 @@ func shortage(
     } else {
         return nil
     }
-    let text = "\(escaped(path)): needs \(need) are free; nothing was fetched"
+    let text = "\(escaped(path)): needs \(need) are free; nothing more was fetched"
     return EngineError(.ioError, text, cause: .diskFull)
 }
 
