@@ -203,7 +203,8 @@ struct ReportCommandTests {
         host.files = [path]
         let report = MorningReport(version: "1", host: nil, generated: now, since: now, sessions: [])
         let receiver = try ReportPost("http://127.0.0.1:1/")
-        let failure = #expect(throws: CommandFailure.self) { [host] in try receiver.send(report, on: host) }
+        let settings = host
+        let failure = #expect(throws: CommandFailure.self) { try receiver.send(report, on: settings) }
         #expect(failure?.status == .configuration && failure?.message.contains(path) == true)
     }
 }

@@ -130,7 +130,8 @@ struct PullRun {
         }
         try recipe.requireGroups(of: manifest)
         if recorded == nil { try recipe.requirePaths(of: manifest, environment.stop) }
-        recipe.hooks += promised
+        // Without those that the manifest names as well.
+        if !promised.isEmpty { recipe.hooks += try stored(environment.store.promisedHooks(of: session, to: recipe)) }
         facts.revision = manifest.revision
         facts.userData = facts.userData ?? manifest.userData
         facts.source = facts.source ?? manifest.source

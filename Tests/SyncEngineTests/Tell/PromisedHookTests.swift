@@ -16,11 +16,11 @@ struct PromisedHookTests {
         try publish(revision: 1)
     }
 
-    private func publish(revision: Int) throws {
+    @discardableResult private func publish(revision: Int) throws -> PublishedSet {
         var tree = AssetTree()
         for number in 0..<revision + 1 { tree.addFile("sheets/\(number)", size: 900, seed: UInt64(number)) }
         tree.addFile("models/a", size: 900, seed: 99)
-        try scene.publish(tree, revision: revision) {
+        return try scene.publish(tree, revision: revision) {
             $0.groups = [("sheets", ["sheets/**"]), ("models", ["models/**"])]
         }
     }
@@ -79,6 +79,27 @@ struct PromisedHookTests {
         let none = RecordingHook()
         #expect(try scene.pull(hooks: none).status == .done)
         #expect(none.calls.isEmpty)
+    }
+
+    @Test("A hook that the manifests of both runs name is called once")
+    func named() throws {
+        let calls = RecordingHook()
+        var environment = scene.engine(hooks: calls).environment
+        environment.namedHooks = ["after": Self.hook]
+        let engine = PullEngine(environment)
+        func publishNaming(revision: Int) throws {
+            let text = String(decoding: try publish(revision: revision).manifest, as: UTF8.self)
+            let naming = text.replacing(#""name":"sheets""#, with: #""name":"sheets","hooks":["after"]"#)
+            #expect(naming != text)
+            scene.transport.serve(Array(naming.utf8), at: Scene.base + "manifest.json")
+        }
+        try publishNaming(revision: 1)
+        var recipe = scene.options()
+        recipe.paused = true
+        _ = try engine.enqueue(engine.prepare(recipe))
+        try publishNaming(revision: 2)
+        #expect(try engine.pull(scene.options()).status == .done)
+        #expect(calls.calls.map { $0.environment["SYNCAGENT_GROUP"] } == ["sheets"])
     }
 
     @Test("A hook of a group that the newer set does not have is left out, and hooks for files come first")
