@@ -141,6 +141,27 @@ struct LookingOnTests {
     }
 
     @Test(
+        "Whoever follows ends when nobody reads it any more, and with 74 where the disk is full",
+        arguments: [["events", "--follow"], ["events", "--follow", "--json"], ["status", "--watch"]])
+    func unread(
+        verb: [String]
+    ) throws {
+        let set = try ServedSet()
+        #expect(try set.pull("--quiet").status == 0)
+        let pipe = Pipe()
+        try pipe.fileHandleForReading.close()
+        let full = try #require(FileHandle(forWritingAtPath: "/dev/full"))
+        for (output, status) in [(pipe.fileHandleForWriting, Int32(0)), (full, 74)] {
+            let process = set.tool.process(verb)
+            process.standardOutput = output
+            process.standardError = FileHandle.nullDevice
+            try process.run()
+            process.waitUntilExit()
+            #expect(process.terminationStatus == status, "\(verb)")
+        }
+    }
+
+    @Test(
         "SIGINT ends whoever looks on within seconds, also while it is held up: nobody reads what it prints [F085]",
         arguments: [["events", "--follow"], ["status", "--watch", "--json"], ["attach"], ["wait"]])
     func heldUp(

@@ -47,6 +47,8 @@ struct EventsCommand: AsyncParsableCommand {
             while true {
                 let events = try feed.next()
                 for event in events { output.line(json ? event.numbered : event.shown()) }
+                // Nobody reads on.
+                guard !output.isBroken else { return }
                 guard events.isEmpty else { continue }
                 guard follow else { return }
                 if case .open(let status) = try watch.look() { try await care.look(at: status) }

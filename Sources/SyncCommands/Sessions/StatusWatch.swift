@@ -43,6 +43,8 @@ extension StatusCommand {
                     access.output.line(line)
                 }
                 shown = lines
+                // Nobody looks on.
+                guard !access.output.isBroken else { return }
             }
             try await Task.sleep(for: Self.interval)
         }
