@@ -45,6 +45,43 @@ struct BackgroundTests {
         #expect(removed.status == 0 && !removed.error.contains("its files"), "\(removed.error)")
     }
 
+    @Test("A condition's plugin gets the settings that the configuration has now, from an agent that runs already")
+    func conditionSettings() throws {
+        let background = try BackgroundSet()
+        let (tool, scratch) = (background.tool, background.published.scratch)
+        try background.published.script(
+            "gate",
+            #"""
+            while IFS= read -r line; do
+                id=${line#*'"id":'} && id=${id%%,*}
+                case $line in
+                *'"initialize"'*)
+                    case $line in *'"shut"'*) state=blocked ;; *) state=ok ;; esac
+                    result='{"protocol":1,"name":"gate","points":["condition"]}' ;;
+                *condition.state*) result='{"state":"'$state'","reason":"the gate is shut"}' ;;
+                *) result=null ;;
+                esac
+                printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+            done
+            """#)
+        func configure(_ word: String) throws {
+            let use = "{ plugin: '\(scratch.path)/gate', point: 'condition', settings: { gate: '\(word)' } }"
+            try scratch.write(Data("{ plugins: { use: [\(use)] } }".utf8), to: ".config/syncagent/config.json")
+        }
+        try configure("shut")
+        let outcome = try background.pull("--condition", "gate")
+        #expect(outcome.status == 0, "\(outcome.error)")
+        for _ in 0..<600 {
+            if try tool.run(["status"]).output.contains("the gate is shut") { break }
+            Thread.sleep(forTimeInterval: 0.05)
+        }
+        #expect(try tool.run(["status"]).output.contains("blocked by gate since"), "\(background.log)")
+        try configure("open")
+        #expect(try tool.run(["resume"]).status == 0)
+        let wait = try tool.run(["wait", "--timeout", "60s"])
+        #expect(wait.status == 0, "\(wait.error) \(background.log)")
+    }
+
     @Test("--background starts an agent and returns; the agent finishes the pull and runs its hook [S10 S17]")
     func background() throws {
         let background = try BackgroundSet()

@@ -4,15 +4,22 @@ package import SyncPlugins
 package import SyncSchedule
 import SyncSystem
 
-/// The condition plugins of an agent: each is made once and lives as long as the agent does, so that one that is a
-/// program is not started for every look.
+/// The condition plugins of an agent: each is made once and lives until the configuration says something else of it,
+/// so that one that is a program is not started for every look.
 package struct ConditionPlugins: Sendable {
     private let host: HostEnvironment
     /// Where built-in conditions look.
     private let machine: MachinePlaces
     private let settings: @Sendable () throws(SettingsError) -> PluginSettings
     private let notice: @Sendable (PluginNotice) -> Void
-    private let made = Monitor<[String: any Condition]>([:])
+    private let made = Monitor<[String: Made]>([:])
+
+    /// A condition, and what it was made of.
+    private struct Made: Sendable {
+        let use: PluginSettings.Use
+        let directory: String?
+        let condition: any Condition
+    }
 
     /// - Parameters:
     ///   - settings: The agent's configuration, as it is now.
@@ -39,19 +46,21 @@ package struct ConditionPlugins: Sendable {
 
     private func condition(_ name: String, _ wanted: RunConditions) throws(PluginError) -> any Condition {
         if builtInConditions.contains(name) { return try builtInCondition(name, for: wanted, on: machine) }
-        if let known = made.withLock({ $0[name] }) { return known }
         let settings = try rethrowing(settings()) { (error: SettingsError) in
             PluginError(plugin: name, code: .unavailable, message: error.description)
         }
         let use =
             settings.uses(of: .condition).first { $0.name == name }
             ?? PluginSettings.Use(plugin: name, point: .condition)
+        if let known = made.withLock({ $0[name] }), known.use == use, known.directory == settings.directory {
+            return known.condition
+        }
         let context = PluginContext(settings: settings, host: host, notice: notice)
         let client = try rethrowing(context.client(use)) { (error: PluginError) in
             error.naming(builtIn: builtInConditions)
         }
         let condition = PluginCondition(client, name: name)
-        made.withLock { $0[name] = condition }
+        made.withLock { $0[name] = Made(use: use, directory: settings.directory, condition: condition) }
         return condition
     }
 }
