@@ -200,15 +200,25 @@ extension Agent {
         try require(request.shard == nil && request.join == nil, "shard, join: only for a pull in the foreground")
         try require(request.maxDelete ?? 0 >= 0, "max_delete: 0 or more")
         try require(backups.hasPrefix("/"), "backup_dir: \(absolute) '\(escaped(backups))'")
+        let atomic = request.atomic ?? AtomicSwitch()
+        let (keeps, program) = (AtomicSwitch.keeps, atomic.check.first ?? "/")
+        try require(keeps.contains(atomic.keep ?? 1), "atomic: keep is 1 to \(keeps.upperBound)")
+        try require(atomic.keepSeconds ?? 0 >= 0, "atomic: keep_seconds is 0 or more")
+        try require(program.hasPrefix("/"), "atomic: check: \(absolute) '\(escaped(program))'")
         let longest = RunRecipe.longestUserData
         try require((request.userData?.text ?? "").utf8.count <= longest, "user_data: at most \(longest) bytes")
         try require(request.staleSeconds == nil, "stale_seconds: only for a pull in the foreground")
         try require(SettingValue.seconds.contains(request.deadlineSeconds ?? 1), "deadline_seconds: 1 to a year")
-        guard !request.conditions.isEmpty else { return }
-        let windows = [request.conditions.window].compactMap(\.self) + request.conditions.rates.map(\.window)
+        let conditions = request.conditions
+        guard !conditions.isEmpty else { return }
+        let windows = [conditions.window].compactMap(\.self) + conditions.rates.map(\.window)
         try require(
             windows.allSatisfy(\.isValid),
             "conditions: start_minute is 0 to 1439, length_minutes 1 to 1440, and days are one at least")
-        _ = try environment.conditionCheck(request.conditions, [:]).get()
+        let lost = windows.first { environment.windowClock($0, 0) == nil }?.timeZone
+        try require(lost == nil, "conditions: there is no time zone '\(escaped(lost ?? ""))' on this machine")
+        try require(conditions.maximumLoad ?? 0 >= 0, "conditions: maximum_load is 0 or more")
+        try require(conditions.idleSeconds ?? 0 >= 0, "conditions: idle_seconds is 0 or more")
+        _ = try environment.conditionCheck(conditions, [:]).get()
     }
 }

@@ -27,8 +27,13 @@ extension SyncStore {
     }
 
     /// Hooks, newest first.
+    ///
+    /// - Throws: ``ControlError`` with code `unknown_session`.
     package func hookStatuses(session: String?) throws(ControlError) -> [HookStatus] {
-        try stored(hooks(session: session, limit: 200).map(HookStatus.init))
+        try asking { () throws(StoreError) in
+            if let session { _ = try self.session(named: session) }
+            return try hooks(session: session, limit: 200).map(HookStatus.init)
+        }
     }
 
     /// What is on the wire for a session's open run, as far as it is known.

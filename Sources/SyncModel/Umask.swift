@@ -26,7 +26,7 @@ public struct Umask: Sendable, Hashable, Codable, CustomStringConvertible {
         let value = try decoder.singleValueContainer()
         guard let found = Umask(try value.decode(String.self)) else {
             throw DecodingError.dataCorruptedError(
-                in: value, debugDescription: "up to three octal digits are expected, such as \"022\"")
+                in: value, debugDescription: "not one to three octal digits, such as \"022\"")
         }
         self = found
     }

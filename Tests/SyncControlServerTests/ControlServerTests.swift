@@ -111,6 +111,9 @@ struct ControlServerTests {
             ), (#"{"manifest":"m"}"#, "'destination' is missing"),
             (#"{"manifest":1,"destination":"/d"}"#, "'manifest' has the wrong type"),
             (#"{"manifest":"m","destination":"/d","not_before":"soon"}"#, "not a time such as"),
+            (#"{"manifest":"m","destination":"/d","origin":"me"}"#, "'origin' has a value that is not known"),
+            (#"{"manifest":"m","destination":"/d","umask":"9"}"#, "'umask' is not one to three octal digits"),
+            (#"{"manifest":"m","destination":"/d","limit_rate":-5}"#, "a number in it is negative"),
             (#"{"manifest":"m""#, "not one JSON object"),
             (#"{"manifest":"m","destination":"/tmp/\u0000x"}"#, "'destination' has a NUL character"),
             (

@@ -477,7 +477,7 @@ struct AgentTests {
     func refused() async throws {
         let bench = try AgentBench()
         let agent = bench.agent()
-        var requests = [EnqueueRequest](repeating: bench.request(), count: 9)
+        var requests = [EnqueueRequest](repeating: bench.request(), count: 13)
         requests[0].destination = "relative"
         requests[1].hooks = [.init(group: "none", arguments: ["/bin/true"])]
         requests[2].settings.connections = 65
@@ -485,8 +485,14 @@ struct AgentTests {
         for (place, name) in ["", "../x", "a\u{1B}[31mb", "-x", "a b"].enumerated() {
             requests[4 + place].session = name
         }
+        for place in 9...11 { requests[place].atomic = AtomicSwitch() }
+        requests[9].atomic?.keep = 0
+        requests[10].atomic?.keepSeconds = -1
+        requests[11].atomic?.check = ["smoke-test"]
+        requests[12].conditions.window = DailyWindow(startMinute: 0, lengthMinutes: 60, timeZone: "../etc/passwd")
         let texts =
             ["absolute path", "“none”", "1 to 64", "credentials file"] + Array(repeating: "session: 1 to 255", count: 5)
+            + ["keep is 1 to 100", "keep_seconds is 0", "atomic: check: an absolute path", "no time zone"]
         for (request, text) in zip(requests, texts) {
             do {
                 _ = try await agent.enqueue(request)

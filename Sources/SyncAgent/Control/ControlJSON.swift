@@ -32,25 +32,30 @@ package enum ControlJSON {
     package static func decodeRequest<Value: Decodable>(_ type: Value.Type, _ keys: ControlKeys, from bytes: [UInt8])
         throws(ControlError) -> Value
     {
+        let tree = try JSONValue(strictly: bytes)
         do {
-            let tree = try JSONValue(strictly: bytes)
             let whole = try tree.expanding(keys.short.keys, of: keys.short.of)
             try keys.check(whole ?? tree, at: "")
             return try Value(json: whole.map { Array($0.text.utf8) } ?? bytes)
         } catch let error as ControlError { throw error } catch {
-            throw ControlError(invalid: escaped(describe(error)))
+            throw ControlError(invalid: escaped(describe(error, isObject: tree.object != nil)))
         }
     }
 
-    private static func describe(_ error: any Error) -> String {
+    /// - Parameter isObject: Whether the text is known to be an object in JSON.
+    private static func describe(_ error: any Error, isObject: Bool = false) -> String {
         switch error as? DecodingError {
         case .keyNotFound(let key, _): "'\(snakeCase(key.stringValue))' is missing"
         case .typeMismatch(_, let context) where !context.codingPath.isEmpty,
             .valueNotFound(_, let context) where !context.codingPath.isEmpty:
             "'\(place(context))' has the wrong type"
+        case .dataCorrupted(let context) where context.debugDescription.hasPrefix("Cannot initialize "):
+            // The compiler's words for an enumeration, with its name.
+            "'\(place(context))' has a value that is not known"
         case .dataCorrupted(let context) where !context.codingPath.isEmpty:
             "'\(place(context))' is \(context.debugDescription)"
-        default: "it is not one JSON object"
+        // The library does not say which.
+        default: isObject ? "a number in it is negative, too large or not whole" : "it is not one JSON object"
         }
     }
 
@@ -151,7 +156,7 @@ extension JSONValue {
         } catch {
             throw ControlError(
                 invalid: error.repeated.map { "the key '\(shown($0))' appears twice in one object" }
-                    ?? "it is not one JSON object")
+                    ?? "it is not one JSON object: \(escaped(error.detail))")
         }
         try checkTexts(at: "")
     }

@@ -71,7 +71,7 @@ enum Route: Equatable, Sendable {
             guard let command = verb.flatMap({ commands[$0] }) else { throw .notFound }
             self = try only("POST", command(path[1]))
         case (3, "hooks", "replay"):
-            guard let number = Int64(path[1]), number > 0 else { throw .notFound }
+            guard let number = Int64(path[1]) else { throw .notFound }
             self = try only("POST", .replay(number))
         default: throw .notFound
         }
