@@ -66,16 +66,26 @@ extension ManifestSource {
                     kind: configured.kind ?? urlScheme(of: location) ?? "source", url: place.location,
                     at: at ?? mark.hex)
             }
-        } catch { throw EngineError(.dataInvalid, "\(place.shown): what \(configured.name) printed: \(error)") }
-        let manifest: Manifest
-        do throws(EngineError) { manifest = try decode(whole, isCompressed: false, at: place, isDerived: true) } catch {
-            guard error.status == .dataInvalid, configured.kind == nil else { throw error }
-            throw EngineError(.dataInvalid, "what \(configured.name) printed: \(error.message)", cause: error.cause)
+        } catch {
+            // Whoever reads all of it says where.
+            _ = try decode(text, by: configured, at: place)
+            throw EngineError(.dataInvalid, "what \(configured.name) printed: \(place.shown): \(error)")
         }
+        let manifest = try decode(whole, by: configured, at: place)
         if let reason = manifest.objectionToSource {
             throw EngineError(.dataInvalid, "\(place.shown): \(configured.name) gave \(reason)")
         }
         return keep(manifest, whole, at: place, Derivation(key: key, validator: Validator(etag: mark.hex)))
+    }
+
+    /// Reads what a source has made.
+    private func decode(_ text: [UInt8], by configured: ConfiguredSource, at place: ManifestPlace) throws(EngineError)
+        -> Manifest
+    {
+        do throws(EngineError) { return try decode(text, isCompressed: false, at: place, isDerived: true) } catch {
+            guard error.status == .dataInvalid, configured.kind == nil else { throw error }
+            throw EngineError(.dataInvalid, "what \(configured.name) printed: \(error.message)", cause: error.cause)
+        }
     }
 }
 

@@ -36,9 +36,9 @@ package struct ManifestError: Error, Sendable, Hashable {
 extension ManifestError: CustomStringConvertible {
     /// One line for people: where, what, what to do.
     package var description: String {
-        var place = path
+        var place = path.isEmpty ? "" : " at \(path)"
         if let line, let column { place += " (line \(line), column \(column))" }
-        return "manifest refused at \(place): \(reason); \(remedy)"
+        return "manifest refused\(place): \(reason); \(remedy)"
     }
 }
 

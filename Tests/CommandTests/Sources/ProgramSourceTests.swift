@@ -163,7 +163,7 @@ struct ProgramSourceTests {
         arguments: [
             ("exit 66", 66, "status 66"), ("exit 77", 77, "status 77"), ("exit 1", 69, "status 1"),
             ("echo \"no $1\" >&2; exit 69", 69, "no demo://h/x?…"), ("kill -9 $$", 69, "signal 9"),
-            ("echo '<html>'", 65, "demo"), ("true", 65, "printed nothing"), ("yes", 65, "more than 64"),
+            ("echo '<html>'", 65, "refused at $ (line 1"), ("true", 65, "printed nothing"), ("yes", 65, "more than 64"),
             ("sleep 1000", 69, "wrote nothing for 1 s"),
         ])
     func failing(script: String, status: Int, words: String) throws {
