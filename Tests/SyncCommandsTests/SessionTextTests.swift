@@ -73,6 +73,17 @@ struct SessionTextTests {
         ] as [(SessionStatus, String?)])
     func reasons(session: SessionStatus, words: String?) { #expect(Self.text().why(session) == words) }
 
+    @Test("A run whose hooks are called, or which waits for those of the run before it, says so [S27]")
+    func callingHooks() {
+        for reason in [nil, RestReason.agentRestart] {
+            var session = Self.session(.waiting, reason: reason, holder: 42)
+            session.owedHooks = 1
+            #expect(Self.text().why(session) == "a hook is running")
+            session.holder = nil
+            #expect(Self.text().why(session) != "a hook is running")
+        }
+    }
+
     @Test("A run whose transfers all wait says for what and until when; how much is expected is shown [S27]")
     func waits() throws {
         var session = Self.session(.running, reason: .connectivity, until: 27, holder: 42)

@@ -115,6 +115,10 @@ struct SessionText: Sendable {
         case .paused: return "\(pauseReason(session.reason)); 'syncagent resume \(name)' resumes it"
         case .waiting:
             if let block = block(of: session) { return block }
+            if session.holder != nil, session.owedHooks > 0, session.reason == nil || session.reason == .agentRestart {
+                // Its own, or one of the run before it.
+                return "a hook is running"
+            }
             let reason = waitReason(session.reason)
             if session.until == nil, !hasAgent, session.holder == nil {
                 return "no agent is running; 'syncagent agent run' starts one"
