@@ -43,6 +43,10 @@ struct PluginSettingsTests {
             ("{ plugin: 'a', point: 'resolver', include: ['x'] }", "include: has no meaning for a resolver"),
             ("{ plugin: 'a', point: 'verifier', for: ['x'] }", "for: has no meaning for a verifier"),
             ("{ plugin: 'a', point: 'hook', events: ['x'] }", "events: has no meaning for a hook"),
+            (
+                "{ plugin: 'a', point: 'observer', events: ['pull.finished', 'hook.finish'] }",
+                "events[1]: there is no event 'hook.finish'; did you mean “hook.finished”?"
+            ),
             ("{ plugin: 'a', point: 'transport' }", "plugins.use[0].for: missing"),
             ("{ plugin: 'a', point: 'source' }", "plugins.use[0].for: missing; a source needs the URLs"),
             ("{ plugin: 'a', point: 'source', for: ['FILE:'] }", "plugins.use[0].for: file: URLs are not for plugins"),

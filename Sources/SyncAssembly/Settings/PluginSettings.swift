@@ -91,6 +91,11 @@ extension PluginSettings {
             guard let found = object.node(key) else { continue }
             throw object.fault(found, key, "has no meaning for a \(point.rawValue)")
         }
+        let events = try object.texts("events", "event names") ?? []
+        for (name, place) in events where EventName(rawValue: name) == nil {
+            let hint = nearest(name, in: EventName.allCases.map(\.rawValue)).map { "; did you mean “\($0)”?" } ?? ""
+            throw place.fault("there is no event '\(escaped(name))'\(hint)")
+        }
         use.scope = try scope(object, point)
         if point == .transport, use.scope == .all {
             throw object.fault(
