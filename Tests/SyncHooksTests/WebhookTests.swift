@@ -44,7 +44,7 @@ struct WebhookTests {
         #expect(request.header("authorization") == nil && request.header("cookie") == nil)
     }
 
-    @Test("Each batch of files has a key of its own; so has what is sent late [S131 V27]")
+    @Test("Each batch of files has a key of its own; so has what is sent late, and each of several webhooks [S131 V27]")
     func batches() throws {
         let seen = Mutex<[ServedRequest]>([])
         server.respond(to: "/hook") { request in
@@ -54,8 +54,10 @@ struct WebhookTests {
         let second = ["SYNCAGENT_BATCH": "2", "SYNCAGENT_BATCHES": "3"]
         #expect(call(batch: second).succeeded)
         #expect(call(batch: second.merging(["SYNCAGENT_LATE": "1"]) { $1 }).succeeded)
+        #expect(call(batch: ["SYNCAGENT_HOOK": "7"]).succeeded)
         let requests = seen.withLock { $0 }
-        #expect(requests.map { $0.header("idempotency-key") } == ["run-1/all/2-of-3", "run-1/all/late/2-of-3"])
+        let keys = requests.map { $0.header("idempotency-key") }
+        #expect(keys == ["run-1/all/2-of-3", "run-1/all/late/2-of-3", "run-1/all/7"])
         #expect(requests.first?.header("syncagent-batch") == "2" && requests.first?.header("syncagent-batches") == "3")
     }
 

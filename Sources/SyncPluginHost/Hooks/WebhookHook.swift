@@ -80,6 +80,8 @@ package struct WebhookHook: GroupHook {
         }
         let run = value("SYNCAGENT_RUN_ID")
         let group = value("SYNCAGENT_GROUP")
+        // One of several of its group, which may have the same receiver.
+        let number = value("SYNCAGENT_HOOK")
         let (batch, batches) = (value("SYNCAGENT_BATCH"), value("SYNCAGENT_BATCHES"))
         // What is sent late has other files in it.
         let part = (value("SYNCAGENT_LATE").isEmpty ? "" : "/late") + "/\(batch)-of-\(batches)"
@@ -88,7 +90,7 @@ package struct WebhookHook: GroupHook {
             "Content-Type: application/json", "Syncagent-Session: \(value("SYNCAGENT_SESSION"))",
             "Syncagent-Run: \(run)", "Syncagent-Group: \(group)", "Syncagent-Result: \(value("SYNCAGENT_RESULT"))",
             "Syncagent-Attempt: \(value("SYNCAGENT_ATTEMPT"))",
-            "Idempotency-Key: \(run)/\(group)\(batch.isEmpty ? "" : part)",
+            "Idempotency-Key: \(run)/\(group)\(number.isEmpty ? "" : "/\(number)")\(batch.isEmpty ? "" : part)",
         ] + (batch.isEmpty ? [] : ofBatch)
     }
 }
