@@ -124,8 +124,11 @@ struct ProgramPathTests {
         let text = fixture.programs + "/text"
         try Data("no first line".utf8).write(to: URL(fileURLWithPath: text))
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: text)
+        let odd = fixture.programs + "/odd"
+        try Data("#!/nonexistent/sh\n".utf8).write(to: URL(fileURLWithPath: odd))
+        try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: odd)
         let inside = try fixture.script("touch \(fixture.root)/ran", in: fixture.destination)
-        for path in [plain, text, inside, fixture.programs + "/nothing", "relative/hook", ""] {
+        for path in [plain, text, odd, inside, fixture.programs + "/nothing", "relative/hook", ""] {
             let outcome = await fixture.run(ProgramHook(environment: [:]), fixture.invocation([path]))
             #expect(!outcome.isTransient)
             guard case .notStarted(let reason) = outcome.end else {
@@ -133,6 +136,7 @@ struct ProgramPathTests {
                 continue
             }
             #expect(reason.hasSuffix("."))
+            #expect(reason.contains("the interpreter that it names is not") == (path == odd))
         }
         #expect(!fixture.exists("ran"))
     }
