@@ -42,14 +42,15 @@ struct Resolution: Sendable {
             refusal = ("plugin \(name) cancelled the request: \(escaped(reason))", .cancelled)
         case .cancel(let reason, let cause): refusal = (escaped(reason), cause)
         case .replace(let target, let fields):
-            guard let target = try? CurlURL(target) else {
-                let text = "not an http or https URL: \(redacted(url: target))"
+            let replacement: CurlURL
+            do { replacement = try CurlURL(target) } catch {
+                let text = "a replacement is not used: \(redacted(url: target)): \(error.description)"
                 return PluginError(plugin: name, code: .badAnswer, message: text)
             }
             guard fields.allSatisfy(\.isClean) else {
                 return PluginError(plugin: name, code: .badAnswer, message: "a header with a line end in it")
             }
-            (url, headers, resolver) = (target, fields, name)
+            (url, headers, resolver) = (replacement, fields, name)
         }
         return nil
     }
