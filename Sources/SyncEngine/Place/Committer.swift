@@ -254,7 +254,7 @@ package struct FileVerification: Sendable {
     func refusals(_ staged: [Committer.Staged], of manifest: Manifest, in staging: Staging) -> [Int: Refusal] {
         var refusals: [Int: Refusal] = [:]
         func unchecked(_ row: Int, _ reason: String) {
-            refusals[row] = ("could not be checked before it is installed: \(reason)", true)
+            refusals[row] = ("could not be checked before installation: \(reason)", true)
         }
         let mine = staged.compactMap { entry -> (row: Int, file: Staging.File, status: FileStatus?)? in
             guard covers(entry.row, of: manifest) else { return nil }

@@ -90,7 +90,7 @@ struct VerificationTests {
         #expect(!FileManager.default.fileExists(atPath: scene.destination + "/b.png"))
         let failed = outcome.events.filter { $0["event"] as? String == "task.failed" }
         let reason = failed.first?["reason"] as? String
-        #expect(reason?.hasPrefix("could not be checked before it is installed: no database") == true)
+        #expect(reason?.hasPrefix("could not be checked before installation: no database") == true)
         #expect(reason?.contains("\u{1B}") == false && failed.count == 1)
     }
 
