@@ -65,7 +65,8 @@ struct RunWatch: Sendable {
     private static func lack(_ run: RunStatus) -> String? {
         guard run.error == nil, run.files.failed > 0 else { return nil }
         let files = "\(Figures.grouped(run.files.failed)) of \(Figures.count(run.files.total, "file"))"
-        return "\(files) could not be fetched; 'syncagent report' says why"
+        // Fetched or not: a verifier may have refused them.
+        return "\(files) \(run.files.failed == 1 ? "is" : "are") missing; 'syncagent report' says why"
     }
 
     /// What a run that is over means for whoever waited.
