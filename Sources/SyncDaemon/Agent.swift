@@ -225,9 +225,12 @@ extension Agent {
         return next
     }
 
+    /// How many runs take a slot. Hooks take none: two that run for an hour delay nobody. Nor does what is to be shown in the
+    /// morning.
+    var transferring: Int { jobs.values.count { !$0.takesNoTurn } }
+
     private func begin(_ session: String, _ run: StoredRun?) {
-        // Hooks take no slot: two that run for an hour delay nobody. Nor does what is to be shown in the morning.
-        let transferring = jobs.values.count { !$0.takesNoTurn }
+        let transferring = transferring
         guard stopMode == nil, run == nil || transferring < environment.maximumRuns,
             jobs.count < environment.maximumRuns + AgentEnvironment.hookCap
         else { return }

@@ -11,7 +11,7 @@ extension Agent: AgentControl {
         AgentStatus(
             version: environment.version, process: environment.process, started: WallTime(milliseconds: started),
             state: stopMode == nil ? .running : .stopping, stateDirectory: environment.stateDirectory,
-            running: jobs.count, maximumRuns: environment.maximumRuns, sessions: (try? store.sessions().count) ?? 0,
+            running: transferring, maximumRuns: environment.maximumRuns, sessions: (try? store.sessions().count) ?? 0,
             onDemand: environment.isOnDemand)
     }
 
@@ -19,7 +19,7 @@ extension Agent: AgentControl {
         let scheduled = environment.scheduled()
         return try stored(
             metricsText(
-                store, version: environment.version, agent: (started, jobs.count, environment.maximumRuns),
+                store, version: environment.version, agent: (started, transferring, environment.maximumRuns),
                 next: scheduled.next, failingSchedules: scheduled.failing))
     }
 
@@ -46,7 +46,7 @@ extension Agent: AgentControl {
                     bytesDone: progress.bytesDone, bytesTotal: progress.bytesTotal)
             }
         } else if status.state == .waiting, status.reason == nil || status.reason == .agentRestart,
-            jobs.count >= environment.maximumRuns
+            transferring >= environment.maximumRuns
         {
             status.reason = .queue
         }
