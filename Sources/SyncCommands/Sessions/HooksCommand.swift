@@ -14,7 +14,7 @@ struct HooksCommand: CommandGroup {
 
 struct HooksListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "list", abstract: "List hooks and how they ended, latest first; needs no agent.")
+        commandName: "list", abstract: "List the latest 200 hooks and how they ended, latest first; needs no agent.")
 
     @Argument(help: "Only this session.  (default: all)".taking("session")) var session: String?
 
