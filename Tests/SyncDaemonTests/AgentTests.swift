@@ -498,7 +498,7 @@ struct AgentTests {
                 _ = try await agent.enqueue(request)
                 Issue.record("\(text): accepted")
             } catch {
-                #expect(error.message.contains(text), "\(error.message)")
+                #expect(error.exitStatus == .usage && error.message.contains(text), "\(error.message)")
                 #expect(!error.message.contains("secret") && !error.message.contains("\u{1B}"))
             }
         }

@@ -29,14 +29,15 @@ extension PullEngine {
     ///
     /// - Parameter isReadOnly: Whether nothing is kept: neither the manifest, nor whom the recipe wants to believe.
     package func prepare(_ recipe: RunRecipe, isReadOnly: Bool = false) throws(EngineError) -> PreparedRun {
+        let plain = recipe.manifest.prefix { $0 != "?" && $0 != "#" }
+        if plain.contains("://"), withoutSecrets(recipe.manifest) != plain {
+            let shown = redacted(url: recipe.manifest)
+            throw EngineError(
+                .usage, "\(shown): a user name in the URL cannot be kept; put it into the credentials file")
+        }
         let source = try manifestSource(
             caching: !isReadOnly, of: recipe, keepsFormer: recipe.beginsTrees)
         let found = try releases(source, recipe, isReadOnly: isReadOnly).find(recipe.manifest)
-        let plain = recipe.manifest.prefix { $0 != "?" && $0 != "#" }
-        if plain.contains("://"), withoutSecrets(recipe.manifest) != plain {
-            throw EngineError(
-                .usage, "\(found.shown): a user name in the URL cannot be kept; put it into the credentials file")
-        }
         let manifest = try found.decode()
         try recipe.requireGroups(of: manifest)
         try recipe.requirePaths(of: manifest, environment.stop)
