@@ -159,6 +159,16 @@ struct LookingOnTests {
             process.waitUntilExit()
             #expect(process.terminationStatus == status, "\(verb)")
         }
+        // Also where nothing more comes, as behind `grep -m1 pull.finished`.
+        let read = Pipe()
+        let process = set.tool.process(verb)
+        process.standardOutput = read
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        #expect(!read.fileHandleForReading.availableData.isEmpty)
+        try read.fileHandleForReading.close()
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0, "\(verb)")
     }
 
     @Test(

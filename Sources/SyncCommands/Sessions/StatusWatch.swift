@@ -43,9 +43,9 @@ extension StatusCommand {
                     access.output.line(line)
                 }
                 shown = lines
-                // Nobody looks on.
-                guard !access.output.isBroken else { return }
             }
+            // Nobody looks on.
+            guard !access.output.isBroken else { return }
             try await Task.sleep(for: Self.interval)
         }
     }

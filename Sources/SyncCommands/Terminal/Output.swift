@@ -68,8 +68,9 @@ package final class Output: Sendable {
         hasColour ? "\u{1B}[\(colour)m\(text)\u{1B}[m" : text
     }
 
-    /// Whether what is written to standard output is lost: its reader has left, or the disk is full.
-    var isBroken: Bool { state.withLock { $0.isOutputBroken } }
+    /// Whether what is written to standard output is lost: its reader has left, which shows before the next line, or the disk is
+    /// full.
+    var isBroken: Bool { state.withLock { $0.isOutputBroken } || hasNoReader(standardOutput) }
 
     /// Writes out what waits.
     package func flush() { state.withLock { writeEvents(&$0) } }

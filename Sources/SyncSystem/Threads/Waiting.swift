@@ -37,6 +37,12 @@ package struct PollEntry {
     return poll(&entry, 1, time.map { Int32(clamping: $0.milliseconds + 1) } ?? -1) > 0
 }
 
+/// Whether nobody reads what is written to a descriptor any more: a pipe whose readers have left, a closed socket. poll(2)
+package func hasNoReader(_ descriptor: Int32) -> Bool {
+    var entry = pollfd(fd: descriptor, events: 0, revents: 0)
+    return poll(&entry, 1, 0) > 0 && entry.revents & Int16(POLLERR | POLLHUP) != 0
+}
+
 /// Lets this thread sleep, a signal or not. nanosleep(2)
 package func pauseThread(milliseconds: Int) {
     var time = timespec(tv_sec: milliseconds / 1_000, tv_nsec: milliseconds % 1_000 * 1_000_000)
