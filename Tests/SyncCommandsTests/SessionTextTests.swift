@@ -68,7 +68,7 @@ struct SessionTextTests {
             (
                 session(.paused, reason: .quarantined),
                 "its process was lost repeatedly; 'syncagent resume tower' resumes it"
-            ), (session(.running), "its process is gone; the next agent continues it"),
+            ), (session(.running), "its process is gone; the agent continues it"),
             (session(.running, holder: 42), nil), (session(.finished), nil),
         ] as [(SessionStatus, String?)])
     func reasons(session: SessionStatus, words: String?) { #expect(Self.text().why(session) == words) }

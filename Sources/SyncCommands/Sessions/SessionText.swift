@@ -126,7 +126,7 @@ struct SessionText: Sendable {
             let error = session.run?.error.map { " (\(escaped($0)))" } ?? ""
             return (reason ?? "waits for its turn") + until + error
         case .running:
-            if session.holder == nil { return "its process is gone; the next agent continues it" }
+            if session.holder == nil { return "its process is gone; the \(hasAgent ? "" : "next ")agent continues it" }
             if let progress = session.run?.progress, progress.phase == .looking,
                 progress.filesDone < progress.filesTotal
             {
