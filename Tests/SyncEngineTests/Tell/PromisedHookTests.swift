@@ -81,8 +81,10 @@ struct PromisedHookTests {
         #expect(none.calls.isEmpty)
     }
 
-    @Test("A hook that the manifests of both runs name is called once")
-    func named() throws {
+    @Test(
+        "A hook that the manifest of a run names is called once by the pull that comes after it [S33]",
+        arguments: [false, true])
+    func named(isNewer: Bool) throws {
         let calls = RecordingHook()
         var environment = scene.engine(hooks: calls).environment
         environment.namedHooks = ["after": Self.hook]
@@ -96,10 +98,11 @@ struct PromisedHookTests {
         try publishNaming(revision: 1)
         var recipe = scene.options()
         recipe.paused = true
-        _ = try engine.enqueue(engine.prepare(recipe))
-        try publishNaming(revision: 2)
+        let paused = try engine.enqueue(engine.prepare(recipe)).run.identifier
+        if isNewer { try publishNaming(revision: 2) }
         #expect(try engine.pull(scene.options()).status == .done)
         #expect(calls.calls.map { $0.environment["SYNCAGENT_GROUP"] } == ["sheets"])
+        #expect(try scene.store.run(paused).state == (isNewer ? .superseded : .finished))
     }
 
     @Test("A hook of a group that the newer set does not have is left out, and hooks for files come first")
