@@ -27,11 +27,14 @@ if command -v python3 >/dev/null 2>&1; then
 import collections, json, sys
 
 report = json.load(sys.stdin)
-states = collections.Counter(entry["state"] for entry in report["entries"])
-print("  revision %s, manifest %s" % (report["revision"], report["manifest_sha256"][:12]))
-print("  " + ", ".join("%d %s" % (count, state) for state, count in sorted(states.items())))
+# A report that is sent after a crash has no entries.
+entries = report.get("entries", [])
+states = collections.Counter(entry["state"] for entry in entries)
+print("  revision %s, manifest %s" % (report.get("revision", "none"), report["manifest_sha256"][:12]))
+if states:
+    print("  " + ", ".join("%d %s" % (count, state) for state, count in sorted(states.items())))
 print("  received %d bytes in %d requests" % (report["bytes"]["received"], report["requests"]))
-changed = [entry for entry in report["entries"] if entry["state"] in ("installed", "reused", "failed")]
+changed = [entry for entry in entries if entry["state"] in ("installed", "reused", "failed")]
 for entry in changed[:10]:
     # Names come from outside: ascii() leaves nothing in them that could steer a terminal.
     print("  %s %s %s" % (entry["state"], ascii(entry["path"]), entry.get("reason", "")))

@@ -26,7 +26,7 @@ struct ExamplesTests {
         """
 
     /// Runs the example hook as the engine would, and returns what it wrote beside the destination.
-    static func runHook(path: String) throws -> (status: Int32, log: String) {
+    static func runHook(path: String, report: String = report) throws -> (status: Int32, log: String) {
         let scratch = try Scratch()
         let process = Process()
         process.executableURL = hook
@@ -58,6 +58,16 @@ struct ExamplesTests {
         #expect(log.contains("received 7 bytes in 2 requests"), "\(log)")
         #expect(log.contains("failed 'c' status-404"), "\(log)")
         #expect(!log.contains("\u{1B}"), "\(log.debugDescription)")
+    }
+
+    @Test(
+        "The example hook reads what is sent after a crash, which has no entries",
+        .enabled(if: program("python3") != nil, "SKIPPED: no python3"))
+    func hookAfterCrash() throws {
+        let late = #"{"manifest_sha256":"25dbf6748754aa","late":true,"bytes":{"total":3,"received":7},"requests":2}"#
+        let (status, log) = try Self.runHook(path: "/usr/bin:/bin", report: late)
+        #expect(status == 0)
+        #expect(log.contains("revision none, manifest 25dbf6748754"), "\(log)")
     }
 
     @Test("The example hook works without python3")
