@@ -138,6 +138,18 @@ struct ControlServerTests {
         #expect(await agent.asked == [])
     }
 
+    @Test(
+        "A command that takes nothing refuses what is said to it, by name", needsCurl,
+        arguments: ["sessions/a/pause", "sessions/a/resume", "sessions/a/cancel", "hooks/7/replay"])
+    func unasked(command: String) async throws {
+        let agent = FakeAgent()
+        let answer = try await withServer(of: agent) { socket in
+            try await Curl(socket).run(["-X", "POST", "--data-binary", #"{"deadline":1}"#], "/v1/\(command)")
+        }
+        #expect(answer.status == 400 && answer.body.contains("Unknown key 'deadline'"), "\(answer.body)")
+        #expect(await agent.asked == [])
+    }
+
     @Test("A run brings no configuration, and the words of its hook stay words [V57]", needsCurl)
     func requestsOnly() async throws {
         let agent = FakeAgent()

@@ -49,9 +49,15 @@ extension ControlServer {
         case .enqueue:
             let reply = try await control.enqueue(body(EnqueueRequest.self, EnqueueRequest.keys, of: request))
             return try Self.json(reply, status: reply.isNew ? 201 : 200)
-        case .pause(let name): return try Self.json(await control.pause(name))
-        case .resume(let name): return try Self.json(await control.resume(name))
-        case .cancel(let name): return try Self.json(await control.cancel(name))
+        case .pause(let name):
+            try requireNothing(of: request)
+            return try Self.json(await control.pause(name))
+        case .resume(let name):
+            try requireNothing(of: request)
+            return try Self.json(await control.resume(name))
+        case .cancel(let name):
+            try requireNothing(of: request)
+            return try Self.json(await control.cancel(name))
         case .prioritize(let name):
             let command = try body([String: [String]].self, ControlKeys(only: "paths"), of: request)
             return try Self.json(await control.prioritize(name, paths: command["paths"] ?? []))
@@ -59,7 +65,9 @@ extension ControlServer {
             try await control.remove(name, files: files)
             return HTTPResponse(status: 204)
         case .hooks(let session): return try Self.json(["hooks": await control.hooks(session: session)])
-        case .replay(let number): return try Self.json(await control.replay(hook: number))
+        case .replay(let number):
+            try requireNothing(of: request)
+            return try Self.json(await control.replay(hook: number))
         case .metrics:
             let text = try await control.metrics()
             return HTTPResponse(
@@ -76,6 +84,11 @@ extension ControlServer {
     private func stream(_ lines: AsyncThrowingStream<String, any Error>) throws(ControlError) -> HTTPResponse {
         let body = try streams.body(lines, limit: maximumStreams)
         return HTTPResponse(status: 200, headers: [.contentType: "application/x-ndjson"], body: body)
+    }
+
+    /// Refuses whatever is said to a command that takes nothing.
+    private func requireNothing(of request: HTTPRequest) throws(ControlError) {
+        if request.body?.isEmpty != true { _ = try body([String: Bool].self, ControlKeys(of: [Int]()), of: request) }
     }
 
     private func body<Value: Decodable>(_ type: Value.Type, _ keys: ControlKeys, of request: HTTPRequest)
