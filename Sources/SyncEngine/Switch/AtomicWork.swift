@@ -128,7 +128,7 @@ extension PullEngine {
         let lock = try take(home, recipe)
         // To go back to it, it must be read again when nobody publishes it any more.
         if found.release == nil, recipe.isOfDefaultChannel {
-            try manifestSource(caching: true).keep(found.location, found.digest)
+            try manifestSource(caching: true).keep(found)
         }
         let session = recipe.session ?? found.project
         let (destination, trees) = try look(at: home, recipe)
