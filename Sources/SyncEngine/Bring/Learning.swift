@@ -71,25 +71,6 @@ struct Learning {
         return try self.manifest(manifest, with: learned.merging(lookHere(open, manifest.files)) { $1 })
     }
 
-    /// Lets the destination know what a manifest in the cache says that was learnt elsewhere: by the next listing that holds, too.
-    func note(_ files: FileTable) {
-        guard let destination, !files.learned.isEmpty else { return }
-        let known = LearnedDigests(destination)
-        var lines = ""
-        for (row, listed) in files.learned {
-            // Whether the listing said the size is not kept with it.
-            for isSizeKnown in listed.digest == nil ? [true, false] : [true] {
-                var check = listed
-                check.isSizeKnown = isSizeKnown
-                let (size, first) = (files.size(row), url(row, files))
-                guard known.content(check, size: size, url: first) == nil else { continue }
-                lines +=
-                    LearnedDigests.line(files.digest(row), size: size, for: check, listedSize: size, url: first) ?? ""
-            }
-        }
-        LearnedDigests.append(lines, in: destination)
-    }
-
     private func manifest(_ manifest: Manifest, with learned: [Int: LearnedContent]) throws(EngineError) -> Manifest {
         guard !learned.isEmpty else { return manifest }
         let text = manifest.files.text(of: manifest, learned: learned)

@@ -269,7 +269,6 @@ struct PullRun {
     private mutating func learn(_ manifest: Manifest, _ rows: [Int], _ index: StatIndex) throws(EngineError)
         -> (Manifest, [RowFailure])
     {
-        Learning(environment: environment, found: found, destination: destination, progress: nil).note(manifest.files)
         guard !manifest.files.checks.isEmpty else { return (manifest, []) }
         let waiting = RunFiles(manifest, rows, .waiting)
         environment.live.look(at: waiting)

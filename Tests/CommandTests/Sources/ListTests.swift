@@ -336,7 +336,6 @@ struct ListTests {
         #expect(first.output.contains("\"kind\":\"metalink\""))
         _ = set.requests()
         #expect(try set.run("pull", url).status == 0 && set.requests() == 1)
-        #expect(try set.run("pull", url, "--into", "second").status == 0)
 
         set.server.serve(ServedObject(text: "anY"), at: "/maps/any")
         try FileManager.default.removeItem(atPath: set.scratch.path + "/maps/any")
@@ -346,15 +345,5 @@ struct ListTests {
         let said = try set.run("pull", url)
         #expect(said.status == 77 && said.error.contains("not the bytes that came first"), "\(said.error)")
         #expect(!FileManager.default.fileExists(atPath: set.scratch.path + "/maps/any"))
-
-        // So it is where the cache knew what they are, also once there is a new Metalink.
-        set.server.serve(ServedObject(text: "more"), at: "/maps/more")
-        let more = "<file name=\"more\"><url>more</url></file></metalink>"
-        set.server.serve(
-            ServedObject(text: text.replacingOccurrences(of: "</metalink>", with: more)), at: "/maps/set.meta4")
-        try FileManager.default.removeItem(atPath: set.scratch.path + "/second/any")
-        let newer = try set.run("pull", url, "--into", "second")
-        #expect(newer.status == 77 && newer.error.contains("not the bytes that came first"), "\(newer.error)")
-        #expect(try set.text("second/more") == Array("more".utf8))
     }
 }
