@@ -67,6 +67,8 @@ public struct TransferError: Error, Sendable {
     package var status: Int?
     /// The cause, for advice; set by transports that know more than ``code`` says.
     package var cause: FailureCause
+    /// Whether what is there has another length than the manifest says.
+    package var isOtherSize = false
 
     /// Makes an error; `url` is redacted here.
     public init(code: Code, url: String, detail: String, requests: Int = 0) {

@@ -350,6 +350,8 @@ struct RowFailure: Sendable, Error {
     private(set) var isUnreachable = false
     /// Whether bytes came and were not the right ones: another source may have those.
     private(set) var isWrongBytes = false
+    /// Whether something else is there than what the manifest names, by its bytes or already by its length.
+    private(set) var isOtherContent = false
     /// The window that found no room, in **bytes**: the row can be fetched when others are done.
     private(set) var window: Int?
     /// What the disk said.
@@ -377,6 +379,7 @@ struct RowFailure: Sendable, Error {
     init(row: Int, wrongBytes reason: String) {
         self.init(row: row, reason: reason, cause: .wrongBytes)
         isWrongBytes = true
+        isOtherContent = true
     }
 
     /// A row that the disk did not take.
@@ -406,6 +409,7 @@ struct RowFailure: Sendable, Error {
         guard let error else { return }
         reason = "\(error)"
         cause = error.cause
+        isOtherContent = error.isOtherSize
         isUnreachable = error.code == .unreachable || error.code == .timedOut
     }
 }

@@ -90,6 +90,25 @@ struct Learning {
         return learned
     }
 
+    /// Keeps in the destination what the cache has of files without any digest, learnt for another destination: what came first
+    /// holds here, too, once the cache has lost it or the listing has changed elsewhere. Nothing that is known here is replaced.
+    func keepFirst(_ files: FileTable, rows: [Int]) {
+        let rows = rows.filter { files.learned[$0].map { $0.digest == nil } ?? false }
+        guard let destination, !rows.isEmpty else { return }
+        let known = LearnedDigests(destination)
+        var lines = ""
+        for row in rows {
+            let (digest, size, first) = (files.digest(row), files.size(row), url(row, files))
+            // Whether the listing has said the size is not known any more.
+            for isSizeKnown in [true, false] {
+                let check = ContentCheck(nil, stamp: files.learned[row]?.stamp, isSizeKnown: isSizeKnown)
+                guard known.content(check, size: size, url: first) == nil else { continue }
+                lines += LearnedDigests.line(digest, size: size, for: check, listedSize: size, url: first) ?? ""
+            }
+        }
+        LearnedDigests.append(lines, in: destination)
+    }
+
     /// Forgets the sizes of contents that turned out to be others: what a server told of one may have been true of an older file
     /// at its place. A size of 0 says so.
     static func forget(_ digests: Set<SHA256Digest>, in destination: Destination) {

@@ -269,11 +269,12 @@ struct PullRun {
     private mutating func learn(_ manifest: Manifest, _ rows: [Int], _ index: StatIndex) throws(EngineError)
         -> (Manifest, [RowFailure])
     {
+        var learning = Learning(environment: environment, found: found, destination: destination, progress: progress)
+        learning.keepFirst(manifest.files, rows: rows)
         guard !manifest.files.checks.isEmpty else { return (manifest, []) }
         let waiting = RunFiles(manifest, rows, .waiting)
         environment.live.look(at: waiting)
         _ = environment.live.begin(waiting)
-        var learning = Learning(environment: environment, found: found, destination: destination, progress: progress)
         (learning.place, learning.index) = (trees?.shown, index)
         let outcome = try learning.run(manifest, rows: rows)
         fetched = outcome.fetched
@@ -419,16 +420,19 @@ struct PullRun {
     private mutating func note(_ failures: [RowFailure], _ files: inout RunFiles) {
         for failure in failures where files[failure.row] == .waiting {
             if environment.stop.isStopped, !failure.cause.isOfDisk { continue }
-            let isOther = failure.isWrongBytes && files.manifest.files.isOnTrust(failure.row)
-            let remark =
-                isOther
-                ? ": not the bytes that came first, and the source does not say that they changed" : ""
-            fail(failure.row, failure.reason + remark, failure.cause, &files)
+            let isOther = failure.isOtherContent && files.manifest.files.isLearned(failure.row)
+            var reason = failure.reason
+            if isOther {
+                // What the transport advises is for a copy that is incomplete.
+                if let advice = reason.firstRange(of: "; ") { reason.removeSubrange(advice.lowerBound...) }
+                reason += ": not the bytes that came first, and the source does not say that they changed"
+            }
+            fail(failure.row, reason, failure.cause, &files)
             if failure.cause.isDiskFault || failure.error?.trouble == .unkept { report.status = .ioError }
         }
         forgetSizes(failures, files)
         guard report.status == .done, !failures.isEmpty, !environment.stop.isStopped else { return }
-        let isChanged = failures.contains { $0.isWrongBytes && files.manifest.files.isOnTrust($0.row) }
+        let isChanged = failures.contains { $0.isOtherContent && files.manifest.files.isLearned($0.row) }
         if isChanged || failures.allSatisfy(\.cause.isRefusal) {
             report.status = .refused
         } else if files.count(.installed) == 0, failures.allSatisfy(\.isUnreachable) {
@@ -437,8 +441,10 @@ struct PullRun {
     }
 
     /// Lets the next pull ask again for sizes that a list does not say, where bytes were wrong: it may have been the size.
+    /// What was learnt together with the bytes holds.
     private func forgetSizes(_ failures: [RowFailure], _ files: RunFiles) {
-        let wrong = failures.filter { $0.cause == .wrongBytes }.map { files.manifest.files.digest($0.row) }
+        let table = files.manifest.files
+        let wrong = failures.filter { $0.cause == .wrongBytes && !table.isLearned($0.row) }.map { table.digest($0.row) }
         guard !wrong.isEmpty, let derivation = found.derivation, let kind = found.origin?.kind ?? facts.source?.kind,
             ListingKind(rawValue: kind) != nil
         else { return }

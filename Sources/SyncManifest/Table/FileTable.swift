@@ -168,8 +168,8 @@ package struct FileTable: Sendable {
     /// SHA-256 of the content; all zero bits for links.
     package func digest(_ index: Int) -> SHA256Digest { digests[index] }
 
-    /// Whether a row's SHA-256 is that of the first bytes that came: whoever listed it gave no digest at all.
-    package func isOnTrust(_ index: Int) -> Bool { learned[index].map { $0.digest == nil } ?? false }
+    /// Whether a row's SHA-256 is that of the first bytes that came: whoever listed it gave none.
+    package func isLearned(_ index: Int) -> Bool { learned[index] != nil }
 
     /// What is kept of a row besides its content.
     ///

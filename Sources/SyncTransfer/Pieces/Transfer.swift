@@ -77,6 +77,7 @@ final class Transfer {
         var error = TransferError(code: code, url: report.currentURL, detail: detail, requests: report.requests)
         error.status = error.status ?? fault?.status
         if let cause = fault?.cause { error.cause = cause }
+        error.isOtherSize = fault.map { $0.kind == .otherSize || $0.kind == .tooLarge } ?? false
         return error
     }
 

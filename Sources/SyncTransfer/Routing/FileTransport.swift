@@ -150,7 +150,9 @@ package final class FileTransport: Transport {
         guard let status = status(file.raw) else { throw error(.badAnswer, errnoText) }
         guard status.kind == .file else { throw error(.badAnswer, "not a regular file") }
         if let expected = request.objectSize, expected != status.size {
-            throw error(.badAnswer, "has \(status.size) bytes, but the manifest says \(expected)")
+            var other = error(.badAnswer, "has \(status.size) bytes, but the manifest says \(expected)")
+            other.isOtherSize = true
+            throw other
         }
         var range = request.range ?? 0..<status.size
         // Here the size is known, and a part costs no less than the whole.

@@ -198,6 +198,15 @@ struct ListTests {
         _ = set.requests()
         #expect(try set.run("pull", set.url).status == 0 && set.requests() == 1)
 
+        try FileManager.default.removeItem(atPath: set.scratch.path + "/maps/h")
+        for text in ["hullo", "hello, too"] {
+            set.server.serve(ServedObject(text: text), at: "/maps/h")
+            let other = try set.run("pull", set.url, "--json")
+            #expect(other.status == 77 && other.output.contains("not the bytes that came first"), "\(other.output)")
+        }
+        set.server.serve(object, at: "/maps/h")
+        #expect(try set.run("pull", set.url).status == 0)
+
         set.server.serve(ServedObject(text: "5d41402abc4b2a76b9719d911017c593  h\n"), at: "/maps/SHA256SUMS")
         let wrong = try set.run("pull", set.url, "--json")
         #expect(wrong.status == 2 && wrong.output.contains("gave wrong bytes: md5"), "\(wrong.output)")
@@ -345,5 +354,38 @@ struct ListTests {
         let said = try set.run("pull", url)
         #expect(said.status == 77 && said.error.contains("not the bytes that came first"), "\(said.error)")
         #expect(!FileManager.default.fileExists(atPath: set.scratch.path + "/maps/any"))
+    }
+
+    @Test("What came first holds for every destination, whatever else the list says later")
+    func first() throws {
+        let url = set.server.url("/maps/set.meta4")
+        func list(_ names: String...) {
+            let files = names.map { "<file name=\"\($0)\"><url>\($0)</url></file>" }.joined()
+            set.server.serve(
+                ServedObject(text: "<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\">\(files)</metalink>"),
+                at: "/maps/set.meta4")
+        }
+        set.server.serve(ServedObject(text: "any"), at: "/maps/any")
+        list("any")
+        for place in ["a", "b"] {
+            #expect(try set.run("pull", url, "--into", place).status == 0)
+            try FileManager.default.removeItem(atPath: set.scratch.path + "/\(place)/any")
+        }
+        for text in ["anY", "another", "x"] {
+            set.server.serve(ServedObject(text: text), at: "/maps/any")
+            for place in ["b", "a"] {
+                let refused = try set.run("pull", url, "--into", place)
+                #expect(refused.status == 77, "\(text): \(refused.error)")
+                #expect(refused.error.contains("not the bytes that came first"), "\(text): \(refused.error)")
+            }
+        }
+        set.server.serve(ServedObject(text: "more"), at: "/maps/more")
+        list("any", "more")
+        for place in ["b", "a"] {
+            let refused = try set.run("pull", url, "--into", place)
+            #expect(refused.status == 77, "\(refused.error)")
+            #expect(try set.text("\(place)/more") == Array("more".utf8))
+            #expect(!FileManager.default.fileExists(atPath: set.scratch.path + "/\(place)/any"))
+        }
     }
 }
