@@ -334,11 +334,11 @@ struct ScheduleTests {
         let set = try ScheduledSet()
         try set.published.script("hook.sh", "cat > ../report")
         let night = ["--nightly", ScheduledSet.time(in: 120), "--hook", "./hook.sh"]
-        let data = ["--user-data", #"{"a": [7, null]}"#, "--expected-bytes", "6"]
+        let data = ["--user-data", #"{"a": [7, null, "\u0000é"]}"#, "--expected-bytes", "6"]
         let added = try set.add(night + data)
         #expect(added.status == 0, "\(added.error)")
         #expect(try set.tool.run(["schedule", "run", "tower", "--now"]).status == 0)
-        #expect(try set.published.text("report").contains(#""user_data":{"a":[7,null]},"#))
+        #expect(try set.published.text("report").contains(#""user_data":{"a":[7,null,"\u0000é"]},"#))
         let status = try #require(try set.tool.run(["status", "--json"]).objects().first)
         #expect((status["run"] as? [String: Any])?["expected_bytes"] as? Int == 6)
 

@@ -90,14 +90,14 @@ struct ArgumentTests {
         #expect(options.maxDelete == 7 && options.backupDir == "/srv/kept")
     }
 
-    @Test("User data that an agent would refuse is refused before a schedule is made of it")
+    @Test("User data may have every character of Unicode, NUL too [S67]")
     func userData() throws {
-        for text in [#""\u0000""#, #"{"a": [1, "x\u0000"]}"#, #"{"\u0000": 1}"#] {
-            #expect(throws: (any Error).self, "\(text)") {
-                _ = try PullCommand.parse(["/m.json", "--user-data", text])
-            }
+        for text in [#""\u0000""#, #"{"a":[1,"x\u0000"]}"#, #"{"\u0000":1}"#, #"{"a":["\\u0000","\n",null]}"#] {
+            let command = try PullCommand.parse(["/m.json", "--user-data", text])
+            let environment = EnvironmentPaths(home: nil) { ["XDG_STATE_HOME": "/var/state"][$0] }
+            #expect(try command.runRecipe(environment).0.userData?.text == text)
         }
-        _ = try PullCommand.parse(["/m.json", "--user-data", #"{"a": ["\\u0000", "\n", null]}"#])
+        #expect(throws: (any Error).self) { _ = try PullCommand.parse(["/m.json", "--user-data", "word"]) }
     }
 
     @Test("What the command line does not say of pruning, the configuration file does")

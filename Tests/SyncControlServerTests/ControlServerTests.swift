@@ -80,7 +80,8 @@ struct ControlServerTests {
         let agent = FakeAgent()
         let request = """
             {"manifest":"https://example.org/m.json","destination":"/srv/tower","session":"t",
-             "hooks":[{"arguments":["/bin/true"]}],"limit_rate":1000,"not_before":"2026-11-20T02:00:00+01:00"}
+             "hooks":[{"arguments":["/bin/true"]}],"limit_rate":1000,"not_before":"2026-11-20T02:00:00+01:00",
+             "user_data":{"a\\u0000":["\\u0000"]}}
             """
         try await withServer(of: agent) { socket in
             let first = try await Curl(socket).run(["--data-binary", request], "/v1/runs")
@@ -97,6 +98,7 @@ struct ControlServerTests {
         expected.hooks = [RunHook(arguments: ["/bin/true"])]
         expected.settings.limitRate = 1000
         expected.notBefore = WallTime(milliseconds: 1_795_136_400_000)
+        expected.userData = .object(["a\u{0}": .array([.string("\u{0}")])])
         #expect(await agent.requests.first == expected)
     }
 

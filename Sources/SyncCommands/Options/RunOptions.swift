@@ -338,18 +338,6 @@ enum AtomicWish: String, Sendable, CaseIterable {
     }
 }
 
-extension JSONValue {
-    /// Whether a text in it has a NUL, which an agent refuses.
-    fileprivate var hasNUL: Bool {
-        switch self {
-        case .string(let text): text.utf8.contains(0)
-        case .array(let list): list.contains(where: \.hasNUL)
-        case .object(let object): object.contains { $0.key.utf8.contains(0) || $0.value.hasNUL }
-        case .null, .bool, .integer, .number: false
-        }
-    }
-}
-
 /// What a pull passes on to hooks and reports; it changes nothing about what is fetched.
 struct MetadataOptions: ParsableArguments {
     @Option(
@@ -357,9 +345,6 @@ struct MetadataOptions: ParsableArguments {
         transform: { text in
             guard let value = JSONValue(text: text) else {
                 throw ValidationError("--user-data takes JSON, such as '{\"model\": 7}' or '\"text\"'.")
-            }
-            guard !value.hasNUL else {
-                throw ValidationError("--user-data has a NUL character, \\u0000: leave it out.")
             }
             let size = value.text.utf8.count
             guard size <= RunRecipe.longestUserData else {
