@@ -41,7 +41,7 @@ package struct Restore {
         output = try OutputDirectory(published: place, isReadOnly: false)
         self.signing = signing
         try output.checkFolders()
-        if let objection = try output.objection(to: signing, []) { throw objection }
+        if let objection = try output.objection(to: signing, nil) { throw objection }
     }
 
     /// - Parameters:

@@ -6,22 +6,30 @@ extension OutputDirectory {
     /// Why machines that trust what was signed here would not take what is published now; `nil` if they would, or if that is
     /// wanted.
     ///
-    /// - Parameter signing: Who signs it; `nil` for nobody.
-    func objection(to signing: Signing?, _ permits: PublishOptions.Permits) throws(PublishError) -> PublishError? {
+    /// - Parameters:
+    ///   - signing: Who signs it; `nil` for nobody.
+    ///   - permits: `nil` for a command that has no options for that.
+    func objection(to signing: Signing?, _ permits: PublishOptions.Permits?) throws(PublishError) -> PublishError? {
         guard let signing else {
-            guard !permits.contains(.unsigned) else { return nil }
+            guard permits?.contains(.unsigned) != true else { return nil }
             guard try isSigned() else { return nil }
+            let wanted = permits == nil ? "" : "if that is wanted: --allow-unsigned; "
             return .refused(
                 "\(shown(path)) has signed releases, and this one would not be signed: machines that are pinned would not "
-                    + "get it", "add --sign, or --signer; if that is wanted: --allow-unsigned; nothing was published")
+                    + "get it", "add --sign, or --signer; \(wanted)nothing was published")
         }
-        guard !permits.contains(.otherKeys), let number = try otherRoots(than: signing).first else { return nil }
+        guard permits?.contains(.otherKeys) != true, let number = try otherRoots(than: signing).first else {
+            return nil
+        }
+        let wanted =
+            permits == nil
+            ? ""
+            : "if those are lost, and these, made with 'syncagent keys new --after', replace them: --allow-other-keys, "
+                + "and pin the project again on every machine; "
         return .refused(
             "\(shown(path))/trust/\(number).root is none of the roots to sign with, and they do not continue from it: "
                 + "machines that trust it would refuse what is published",
-            "use the keys of that root, with every newer one; if those are lost, and these, made with 'syncagent keys new "
-                + "--after', replace them: --allow-other-keys, and pin the project again on every machine; nothing was published"
-        )
+            "use the keys of that root, with every newer one; \(wanted)nothing was published")
     }
 
     /// Whether a signed release was published here, in whatever channel.
