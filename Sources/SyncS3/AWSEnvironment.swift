@@ -13,6 +13,8 @@ package struct AWSEnvironment: Sendable {
     private let files: [(path: String?, prefix: String)]
     /// The settings of profiles, by their names.
     private var profiles: [String: [String: String]] = [:]
+    /// What profiles refer to as `services`, by the names of those sections.
+    private var services: [String: [String: String]] = [:]
 
     private static let limit = 1 << 20
 
@@ -40,9 +42,13 @@ package struct AWSEnvironment: Sendable {
     ///
     /// - Throws: ``S3Fault`` for what cannot be used; then what they said before stays.
     mutating func readFiles() throws(S3Fault) {
-        var profiles: [String: [String: String]] = [:]
+        var (profiles, services): ([String: [String: String]], [String: [String: String]]) = ([:], [:])
         for case (let path?, let prefix) in files {
             for (section, settings) in try Self.read(path) {
+                if !prefix.isEmpty, section.hasPrefix("services ") {
+                    services[String(section.dropFirst("services ".utf8.count))] = settings
+                    continue
+                }
                 let isDefault = section == "default"
                 guard isDefault || section.hasPrefix(prefix) else { continue }
                 let name = isDefault ? section : String(section.dropFirst(prefix.utf8.count))
@@ -53,7 +59,7 @@ package struct AWSEnvironment: Sendable {
             throw S3Fault(
                 .configuration, "AWS_PROFILE is '\(escaped(profileName))', and no file of AWS has such a profile")
         }
-        self.profiles = profiles
+        (self.profiles, self.services) = (profiles, services)
     }
 
     private var namedProfile: String? { variable("AWS_PROFILE") ?? variable("AWS_DEFAULT_PROFILE") }
@@ -76,7 +82,9 @@ package struct AWSEnvironment: Sendable {
 
     private func endpoint(of service: String) -> String? {
         guard variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")?.lowercased() != "true" else { return nil }
-        return variable("AWS_ENDPOINT_URL_\(service)") ?? variable("AWS_ENDPOINT_URL") ?? setting("endpoint_url")
+        return variable("AWS_ENDPOINT_URL_\(service)") ?? variable("AWS_ENDPOINT_URL")
+            ?? setting("services").flatMap { services[$0]?["\(service.lowercased()) endpoint_url"] }
+            ?? setting("endpoint_url")
     }
 
     /// Who gives keys for roles.
@@ -95,7 +103,8 @@ package struct AWSEnvironment: Sendable {
         return TokenService(url: endpoint(of: "STS") ?? usual, region: region ?? "us-east-1")
     }
 
-    /// Sections and what they say; none for a file that is not there.
+    /// Sections and what they say; none for a file that is not there. An indented setting has the name of the one above it
+    /// before its own.
     private static func read(_ path: String) throws(S3Fault) -> [String: [String: String]] {
         let bytes: [UInt8]
         do throws(FileError) { bytes = try readFile(path, trust: .input, limit: limit) } catch {
@@ -104,6 +113,7 @@ package struct AWSEnvironment: Sendable {
         }
         var sections: [String: [String: String]] = [:]
         var section: String?
+        var outer = ""
         for line in String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isNewline) {
             let text = line.drop { $0 == " " || $0 == "\t" }
             guard let first = text.first, first != "#", first != ";" else { continue }
@@ -112,10 +122,12 @@ package struct AWSEnvironment: Sendable {
                 section = name.split(whereSeparator: { $0 == " " || $0 == "\t" }).joined(separator: " ")
                 continue
             }
-            // What is indented belongs to the setting above.
-            guard let section, text.startIndex == line.startIndex, let sign = text.firstIndex(of: "=") else { continue }
+            guard let section, let sign = text.firstIndex(of: "=") else { continue }
             let name = text[..<sign].trimmed.lowercased()
-            sections[section, default: [:]][name] = String(text[text.index(after: sign)...].trimmed)
+            let isIndented = text.startIndex != line.startIndex
+            if !isIndented { outer = name }
+            sections[section, default: [:]][isIndented ? "\(outer) \(name)" : name] =
+                String(text[text.index(after: sign)...].trimmed)
         }
         return sections
     }

@@ -70,6 +70,36 @@ struct AWSCredentialsTests {
         #expect(reason(["AWS_PROFILE": "open"]).contains("no command line"))
     }
 
+    @Test("An endpoint stands in the profile, or for S3 alone in the services that it names; variables come first")
+    func endpoints() throws {
+        try write(
+            """
+            [default]
+            endpoint_url = http://all.example
+            [profile two]
+            endpoint_url = http://all.example
+            services = store
+            [profile none]
+            services = other
+            s3 =
+              endpoint_url = http://nested.example
+            [services store]
+            dynamodb =
+              endpoint_url = http://tables.example
+            s3 =
+              endpoint_url = http://s3.example
+            """, ".aws/config")
+        func endpoint(_ variables: [String: String]) throws -> String? {
+            try AWSEnvironment(home: root.path, variables: variables) { variables[$0] }.endpoint
+        }
+        #expect(try endpoint([:]) == "http://all.example")
+        #expect(try endpoint(["AWS_PROFILE": "two"]) == "http://s3.example")
+        #expect(
+            try endpoint(["AWS_PROFILE": "two", "AWS_ENDPOINT_URL": "http://said.example"]) == "http://said.example")
+        #expect(try endpoint(["AWS_PROFILE": "two", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"]) == nil)
+        #expect(try endpoint(["AWS_PROFILE": "none"]) == nil)
+    }
+
     @Test("After a refusal the files are read again; where they cannot be, what they said before counts")
     func readAgain() throws {
         func file(_ access: String) -> String {
