@@ -10,6 +10,7 @@ struct SyntaxTests {
             Rejection("", "$", "empty"), Rejection("  \n\t ", "$", "empty"),
             Rejection("\u{FEFF}{}", "$", "byte order mark"), Rejection("<!DOCTYPE html>", "$", "web page"),
             Rejection("[]", "$", "expected an object, found an array"), Rejection("null", "$", "found null"),
+            Rejection("not there", "$", "found something that is not JSON"),
             Rejection("{", "$", "expected a key in double quotes, found the end"),
             Rejection("{a:1}", "$", "expected a key in double quotes, found “a”"),
             Rejection("{'a':1}", "$", "expected a key in double quotes"),

@@ -150,14 +150,16 @@ package struct JSONReader {
 
     /// Another kind of value was wanted.
     package mutating func expected(_ what: String) -> ManifestError {
+        let place = position
+        defer { position = place }
         let found =
             switch peek() {
             case nil: "the end of the text"
             case 0x7B: "an object"
             case 0x5B: "an array"
             case 0x22: "a string"
-            case 0x74, 0x66: "true or false"
-            case 0x6E: "null"
+            case 0x74 where take("true"), 0x66 where take("false"): "true or false"
+            case 0x6E where take("null"): "null"
             case 0x2D, .some(0x30...0x39): "a number"
             default: "something that is not JSON"
             }
