@@ -108,16 +108,34 @@ pull s3://assets/maps --into ours || { cat said; fail "pull of the update"; }
 same set ours
 echo "An empty machine goes on where another one was; the same again puts nothing."
 
+# By machines that have nothing in common but the source: four shards, of which one comes late.
+change pieces
+: >asked
+for shard in 0 1 2 3; do
+    if [ $shard = 3 ]; then
+        publish --join 4 && fail "a join without shard 3" || [ $? = 75 ] || { cat said; fail "a join without shard 3"; }
+        grep -q "shard 3 of 4 is not published" said || { cat said; fail "the join does not name shard 3"; }
+    fi
+    XDG_STATE_HOME=$work/state-$shard publish --shard $shard/4 || { cat said; fail "publish --shard $shard/4"; }
+done
+publish --shard 2/4 || { cat said; fail "publish --shard 2/4 again"; }
+publish --join 4 || { cat said; fail "publish --join"; }
+[ -z "$(sent_twice)" ] || fail "sent twice: $(sent_twice)"
+bucket check assets maps
+pull s3://assets/maps --into ours || { cat said; fail "pull of what shards published"; }
+same set ours
+echo "Four shards publish to the bucket, and the join makes one set of it."
+
 "$SYNCAGENT" keys new keys --project com.example.maps >said 2>&1
 publish --sign keys --accept-base || { cat said; fail "publish --sign"; }
 pull s3://assets/maps --into signed --trust keys/1.root || { cat said; fail "pull --trust"; }
 cp -r set signed-set
 change bad
 publish --sign keys || { cat said; fail "publish --sign again"; }
-"$SYNCAGENT" releases restore s3://assets/maps 2 --sign keys >said 2>&1 || { cat said; fail "restore"; }
+"$SYNCAGENT" releases restore s3://assets/maps 3 --sign keys >said 2>&1 || { cat said; fail "restore"; }
 pull s3://assets/maps --into signed || { cat said; fail "pull of what was restored"; }
 same signed-set signed
-"$SYNCAGENT" channel set s3://assets/maps stable 3 --sign keys >said 2>&1 || { cat said; fail "channel set"; }
+"$SYNCAGENT" channel set s3://assets/maps stable 4 --sign keys >said 2>&1 || { cat said; fail "channel set"; }
 pull s3://assets/maps --channel stable --into stable --trust keys/1.root || { cat said; fail "pull --channel"; }
 same set stable
 "$SYNCAGENT" keys refresh s3://assets/maps --sign keys >said 2>&1 || { cat said; fail "refresh"; }

@@ -383,18 +383,36 @@ final class OutputDirectory {
         try syncNames(file.folder)
     }
 
-    /// Opens a file of this user, to which nobody else may write; `nil` if there is none.
+    /// A whole file of this user, to which nobody else may write; `nil` if there is none, or it is longer than it may be. In a store
+    /// everybody who may write to it is trusted alike.
     ///
-    /// - Throws: ``PublishError`` for somebody else's.
-    func openOwn(_ folder: Folder, _ name: String) throws(PublishError) -> Descriptor? {
+    /// - Parameter limit: Most **bytes** it may have.
+    /// - Throws: ``PublishError`` for somebody else's, and where it may be there, and cannot be read.
+    func readOwn(_ folder: Folder, _ name: String, limit: Int) throws(PublishError) -> [UInt8]? {
+        guard home == nil else { return try read(folder, name, limit: limit) }
         guard let directory = try found(folder) else { return nil }
         let path = display(folder, name)
-        do throws(FileError) { return try openFile(name, in: directory.raw, trust: .state, shown: path) } catch {
+        let file: Descriptor
+        do throws(FileError) { file = try openFile(name, in: directory.raw, trust: .state, shown: path) } catch {
             guard !error.isMissing else { return nil }
             throw .refused(
                 "\(shown(path)) cannot be used: \(error.reason)",
                 "let one user publish all shards, and join them")
         }
+        do throws(FileError) { return try readFile(file.raw, limit: limit, shown: path) } catch {
+            guard error.code == .fileTooLarge || error.isRefusal else { throw unread(folder, name, error) }
+            return nil
+        }
+    }
+
+    /// Puts such a file in place.
+    func putOwn(_ bytes: [UInt8], _ name: String, in folder: Folder) throws(PublishError) {
+        if let home { return try home.put(bytes, folder, name) }
+        let file = try makeTemporary(folder)
+        if let code = bytes.withUnsafeBytes({ writeAll($0, to: file.descriptor.raw, at: 0) }) {
+            throw .writing(file.shown, "write", code: code)
+        }
+        try place(file, as: name)
     }
 
     /// Makes both forms of a manifest durable and puts them in place, the plain one last.

@@ -605,9 +605,10 @@ extension PublishOptions {
         }
     }
 
-    private func openOutput(isReadOnly: Bool) throws(PublishError) -> OutputDirectory {
+    /// - Parameter shard: The one that writes; others may do so meanwhile.
+    func openOutput(isReadOnly: Bool, shard: Shard? = nil) throws(PublishError) -> OutputDirectory {
         if let home { return OutputDirectory(Home(home, isReadOnly: isReadOnly)) }
-        return try OutputDirectory(output, isReadOnly: isReadOnly)
+        return try OutputDirectory(output, isReadOnly: isReadOnly, shard: shard)
     }
 
     /// Lets go of old releases. What is published is complete by now, so a failure is no more than a warning.

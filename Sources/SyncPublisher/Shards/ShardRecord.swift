@@ -36,16 +36,8 @@ struct ShardRecord {
 
     /// What another process has left; `nil` if there is nothing, or nothing whole.
     static func read(_ shard: Shard, from output: OutputDirectory) throws(PublishError) -> ShardRecord? {
-        guard let file = try output.openOwn(.shards, name(shard)) else { return nil }
         let limit = ManifestLimits.standard.ownTextBytes + longestLine
-        let path = output.display(.shards, name(shard))
-        let bytes: [UInt8]
-        do throws(FileError) { bytes = try readFile(file.raw, limit: limit, shown: path) } catch {
-            guard error.code == .fileTooLarge || error.isRefusal else {
-                throw .unread(path, error.step, code: error.code)
-            }
-            return nil
-        }
+        guard let bytes = try output.readOwn(.shards, name(shard), limit: limit) else { return nil }
         guard
             let end = bytes.prefix(longestLine).firstIndex(of: 0x0A),
             let line = bytes[..<end].withUnsafeBytes({ JSONParser.parse($0) }), line["format"]?.string == format,
@@ -89,12 +81,7 @@ struct ShardRecord {
             for (name, path) in numbers { line.field(name, report[keyPath: path]) }
             for (name, path) in byteCounts { line.field(name, Int64(clamping: report[keyPath: path])) }
         }
-        let file = try output.makeTemporary(.shards)
-        let bytes = line.bytes + [0x0A] + text
-        if let code = bytes.withUnsafeBytes({ writeAll($0, to: file.descriptor.raw, at: 0) }) {
-            throw .writing(file.shown, "write", code: code)
-        }
-        try output.place(file, as: name(shard))
+        try output.putOwn(line.bytes + [0x0A] + text, name(shard), in: .shards)
     }
 
     /// What the join adds up.

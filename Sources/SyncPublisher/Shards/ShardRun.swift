@@ -21,10 +21,11 @@ extension PublishOptions {
             throw .usage(
                 "\(option) does not go with --\(shards.isShard ? "shard" : "join"): \(why)", "leave \(option) out")
         }
-        guard home == nil else {
+        if let home, !home.store.namesAtOnce {
             throw .usage(
-                "\(shards.isShard ? "--shard" : "--join") needs a directory that all shards can write to, not \(shown(output))",
-                "publish and join in a directory, and copy that there, manifests and trust/ last")
+                "\(shards.isShard ? "--shard" : "--join") needs a directory or a bucket: a registry keeps no packs before a manifest "
+                    + "names them, as \(shown(output)) would have to",
+                "publish and join in a bucket, or in a directory that all shards can write to")
         }
         try refuse(isLoose == true, "--loose", "a loose set has no packs")
         try refuse(isInParts == false, "--no-manifest-parts", "shards write parts of the manifest")
@@ -49,10 +50,12 @@ extension PublishOptions {
         var options = self
         options.isInParts = true
         let root = try SourceRoot(directory)
-        let placement = try OutputPlacement.find(source: root, output: self.output)
-        let output = try OutputDirectory(self.output, shard: shard)
+        let placement = home == nil ? try OutputPlacement.find(source: root, output: self.output) : .apart
+        let output = try openOutput(isReadOnly: false, shard: shard)
+        let notes = try output.home?.prepare() ?? []
         do throws(PublishError) {
             var run = try PublishRun(options, output, placement)
+            run.report.warnings += notes
             return try run.run(shard, root, began: now, isCancelled: isCancelled, progress: progress)
         } catch {
             output.clear()
@@ -242,6 +245,8 @@ extension PublishRun {
         let former = Set((base?.packs ?? []).map(\.sha256))
         report.packsReused = files.packs.count { former.contains($0.sha256) }
         report.packsDropped = former.count - report.packsReused
+        // No manifest has named these yet.
+        for pack in files.packs where !former.contains(pack.sha256) { output.home?.note(found: pack.sha256) }
         try output.make(.packs, .manifests)
         let isSame = try base.map { base throws(PublishError) in
             try files.digest(revision: base.manifest.revision, created: base.manifest.created) == base.manifest.digest
