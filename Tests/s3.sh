@@ -132,10 +132,10 @@ pull s3://assets/maps --into signed --trust keys/1.root || { cat said; fail "pul
 cp -r set signed-set
 change bad
 publish --sign keys || { cat said; fail "publish --sign again"; }
-"$SYNCAGENT" releases restore s3://assets/maps 3 --sign keys >said 2>&1 || { cat said; fail "restore"; }
+"$SYNCAGENT" releases restore s3://assets/maps 4 --sign keys >said 2>&1 || { cat said; fail "restore"; }
 pull s3://assets/maps --into signed || { cat said; fail "pull of what was restored"; }
 same signed-set signed
-"$SYNCAGENT" channel set s3://assets/maps stable 4 --sign keys >said 2>&1 || { cat said; fail "channel set"; }
+"$SYNCAGENT" channel set s3://assets/maps stable 5 --sign keys >said 2>&1 || { cat said; fail "channel set"; }
 pull s3://assets/maps --channel stable --into stable --trust keys/1.root || { cat said; fail "pull --channel"; }
 same set stable
 "$SYNCAGENT" keys refresh s3://assets/maps --sign keys >said 2>&1 || { cat said; fail "refresh"; }
