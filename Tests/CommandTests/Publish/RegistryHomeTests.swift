@@ -59,6 +59,15 @@ struct RegistryHomeTests {
 
     private var count: Int { registry.registry.log.entries.count }
 
+    @Test("Shards are refused before a registry is asked: it keeps no packs before a manifest names them")
+    func shards() throws {
+        for piece in [["--shard", "0/2"], ["--join", "2"]] {
+            let outcome = try publish(piece[0], piece[1])
+            #expect(outcome.status == 64 && outcome.error.contains("needs a directory or a bucket"), "\(outcome.error)")
+        }
+        #expect(count == 0)
+    }
+
     @Test("A release is an artifact whose layers are the published directory; the next publish sends what is new")
     func publishing() throws {
         let first = try publish()
