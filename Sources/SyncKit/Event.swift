@@ -3,7 +3,7 @@ public import SyncAgent
 public import SyncModel
 
 extension Sync {
-    /// What happens in a pull, in order.
+    /// The events of a pull, in order.
     public enum Event: Sendable, Equatable {
         /// A manifest was found, and the session is locked.
         case started(Started)
@@ -27,13 +27,13 @@ extension Sync {
         case retrying(Retry)
         /// A condition does not hold: nothing is transferred until it does.
         case blocked(condition: String, reason: String)
-        /// It holds again.
+        /// The condition holds again.
         case unblocked(condition: String)
         /// All files of a group are done.
         case groupCompleted(name: String, result: RunResult)
         /// A hook was started.
         case hookStarted(HookCall)
-        /// It has ended.
+        /// The hook has ended.
         case hookFinished(HookCall, result: String, output: String)
         /// Any other event: see `Documentation/reference/Events.md`.
         case other(name: String, json: String)
@@ -47,11 +47,11 @@ extension Sync {
         public let session: String
         /// The identifier of this run.
         public let run: String
-        /// As in the manifest.
+        /// The project of the manifest.
         public let project: String
-        /// Where the manifest came from.
+        /// The path or URL of the manifest, redacted.
         public let manifest: String
-        /// Absolute.
+        /// The destination directory, absolute.
         public let destination: String
     }
 
@@ -63,21 +63,22 @@ extension Sync {
         public let unchanged: Int
         /// Of these, to be fetched or built from local data.
         public let wanted: Int
-        /// Requests for them.
+        /// Requests for the wanted ones.
         public let requests: Int
         /// **Bytes** to be fetched.
         public let bytes: UInt64
     }
 
-    /// ``Event/progress(_:)``. Totals come from the plan and do not change; 0 while they are unknown.
+    /// ``Event/progress(_:)``. Totals come from the plan; 0 while they are unknown. If a listing leaves sizes or
+    /// digests open, totals are first those of the files fetched to learn them, and grow with the learnt sizes.
     public struct Progress: Sendable, Hashable {
-        /// Files and links that are in place.
+        /// Wanted files and links that are in place.
         public let filesDone: Int
-        /// Selected files and links.
+        /// Wanted files and links.
         public let filesTotal: Int
-        /// **Bytes** already here, in place or in staging.
+        /// **Bytes** of these already here, in place or in staging.
         public let bytesDone: UInt64
-        /// **Bytes** of all of them.
+        /// **Bytes** of all wanted files.
         public let bytesTotal: UInt64
         /// Body **bytes** received from the network.
         public let received: UInt64
@@ -95,7 +96,7 @@ extension Sync {
 
     /// ``Event/installed(_:)``
     public struct Installed: Sendable, Hashable, Decodable {
-        /// Where it came from.
+        /// The source of the bytes.
         public enum Source: String, Sendable, Decodable {
             case network
             /// Built from local data.
@@ -114,7 +115,7 @@ extension Sync {
         public let sha256: String?
         /// The target of a link.
         public let link: String?
-        /// Where it came from.
+        /// The source of the bytes.
         public let source: Source
     }
 
@@ -172,7 +173,7 @@ extension Sync {
         public let received: UInt64
         /// HTTP requests sent.
         public let requests: UInt64
-        /// How long it took.
+        /// The duration.
         public let elapsed: Duration
     }
 }

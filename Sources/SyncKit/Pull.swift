@@ -3,7 +3,7 @@ import SyncSystem
 extension Sync {
     /// A pull and its events. Each iteration pulls again; files already in place are only checked.
     public struct Pull: AsyncSequence, Sendable {
-        /// What happens.
+        /// An event of the pull.
         public typealias Element = Event
         /// ``Sync/Failure``, or `CancellationError`.
         public typealias Failure = any Error
@@ -20,7 +20,7 @@ extension Sync {
         /// Starts a new iteration; the pull starts when the first event is requested.
         public func makeAsyncIterator() -> Iterator { Iterator(PullWork(self)) }
 
-        /// Pulls to the end; for those who need no events.
+        /// Pulls to the end, for callers that need no events.
         public func summary() async throws -> Summary {
             var summary: Summary?
             for try await case .finished(let last) in self { summary = last }

@@ -10,10 +10,10 @@ import SyncStore
 import SyncSystem
 import SyncTransfer
 
-/// Everything a pull is made with, from what its caller has said.
+/// Everything that a pull is made from, as its caller gave it.
 struct PullSetup {
     let recipe: RunRecipe
-    /// Absolute.
+    /// The destination, absolute.
     let destination: String
     private let stateDirectory: String
     private let store: SyncStore
@@ -51,7 +51,7 @@ struct PullSetup {
         self.recipe = recipe
     }
 
-    /// Refuses what no pull can be made with.
+    /// Refuses options that no pull can be made with.
     private static func check(_ pull: Sync.Pull) throws(Sync.Failure) {
         let options = pull.options
         func refuse(unless isGood: Bool, _ reason: @autoclosure () -> String) throws(Sync.Failure) {
@@ -99,7 +99,7 @@ struct PullSetup {
 
     /// An engine for one attempt.
     ///
-    /// - Throws: ``Sync/Failure`` with status 78 for what libcurl refuses.
+    /// - Throws: ``Sync/Failure`` with status 78 for settings that cannot be used.
     func engine(
         stop: StopRequest, listener: @escaping @Sendable (SyncEvent) -> Void = { _ in },
         progress: @escaping @Sendable (PullProgress) -> Void = { _ in },
@@ -119,7 +119,7 @@ struct PullSetup {
         } catch { throw Sync.Failure(error.status, error.message) }
     }
 
-    /// Looks with an engine on a thread of its own; cancelling the task stops it.
+    /// Works with an engine on a thread of its own; cancelling the task stops it.
     static func look<R: Sendable>(
         _ pull: Sync.Pull, _ work: @escaping @Sendable (PullEngine, RunRecipe) throws(EngineError) -> R
     ) async throws -> R {
@@ -168,7 +168,7 @@ struct PullSetup {
         return plugins
     }
 
-    /// Keeps a list of files as a manifest of the session: the next pull, and whoever looks at the session, finds it.
+    /// Stores a list of files as a manifest, where the next pull of the project and other commands find it.
     private static func write(_ entries: [Sync.Entry], _ project: String, under state: String) throws(Sync.Failure)
         -> String
     {

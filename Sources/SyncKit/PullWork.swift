@@ -9,11 +9,11 @@ import SyncStore
 import SyncSystem
 import SyncTransfer
 
-/// One pull on a thread of its own, and its events on their way to the task that asks for them.
+/// One pull on a thread of its own, and its events on their way to the task that consumes them.
 ///
-/// A task that is slow to take events slows the pull down: no more than ``limit`` of them wait.
+/// A task that consumes events slowly slows the pull down: no more than ``limit`` of them wait.
 final class PullWork: Sendable {
-    /// What is pulled.
+    /// The source of the files.
     enum Subject: Sendable {
         case manifest(String)
         case entries([Sync.Entry], project: String)
@@ -27,26 +27,26 @@ final class PullWork: Sendable {
     private struct State: Sendable {
         var isStarted = false
         var isStopped = false
-        /// All files are in place then.
+        /// Whether a hook is running: all files are in place then.
         var isCallingHook = false
-        /// Nobody takes events any more.
+        /// Whether nobody consumes events any more.
         var isAbandoned = false
         var items: [Item] = []
-        /// So many of `items` have been taken.
+        /// The number of `items` that have been taken.
         var taken = 0
-        /// Of these only the last counts.
+        /// Of each of these, only the latest counts.
         var progress: Sync.Progress?
         var requests: RequestList?
         var files: [Sync.FileProgress]?
         var end: Result<Void, any Error>?
         var waiter: CheckedContinuation<Void, Never>?
-        /// Of the engine that works now.
+        /// The stop request of the present engine.
         var stop: StopRequest?
 
-        /// Those that nobody has taken yet.
+        /// The number of items that have not been taken yet.
         var waiting: Int { items.count - taken }
 
-        /// What nobody has seen yet of that which only counts as it is last.
+        /// Takes a value of a kind of which only the latest counts.
         mutating func takeLatest() -> Item? {
             if let latest = requests {
                 requests = nil
@@ -60,7 +60,7 @@ final class PullWork: Sendable {
             return progress.map { .told(.progress($0)) }
         }
 
-        /// Moving the rest up costs nothing beside what was taken.
+        /// Drops taken items once they are the larger part: moving the rest up costs nothing beside that.
         mutating func forgetTaken() {
             guard taken * 2 > items.count else { return }
             items.removeFirst(taken)
@@ -68,11 +68,11 @@ final class PullWork: Sendable {
         }
     }
 
-    /// Most events that wait.
+    /// The most events that wait.
     private static let limit = 4_096
-    /// How often conditions are looked at while it works.
+    /// The time between checks of the conditions while the pull works.
     private static let look = Duration.seconds(5)
-    /// And while one blocks.
+    /// The same while a condition blocks, in **milliseconds**.
     private static let blockedLook: Int64 = 5_000
 
     private let pull: Sync.Pull
@@ -80,7 +80,7 @@ final class PullWork: Sendable {
 
     init(_ pull: Sync.Pull) { self.pull = pull }
 
-    // MARK: The task that asks
+    // MARK: The consuming task
 
     /// The next event; `nil` after the last. When the task is cancelled, the pull is stopped and its end is waited for.
     func next() async throws -> Sync.Event? {
@@ -95,7 +95,7 @@ final class PullWork: Sendable {
         }
     }
 
-    /// The next event, or how it ended: with `nil` where it ended well. `nil` while there is nothing.
+    /// The next event, or the result of the pull, with `nil` for a good end; `nil` while there is nothing.
     private func take() -> Result<Sync.Event?, any Error>? {
         let item = state.change { state -> Item? in
             if state.taken < state.items.count {
@@ -125,7 +125,7 @@ final class PullWork: Sendable {
         }
     }
 
-    /// Asks to stop at a checkpoint.
+    /// Requests a stop at a checkpoint.
     func stop() {
         let stop = state.change { state in
             state.isStopped = true
@@ -134,7 +134,7 @@ final class PullWork: Sendable {
         stop?.stop(.user)
     }
 
-    /// Nobody asks any more.
+    /// Stops the pull: nobody consumes its events any more.
     func abandon() {
         state.change { state in
             state.isAbandoned = true
@@ -143,7 +143,7 @@ final class PullWork: Sendable {
         stop()
     }
 
-    // MARK: The thread that works
+    // MARK: The working thread
 
     private func start() throws {
         let isFirst = state.change { state in
@@ -162,7 +162,7 @@ final class PullWork: Sendable {
     private func finish(_ result: Result<Void, any Error>) { tell { $0.end = result } }
 
     private func tell(_ item: Item) {
-        // Whoever takes events makes room.
+        // The consumer makes room.
         state.wait { state in state.waiting < Self.limit || state.isAbandoned || state.isStopped ? true : nil }
         tell { state in if !state.isAbandoned { state.items.append(item) } }
     }
@@ -176,7 +176,7 @@ final class PullWork: Sendable {
         }
     }
 
-    /// - Parameter json: As ``/SyncEngine/LiveRun`` keeps it.
+    /// - Parameter json: The record that ``/SyncEngine/LiveRun`` writes.
     private func tell(requests json: [UInt8]) {
         guard let list = try? JSONDecoder().decode(RequestList.self, from: Data(json)),
             let parts = JSONValue(text: String(decoding: json, as: UTF8.self))?["parts"]?.array
@@ -226,7 +226,7 @@ final class PullWork: Sendable {
                 stop: stop,
                 listener: { [self] event in
                     note(event.name)
-                    // The end is told with what the command would exit with.
+                    // The end is reported later, with the exit status of the command.
                     if event.name != .pullFinished { tell(.event(event)) }
                 }, progress: { [self] in tell($0) }, requests: { [self] in tell(requests: $0) })
             let ended = StopFlag()
@@ -244,7 +244,7 @@ final class PullWork: Sendable {
             ended.set()
             watch?.join()
             engine.end()
-            // A condition has stopped it: it goes on when that clears.
+            // A condition has stopped the pull, which continues when the condition clears.
             if stop.reason == .policy, (try? result.get())?.result != .ok { continue }
             return try finish(result, stop)
         }
@@ -254,7 +254,7 @@ final class PullWork: Sendable {
         switch result {
         case .success(let report):
             if stop.isStopped, report.result != .ok { throw CancellationError() }
-            // How far it came is told before the end.
+            // The latest progress is reported before the end.
             state.change { state in while let last = state.takeLatest() { state.items.append(last) } }
             tell(.told(.finished(Sync.Summary(report))))
         case .failure(let error):
@@ -276,7 +276,7 @@ final class PullWork: Sendable {
             }
             let due = report.nextCheck(after: now, every: Self.blockedLook)
             let wait = Duration.milliseconds(min(max(1, due - now), Self.blockedLook))
-            // A stop is seen at once.
+            // A stop is noticed at once.
             let end = ContinuousClock.now + wait
             state.wait(every: 200) { $0.isStopped || ContinuousClock.now >= end ? true : nil }
             if isStopped { throw CancellationError() }
@@ -284,7 +284,7 @@ final class PullWork: Sendable {
         if let blocking { tell(.told(.unblocked(condition: blocking))) }
     }
 
-    /// Looks at the conditions while it works; no hook is stopped.
+    /// Checks the conditions while the pull works; a hook is never stopped.
     private func watch(
         _ check: ConditionCheck, _ destination: String, _ stop: StopRequest, _ ended: StopFlag,
         received: @escaping @Sendable () -> UInt64

@@ -47,7 +47,7 @@ public enum Sync {
 
     /// What a pull would do; nothing in the destination is changed. Cancelling the task stops it.
     ///
-    /// - Throws: ``Failure``, also with what the pull would end with where that is known beforehand.
+    /// - Throws: ``Failure``, also the one that the pull would end with, if that is known beforehand.
     public static func plan(
         _ manifest: String, into destination: String, options: Options = Options(), plugins: Plugins = Plugins()
     ) async throws -> Planned {
@@ -64,7 +64,7 @@ public enum Sync {
 
     /// Hashes the files in the destination again. Cancelling the task stops it.
     ///
-    /// - Returns: What is missing or differs from the manifest, and why; empty if everything is right.
+    /// - Returns: The paths that are missing or differ from the manifest, and why; empty if everything is right.
     /// - Throws: ``Failure``.
     public static func verify(
         _ manifest: String, into destination: String, options: Options = Options(), plugins: Plugins = Plugins()
@@ -80,11 +80,11 @@ public enum Sync {
     /// One file and the URLs of its bytes.
     public typealias Entry = FileEntry
 
-    /// Settings of a pull: all that a run can be asked for, in the value that the command `syncagent` uses as well, such as
-    /// `options.groups`, `options.trust` or `options.settings.limitRate`.
+    /// Settings of a pull: everything that a run can be asked for, in the type that the command `syncagent` uses as
+    /// well, such as `options.groups`, `options.trust` or `options.settings.limitRate`.
     @dynamicMemberLookup public struct Options: Sendable {
-        /// What is asked for. Its manifest and destination are those of the call, its hooks are run besides those of ``Plugins``;
-        /// what delays a run is for an agent and is refused here.
+        /// The request. Its manifest and destination are those of the call, and its hooks run besides those of
+        /// ``Plugins``; settings that delay a run are for an agent and are refused here.
         public var run = RunRecipe(manifest: "")
         /// The state directory for sessions, events and cached manifests, absolute; `nil` for the user's own, which is shared
         /// with the command `syncagent`.
@@ -104,7 +104,7 @@ public enum Sync {
     public struct Plugins: Sendable {
         /// Transports for URLs with these prefixes: `store:`, `https://assets.example.com/`. None can be for `file:`.
         public var transports: [(prefix: String, transport: any Transport)] = []
-        /// Sources for manifests that do not lie where their URLs say: `listing:`, `https://assets.example.com/`.
+        /// Sources that make the manifests of URLs with these prefixes: `listing:`, `https://assets.example.com/`.
         public var sources: [(prefix: String, source: any SetSource)] = []
         /// Asked in this order before requests are sent.
         public var resolvers: [any RequestResolver] = []
@@ -126,7 +126,7 @@ public enum Sync {
 
     /// Why a pull could not start.
     public struct Failure: Error, Sendable, CustomStringConvertible {
-        /// What the command `syncagent` would exit with.
+        /// The exit status that the command `syncagent` would have.
         public let status: ExitStatus
         /// For people: what happened, where, and what to do.
         public let description: String

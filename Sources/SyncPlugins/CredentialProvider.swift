@@ -4,7 +4,7 @@ public struct CredentialRequest: Sendable, Hashable {
     public var origin: String
     /// The status with which the last credential was refused, 401 or 403; `nil` if none was.
     public var refused: Int?
-    /// What `WWW-Authenticate` said when a request was refused; for those who answer challenges.
+    /// The `WWW-Authenticate` header of the refused request; for ``ChallengeAnswer``.
     package var challenge: String?
     /// Whether the origin has answered from a public address.
     package var isPublic = false
@@ -41,7 +41,7 @@ public struct Credential: Sendable, Equatable, CustomStringConvertible, CustomRe
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Answers what servers ask for with `WWW-Authenticate`, for origins that no other credential is for.
+/// Answers the challenges that servers send in `WWW-Authenticate`, for origins without any other credential.
 package protocol ChallengeAnswer: CredentialProvider {
     /// Whether a challenge of this origin can be answered at all; does not block.
     func mayAnswer(_ challenge: String, of origin: String) -> Bool

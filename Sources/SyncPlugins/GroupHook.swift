@@ -2,14 +2,14 @@
 public struct HookInvocation: Sendable {
     /// argv; an absolute path first. Never a shell string.
     public var arguments: [String]
-    /// Where the hook runs: the destination.
+    /// The directory in which the hook runs: the destination.
     public var directory: String
     /// `SYNCAGENT_…` variables, on top of the hook runner's own minimal environment; others are left out.
     public var environment: [String: String]
-    /// Writes the report, JSON, for standard input: hands it on piece by piece, since that of a million files takes 150 MB, until
-    /// it is done or `false` comes back.
+    /// Writes the report, JSON, for standard input: in pieces, since that of a million files takes 150 MB, until all of
+    /// it is written or `write` returns `false`.
     public var writeInput: @Sendable (_ write: ([UInt8]) -> Bool) -> Void
-    /// The most **seconds** it may run.
+    /// The most **seconds** that the hook may run.
     public var timeout: Int
     /// Polled several times a second: `true` ends the hook early.
     public var isStopped: @Sendable () -> Bool
@@ -24,7 +24,7 @@ public struct HookInvocation: Sendable {
         writeInput = { write in _ = write(input) }
     }
 
-    /// The report as a whole, for a hook that has to hold it; ``writeInput`` for others.
+    /// The whole report, for a hook that has to hold it; others use ``writeInput``.
     public var input: [UInt8] {
         get {
             var all: [UInt8] = []
@@ -42,17 +42,17 @@ public struct HookInvocation: Sendable {
 public struct HookOutcome: Sendable, Equatable {
     /// Why it ended.
     public enum End: Sendable, Equatable {
-        /// It exited with this status.
+        /// The hook exited with this status.
         case exited(Int32)
-        /// It was killed by a signal.
+        /// The hook was killed by a signal.
         case signalled(Int32)
-        /// It exceeded its timeout and was ended, with its whole process group.
+        /// The hook exceeded its timeout and was ended, with its whole process group.
         case timedOut
         /// The caller stopped and ended it, with its whole process group; it is still owed.
         case stopped
-        /// It could not be started; the reason is for people.
+        /// The hook could not be started; the reason is for people.
         case notStarted(String)
-        /// It ran, but how it ended cannot be known; the reason is for people.
+        /// The hook ran, but how it ended cannot be known; the reason is for people.
         case unknown(String)
     }
 
@@ -60,7 +60,7 @@ public struct HookOutcome: Sendable, Equatable {
     public var end: End
     /// Its standard output and standard error, truncated to a limit.
     public var output: String
-    /// How long it ran, in **milliseconds**.
+    /// The hook's run time, in **milliseconds**.
     public var milliseconds: Int64
     /// The number of **bytes** it wrote, including those not in ``output``.
     public var outputBytes: UInt64

@@ -22,22 +22,22 @@ public enum PluginPoint: String, Sendable, CaseIterable {
 
 /// A plugin that could not answer. Each protocol says what the caller does then.
 public struct PluginError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// What a caller can act on. A struct, so that a new code does not break a plugin's `switch`.
+    /// The kind of a failure, for callers to act on. A struct, so that a new code does not break a plugin's `switch`.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
-        /// As in the protocol of out-of-process plugins.
+        /// The spelling in the protocol of out-of-process plugins.
         public let description: String
 
-        /// It could not be started, or it ended before it answered.
+        /// The plugin could not be started, or ended before it answered.
         public static let unavailable = Code(description: "unavailable")
         /// No answer within its deadline.
         public static let timedOut = Code(description: "timed_out")
         /// An answer that the protocol does not allow.
         public static let badAnswer = Code(description: "bad_answer")
-        /// It cannot make anything of what it was asked.
+        /// The plugin can make nothing of the request.
         public static let misused = Code(description: "misused")
-        /// What it was asked for is not there.
+        /// The requested object does not exist.
         public static let notThere = Code(description: "not_there")
-        /// It refused the request.
+        /// The plugin refused the request.
         public static let refused = Code(description: "refused")
         /// Cancelled by the caller.
         public static let cancelled = Code(description: "cancelled")
@@ -49,9 +49,9 @@ public struct PluginError: Error, Sendable, Equatable, CustomStringConvertible {
     public var code: Code
     /// One line for people, without secrets.
     public var message: String
-    /// Whether the system had no process, memory or descriptor for it: it is not the plugin's fault.
+    /// Whether the system had no process, memory or descriptor for the plugin: it is not the plugin's fault.
     public var isExhaustion: Bool
-    /// Whether it had been asked by then: what it has done of it is not known.
+    /// Whether the plugin had been asked by then: what it has done since is not known.
     public var wasAsked = false
 
     /// Makes an error; see the properties.
@@ -78,14 +78,14 @@ public struct ObservedEvent: Sendable, Equatable {
 
 /// Receives events: for metrics, chat, an external journal.
 ///
-/// Nothing waits for it: events are queued up to a limit, and events beyond it are dropped and counted. If it fails, a
-/// warning is reported once.
+/// Nothing waits for an observer: events are queued up to a limit, and events beyond it are dropped and counted. If it
+/// fails, a warning is reported once.
 public protocol EventObserver: Sendable {
     /// Handles events in order; may block its own thread.
     func observe(_ events: [ObservedEvent]) throws(PluginError)
 }
 
-/// What a condition gets in addition to the state of the machine.
+/// The input of a condition, in addition to the state of the machine.
 public struct ConditionContext: Sendable, Equatable {
     /// The destination, absolute.
     public var destination: String
@@ -102,10 +102,10 @@ public struct ConditionContext: Sendable, Equatable {
 
 /// Whether a run may proceed.
 public enum ConditionState: Sendable, Equatable {
-    /// It may.
+    /// The run may proceed.
     case ok
-    /// It may not; the reason is for people. `until` is in **milliseconds** since 1970, if known; one in the past or more
-    /// than a year ahead is ignored.
+    /// The run must wait; the reason is for people. `until` is in **milliseconds** since 1970, if known; a time in the
+    /// past or more than a year ahead is ignored.
     case blocked(reason: String, until: Int64? = nil)
     /// Unknown; counts as ``ok``, with a warning that says why.
     case unknown(reason: String)
@@ -144,11 +144,11 @@ public struct StagedFile: Sendable, Equatable {
 
 /// The verdict on a staged file.
 public enum FileVerdict: Sendable, Equatable {
-    /// It is installed.
+    /// The file is installed.
     case accepted
-    /// It is not installed, and its task fails; the reason is for people.
+    /// The file is not installed, and its task fails; the reason is for people.
     case refused(reason: String)
-    /// It is not installed, because the verifier could not decide: the verifier failed, not the file; the reason is for people.
+    /// The file is not installed, because the verifier failed and could not decide; the reason is for people.
     case unchecked(reason: String)
 }
 

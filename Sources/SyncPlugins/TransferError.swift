@@ -2,7 +2,7 @@ package import SyncModel
 
 /// Why a transfer did not deliver: the kind, the current URL, and the transport's own message.
 public struct TransferError: Error, Sendable {
-    /// What a caller can act on. A struct, so that a new code does not break a plugin's `switch`.
+    /// The kind of a failure, for callers to act on. A struct, so that a new code does not break a plugin's `switch`.
     public struct Code: Hashable, Sendable {
         /// A short name for events and reports.
         public let name: String
@@ -63,7 +63,7 @@ public struct TransferError: Error, Sendable {
     public var detail: String
     /// HTTP requests sent for this transfer.
     public var requests: Int
-    /// The status of the answer that decided, if one did: more than ``code`` says of a server that refuses.
+    /// The status of the answer that decided, if one did; it says more than ``code`` about a server that refuses.
     package var status: Int?
     /// The cause, for advice; set by transports that know more than ``code`` says.
     package var cause: FailureCause

@@ -1,20 +1,20 @@
 public import SyncModel
 
-/// What an unfinished transfer is doing, for display. URLs are redacted.
+/// The status of an unfinished transfer, for display. URLs are redacted.
 public struct TransferStatus: Sendable, Equatable {
     /// The transfer.
     public var id: TransferID
-    /// What it is doing.
+    /// The state of the transfer.
     public var state: RequestState
-    /// How long it has been doing that.
+    /// The time since that state began.
     public var age: Duration
     /// The least time that it will stay so; `nil` if unknown.
     public var wait: Duration?
-    /// Why, for people; `nil` if the state says it all.
+    /// The reason, for people; `nil` if the state says it all.
     public var reason: String?
     /// The URL from the manifest or the user.
     public var original: String
-    /// Where the last request went, or the next one goes.
+    /// The URL of the last request, or of the next one.
     public var current: String
     /// The steps from ``original`` to ``current``, in order.
     public var hops: [Hop]
@@ -55,7 +55,7 @@ public struct Hop: Sendable, Equatable {
         case mirror
     }
 
-    /// Why.
+    /// Why the request goes elsewhere.
     public var cause: Cause
     /// The URL before it.
     public var from: String
@@ -63,7 +63,7 @@ public struct Hop: Sendable, Equatable {
     public var to: String
     /// The redirects of the request by then, this one included.
     public var number: Int
-    /// Whether an earlier request has found it out.
+    /// Whether the step is remembered from an earlier request.
     public var isRemembered: Bool
 
     /// See the properties.

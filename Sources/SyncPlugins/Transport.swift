@@ -1,4 +1,4 @@
-/// Names one transfer for the life of the process. Never a URL.
+/// Identifies one transfer for the life of the process. Never a URL.
 public struct TransferID: Hashable, Sendable, CustomStringConvertible {
     /// A number, unique in this process.
     public let rawValue: UInt64
@@ -10,7 +10,7 @@ public struct TransferID: Hashable, Sendable, CustomStringConvertible {
     public var description: String { "#\(rawValue)" }
 }
 
-/// What a transfer must deliver, and from where. Its identity is ``id``; URLs are only candidates.
+/// The object that a transfer must deliver, and its sources. Its identity is ``id``; URLs are only candidates.
 public struct TransferRequest: Sendable {
     /// Names the transfer in events and results.
     public var id: TransferID
@@ -26,23 +26,24 @@ public struct TransferRequest: Sendable {
     public var validator: Validator?
     /// When set, the request is conditional (`If-None-Match`, `If-Modified-Since`) and 304 is a good answer.
     public var knownValidator: Validator?
-    /// Larger goes first in the queue.
+    /// The place in the queue: larger priorities go first.
     public var priority: Int
     /// Makes caches ask the origin again (`Cache-Control: no-cache`), because an earlier answer was wrong.
     public var reload: Bool
-    /// Where ``urls`` come from, if not from the user: they may not lead where a redirect from there might not.
+    /// The document that ``urls`` come from, if not from the user: they may not lead where a redirect from it might
+    /// not.
     public var referrer: Referrer?
-    /// What `Accept` says; `nil` for anything.
+    /// The value of `Accept`; `nil` for anything.
     package var accepted: String?
-    /// Whether only the head of the answer is wanted (`HEAD`): its sink begins, and gets nothing.
+    /// Whether only the head of the answer is wanted (`HEAD`): the sink begins, and gets no bytes.
     package var isHeadOnly = false
-    /// Whether ``range`` is only what is asked for first, because nobody knows how long the object is: all of it from there on is
-    /// wanted. A transport may ask for the whole object at once.
+    /// Whether ``range`` is only the first request, because the length of the object is unknown: everything from there
+    /// on is wanted. A transport may ask for the whole object at once.
     package var isFirstRange = false
 
     /// A document from a server that names URLs.
     public struct Referrer: Sendable, Equatable {
-        /// Where it came from, absolute.
+        /// Its URL, absolute.
         public var url: String
         /// Whether it came from a public address; `nil` if unknown.
         public var isPublic: Bool?
@@ -65,7 +66,7 @@ public struct TransferRequest: Sendable {
     }
 }
 
-/// What a server said about an object's version. RFC 9110 §8.8.
+/// A server's statement about the version of an object. RFC 9110 §8.8.
 public struct Validator: Hashable, Sendable {
     /// `ETag` as sent, with its quotes and `W/`.
     public var etag: String?
@@ -93,12 +94,12 @@ public struct ResponseHead: Sendable {
     public var validator: Validator
     /// `Content-Type`, lower case, without parameters.
     public var contentType: String?
-    /// Which of the request's URLs answers, as ``TransferRequest/urls`` has it, whatever it redirects to: who is to be
-    /// blamed if the bytes that follow are wrong. `nil` if the transport does not tell.
+    /// The URL of the request that answers, as ``TransferRequest/urls`` has it, whatever it redirects to: it is to be
+    /// blamed if the bytes that follow are wrong. `nil` if the transport does not report it.
     public var source: String?
-    /// What `Docker-Content-Digest` gives as the digest of a manifest, as written.
+    /// The digest of a manifest in `Docker-Content-Digest`, as written.
     package var contentDigest: String?
-    /// What `Link` gives as the next part of a document that comes in several, as written. RFC 8288.
+    /// The next part, in `Link`, of a document that comes in several, as written. RFC 8288.
     package var next: String?
 
     /// Makes a head; see the properties.
@@ -111,7 +112,7 @@ public struct ResponseHead: Sendable {
     }
 }
 
-/// What a sink did with bytes.
+/// A sink's answer to bytes.
 public enum SinkOutcome: Sendable {
     /// All were taken.
     case taken
@@ -125,9 +126,9 @@ public enum SinkOutcome: Sendable {
 public protocol TransferSink: AnyObject, Sendable {
     /// A good answer starts.
     ///
-    /// Called once an attempt. After a broken connection the next attempt begins again here.
+    /// Called once per attempt. After a broken connection the next attempt begins again here.
     ///
-    /// - Returns: The offset in the object from which bytes are wanted: normally how far this sink has come.
+    /// - Returns: The offset in the object from which bytes are wanted: normally the end of the bytes received so far.
     ///   Earlier bytes of the body are thrown away by the transport; a smaller offset than before means that
     ///   the sink has forgotten what it had.
     func begin(_ response: ResponseHead) -> UInt64
@@ -155,8 +156,8 @@ public protocol SplittableSink: TransferSink {
     /// Called from the transport's thread, between calls of ``TransferSink/receive(_:at:)``.
     ///
     /// - Parameters:
-    ///   - offset: Where a cut helps most.
-    ///   - range: Where a cut helps at all; offsets in the object.
+    ///   - offset: The offset at which a cut helps most.
+    ///   - range: The offsets in the object at which a cut helps at all.
     /// - Returns: The offset of the cut in `range`, and the sink for everything from there on. From now on this
     ///   sink gets no byte at or after the cut.
     func splitTail(near offset: UInt64, in range: ClosedRange<UInt64>) -> (start: UInt64, sink: any TransferSink)?
@@ -166,7 +167,7 @@ public protocol SplittableSink: TransferSink {
 public struct TransferReport: Sendable {
     /// The last answer.
     public var response: ResponseHead
-    /// Which of the request's URLs delivered last, by index; ``ResponseHead/source`` says it of each answer.
+    /// The index of the URL that delivered last; ``ResponseHead/source`` names the one of each answer.
     public var sourceIndex: Int
     /// The final URL after redirects and rules. Not redacted: for requests, not for logs.
     public var currentURL: String
@@ -176,7 +177,7 @@ public struct TransferReport: Sendable {
     public var bytesReceived: UInt64
     /// Whether any of the answers came from a public address; `nil` when the transport cannot tell.
     public var isPublic: Bool?
-    /// How many requests a server on the way takes, where it says so.
+    /// The request quota of a server on the way, if it states one.
     public var quota: RequestQuota?
 
     /// Makes a report; see the properties.
@@ -189,11 +190,11 @@ public struct TransferReport: Sendable {
     }
 }
 
-/// How many requests a server takes in a while, as it says: `RateLimit` and `RateLimit-Policy`.
+/// The number of requests that a server takes in a window of time, as it states in `RateLimit` and `RateLimit-Policy`.
 public struct RequestQuota: Sendable, Equatable {
-    /// Requests that are left, and for how many **seconds**.
+    /// Requests that are left in the present window, and the **seconds** that the window still lasts.
     public var left, seconds: UInt64
-    /// The most in a window, and how many **seconds** that has.
+    /// The most requests in a window, and its length in **seconds**.
     public var most, window: UInt64
 
     /// Makes a quota; see the properties.
@@ -201,7 +202,7 @@ public struct RequestQuota: Sendable, Equatable {
         (self.left, self.seconds, self.most, self.window) = (left, seconds, most, window)
     }
 
-    /// How many **seconds** pass at least before the last of some requests may be sent.
+    /// The least **seconds** before the last of some requests may be sent.
     public func wait(for requests: UInt64) -> UInt64 {
         guard requests > left, most > 0 else { return 0 }
         // The first of these windows begins when this one ends.
@@ -212,7 +213,7 @@ public struct RequestQuota: Sendable, Equatable {
     }
 }
 
-/// What happens during a transfer; reported before the next request is sent. URLs are redacted.
+/// An event of a transfer; reported before the next request is sent. URLs are redacted.
 public enum TransferEvent: Sendable {
     /// A request is sent: the first, or the first after a wait.
     case asked(TransferID)
@@ -261,7 +262,7 @@ public protocol Transport: Sendable {
     /// Reports that bytes from a source were wrong, so that others are asked first.
     func blame(url: String, reason: String)
 
-    /// What has been sent and received so far.
+    /// The requests and bytes so far.
     var totals: TransferTotals { get }
 
     /// The status of transfers that have not ended, those on the wire first.
@@ -275,6 +276,6 @@ public protocol Transport: Sendable {
 }
 
 extension Transport {
-    /// `nil`: unknown.
+    /// Returns `nil`: unknown.
     public func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? { nil }
 }

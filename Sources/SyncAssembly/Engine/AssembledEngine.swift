@@ -10,31 +10,31 @@ package import SyncStore
 package import SyncSystem
 package import SyncTransfer
 
-/// An engine for one recipe, on this machine: with its transports, clock, store, hooks and plugins, and how to end them.
-/// The one place where the engine meets libcurl and processes, for commands, for the agent and for programs that embed it.
+/// An engine for one recipe on this machine: with its transports, clock, store, hooks and plugins, and how to end them.
+/// Only here does the engine meet libcurl and processes, for commands, for the agent and for programs that embed it.
 package struct AssembledEngine: Sendable {
     package private(set) var engine: PullEngine
-    /// Everything that brings bytes.
+    /// The transport for everything.
     package let transport: any Transport
-    /// What it is for now: its events and progress go to whoever is named there at that moment.
+    /// The request that the engine serves now: events and progress go to the listeners of that request.
     private let request: Monitor<EngineRequest>
     private let setWaiting: @Sendable (EngineRequest) -> Void
-    /// The limit on its rate that it is made with, in body **bytes** a second; `nil` for none.
+    /// The rate limit that it is made with, in body **bytes** a second; `nil` for none.
     package var rateLimit: UInt64?
-    /// Changes the limit on its rate, in body **bytes** a second; `nil` for none.
+    /// Changes the rate limit, in body **bytes** a second; `nil` for none.
     package var setRateLimit: @Sendable (UInt64?) -> Void
-    /// Ends its transports and plugins; blocks for a moment. Harmless a second time.
+    /// Ends the transports and plugins; blocks for a moment. Harmless a second time.
     package var end: @Sendable () -> Void
 
     /// Body **bytes** received so far.
     package var received: UInt64 { transport.totals.bytesReceived }
 
-    /// Around what has been put together already.
+    /// Wraps an engine that has been put together already.
     ///
     /// - Parameters:
-    ///   - patience: That of the settings; `nil` for that of each request.
-    ///   - web: Speaks http and https.
-    ///   - transport: Brings everything; `nil` for `web`.
+    ///   - patience: The patience of the settings; `nil` for that of each request.
+    ///   - web: The transport for http and https.
+    ///   - transport: The transport for everything; `nil` for `web`.
     package init(
         _ engine: PullEngine, for request: Monitor<EngineRequest>, patience: Patience? = nil, web: CurlTransport,
         transport: (any Transport)? = nil, rateLimit: UInt64? = nil, end: @escaping @Sendable () -> Void
@@ -49,7 +49,7 @@ package struct AssembledEngine: Sendable {
         }
     }
 
-    /// The same engine for the work that continues its run, with what that asks for.
+    /// The same engine for the work that continues its run, under another request.
     package func taken(over next: EngineRequest) -> AssembledEngine {
         var taken = self
         request.change { $0 = next }
@@ -58,14 +58,14 @@ package struct AssembledEngine: Sendable {
         return taken
     }
 
-    /// Makes an engine as a recipe, settings and the configuration's plugins say.
+    /// Makes an engine from a recipe, settings and the configuration's plugins.
     ///
     /// - Parameters:
-    ///   - host: Whose settings and programs count.
-    ///   - store: Where sessions and events are kept.
-    ///   - stateDirectory: Where cached manifests are kept, absolute.
+    ///   - host: The environment whose settings and programs count.
+    ///   - store: The store of sessions and events.
+    ///   - stateDirectory: The directory of the cached manifests, absolute.
     ///   - own: Plugins of this process, besides those of the configuration.
-    ///   - metrics: Puts metrics into a file, after the engine; `nil` where nobody wants any.
+    ///   - metrics: Writes metrics to a file when the engine ends; `nil` for no metrics.
     /// - Throws: ``/SyncEngine/EngineError`` with status 78 for settings and plugins that cannot be used; 66, 74 or 77 for a
     ///   root that cannot be read or that others could change.
     package init(
@@ -149,14 +149,14 @@ package struct AssembledEngine: Sendable {
             PullEngine(environment), for: request, patience: settings.transfer.patience.map { Patience($0) }, web: web,
             transport: transport, rateLimit: settings.transfer.limitRate
         ) {
-            // That metrics cannot be written must not fail what was done.
+            // A failure to write metrics must not fail what was done.
             do throws(EngineError) { if let file = settings.metricsFile { try metrics?(file, store) } } catch {
                 listener(
                     SyncEvent(.metricsFailed, time: SystemTime.milliseconds(), note: "metrics: \(error.message)") {
                         $0.field("reason", error.message)
                     })
             }
-            // An observer that hears nothing keeps nobody who was asked to stop.
+            // An observer that does not respond must not hold up a stop.
             let patience = isStopped() ? Duration.milliseconds(300) : .seconds(5)
             for feed in feeds { feed.close(patience: patience) }
             transport.shutdown()
@@ -166,20 +166,20 @@ package struct AssembledEngine: Sendable {
     }
 }
 
-/// What transfers wait for; forgotten once bytes come again.
+/// The latest wait of a transfer for its next attempt; cleared once bytes arrive again.
 private struct LastWait: Sendable {
-    /// How often a request is tried.
+    /// The number of attempts of a request.
     let attempts: Int
     private let state = Monitor((wait: TransferWait?.none, received: UInt64(0)))
 
     init(attempts: Int) { self.attempts = attempts }
 
-    /// Notes what an event says of it; `time` is in **milliseconds** since 1970.
+    /// Takes the wait from an event, if it reports one; `time` is in **milliseconds** since 1970.
     func note(_ event: TransferEvent, at time: Int64) {
         if let wait = TransferWait(event, of: attempts, at: time) { state.change { $0.wait = wait } }
     }
 
-    /// The same progress with what is waited for.
+    /// The same progress with the present wait.
     func added(to progress: PullProgress) -> PullProgress {
         var progress = progress
         let received = progress.received
@@ -192,9 +192,9 @@ private struct LastWait: Sendable {
 }
 
 extension PluginSet {
-    /// Feeds of its observers.
+    /// The feeds of the set's observers.
     ///
-    /// - Parameter failed: Told of those that fail.
+    /// - Parameter failed: Receives the failures of observers.
     fileprivate func feeds(failed tell: @escaping @Sendable (SyncEvent) -> Void) -> [ObserverFeed] {
         observers.map { entry in
             ObserverFeed(entry.observer, names: entry.names) { error in
@@ -206,7 +206,7 @@ extension PluginSet {
 }
 
 extension TransportConfiguration {
-    /// Takes what earlier processes have kept about hosts.
+    /// Takes over what earlier processes have recorded about hosts.
     fileprivate mutating func takeLessons(from directory: String) {
         let now = SystemTime.clock.unixTime()
         links = LinkRecord.read(from: directory, now: now)
@@ -214,11 +214,11 @@ extension TransportConfiguration {
     }
 }
 
-/// The agent has several engines, and each reads what it adds to.
+/// Serializes ``keepLessons(of:in:)``: the agent has several engines, and each reads the files that it adds to.
 private let keeping = Mutex(())
 
-/// Keeps what transfers have taught about hosts for the next process: what has changed since the last time. What cannot be
-/// kept is learnt again.
+/// Records for the next process what transfers have learnt about hosts since the last time. What cannot be recorded is
+/// learnt again.
 private func keepLessons(of web: CurlTransport, in directory: String) {
     let now = SystemTime.clock.unixTime()
     keeping.withLock { _ in
@@ -228,7 +228,7 @@ private func keepLessons(of web: CurlTransport, in directory: String) {
 }
 
 extension TransferWait {
-    /// What an event says that a transfer waits for; `time` is in **milliseconds** since 1970.
+    /// The wait that an event reports; `time` is in **milliseconds** since 1970.
     fileprivate init?(_ event: TransferEvent, of attempts: Int, at time: Int64) {
         func host(_ url: String) -> String { (try? CurlURL(url))?.origin.host ?? url }
         switch event {
@@ -244,7 +244,7 @@ extension TransferWait {
 /// Runs a hook by its first word: a webhook's URL, `plugin:NAME`, or else a program's path.
 private struct HookRunner: GroupHook {
     let webhook: WebhookHook
-    /// By the names that `plugin:NAME` has.
+    /// By the names in `plugin:NAME`.
     let named: [String: any GroupHook]
     let program: ProgramHook
 
@@ -262,7 +262,8 @@ private struct HookRunner: GroupHook {
 }
 
 extension WebhookHook {
-    /// Trust, proxies and time to connect are the configuration's; nothing else of it goes to a webhook.
+    /// Takes trust, proxies, user agent and connect timeout from the configuration; nothing else of it goes to a
+    /// webhook.
     package init(_ configuration: TransportConfiguration) {
         self.init(
             tls: configuration.tls, userAgent: configuration.userAgent, connectTimeout: configuration.connectTimeout,

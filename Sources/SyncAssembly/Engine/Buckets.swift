@@ -9,21 +9,21 @@ import SyncS3
 import SyncSystem
 import SyncTransfer
 
-/// What an engine needs for `s3:`: where buckets are, and the keys for them.
+/// The support of `s3:` URLs: the places of buckets, and the keys for them.
 ///
-/// Only buckets that the user has named are asked, and nobody but them sees a signature: a manifest could name any.
+/// Only buckets that the user has named are asked, and only they see a signature: a manifest could name any bucket.
 struct Buckets {
-    /// What URLs may begin with; none where something else is named.
+    /// The schemes that URLs may have besides the web's; empty if the user has not named a bucket.
     let schemes: Set<String>
-    /// The origin of the bucket that is named.
+    /// The origin of the named bucket.
     private(set) var home: Origin?
     private let places: BucketPlaces?
     private let credentials: AWSCredentials?
 
     /// - Parameters:
-    ///   - location: What the user has named: a manifest, or a published directory.
-    ///   - configuration: How buckets are reached.
-    ///   - notice: Told where a bucket is, if it is not where it was looked for.
+    ///   - location: The place that the user has named: a manifest, or a published directory.
+    ///   - configuration: The settings for requests to buckets.
+    ///   - notice: Receives a warning if a bucket is in another region than the one that was asked.
     init(
         _ location: String?, _ host: HostEnvironment, _ configuration: TransportConfiguration,
         notice: @escaping @Sendable (PluginNotice) -> Void, isStopped: @escaping @Sendable () -> Bool
@@ -48,24 +48,24 @@ struct Buckets {
         } catch { throw EngineError(error) }
     }
 
-    /// Signs for those origins.
+    /// The providers of keys for the named buckets.
     var providers: [ConfiguredCredentialProvider] {
         guard let places, let credentials else { return [] }
         let keys = BucketKeys(places: places, credentials: credentials)
         return [ConfiguredCredentialProvider(name: BucketKeys.name, plugin: keys)]
     }
 
-    /// A transport that finds objects of buckets, around what brings everything else.
+    /// A transport that finds objects of buckets, around one for everything else.
     func around(_ transport: any Transport) -> any Transport {
         places.map { BucketTransport(transport, $0) } ?? transport
     }
 
-    /// In which other region a bucket says that it is; `nil` where it does not.
+    /// The region that a bucket states, if it is another one; `nil` otherwise.
     private static func region(
         of place: S3Endpoint, _ credentials: AWSCredentials, _ configuration: TransportConfiguration,
         _ isStopped: @escaping @Sendable () -> Bool
     ) -> String? {
-        /// What is said in the header that AWS has, or in the text of a refusal.
+        /// The region in the header that AWS has, or in the text of a refusal.
         func said(by call: HTTPCall) -> String? {
             var text: [UInt8] = []
             guard (try? configuration.reach(call.easy, place.origin)) != nil,
@@ -78,13 +78,13 @@ struct Buckets {
             else { return nil }
             return call.headers.bucketRegion ?? elementTexts(text)["Region"]
         }
-        // AWS tells everybody.
+        // AWS answers everybody.
         if let call = try? HTTPCall(place.url(""), method: "HEAD", headers: [], body: nil),
             (try? call.easy.set(CURLOPT_NOBODY, 1)) != nil, let region = said(by: call)
         {
             return region == place.region ? nil : region
         }
-        // Others tell whoever has signed for the wrong one.
+        // Others answer a request that is signed for the wrong region.
         let now = configuration.clock.unixTime()
         var signature = AWSSignature(place.origin, path: place.path(""))
         signature.query = [("list-type", "2"), ("max-keys", "1")]
@@ -97,26 +97,26 @@ struct Buckets {
         return region
     }
 
-    /// Most **bytes** of what a bucket says of itself.
+    /// The most **bytes** of a bucket's answer.
     private static let longestAnswer = 64 << 10
 }
 
-/// Where the buckets are that the user has named.
+/// The places of the buckets that the user has named.
 final class BucketPlaces: Sendable {
     private let environment: AWSEnvironment
     private let ask: @Sendable (S3Endpoint) -> String?
     private let known = Mutex<[String: S3Endpoint]>([:])
-    /// The buckets that were asked where they are, with what they said.
+    /// The buckets that were asked for their region, and whether they are elsewhere.
     private let asked = Mutex<[String: Bool]>([:])
-    /// Why nobody gives keys for now; `nil` where somebody does, or there are none.
+    /// Why keys cannot be had at present; `nil` if they can, or there are none.
     private let trouble = Mutex<String?>(nil)
 
-    /// - Parameter ask: Gives the region in which a bucket says that it is, if it is another one. May wait.
+    /// - Parameter ask: Returns the region that a bucket states, if it is another one. May block.
     init(_ environment: AWSEnvironment, ask: @escaping @Sendable (S3Endpoint) -> String?) {
         (self.environment, self.ask) = (environment, ask)
     }
 
-    /// Notes the bucket of a URL that the user has named.
+    /// Adds the bucket of a URL that the user has named.
     @discardableResult func add(_ url: String) throws(S3Fault) -> S3Endpoint {
         let address = try S3Address(url)
         if let endpoint = known.withLock({ $0[address.bucket] }) { return endpoint }
@@ -127,7 +127,7 @@ final class BucketPlaces: Sendable {
         return endpoint
     }
 
-    /// The URL by which an object is asked for.
+    /// The URL of an object in its bucket.
     func url(_ text: String) throws(S3Fault) -> String {
         let address = try S3Address(text)
         guard let endpoint = known.withLock({ $0[address.bucket] }) else {
@@ -136,10 +136,11 @@ final class BucketPlaces: Sendable {
         return endpoint.url(address.prefix)
     }
 
-    /// Notes whether keys can be had.
+    /// Records why keys cannot be had; `nil` once they can.
     func note(trouble reason: String?) { trouble.withLock { $0 = reason } }
 
-    /// What a failure means: while nobody gives keys, a bucket that wants some has refused nobody. It is as if it were out of reach.
+    /// The error to report. While keys cannot be had, a bucket that wants some has refused nobody: it counts as
+    /// unreachable.
     func told(_ error: TransferError) -> TransferError {
         guard error.cause == .access, let reason = trouble.withLock(\.self) else { return error }
         return TransferError(code: .unreachable, url: error.url, detail: reason, requests: error.requests)
@@ -149,12 +150,12 @@ final class BucketPlaces: Sendable {
         known.withLock { $0.values.first { $0.origin == origin }?.region }
     }
 
-    /// Asks the bucket of a URL, once, where it is. Waits.
+    /// Asks the bucket of a URL for its region, once. Blocks.
     ///
-    /// - Returns: Whether that is somewhere else than was believed.
+    /// - Returns: Whether the bucket is in another region than was believed.
     func learn(bucketOf url: String) -> Bool { (try? S3Address(url)).map { learn($0.bucket) } ?? false }
 
-    /// The same of the bucket at an origin.
+    /// The same for the bucket at an origin.
     func learn(at origin: Origin) -> Bool {
         known.withLock { $0.first { $0.value.origin == origin }?.key }.map { learn($0) } ?? false
     }
@@ -173,12 +174,12 @@ final class BucketPlaces: Sendable {
     }
 }
 
-/// Keys for the origins of buckets.
+/// Provides keys for the origins of buckets.
 struct BucketKeys: CredentialProvider {
     let places: BucketPlaces
     let credentials: AWSCredentials
 
-    /// What events call it.
+    /// The name in events.
     static let name = "aws"
 
     func credential(for request: CredentialRequest) throws(PluginError) -> Credential? {
@@ -206,11 +207,11 @@ struct BucketKeys: CredentialProvider {
     }
 }
 
-/// Asks for objects by the URLs that their buckets have. A bucket that is in another region is asked there.
+/// Fetches objects by the URLs of their buckets. A bucket that is in another region is asked again there.
 final class BucketTransport: Transport {
     private let inner: any Transport
     private let places: BucketPlaces
-    /// Transfers that wait to learn where their bucket is.
+    /// The number of transfers that wait to learn where their bucket is.
     private let waiting = Monitor(0)
 
     init(_ inner: any Transport, _ places: BucketPlaces) { (self.inner, self.places) = (inner, places) }
@@ -226,7 +227,7 @@ final class BucketTransport: Transport {
                     completion(result.mapError { places.told($0) })
                 }
                 guard case .failure(let error) = result, Self.mayBeElsewhere(error) else { return tell(result) }
-                // Not on the thread of all transfers, since it waits.
+                // Not on the thread of all transfers, since this blocks.
                 waiting.change { $0 += 1 }
                 let begun = try? WorkerThread(name: "bucket") { [self] in
                     defer { waiting.change { $0 -= 1 } }
@@ -240,13 +241,13 @@ final class BucketTransport: Transport {
                 tell(result)
             }
         } catch {
-            // What no object can be called is not there.
+            // No object can have such a URL: it counts as missing.
             let code: TransferError.Code = error.exitStatus == .usage ? .badStatus(404) : .misuse
             completion(.failure(TransferError(code: code, url: request.urls.first ?? "", detail: error.reason)))
         }
     }
 
-    /// A request for the same by the web's URLs.
+    /// The same request with URLs of the web.
     private func web(_ request: TransferRequest) throws(S3Fault) -> TransferRequest {
         var web = request
         for (index, url) in request.urls.enumerated() where Self.isObject(url) {
@@ -261,7 +262,7 @@ final class BucketTransport: Transport {
 
     private static func isObject(_ url: String) -> Bool { urlScheme(of: url) == S3Address.scheme }
 
-    /// Whether a bucket that is asked in the wrong region answers like this.
+    /// Whether an error may be the answer of a bucket that is asked in the wrong region.
     private static func mayBeElsewhere(_ error: TransferError) -> Bool {
         if [.authentication, .redirectRefused].contains(error.code) { return true }
         return [301, 307, 400, 403].contains(error.code.status ?? error.status)

@@ -3,18 +3,18 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// Who the user is to a registry, as docker's `config.json` says, or else podman's `auth.json`: in itself, or through a
-/// credential helper that it names.
+/// The user's logins for registries, from docker's `config.json` or else podman's `auth.json`: from the file itself, or
+/// from a credential helper that it names.
 struct DockerLogins: Sendable {
     enum Login: Sendable, Equatable {
         case password(user: String, password: String)
-        /// What is shown to the server of tokens in their place.
+        /// A token that the token server gets instead of user and password.
         case identity(token: String)
     }
 
-    /// Where configurations may be, absolute; the first that knows the user holds.
+    /// The paths of possible configurations, absolute; the first one with a login counts.
     private let paths: [String]
-    /// What helpers get, and where they are looked for.
+    /// The environment of helpers, and where they are looked for.
     private let variables: [String: String]
     private let programs: String
     private let isStopped: @Sendable () -> Bool
@@ -39,10 +39,10 @@ struct DockerLogins: Sendable {
     }
 
     private static let longest = 1 << 20
-    /// Longest time of a helper.
+    /// The longest time of a helper.
     private static let patience = Duration.seconds(20)
 
-    /// The login for a registry, and the file that has it, for people; `nil` where there is none.
+    /// The login for a registry, and the file that has it, for people; `nil` if there is none.
     ///
     /// - Parameter registry: Host and port.
     func login(_ registry: String) throws(PluginError) -> (login: Login, place: String)? {
@@ -58,12 +58,12 @@ struct DockerLogins: Sendable {
         }
         let configuration: Configuration
         do {
-            // It may name programs that are run.
+            // The file may name programs that are run.
             try checkUnchangeable(path)
             let bytes = try readFile(path, trust: .input, limit: Self.longest)
             configuration = try JSONDecoder().decode(Configuration.self, from: Data(bytes))
         } catch let error as FileError {
-            // These do not pass.
+            // These errors persist.
             let isLasting = error.cause == .noPermission || error.code == .fileTooLarge
             throw failed(error.reason, isLasting ? .refused : .unavailable)
         } catch {
@@ -110,7 +110,7 @@ struct DockerLogins: Sendable {
         var Username, Secret: String
     }
 
-    /// Asks `docker-credential-NAME get`; `nil` where it knows nobody.
+    /// Asks `docker-credential-NAME get`; `nil` if the helper has no login.
     private func ask(_ name: String, about server: String) throws(PluginError) -> Login? {
         let program = "docker-credential-\(name)"
         func failed(_ reason: String, _ code: PluginError.Code = .unavailable) -> PluginError {
@@ -124,7 +124,7 @@ struct DockerLogins: Sendable {
         }
         do throws(FileError) { try checkUnchangeable(found) } catch { throw failed(error.reason, .refused) }
         guard let input = Pipe() else { throw failed(errnoText) }
-        // Less than a pipe takes.
+        // The line is shorter than a pipe's capacity, so the write does not block.
         let written = Array("\(server)\n".utf8).withUnsafeBytes { writeAll($0, to: input.writer.raw) }
         guard written == nil else { throw failed("it cannot be asked") }
         var start = ProgramStart([found, "get"], variables: variables.map { "\($0.key)=\($0.value)" }.sorted())

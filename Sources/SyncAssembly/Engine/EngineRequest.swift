@@ -5,38 +5,39 @@ package import SyncModel
 import SyncSystem
 package import SyncTransfer
 
-/// An engine for this recipe: what it is made for, how it is to transfer, and whom it tells.
+/// A request for an engine: its recipe, how to transfer, and who listens.
 package struct EngineRequest: Sendable {
     /// `nil` when nothing is pulled.
     package var recipe: RunRecipe?
-    /// Manifests that are read besides that of the recipe.
+    /// Manifests to read besides that of the recipe.
     package var others: [String] = []
-    /// How it is done; `nil` for what is kept with the recipe, over what this machine says.
+    /// The settings of the run; `nil` for those that are kept with the recipe, over those of this machine.
     package var settings: RunSettings?
-    /// Most connections in any case, so that all runs of an agent together keep to its cap; `nil` without one.
+    /// The most connections in any case, so that all runs of an agent together keep to its limit; `nil` for no limit.
     package var connectionShare: Int?
-    /// Longest time of a transfer, waiting included; `nil` for what the settings say.
+    /// The longest time of a transfer, waiting included; `nil` for that of the settings.
     package var deadline: Duration?
-    /// How long to wait for servers that give nothing, where the settings do not say; `nil` for as long as the deadline.
+    /// How long to wait for servers that send nothing, unless the settings say; `nil` for as long as the deadline.
     package var patience: Patience?
-    /// Whether somebody's own program makes it: nothing names options of commands, and the heaps are left alone.
+    /// Whether an embedding program makes the request: messages name no options of commands, and the heaps are left
+    /// alone.
     package var isEmbedded = false
     package var stop: StopRequest
     package var listener: @Sendable (SyncEvent) -> Void = { _ in }
     package var progress: @Sendable (PullProgress) -> Void = { _ in }
-    /// Told of the transfers on the wire, twice a second at most: the object that `status --requests` reads, as JSON.
+    /// Receives the transfers on the wire, twice a second at most: the object that `status --requests` reads, as JSON.
     package var requests: @Sendable ([UInt8]) -> Void = { _ in }
 
-    /// For a person who waits.
+    /// A request of a person who waits.
     package init(_ recipe: RunRecipe?, _ settings: RunSettings) {
         (self.recipe, self.settings) = (recipe, settings)
         (patience, stop) = (.ofPerson, StopRequest())
     }
 
-    /// For a piece of an agent's work.
+    /// A request for a piece of an agent's work.
     ///
     /// - Parameters:
-    ///   - patience: Longest time to wait for a server that gives nothing; `nil` for as long as the deadline.
+    ///   - patience: The longest wait for a server that sends nothing; `nil` for as long as the deadline.
     ///   - firstContact: The same before any server has answered; `nil` for `patience`.
     package init(
         _ recipe: RunRecipe? = nil, deadline: Duration, patience: Duration?, firstContact: Duration? = nil,
@@ -47,7 +48,7 @@ package struct EngineRequest: Sendable {
         self.stop = stop
     }
 
-    /// The same with its settings read.
+    /// The same request with its settings read.
     ///
     /// - Throws: ``/SyncEngine/EngineError`` with status 78 for settings that cannot be read.
     package func resolved(on host: HostEnvironment) throws(EngineError) -> (request: EngineRequest, RunSettings) {
@@ -58,7 +59,7 @@ package struct EngineRequest: Sendable {
         return (request, settings)
     }
 
-    /// What a transport may do.
+    /// The configuration of a transport for the request.
     ///
     /// - Throws: ``/SyncEngine/EngineError`` with status 78 for settings that cannot be used.
     package func configuration(on host: HostEnvironment) throws(EngineError) -> TransportConfiguration {
@@ -77,12 +78,13 @@ package struct EngineRequest: Sendable {
         return configuration
     }
 
-    /// The manifest's origin when it comes from a server: headers and the client's certificate are for it alone.
+    /// The manifest's origin, if it comes from a server: headers and the client's certificate are for this origin
+    /// alone.
     package var home: Origin? { recipe.flatMap { try? CurlURL($0.manifest).origin } }
 }
 
 extension TransportConfiguration {
-    /// Without any settings; its advice names this program's options.
+    /// A configuration without any settings; its advice names this program's options.
     package static var plain: TransportConfiguration {
         var configuration = TransportConfiguration(clock: SystemTime.clock, random: { .random(in: .min ... .max) })
         configuration.advise = { $0.words() }
@@ -91,7 +93,7 @@ extension TransportConfiguration {
 }
 
 extension SystemTime {
-    /// For transports.
+    /// The clock of transports.
     package static var clock: TransportClock {
         let start = ContinuousClock.now
         return TransportClock(now: { ContinuousClock.now - start }, unixTime: { SystemTime.milliseconds() / 1_000 })
@@ -99,7 +101,7 @@ extension SystemTime {
 }
 
 extension EngineError {
-    /// Settings that cannot be used.
+    /// The error for settings that cannot be used.
     package init(_ error: SettingsError) {
         self.init(error == .noWorkingDirectory ? .cannotCreate : .configuration, error.description)
     }

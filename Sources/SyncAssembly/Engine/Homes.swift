@@ -7,7 +7,7 @@ import SyncSources
 import SyncSystem
 import SyncTransfer
 
-/// Opens stores behind a network that sets are published to, by their URLs.
+/// Opens stores on the network that sets are published to, by their URLs.
 package enum Homes {
     /// The schemes of their URLs.
     package static let schemes: Set = [RegistryAddress.scheme, S3Address.scheme]
@@ -18,7 +18,7 @@ package enum Homes {
     /// Whether sets there have channels: in a registry each tag is a set of its own.
     package static func hasChannels(_ location: String) -> Bool { urlScheme(of: location) != RegistryAddress.scheme }
 
-    /// Why nothing is published to a store that can be named; `nil` where it can be.
+    /// Why nothing can be published to a location; `nil` if something can.
     package static func objection(toPublishingTo location: String) -> String? {
         guard let address = try? RegistryAddress(location), address.isReserved else { return nil }
         return
@@ -27,9 +27,9 @@ package enum Homes {
     }
 
     /// - Parameters:
-    ///   - request: What settings it is asked with.
-    ///   - isWriting: Whether anything may be put there.
-    ///   - notice: Told what is waited for where it takes long, in words for people.
+    ///   - request: The request whose settings apply.
+    ///   - isWriting: Whether anything may be written there.
+    ///   - notice: Receives lines for people about long waits.
     /// - Throws: ``/SyncEngine/EngineError``: 64 for a URL that names no store, 78 for settings that cannot be used.
     package static func open(
         _ location: String, _ request: EngineRequest, on host: HostEnvironment, isWriting: Bool,
@@ -80,6 +80,6 @@ extension AWSEnvironment {
 }
 
 extension EngineError {
-    /// A bucket that cannot be found, or whose keys cannot.
+    /// The error for a bucket, or its keys, that cannot be found.
     init(_ fault: S3Fault) { self.init(fault.exitStatus, fault.reason) }
 }

@@ -5,11 +5,11 @@ import SyncPlugins
 import SyncSystem
 import SyncTransfer
 
-/// What huggingface_hub's environment says, for `hf://`.
+/// The settings of huggingface_hub's environment, for `hf://`.
 extension HubPlace {
     /// `HF_ENDPOINT`, or the usual hub.
     ///
-    /// - Throws: ``/SyncEngine/EngineError`` with status 78 for one that is no URL of a server.
+    /// - Throws: ``/SyncEngine/EngineError`` with status 78 if it is no URL of a server.
     init(_ host: HostEnvironment) throws(EngineError) {
         self.init()
         guard var text = host.variable("HF_ENDPOINT"), !text.isEmpty else { return }
@@ -28,7 +28,7 @@ extension HubPlace {
     /// Whether a location is on a hub.
     static func isNamed(by location: String) -> Bool { urlScheme(of: location) == "hf" }
 
-    /// Lets the user's token go to the hub, and nowhere else.
+    /// Sends the user's token to the hub, and nowhere else.
     ///
     /// - Throws: ``/SyncEngine/EngineError`` with status 78 for a token that cannot be one, or that others on the way could read.
     func addToken(of host: HostEnvironment, to configuration: inout TransportConfiguration) throws(EngineError) {
@@ -45,7 +45,8 @@ extension HubPlace {
         configuration.credentials[origin] = .bearer(token: token)
     }
 
-    /// The token, and where it is from, for people: `HF_TOKEN`, the file that `HF_TOKEN_PATH` names, or `token` in `HF_HOME`.
+    /// The token, and its source, for people: `HF_TOKEN`, the file that `HF_TOKEN_PATH` names, or `token` in `HF_HOME`
+    /// or in the user's cache.
     private static func token(_ host: HostEnvironment) -> (token: String, place: String)? {
         func trimmed(_ text: String) -> String {
             String(text.drop(while: \.isWhitespace).reversed().drop(while: \.isWhitespace).reversed())
@@ -66,6 +67,6 @@ extension HubPlace {
 }
 
 extension HostEnvironment {
-    /// A variable of the environment that programs get, or of this process.
+    /// A variable of the environment for programs, or of this process.
     func variable(_ name: String) -> String? { variables[name] ?? lookup(name) }
 }

@@ -6,10 +6,10 @@ import SyncS3
 import SyncSystem
 import SyncTransfer
 
-/// What an engine needs for `lfs+https:` and its sisters: for a set that is named so, and for a manifest of this machine, which
+/// The support of `lfs+https:` URLs and the like: for a set with such a URL, and for a local manifest, which
 /// may have been imported from one.
 struct LargeFiles {
-    /// What URLs in a manifest may begin with.
+    /// The schemes that URLs in a manifest may have besides the web's.
     let schemes: Set<String>
     private let variables: [String: String]
     private let stateDirectory: String
@@ -19,20 +19,20 @@ struct LargeFiles {
         _ recipe: RunRecipe?, _ host: HostEnvironment, _ stateDirectory: String,
         isStopped: @escaping @Sendable () -> Bool
     ) {
-        // A manifest without a scheme is a path of this machine.
+        // A manifest without a scheme is a local path.
         let isNeeded = recipe.map { urlScheme(of: $0.manifest).map(LFSAddress.schemes.contains) ?? true } ?? false
         schemes = isNeeded ? LFSAddress.schemes : []
         (variables, self.stateDirectory, self.isStopped) = (host.variables, stateDirectory, isStopped)
     }
 
-    /// Finds the files of LFS servers.
+    /// Resolvers that find the files of LFS servers.
     func resolvers(_ configuration: TransportConfiguration) -> [ConfiguredResolver] {
         guard !schemes.isEmpty else { return [] }
         let links = LFSLinks(configuration, environment: variables, now: SystemTime.milliseconds, isStopped: isStopped)
         return [ConfiguredResolver(name: "lfs", plugin: links, scope: .marked(LFSLinks.mark))]
     }
 
-    /// A transport that brings them, around what brings everything else.
+    /// A transport for LFS servers, around one for everything else.
     func around(_ transport: any Transport) -> any Transport {
         guard !schemes.isEmpty else { return transport }
         return LFSTransport(
@@ -40,7 +40,7 @@ struct LargeFiles {
             isStopped: isStopped)
     }
 
-    /// Makes manifests of repositories.
+    /// Sources that make manifests of LFS repositories.
     var sources: [ConfiguredSource] {
         let source = LFSSource(
             variables, stateDirectory: stateDirectory, now: SystemTime.milliseconds, isStopped: isStopped)
@@ -52,5 +52,5 @@ struct LargeFiles {
     }
 }
 
-/// The schemes of everything that is built in besides the web's: sources, and buckets.
+/// The schemes that are built in besides the web's: those of sources, and of buckets.
 package let builtInSchemes = sourceSchemes.union(LFSAddress.schemes).union([S3Address.scheme])

@@ -8,16 +8,16 @@ import SyncSources
 import SyncSystem
 package import SyncTransfer
 
-/// A published directory that a cache stands in front of: on a web server, in a bucket or in a registry.
+/// A published directory behind a cache: on a web server, in a bucket or in a registry.
 package struct PublishedDirectory: Sendable {
     private enum Place {
         case web(Origin)
-        /// Its URL, with endpoint and region.
+        /// The URL of the directory, with endpoint and region.
         case bucket(String)
         case registry(RegistryAddress)
     }
 
-    /// What the URLs of its files begin with: with a slash at the end, and without a query.
+    /// The beginning of the URLs of its files: with a slash at the end, and without a query.
     package let base: String
     private let place: Place
 
@@ -29,7 +29,7 @@ package struct PublishedDirectory: Sendable {
         let isManifest = ["manifest.json", "manifest.json.zst"].contains(file)
         let directory = isManifest ? plain.dropLast(file.count) : plain
         let scheme = urlScheme(of: location)
-        // A pull takes it for another manifest.
+        // A pull would take the location for another manifest.
         let mayBeManifest = [".json", ".zst"].contains { plain.hasSuffix($0) }
         guard isManifest || !mayBeManifest || scheme == RegistryAddress.scheme else {
             throw EngineError(
@@ -64,12 +64,13 @@ package struct PublishedDirectory: Sendable {
         }
     }
 
-    /// The one way to it.
+    /// Makes the transport for the directory.
     ///
     /// - Parameters:
-    ///   - configuration: How servers are asked. Its headers and certificate are for those of this directory.
-    ///   - notice: Told where a bucket is, if it is not where it was looked for.
-    /// - Returns: It, and what a store knows the directory by: two endpoints may each have a bucket of that name.
+    ///   - configuration: How servers are asked. Its headers and certificate are for the servers of this directory.
+    ///   - notice: Receives a warning if a bucket is in another region than the one that was asked.
+    /// - Returns: The transport, and the name by which a store knows the directory: two endpoints may each have a
+    ///   bucket of that name.
     /// - Throws: ``/SyncEngine/EngineError`` with status 78 for settings that cannot be used.
     package func transport(
         _ configuration: TransportConfiguration, on host: HostEnvironment,

@@ -8,11 +8,11 @@ import SyncSources
 import SyncSystem
 import SyncTransfer
 
-/// Gets into registries: answers what they ask for in a 401, with a token that a server of theirs gives, or with the user's
+/// Authenticates to registries: answers a 401 with a token from the registry's token server, or with the user's
 /// password. Distribution, "Token Authentication Specification" and "OAuth2 Token Authentication".
 ///
-/// Anybody's token is asked for wherever a registry wants one; what is known of the user is only shown for registries that the
-/// user has named, and for those of the credentials file.
+/// An anonymous token is requested wherever a registry wants one; the user's login is only shown for registries that
+/// the user has named, and for those of the credentials file.
 final class RegistryTokens: ChallengeAnswer {
     private let logins: DockerLogins
     private let configuration: TransportConfiguration
@@ -27,12 +27,12 @@ final class RegistryTokens: ChallengeAnswer {
         var shown: Set<String> = []
     }
 
-    /// What events call it.
+    /// The name in events.
     static let name = "registry"
-    /// Longest time for one token, tries included; the transport waits no longer than half a minute.
+    /// The longest time for one token, retries included; the transport waits no longer than half a minute.
     private static let patience = Duration.seconds(25)
 
-    /// - Parameter configuration: For trust, proxies and the credentials file.
+    /// - Parameter configuration: Has trust, proxies and the credentials file.
     init(
         _ host: HostEnvironment, _ configuration: TransportConfiguration, isStopped: @escaping @Sendable () -> Bool
     ) {
@@ -40,7 +40,7 @@ final class RegistryTokens: ChallengeAnswer {
         (self.configuration, self.isStopped) = (configuration, isStopped)
     }
 
-    /// For the engine.
+    /// The engine's access to registries.
     var access: RegistryAccess {
         var access = RegistryAccess()
         access.name = { [self] endpoint, repository in
@@ -94,7 +94,7 @@ final class RegistryTokens: ChallengeAnswer {
                 scope: scope ?? named.map { "repository:\($0):pull" }, login: try login(origin),
                 isPublic: request.isPublic)
             let token = try ask(question)
-            // A little earlier than it ends: requests are on their way.
+            // A little earlier than the token expires: requests are on their way.
             let seconds = Int64(clamping: min(token.seconds, 86_400))
             let now = configuration.clock.unixTime()
             return Credential(.bearer(token: token.token), expires: now + max(1, seconds - min(10, seconds / 5)))
@@ -105,7 +105,7 @@ final class RegistryTokens: ChallengeAnswer {
         PluginError(plugin: name, code: code, message: message)
     }
 
-    /// What is known of the user at a registry, and where that is from.
+    /// The user's login at a registry, and its source.
     private func login(_ origin: Origin) throws(PluginError) -> (login: DockerLogins.Login, place: String)? {
         if case .basic(let user, let password)? = configuration.credentials[origin] {
             return (.password(user: user, password: password), "the credentials file")
@@ -121,11 +121,11 @@ final class RegistryTokens: ChallengeAnswer {
         let realm: CurlURL
         let service, scope: String?
         let login: (login: DockerLogins.Login, place: String)?
-        /// Whether the registry is not of this site: then nobody of this site is asked for it.
+        /// Whether the registry has a public address: then only public addresses are asked for its token.
         let isPublic: Bool
     }
 
-    /// Where tokens are to be had: over https, or on this machine for a registry on it.
+    /// The URL of the token server: over https, or on this machine for a registry on it.
     private func realm(_ text: String, of origin: Origin) throws(PluginError) -> CurlURL {
         guard let realm = try? CurlURL(text) else {
             throw Self.error(.badAnswer, "it names '\(redacted(url: text))' for tokens, which is no URL")
@@ -137,7 +137,7 @@ final class RegistryTokens: ChallengeAnswer {
         return realm
     }
 
-    /// Asks for a token, again where that may help.
+    /// Asks for a token, and again where that may help.
     private func ask(_ question: Question) throws(PluginError) -> RegistryToken {
         let end = ContinuousClock.now + Self.patience
         var wait = Duration.milliseconds(500)
@@ -171,7 +171,7 @@ final class RegistryTokens: ChallengeAnswer {
         case nil: break
         }
         if body == nil {
-            // A query says each by itself, a form all of them in one.
+            // A query has a field for each scope, a form all scopes in one field.
             fields += (question.scope?.split(separator: " ") ?? []).map { ("scope", String($0)) }
         }
         if body == nil, !fields.isEmpty { url += (question.realm.query == nil ? "?" : "&") + Self.form(fields) }
@@ -196,7 +196,7 @@ final class RegistryTokens: ChallengeAnswer {
         }
     }
 
-    /// One request, of which no redirect is followed: nobody else is shown the login.
+    /// Makes one request. No redirect is followed, so that nobody else is shown the login.
     private func call(
         _ url: String, _ headers: [String], _ body: [UInt8]?, _ question: Question, until end: ContinuousClock.Instant
     ) -> Result<(status: Int, answer: [UInt8]), CurlError> {
@@ -228,7 +228,7 @@ final class RegistryTokens: ChallengeAnswer {
 }
 
 extension Origin {
-    /// Whether it is on this machine, by its name.
+    /// Whether the host is this machine, by its name.
     var isOfThisMachine: Bool {
         host == "localhost" || host == "[::1]" || host.hasPrefix("127.") && host.allSatisfy { $0.isNumber || $0 == "." }
     }

@@ -1,9 +1,10 @@
 package import SyncTransfer
 
 extension TransferAdvice {
-    /// What to do, behind a semicolon after what happened: this program's options and keys by name.
+    /// The advice as text, to follow the failure and a semicolon; it names this program's options and keys.
     ///
-    /// - Parameter hasOptions: Whether the command has the options of a pull; else keys of the configuration stand for them.
+    /// - Parameter hasOptions: Whether the command has the options of a pull; otherwise keys of the configuration are
+    ///   named.
     package func words(hasOptions: Bool = true) -> String {
         func setting(_ option: String, _ key: String) -> String {
             hasOptions ? option : "\(key) in the configuration"

@@ -4,7 +4,7 @@ import SyncSystem
 import SyncTrust
 
 extension TrustChoice {
-    /// The pins of a configuration, and what a recipe says beside them.
+    /// The pins of a configuration, and the choice of a recipe.
     init(_ file: ConfigurationFile, _ recipe: RunRecipe?) throws(EngineError) {
         self.init()
         anchor = try recipe?.trust.map { trust throws(EngineError) in try Self.anchor(trust, of: "--trust") }
@@ -22,9 +22,9 @@ extension TrustChoice {
         text.hasPrefix("SHA256:") ? SHA256Digest(hex: String(text.dropFirst(7))) : nil
     }
 
-    /// Where trust begins, from its text.
+    /// The anchor that a text stands for.
     ///
-    /// - Parameter option: What said so, for messages.
+    /// - Parameter option: The option or key that has the text, for messages.
     /// - Throws: ``/SyncEngine/EngineError`` with status 66 for a file that is not there, 77 for one that others could change, 74
     ///   for one that cannot be read.
     private static func anchor(_ text: String, of option: String) throws(EngineError) -> Anchor {

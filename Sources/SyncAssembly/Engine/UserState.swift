@@ -5,7 +5,7 @@ import SyncSystem
 
 /// Opens the state of a user: sessions, runs and their events.
 ///
-/// - Parameter warn: Told, in a line for people, that the state was damaged and begins anew.
+/// - Parameter warn: Receives a line for people if the state was damaged and begins anew.
 /// - Throws: ``/SyncStore/StoreError``.
 package func openState(_ directory: String, warn: (String) -> Void) throws(StoreError) -> SyncStore {
     let store = try SyncStore.open(directory: directory, now: SystemTime.milliseconds(), compression: compression)

@@ -3,28 +3,28 @@ package import SyncPluginHost
 package import SyncPlugins
 import SyncSystem
 
-/// A plugin that is to be checked, and what it is checked with.
+/// A plugin to check, and what to check it with.
 package struct CheckSubject: Sendable {
     package let name: String
     let context: PluginContext
-    /// The only point to check, where one is named.
+    /// The only point to check, if one is named.
     let point: PluginPoint?
     /// Settings that replace the configured ones.
     private let json: String?
-    /// What to ask about; `nil` for a made-up one.
+    /// The URL to ask about; `nil` for a made-up one.
     let url: String?
-    /// Paths of files that a verifier looks at as well.
+    /// Paths of further files for a verifier.
     let files: [String]
-    /// **Seconds** for one answer.
+    /// The **seconds** that one answer may take.
     let timeout: Int
-    /// A directory of its own, absolute.
+    /// A directory for the check alone, absolute.
     let scratch: String
-    /// The URL of an object for transports, where one is served.
+    /// The URL of an object for transports, if one is served.
     package var served: String?
 
     /// - Parameters:
-    ///   - name: A built-in's, a program's, or an absolute path.
-    ///   - notice: Told of what happens to programs.
+    ///   - name: The name of a built-in plugin or of a program, or an absolute path.
+    ///   - notice: Receives notices about programs.
     package init(
         name: String, settings: PluginSettings, on host: HostEnvironment,
         notice: @escaping @Sendable (PluginNotice) -> Void, point: PluginPoint?, json: String?, url: String?,
@@ -37,23 +37,24 @@ package struct CheckSubject: Sendable {
         (self.files, self.timeout, self.scratch) = (files, timeout, scratch)
     }
 
-    /// What to ask a source or a transport about, as a pull would: `store:a` is `store:///a`.
+    /// The URL to ask a source or a transport about, as a pull would: `store:a` is `store:///a`.
     var location: String? {
         guard let url, let scheme = leadingScheme(of: url) else { return url }
         return withAuthority(url, schemes: [scheme])
     }
 
-    /// As titles have it.
+    /// The name in titles.
     var plainName: String { PluginSettings.Use(plugin: name, point: .hook).name }
 
     private func isBuiltIn(_ point: PluginPoint) -> Bool { point.descriptor.builtIn.contains(name) }
 
     private var isBuiltIn: Bool { PluginPoint.allCases.contains(where: isBuiltIn) }
 
-    /// Whether it is a program that makes manifests: such a one speaks no protocol, and cannot be asked.
+    /// Whether it is a program that makes manifests: such a program speaks no protocol, and cannot be asked what it
+    /// serves.
     private var isSource: Bool { point == .source || point == nil && !isBuiltIn && context.settings.isSource(name) }
 
-    /// What it serves and is to be checked for.
+    /// The points that the plugin serves and is to be checked for.
     ///
     /// - Throws: ``PluginError`` when there is no such plugin, or it is not for the point that was asked for.
     package func points() throws(PluginError) -> [PluginPoint] {
@@ -75,7 +76,7 @@ package struct CheckSubject: Sendable {
         return [point]
     }
 
-    /// The configuration's words about it, or those of the command line.
+    /// The configuration's entry for the plugin, with the settings of the command line if there are any.
     func use(_ point: PluginPoint) -> PluginSettings.Use {
         var use =
             context.settings.uses(of: point).first { $0.name == plainName || $0.plugin == name }
@@ -97,24 +98,24 @@ package struct CheckSubject: Sendable {
         return configuration
     }
 
-    /// The rules of the protocol, for a program.
+    /// The report on the rules of the protocol, for a program.
     package func processReports(_ point: PluginPoint?) throws(PluginError) -> [PointReport] {
         if isBuiltIn || isSource { return [] }
         return [PointReport(plugin: plainName, point: nil, results: check(process: try configuration(point)))]
     }
 
-    /// The rules of one point.
+    /// The report on the rules of one point.
     package func report(_ point: PluginPoint) throws(PluginError) -> PointReport {
         let client = isBuiltIn(point) || point == .source ? nil : PluginClient(try configuration(point))
         defer { client?.close() }
         return PointReport(plugin: plainName, point: point, results: try point.descriptor.check(self, client))
     }
 
-    /// What is missing for a check.
+    /// The error for something that a check lacks.
     func lacks(_ text: String) -> PluginError { PluginError(plugin: plainName, code: .unavailable, message: text) }
 }
 
-/// What came of one point's rules, or of the protocol's.
+/// The results of one point's rules, or of the protocol's.
 package struct PointReport: Sendable {
     package let plugin: String
     /// `nil` for the protocol itself.

@@ -8,7 +8,7 @@ import SyncSystem
 /// so that one that is a program is not started for every look.
 package struct ConditionPlugins: Sendable {
     private let host: HostEnvironment
-    /// Where built-in conditions look.
+    /// The places that built-in conditions read.
     private let machine: MachinePlaces
     private let settings: @Sendable () throws(SettingsError) -> PluginSettings
     private let notice: @Sendable (PluginNotice) -> Void
@@ -22,8 +22,8 @@ package struct ConditionPlugins: Sendable {
     }
 
     /// - Parameters:
-    ///   - settings: The agent's configuration, as it is now.
-    ///   - notice: Told of what happens to programs.
+    ///   - settings: Returns the agent's present configuration.
+    ///   - notice: Receives notices about programs.
     package init(
         on host: HostEnvironment, _ machine: MachinePlaces,
         settings: @escaping @Sendable () throws(SettingsError) -> PluginSettings,
@@ -32,7 +32,7 @@ package struct ConditionPlugins: Sendable {
 
     /// The conditions of a run.
     ///
-    /// - Throws: ``PluginError`` for a plugin that cannot be had; it lists the built-in ones.
+    /// - Throws: ``PluginError`` for a plugin that is not available; it lists the built-in ones.
     package func check(_ wanted: RunConditions, blockedSince: [String: Int64]) throws(PluginError) -> ConditionCheck {
         var plugins: [any Condition] = []
         for command in wanted.programs {

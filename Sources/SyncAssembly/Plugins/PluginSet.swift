@@ -7,22 +7,22 @@ package import SyncPlugins
 import SyncSystem
 package import SyncTransfer
 
-/// Everything that stands at the plugin points of an engine, built in, in process or in programs.
+/// Everything at the plugin points of an engine: built in, in this process, or in programs.
 ///
-/// Making it starts nothing: a program is started by the first question to it.
+/// Making a set starts nothing: a program is started by the first question to it.
 package struct PluginSet: Sendable {
     package var resolvers: [ConfiguredResolver] = []
     package var credentialProviders: [ConfiguredCredentialProvider] = []
     package var verifications: [FileVerification] = []
     package var transports: [(scope: URLScope, transport: any Transport)] = []
-    /// By the names that `plugin:NAME` has.
+    /// By the names in `plugin:NAME`.
     package var hooks: [String: any GroupHook] = [:]
     package var sources: [ConfiguredSource] = []
     package var observers: [(observer: any EventObserver, names: Set<String>)] = []
-    /// Programs that have been made; they end with the engine.
+    /// Clients of programs; they are closed when the engine ends.
     var clients: [PluginClient] = []
 
-    /// None.
+    /// An empty set.
     package init() {}
 
     /// The plugins of this process, then those of a configuration, then the programs that a recipe names.
@@ -36,7 +36,7 @@ package struct PluginSet: Sendable {
         } catch { throw EngineError(.configuration, "\(error)") }
     }
 
-    /// A program that answers by its exit status.
+    /// Adds a program that answers by its exit status.
     mutating func add(
         verifier command: [String], include: [Glob] = [], limit: Duration? = nil, _ context: PluginContext
     ) throws(PluginError) {
@@ -48,36 +48,36 @@ package struct PluginSet: Sendable {
         verifications.append(FileVerification(name: program.name, verifier: verifier, include: include))
     }
 
-    /// A client for a program that ends with this set.
+    /// A client for a program; it is closed with this set.
     mutating func client(_ use: PluginSettings.Use, _ context: PluginContext) throws(PluginError) -> PluginClient {
         let client = try context.client(use)
         clients.append(client)
         return client
     }
 
-    /// What a URL may begin with: http and https, and what a transport is for; in lower case.
+    /// The schemes that a URL may have: http, https, and those of transports; in lower case.
     package var schemes: Set<String> { transports.reduce(into: webSchemes) { $0.formUnion($1.scope.schemes) } }
 
-    /// What a URL may begin with that a source makes a manifest of; in lower case.
+    /// The schemes of the URLs that sources make manifests of; in lower case.
     package var sourceSchemes: Set<String> { sources.reduce(into: []) { $0.formUnion($1.schemes) } }
 
-    /// Ends the programs; waits until they have ended, for seconds at most.
+    /// Ends the programs, and waits until they have ended, for seconds at most.
     func close() { for client in clients { client.close() } }
 }
 
-/// What plugins are made with: the configuration's words about them, and this machine.
+/// What plugins are made from: their configuration, and this machine.
 struct PluginContext: Sendable {
     var settings: PluginSettings
     var host: HostEnvironment
     /// Nothing below it is a plugin; `nil` when nothing is pulled.
     var destination: String?
-    /// Whose proxies and trust those use that are built in and send requests of their own.
+    /// The proxies and the trust of built-in plugins that send requests of their own.
     var web: TransportConfiguration?
-    /// How long nobody may say anything, where that is said for a run; `nil` elsewhere.
+    /// The longest silence, if one is set for the run; `nil` otherwise.
     var patience: Duration?
-    /// Whether programs that look at files, and those that make manifests, are to be ended early.
+    /// Whether verifiers, and programs that make manifests, are to be ended early.
     var isStopped: @Sendable () -> Bool = { false }
-    /// Told of what happens to programs.
+    /// Receives notices about programs.
     var notice: @Sendable (PluginNotice) -> Void
 
     /// A program that makes manifests: a plugin's, or a command that gets the URL as its last argument.
@@ -110,7 +110,7 @@ struct PluginContext: Sendable {
 }
 
 extension HostEnvironment {
-    /// - Parameter point: `nil` for a program that is only asked what it is.
+    /// - Parameter point: `nil` for a program that is only asked to describe itself.
     package func configuration(
         _ program: PluginProgram, _ point: PluginPoint?, notice: @escaping @Sendable (PluginNotice) -> Void
     ) -> PluginConfiguration {
@@ -122,10 +122,10 @@ extension HostEnvironment {
 }
 
 extension PluginNotice {
-    /// For people.
+    /// The notice as a line for people.
     package var line: String { "plugin \(plugin): \(text)" }
 
-    /// What plugins do besides answering: an event that belongs to no run's record.
+    /// The event of a notice, which belongs to no run's record.
     var event: SyncEvent {
         SyncEvent(.pluginNotice, time: SystemTime.milliseconds(), note: line) {
             $0.field("plugin", plugin)
@@ -136,7 +136,7 @@ extension PluginNotice {
 }
 
 extension PluginError {
-    /// The same, with what there is besides programs.
+    /// The same error, with the names of built-in plugins.
     package func naming(builtIn names: [String]) -> PluginError {
         let text = "\(message); built in: \(names.joined(separator: ", "))"
         return PluginError(plugin: plugin, code: code, message: text)

@@ -8,17 +8,17 @@ import SyncSchedule
 import SyncSystem
 import SyncTransfer
 
-/// An extension point: what of the configuration is about it, what is built in, how a plugin of it becomes part of an engine,
-/// and which rules it must follow. A new point is a case of ``PluginPoint``, a file with its program's side in SyncPluginHost,
-/// and a descriptor here; configuration, `plugins list` and `plugins check` read these.
+/// An extension point: its keys in the configuration, its built-in plugins, how a plugin becomes part of an engine, and
+/// the rules that a plugin must follow. A new point is a case of ``PluginPoint``, a file with its program's side in
+/// SyncPluginHost, and a descriptor here; configuration, `plugins list` and `plugins check` read these.
 package struct PointDescriptor: Sendable {
-    /// What is part of the program, by name.
+    /// The names of built-in plugins.
     package let builtIn: [String]
-    /// The keys of `plugins.use` that have a meaning for it, of those that not all points have.
+    /// The keys of `plugins.use` that the point uses, of those that only some points have.
     let keys: Set<String>
-    /// Makes a use part of an engine.
+    /// Makes a configured use part of an engine.
     let install: @Sendable (PluginSettings.Use, PluginContext, inout PluginSet) throws(PluginError) -> Void
-    /// Tries the rules on a plugin: on a program, or on what is built in.
+    /// Checks a plugin against the rules: a program, or a built-in one.
     let check: @Sendable (CheckSubject, PluginClient?) throws(PluginError) -> [CheckResult]
 
     private init(
@@ -31,7 +31,7 @@ package struct PointDescriptor: Sendable {
 }
 
 extension PluginPoint {
-    /// All there is to know of it.
+    /// The descriptor of the point.
     package var descriptor: PointDescriptor {
         switch self {
         case .transport: .transport
@@ -78,7 +78,7 @@ extension PointDescriptor {
     }
 
     fileprivate static let condition = PointDescriptor(builtIn: builtInConditions) { _, _, _ in
-        // Asked for by runs, not by engines: see ConditionPlugins.
+        // Runs ask for conditions, engines do not: see ConditionPlugins.
     } check: { subject, client throws(PluginError) in
         let plugin: any Condition =
             if let client { PluginCondition(client) } else {
@@ -120,14 +120,14 @@ extension PointDescriptor {
 
     fileprivate static let source = PointDescriptor(builtIn: ["program"], keys: ["for"]) {
         use, context, set throws(PluginError) in
-        // Looked at when it is needed: that of a scheme nobody asks for may be missing.
+        // The program is looked for when it is needed: that of a scheme nobody uses may be missing.
         let source = LateSource(make: { () throws(PluginError) in try context.source(use) })
         set.sources.append(
             ConfiguredSource(
                 name: use.name, source: source, setup: "\(use.plugin)\n\(use.settings)", schemes: use.scope.schemes,
                 covers: { [scope = use.scope] in scope.covers($0) }))
     } check: { subject, _ throws(PluginError) in
-        // The built-in one is what its settings name; without them there is nothing to try.
+        // The settings of the built-in source name its program; without them there is nothing to check.
         if subject.point == nil, subject.name == "program" { return [] }
         guard let url = subject.location else { throw subject.lacks("--url says what to make a manifest of") }
         let program = try subject.context.source(subject.use(.source), timeout: subject.timeout)
@@ -184,14 +184,14 @@ extension PointDescriptor {
                 throw subject.lacks("libcurl does not work here")
             }
             first.shutdown()
-            // What could be made once can be made again; where it cannot, every rule says so.
+            // The transport could be made once, so it can be made again; otherwise every rule fails.
             return SyncPluginHost.check(transport: object) { (try? CurlTransport(configuration: .plain)) ?? first }
         }
         return SyncPluginHost.check(transport: object) { PluginTransport(PluginClient(client.configuration)) }
     }
 }
 
-// MARK: What is built in, made with the settings of a configuration file
+// MARK: Built-in plugins, made with the settings of a configuration file
 
 extension PluginSettings.Use {
     fileprivate var rewriting: any RequestResolver {
@@ -256,7 +256,7 @@ extension JSONValue {
     }
 }
 
-/// A source whose program is looked for when it is asked.
+/// A source that looks for its program when it is asked.
 private struct LateSource: SetSource {
     let make: @Sendable () throws(PluginError) -> SourceProgram
 
@@ -265,7 +265,7 @@ private struct LateSource: SetSource {
     }
 }
 
-/// Sends events to a URL, a batch a request: `{"events":[…]}`.
+/// Sends events to a URL, one batch a request: `{"events":[…]}`.
 private struct WebhookObserver: EventObserver {
     let url: String
     let name: String

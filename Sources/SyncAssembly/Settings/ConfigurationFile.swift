@@ -1,37 +1,37 @@
 package import SyncModel
 import SyncSystem
 
-/// What a configuration file says: how to transfer, and which hooks there are.
+/// The content of a configuration file: how to transfer, and which hooks there are.
 ///
-/// The file is JSON5. Every key is written in snake case; `Examples/config.json` has each of them. Whatever is not
-/// known is refused, so that a misspelt limit is not a missing limit.
+/// The file is JSON5. Every key is written in snake case; `Examples/config.json` has each of them. Unknown keys are
+/// refused, so that a misspelt limit is not a missing limit.
 package struct ConfigurationFile: Sendable, Equatable {
-    /// How to transfer.
+    /// The settings of transfers.
     package var transfer = TransferSettings()
     /// Hooks by the names that manifests use.
     package var hooks: [String: RunHook] = [:]
-    /// Which plugins are used for what.
+    /// The plugins, and their uses.
     package var plugins = PluginSettings()
-    /// Where metrics are put at the end of every run, absolute; `nil` for nowhere.
+    /// The path of the file that gets metrics at the end of every run, absolute; `nil` for none.
     package var metricsFile: String?
-    /// Whom this machine believes, whoever pulls, by project: the absolute path of a root's file, or `SHA256:` and the digest of
-    /// one.
+    /// The pins of this machine, for everybody who pulls, by project: the absolute path of a root's file, or `SHA256:`
+    /// and the digest of one.
     package var pins: [String: String] = [:]
-    /// What is done about a manifest that nobody who is pinned has signed.
+    /// The policy for a manifest that no pinned signer has signed.
     package var unsigned = Unsigned.accept
 
     package enum Unsigned: String, Sendable, CaseIterable { case accept, refuse }
 
-    /// Most files that a pull prunes.
+    /// The most files that a pull prunes.
     package var maxDelete: Int?
-    /// Where pulls keep what they remove or replace, absolute.
+    /// The directory where pulls keep what they remove or replace, absolute.
     package var backupDir: String?
-    /// The permissions that files and directories are made without.
+    /// The permissions that files and directories are created without.
     package var umask: Umask?
-    /// Most **bytes** a second of all runs of an agent together; `nil` without such a limit.
+    /// The most **bytes** a second for all runs of an agent together; `nil` for no limit.
     package var agentRateLimit: UInt64?
 
-    /// Nothing said.
+    /// Makes an empty file.
     package init() {}
 
     /// Every key, those inside objects without their path.
@@ -124,17 +124,18 @@ package struct ConfigurationFile: Sendable, Equatable {
         return path
     }
 
-    /// Largest file, in **bytes**.
+    /// The largest file, in **bytes**.
     package static let maximumSize = 1 << 20
 
     /// Reads a file.
     ///
     /// - Parameters:
     ///   - path: Absolute.
-    ///   - home: For paths that begin with `~/`.
+    ///   - home: The home directory, for paths that begin with `~/`.
     /// - Returns: `nil` when there is no such file.
-    /// - Throws: ``SettingsError`` with path, line and key: it cannot be read, others may write to it or to its directory,
-    ///   it holds anything unknown or malformed, or a secret although others may read it.
+    /// - Throws: ``SettingsError`` with path, line and key, for a file that cannot be read, that others may write to,
+    ///   or to whose directory, that has anything unknown or malformed, or that has a secret although others may read
+    ///   it.
     package static func read(_ path: String, home: String?) throws(SettingsError) -> ConfigurationFile? {
         let bytes: [UInt8]
         do throws(FileError) {
@@ -154,18 +155,18 @@ package struct ConfigurationFile: Sendable, Equatable {
         return settings
     }
 
-    /// Reads the files that count where nobody names one: each counts where those before it say nothing.
+    /// Reads the files that count if none is named: each adds the settings that those before it leave out.
     ///
     /// - Parameters:
-    ///   - paths: Absolute, the user's before the machine's. Those that do not exist say nothing.
-    ///   - home: For paths that begin with `~/`.
+    ///   - paths: Absolute, the user's before the machine's. Missing files are skipped.
+    ///   - home: The home directory, for paths that begin with `~/`.
     package static func usual(_ paths: [String], home: String?) throws(SettingsError) -> ConfigurationFile {
         var found = ConfigurationFile()
         for path in paths { if let lower = try read(path, home: home) { found.put(over: lower) } }
         return found
     }
 
-    /// Puts what a lower file says where this one says nothing. Lists are put together, these first.
+    /// Takes from a lower file the settings that this one leaves out. Lists are joined, these first.
     private mutating func put(over lower: ConfigurationFile) {
         transfer = transfer.over(lower.transfer)
         hooks.merge(lower.hooks) { mine, _ in mine }
@@ -173,7 +174,7 @@ package struct ConfigurationFile: Sendable, Equatable {
         plugins.uses += lower.plugins.uses
         metricsFile = metricsFile ?? lower.metricsFile
         pins.merge(lower.pins) { mine, _ in mine }
-        // Whoever of the two refuses: a file that says nothing about it cannot be told from one that accepts.
+        // A refusal in either file counts: a file without the key looks the same here as one that accepts.
         if lower.unsigned == .refuse { unsigned = .refuse }
         maxDelete = maxDelete ?? lower.maxDelete
         backupDir = backupDir ?? lower.backupDir
@@ -185,7 +186,7 @@ package struct ConfigurationFile: Sendable, Equatable {
     ///
     /// - Parameters:
     ///   - bytes: The text.
-    ///   - base: What paths in it are relative to.
+    ///   - base: The base of relative paths.
     ///   - shown: The file's name for messages.
     package static func parse(_ bytes: [UInt8], base: PathBase, shown: String) throws(SettingsError)
         -> ConfigurationFile

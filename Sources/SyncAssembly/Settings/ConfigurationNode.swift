@@ -1,30 +1,30 @@
 import SyncModel
 
-/// One value of a configuration file and the line it stands on.
+/// One value of a configuration file and its line.
 package struct ConfigurationNode: Sendable, Equatable {
     /// The kinds of value that JSON5 has.
     package enum Value: Sendable, Equatable {
         case null
         case boolean(Bool)
-        /// A number without fraction that 64 bits hold.
+        /// An integer that fits into 64 bits.
         case integer(Int64)
         /// Any other number; may be infinite or not a number.
         case number(Double)
         case text(String)
         case list([ConfigurationNode])
-        /// In the order of the file; no key twice.
+        /// In the order of the file; no key occurs twice.
         case object([Member])
     }
 
     /// One `key: value`.
     package struct Member: Sendable, Equatable {
         package let key: String
-        /// Of the key, from 1.
+        /// The line of the key, from 1.
         package let line: Int
         package let node: ConfigurationNode
     }
 
-    /// From 1.
+    /// The line of the value, from 1.
     package let line: Int
     package let value: Value
 
@@ -33,7 +33,7 @@ package struct ConfigurationNode: Sendable, Equatable {
 
     /// Reads the text of a file: JSON5, one value and nothing after it.
     ///
-    /// Not Foundation's reader: that one keeps the first of two equal keys in silence and gives no line of a mistake.
+    /// Foundation's reader is not used: it silently keeps the first of two equal keys, and gives no line of a mistake.
     ///
     /// - Throws: ``SettingsError`` that begins with the line and the column, from 1, and never quotes the file, which may hold
     ///   secrets.
@@ -80,7 +80,7 @@ package struct ConfigurationNode: Sendable, Equatable {
         }
     }
 
-    /// For messages: the kind, and the value itself where it is short and no string. Strings may be secrets.
+    /// The kind, for messages, with the value itself if it is short and no string. Strings may be secrets.
     package var kind: String {
         switch value {
         case .null: "null"

@@ -1,7 +1,7 @@
 import SyncModel
 import SyncPlugins
 
-/// What a hook's name stands for on this machine. Manifests name hooks; programs are named in configuration files only.
+/// The meaning of a hook's name on this machine. Manifests name hooks; programs are named in configuration files only.
 extension RunHook {
     static let keys = ["program", "arguments", "timeout", "batch"]
 
@@ -18,7 +18,7 @@ extension RunHook {
             throw object.fault(
                 node, "program", "'\(escaped(program))' is neither an absolute path nor a URL nor plugin:NAME")
         }
-        // Whoever resolves the name knows the group.
+        // The group is set where the name is resolved.
         var hook = RunHook(group: "", arguments: [program] + (try object.anyTexts("arguments")))
         if let timeout = try object.duration("timeout") { hook.timeout = Int(timeout.components.seconds) }
         hook.batch = try object.integer("batch", in: RunHook.batches)

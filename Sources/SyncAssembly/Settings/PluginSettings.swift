@@ -3,27 +3,28 @@ import SyncModel
 package import SyncPlugins
 package import SyncTransfer
 
-/// Which plugins are used for what on this machine. Manifests and synced trees never name one.
+/// The plugins of this machine, and their uses. Manifests and synced trees never name one.
 package struct PluginSettings: Sendable, Equatable {
     /// One plugin at one point.
     package struct Use: Sendable, Equatable {
-        /// A built-in's name, NAME of a `syncagent-plugin-NAME` in ``PluginSettings/directory``, or an absolute path.
+        /// The name of a built-in plugin, NAME of a `syncagent-plugin-NAME` in ``PluginSettings/directory``, or an
+        /// absolute path.
         package var plugin: String
         package var point: PluginPoint
-        /// The URLs it is for; of a credential plugin, the origins.
+        /// The URLs that the plugin is for; for a credential plugin, origins.
         package var scope = URLScope.all
-        /// Patterns of the paths it is for; empty for all.
+        /// Patterns of the paths that the plugin is for; empty for all.
         package var include: [String] = []
-        /// The events it is for; empty for all.
+        /// The events that the plugin is for; empty for all.
         package var events: [String] = []
         /// An object in JSON, for the plugin itself. It may hold secrets.
         package var settings = "{}"
-        /// Longest time for one answer, in **seconds**; `nil` for the point's own.
+        /// The longest time for one answer, in **seconds**; `nil` for that of the point.
         package var timeout: Int?
 
         package init(plugin: String, point: PluginPoint) { (self.plugin, self.point) = (plugin, point) }
 
-        /// What events call it: its name, or that of its program.
+        /// The name in events: that of the plugin, or of its program.
         package var name: String {
             guard plugin.hasPrefix("/") else { return plugin }
             let file = plugin.split(separator: "/").last.map(String.init) ?? plugin
@@ -32,26 +33,26 @@ package struct PluginSettings: Sendable, Equatable {
         }
     }
 
-    /// Where programs of plugins are looked for, absolute; `nil` for the usual place.
+    /// The directory of the programs of plugins, absolute; `nil` for the usual one.
     package var directory: String?
-    /// In this order.
+    /// The uses, in the order in which they apply.
     package var uses: [Use] = []
 
-    /// None.
+    /// Makes settings without plugins.
     package init() {}
 
-    /// What a URL may begin with on this machine: http and https, and what a transport is for.
+    /// The schemes that a URL may have on this machine: http, https, and those of transports.
     package var schemes: Set<String> {
         uses(of: .transport).reduce(into: webSchemes) { $0.formUnion($1.scope.schemes) }
     }
 
-    /// What a URL may begin with that a source makes a manifest of; in lower case.
+    /// The schemes of the URLs that sources make manifests of; in lower case.
     package var sourceSchemes: Set<String> { uses(of: .source).reduce(into: []) { $0.formUnion($1.scope.schemes) } }
 
     /// The uses of one point.
     package func uses(of point: PluginPoint) -> [Use] { uses.filter { $0.point == point } }
 
-    /// Whether a plugin, by its name or its path, is used as a source, and as nothing else: such a program is not asked what it is.
+    /// Whether a plugin, by its name or its path, is used as a source only: such a program is not asked what it is.
     package func isSource(_ plugin: String) -> Bool {
         let points = Set(uses.filter { $0.plugin == plugin || $0.name == plugin }.map(\.point))
         return points == [.source]

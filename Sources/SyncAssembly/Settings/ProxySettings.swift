@@ -4,8 +4,8 @@ import SyncPlugins
 import SyncTransfer
 
 extension TransferKey {
-    /// A proxy with its credentials: one for all URLs, or one each for http and https, as the environment has them; and
-    /// the hosts that are reached without.
+    /// A proxy with its credentials: one for all URLs, or one each for http and https, as in the environment; and the
+    /// hosts that are reached without a proxy.
     static let proxy = TransferKey(
         object: "proxy", keys: ["url", "user", "password_file", "exceptions"],
         read: { object, base, settings throws(SettingsError) in try readProxy(object, base, into: &settings) },
@@ -51,7 +51,7 @@ extension TransferKey {
 }
 
 extension TransferSettings {
-    /// The proxy with its password: from the file, or else from the credentials file's section for the proxy.
+    /// The proxy with its password: from the password file, or else from the proxy's section of the credentials file.
     fileprivate func proxy(_ settings: ProxySettings?, _ credentials: Credentials) throws(SettingsError)
         -> ProxyConfiguration?
     {
@@ -76,12 +76,12 @@ extension TransferSettings {
 }
 
 extension TransferSettings {
-    /// What the environment says, as curl(1) reads it: `http_proxy` in lower case only, `https_proxy`, `all_proxy` and
-    /// `no_proxy` in lower case before upper case, and OpenSSL's `SSL_CERT_FILE`.
+    /// The settings of the environment, as curl(1) reads it: `http_proxy` in lower case only, `https_proxy`,
+    /// `all_proxy` and `no_proxy` in lower case before upper case, and OpenSSL's `SSL_CERT_FILE`.
     ///
     /// - Parameters:
-    ///   - base: What a path is relative to.
-    ///   - lookup: Gives a variable's value.
+    ///   - base: The base of a relative path.
+    ///   - lookup: Returns a variable's value.
     /// - Throws: ``SettingsError`` that names the variable and never its value.
     package init(environment lookup: (String) -> String?, _ base: PathBase) throws(SettingsError) {
         self.init()

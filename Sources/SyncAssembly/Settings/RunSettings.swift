@@ -1,33 +1,33 @@
 package import SyncModel
 
-/// How a run is done, put together from everywhere it is said: the command line, the configuration file and the environment,
-/// in this order. The agent puts the same together from what is kept with a run.
+/// How to do a run, combined from the command line, the configuration file and the environment, in this order. The
+/// agent combines the same from what is kept with a run.
 @dynamicMemberLookup package struct RunSettings: Sendable {
-    /// How to transfer, by the command line alone.
+    /// The transfer settings of the command line alone.
     package var said: TransferSettings
-    /// How to transfer.
+    /// The transfer settings.
     package var transfer: TransferSettings
-    /// What the names of hooks in manifests stand for.
+    /// The hooks, by the names that manifests use.
     package var hooks: [String: RunHook]
-    /// What the file says, but for the names of hooks and how to transfer.
+    /// The content of the file, except for the names of hooks and the transfer settings.
     package private(set) var file: ConfigurationFile
     /// The configuration file that was read.
     package var source: Source
 
     /// Which configuration file is read.
     package enum Source: Sendable, Equatable {
-        /// The user's and, below it, the machine's, if there are any.
+        /// The user's and, below it, the machine's, if they exist.
         case usual
         case none
-        /// This one, absolute.
+        /// The file at this path, absolute.
         case named(String)
     }
 
     /// Reads the configuration file and the environment.
     ///
-    /// - Parameter said: By the command line.
-    /// - Throws: ``SettingsError`` for a file or a variable that cannot be used, and for a file that was named and is not
-    ///   there.
+    /// - Parameter said: The settings of the command line.
+    /// - Throws: ``SettingsError`` for a file or a variable that cannot be used, and for a named file that does not
+    ///   exist.
     package init(_ said: TransferSettings, _ source: Source, _ host: HostEnvironment) throws(SettingsError) {
         let found = try Self.file(source, host)
         if case .named(let path) = source, found == nil {
@@ -38,8 +38,8 @@ package import SyncModel
         transfer = said.over(file.transfer).over(try TransferSettings(environment: host.lookup, host.base))
     }
 
-    /// Puts together what the client of a run said: over the agent's own file and environment, or, where the client named a
-    /// file or none, in their place.
+    /// Combines the settings of a run's client with the agent's own file and environment. If the client named a file,
+    /// or none, that takes their place.
     ///
     /// - Throws: ``SettingsError`` for a file or a variable that cannot be used.
     package init(of recipe: RunRecipe?, _ host: HostEnvironment) throws(SettingsError) {
@@ -52,12 +52,12 @@ package import SyncModel
             return
         }
         try self.init(said, .usual, host)
-        // What a person waits for says nothing about what nobody waits for: only what was said for this run counts.
+        // The patience of a person does not apply to runs that nobody waits for: only that of this run counts.
         transfer.patience = said.patience
         transfer.limit(to: file.transfer)
     }
 
-    /// What is said, and nothing else.
+    /// Has the given settings only.
     package init(_ said: TransferSettings) { self.init(said, ConfigurationFile(), .none) }
 
     private init(_ said: TransferSettings, _ file: ConfigurationFile, _ source: Source) {
@@ -67,7 +67,7 @@ package import SyncModel
         self.file = file
     }
 
-    /// What is said in the configuration file only.
+    /// A setting that only the configuration file has.
     package subscript<Value>(dynamicMember path: WritableKeyPath<ConfigurationFile, Value>) -> Value {
         get { file[keyPath: path] }
         set { file[keyPath: path] = newValue }
@@ -81,9 +81,10 @@ package import SyncModel
         }
     }
 
-    /// Puts into a recipe what is kept with it, for whoever works on it.
+    /// Puts the settings that are kept with a run into its recipe, for the process that works on it.
     ///
-    /// - Throws: ``SettingsError`` that names the settings which hold a secret themselves: what is kept is no place for them.
+    /// - Throws: ``SettingsError`` that names the settings which hold a secret themselves: secrets are not kept with a
+    ///   run.
     package func keep(in recipe: inout RunRecipe) throws(SettingsError) {
         recipe.settings = said
         if source != .usual {
@@ -99,22 +100,22 @@ package import SyncModel
     }
 }
 
-/// What settings are read from besides the command line, and where programs of plugins are.
+/// The sources of settings besides the command line, and the directories of plugins.
 package struct HostEnvironment: Sendable {
-    /// For paths, and for `~/`.
+    /// The base of relative paths, and of `~/`.
     package var base: PathBase
-    /// The configuration files that are read where nobody names one, the user's before the machine's.
+    /// The configuration files to read if none is named, the user's before the machine's.
     package var files: [String] = []
-    /// Gives a variable's value.
+    /// Returns a variable's value.
     package var lookup: @Sendable (String) -> String?
-    /// What programs get some of.
+    /// The environment from which programs get some variables.
     package var variables: [String: String]
-    /// Where plugins are looked for, unless the configuration says another place.
+    /// The directory of plugins, unless the configuration names another.
     package var pluginDirectory = "/nonexistent"
-    /// Where plugins get a private directory.
+    /// The directory where plugins get a private directory.
     package var runtimeDirectory = "/tmp"
 
-    /// With nothing to read but what `lookup` says.
+    /// Makes an environment with nothing to read but what `lookup` returns.
     package init(
         base: PathBase, variables: [String: String], lookup: @escaping @Sendable (String) -> String? = { _ in nil }
     ) { (self.base, self.variables, self.lookup) = (base, variables, lookup) }

@@ -3,12 +3,12 @@ import SyncCurl
 package import SyncModel
 import SyncTransfer
 
-/// How the values of settings are written, wherever they are written.
+/// The notation of the values of settings, the same wherever they are written.
 ///
-/// Every function throws a ``SettingsError`` that says what is wrong and what to write; whoever calls puts the name of
+/// Every function throws a ``SettingsError`` that says what is wrong and what to write; the caller puts the name of
 /// the option or the key before it.
 package enum SettingValue {
-    /// **Seconds** that a time may have: more than nothing, a year at most.
+    /// The **seconds** that a time may have: at least one, a year at most.
     package static let seconds: ClosedRange<Int64> = 1...366 * 86_400
 
     /// `90`, `90s`, `15m`, `6h`, `2d`: one of ``seconds``.
@@ -24,7 +24,7 @@ package enum SettingValue {
         return .seconds(seconds)
     }
 
-    /// As ``duration(_:)``, with its unit: of what people say in hours and days, nobody means seconds.
+    /// Like ``duration(_:)``, but with its unit: a value that people give in hours or days is never meant in seconds.
     package static func period(_ text: String) throws(SettingsError) -> Duration {
         guard let last = text.last, last.isNumber, let number = UInt64(text) else { return try duration(text) }
         throw SettingsError(
@@ -72,7 +72,7 @@ package enum SettingValue {
         return .line(text)
     }
 
-    /// A proxy's URL as curl(1) takes it: without a scheme it is http, and empty is none.
+    /// A proxy's URL as curl(1) takes it: http if there is no scheme, and no proxy if it is empty.
     ///
     /// - Parameter allowsUser: Whether the URL may carry user name and password, as environment variables do.
     package static func proxy(_ text: String, allowsUser: Bool = false) throws(SettingsError) -> ProxySettings {
@@ -118,18 +118,18 @@ package enum SettingValue {
     }
 }
 
-/// What paths in settings are relative to.
+/// The base of paths in settings.
 package struct PathBase: Sendable, Equatable {
     /// Absolute: the current directory for a command line, the file's own for a configuration file. `nil` where the current
     /// directory has been removed.
     package let directory: String?
-    /// For `~/`; absolute.
+    /// The home directory, for `~/`; absolute.
     package let home: String?
 
     /// Makes a base of absolute paths.
     package init(directory: String?, home: String?) { (self.directory, self.home) = (directory, home) }
 
-    /// A path made absolute: `~/` is the home directory, a relative one is below ``directory``.
+    /// A path made absolute: `~/` is the home directory, a relative path is below ``directory``.
     package func absolute(_ text: String) throws(SettingsError) -> String {
         guard !text.isEmpty, !text.contains("\0") else {
             throw SettingsError("a path is expected, not an empty string")
@@ -141,10 +141,10 @@ package struct PathBase: Sendable, Equatable {
     }
 }
 
-/// How parts of the day, and what holds in them, are written.
+/// The notation of times of day, and of what holds in them.
 extension SettingValue {
-    /// `22:00-06:00`, over midnight too, or `02:00+4h`; the machine's zone unless one follows, as in
-    /// `22:00-06:00 Europe/Berlin`. Whether there is such a zone is not checked.
+    /// `22:00-06:00`, over midnight too, or `02:00+4h`; in the machine's zone unless one follows, as in
+    /// `22:00-06:00 Europe/Berlin`. Whether that zone exists is not checked.
     package static func window(_ text: String) throws(SettingsError) -> DailyWindow {
         let words = text.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
         let zone = words.count > 1 ? String(words[1]) : nil
@@ -172,7 +172,7 @@ extension SettingValue {
         return window
     }
 
-    /// `08:00-18:00=2M`: most bytes a second at that time of day; `none` for no limit.
+    /// `08:00-18:00=2M`: the most bytes a second at that time of day; `none` for no limit.
     package static func rateWindow(_ text: String) throws(SettingsError) -> RateWindow {
         guard let mark = text.lastIndex(of: "=") else {
             throw SettingsError("'\(escaped(text))' is not a time range and a rate, such as 08:00-18:00=2M")
@@ -186,7 +186,7 @@ extension SettingValue {
         return RateWindow(window: window, limit: limit.bytes)
     }
 
-    /// What a run may take on a metered network: `allow` is `nil`, `deny` 0, `budget=500M` so many **bytes**.
+    /// The **bytes** that a run may take on a metered network: `allow` is `nil`, `deny` 0, `budget=500M` that number.
     package static func metered(_ text: String) throws(SettingsError) -> UInt64? {
         if text == "allow" { return nil }
         if text == "deny" { return 0 }
@@ -216,17 +216,17 @@ extension TransferHeader {
         return Self.plainNames.contains(name.lowercased()) ? nil : name
     }
 
-    /// What comes before the colon.
+    /// The name before the colon.
     static func name(of line: String) -> String { String(line.prefix { $0 != ":" }) }
 
-    /// Headers about taste and caching; whatever else is sent may be a key.
+    /// Headers about preferences and caching; any other may be a key.
     private static let plainNames: Set = [
         "accept", "accept-language", "cache-control", "dnt", "from", "pragma", "referer", "user-agent",
     ]
 
     /// Checks `Name: value`. RFC 9110 §5.
     ///
-    /// - Returns: What is wrong, without the value; `nil` when nothing is.
+    /// - Returns: The problem, without the value; `nil` for none.
     static func problem(with line: String) -> String? {
         guard let colon = line.firstIndex(of: ":"), colon != line.startIndex else { return "write it as Name: value" }
         guard line.isOneLine else { return "it has control characters" }

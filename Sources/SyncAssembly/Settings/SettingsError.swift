@@ -9,16 +9,16 @@ package struct SettingsError: Error, Sendable, Equatable, CustomStringConvertibl
     /// Makes an error; foreign text in `description` must have gone through `escaped(_:)` or `redacted(url:)`.
     package init(_ description: String) { self.description = description }
 
-    /// For a relative path; callers exit with 73.
+    /// The error for a relative path without a working directory; callers exit with 73.
     package static var noWorkingDirectory: SettingsError { SettingsError(SyncSystem.noWorkingDirectory) }
 }
 
 extension SettingsError {
-    /// What is wrong with a file, after its path.
+    /// The error for a file: its path, then what is wrong with it.
     package init(_ error: FileError) { self.init("\(escaped(error.path)): \(error.reason)") }
 }
 
-/// The lines of a file that holds a secret: it must be there, and its owner alone may read it.
+/// The lines of a file that holds a secret: the file must exist, and its owner alone may read it.
 ///
 /// - Throws: ``SettingsError`` that begins with the path.
 func secretLines(_ path: String) throws(SettingsError) -> [String] {

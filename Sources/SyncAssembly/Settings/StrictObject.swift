@@ -1,12 +1,12 @@
 import SyncModel
 import SyncTransfer
 
-/// One object of a configuration file: every key in it must be known, every value of the kind the key wants.
+/// One object of a configuration file: every key in it must be known, every value of the kind that the key needs.
 package struct StrictObject {
-    /// Where it stands, such as `proxy`; empty for the file's own.
+    /// The path of the object, such as `proxy`; empty for the root of the file.
     let path: String
     private let members: [String: ConfigurationNode]
-    /// Before messages: the file.
+    /// The name of the file, for messages.
     let shown: String
 
     /// Reads the text of a file: JSON5, one object.
@@ -47,12 +47,12 @@ package struct StrictObject {
         SettingsError("\(shown):\(line): \(path.isEmpty ? "" : path + ": ")\(detail)")
     }
 
-    /// A complaint about a value.
+    /// The error for a value.
     package func fault(_ node: ConfigurationNode, _ key: String, _ detail: String) -> SettingsError {
         Self.fault(shown, node.line, Self.join(path, key), detail)
     }
 
-    /// Reads a value by a rule that is the same elsewhere; what it complains about is said with the place.
+    /// Reads a value by a rule that is used elsewhere, too; errors get the place of the value.
     func reading<R>(_ node: ConfigurationNode, _ key: String, _ read: @autoclosure () throws(SettingsError) -> R)
         throws(SettingsError) -> R
     { try rethrowing(read()) { (error: SettingsError) in fault(node, key, error.description) } }
@@ -82,14 +82,14 @@ package struct StrictObject {
         try StrictObject(node, path: Self.join(path, key), keys: keys, shown: shown)
     }
 
-    /// An object whose keys are names of the user's own.
+    /// An object whose keys are names that the user chooses.
     package func named(_ key: String) throws(SettingsError) -> [(name: String, line: Int, node: ConfigurationNode)] {
         guard let node = members[key] else { return [] }
         guard case .object(let members) = node.value else { throw wants("an object { … }", node, key) }
         return members.map { ($0.key, $0.line, $0.node) }
     }
 
-    /// The object under a key whose members have names of the user's own.
+    /// The object under a key whose members have names that the user chooses; this object if there is no such key.
     package func inner(_ key: String) throws(SettingsError) -> StrictObject {
         guard let node = members[key] else { return self }
         let names = try named(key).map(\.name)
@@ -111,7 +111,7 @@ package struct StrictObject {
         return number
     }
 
-    /// - Parameter wish: For messages: what the text should be.
+    /// - Parameter wish: The kind of text that is expected, for messages.
     package func text(_ key: String, _ wish: String) throws(SettingsError) -> String? {
         guard let node = members[key] else { return nil }
         guard case .text(let text) = node.value, !text.isEmpty else { throw wants(wish, node, key) }
@@ -132,7 +132,7 @@ package struct StrictObject {
         return texts
     }
 
-    /// A list of texts that may be empty ones; an empty list when the key is not there.
+    /// A list of strings, which may be empty; an empty list when the key is not there.
     func anyTexts(_ key: String) throws(SettingsError) -> [String] {
         guard let node = members[key] else { return [] }
         guard case .list(let list) = node.value else { throw wants("a list of strings", node, key) }
@@ -146,7 +146,7 @@ package struct StrictObject {
         return texts
     }
 
-    /// One element of a list, for complaints.
+    /// One element of a list, for errors.
     package struct Element {
         let node: ConfigurationNode
         let key: String

@@ -3,21 +3,21 @@ package import SyncModel
 package import SyncTransfer
 
 extension TransferSettings {
-    /// These settings where they say something, `lower` elsewhere. Lists are put together, these first.
+    /// These settings, with those of `lower` where nothing is set. Lists are joined, these first.
     package func over(_ lower: TransferSettings) -> TransferSettings {
         var result = self
         for row in TransferKey.all { row.merge(&result, lower) }
         return result
     }
 
-    /// Puts what these settings say into a transport's configuration, and reads the files they name.
+    /// Applies these settings to a transport's configuration, and reads the files that they name.
     ///
     /// - Throws: ``SettingsError`` that names the file that cannot be used.
     package func apply(to configuration: inout TransportConfiguration) throws(SettingsError) {
         for row in TransferKey.all { try row.put(self, &configuration) }
     }
 
-    /// Keeps to the limits of others, too: the tightest of what is said holds, wherever it is said.
+    /// Keeps to the limits of other settings, too: the tightest one holds.
     mutating func limit(to other: TransferSettings) {
         limitRate = [limitRate, other.limitRate].compactMap(\.self).min()
         guard let count = connections else { return }
@@ -28,19 +28,19 @@ extension TransferSettings {
         }
     }
 
-    /// Connections that a plan counts with, 1 to 64; `nil` when nobody says a number and it adapts.
+    /// The connections that a plan assumes, 1 to 64; `nil` when no number is set and the number adapts.
     package var plannedConnections: Int? {
         guard connections != nil || connectionsPerHost != nil else { return nil }
         return min(max(1, min(connections ?? 64, connectionsPerHost ?? 64)), 64)
     }
 
-    /// What a run starts with when nobody says a number.
+    /// The connections that a run starts with when no number is set.
     package static let usualConnections = 8
 
-    /// Names the settings that hold a secret themselves instead of the path of a file that does.
+    /// The names of settings that hold a secret themselves instead of the path of a file that does.
     package var inlineSecrets: [String] {
         var names = headers.compactMap(\.secretName).map { "the header \($0)" }
-        // A query is where signatures and tokens stand.
+        // Signatures and tokens are in queries.
         for (index, rule) in rewrite.enumerated() where rule.split(separator: " ").last?.contains("?") == true {
             names.append("rewriting rule \(index + 1)")
         }
@@ -49,18 +49,18 @@ extension TransferSettings {
     }
 }
 
-/// Every setting of transfers, one row each: its key in a configuration file, how it is read there, what counts when it is said
-/// twice, and where it goes in a transport's configuration. With its property above, a row is all there is to a setting; an option
-/// of the command line sets the property.
+/// Every transfer setting, one row each: its key in a configuration file, how it is read there, how two values are
+/// merged, and where it goes in a transport's configuration. With its property in ``TransferSettings``, a row is all
+/// there is to a setting; an option of the command line sets the property.
 struct TransferKey: Sendable {
-    /// The object that it stands in; `nil` for the file's own.
+    /// The object that has the keys; `nil` for the root of the file.
     let object: String?
-    /// As the file has it, in that object.
+    /// The keys in that object.
     let keys: [String]
     let read: @Sendable (StrictObject, PathBase, inout TransferSettings) throws(SettingsError) -> Void
-    /// Puts what a lower value says where the upper one says nothing.
+    /// Takes the lower value where the upper one is not set.
     let merge: @Sendable (inout TransferSettings, TransferSettings) -> Void
-    /// Puts it into a transport's configuration, after the rows before it.
+    /// Applies the setting to a transport's configuration, after the rows before it.
     var put: Put = { _, _ in }
 
     typealias Put = @Sendable (TransferSettings, inout TransportConfiguration) throws(SettingsError) -> Void
@@ -75,7 +75,7 @@ struct TransferKey: Sendable {
         one("patience", \.patience, seconds).putting { $0.putPatience(into: &$1) },
         one("speed_limit", \.speedLimit, bytes(mayBeZero: true)) { $0.speedLimit = $1 },
         one("speed_time", \.speedTime, seconds).putting {
-            // A server that may be silent for so long is not to be cut off earlier for being slow.
+            // A server that may be silent for so long must not be cut off earlier for being slow.
             $1.speedTime = $0.speedTime ?? max($1.speedTime, $1.idleTimeout)
         },
         list("rewrite", \.rewrite, "rules \"PREFIX REPLACEMENT\"") { text, _ throws(SettingsError) in
@@ -106,7 +106,7 @@ struct TransferKey: Sendable {
         exemption("allow_private", \.privateTargets) { $0.redirects.privateTargets = $1 },
     ]
 
-    /// The keys of the file's own object.
+    /// The keys of the file's root.
     static let names = all.flatMap { row in row.object.map { [$0] } ?? row.keys }.uniqued
     /// The keys inside objects.
     static let innerNames = all.filter { $0.object != nil }.flatMap(\.keys)
@@ -127,7 +127,7 @@ struct TransferKey: Sendable {
     private typealias Path<Value> = any WritableKeyPath<TransferSettings, Value> & Sendable
     private typealias Read<Value> = @Sendable (StrictObject, String, PathBase) throws(SettingsError) -> Value?
 
-    /// One value: the upper one counts.
+    /// One value: the upper one, if it is set.
     private static func one<Value: Sendable>(
         _ key: String, in object: String? = nil, _ path: Path<Value?>, _ read: @escaping Read<Value>,
         put: @escaping @Sendable (inout TransportConfiguration, Value) -> Void = { _, _ in }
@@ -153,7 +153,7 @@ struct TransferKey: Sendable {
             }, merge: { upper, lower in upper[keyPath: path] += lower[keyPath: path] })
     }
 
-    /// Hosts that something is allowed for: whatever either says.
+    /// Hosts for which something is allowed: those of both.
     private static func exemption(
         _ key: String, _ path: Path<HostExemption>,
         put: @escaping @Sendable (inout TransportConfiguration, HostExemption) -> Void
@@ -212,7 +212,8 @@ struct TransferKey: Sendable {
 }
 
 extension TransferSettings {
-    /// Without a word about it, few connections that become more where that helps; with one, never more than that.
+    /// If no number is set, there are few connections, and more where that helps; otherwise there are never more than
+    /// that.
     fileprivate func putConnections(into configuration: inout TransportConfiguration) {
         let isSaid = connections != nil || connectionsPerHost != nil
         configuration.connections = connections ?? Self.mostConnections
@@ -221,9 +222,9 @@ extension TransferSettings {
         if !isSaid { configuration.initialConnections = Self.usualConnections }
     }
 
-    /// Most connections where nobody says a number.
+    /// The most connections when no number is set.
     private static let mostConnections = 64
-    /// Most connections to one origin where nobody says a number: beyond it servers begin to refuse.
+    /// The most connections to one origin when no number is set: beyond it servers begin to refuse.
     private static let mostConnectionsPerHost = 32
 
     fileprivate func putPatience(into configuration: inout TransportConfiguration) {
@@ -255,6 +256,6 @@ extension TransferSettings {
 }
 
 extension [String] {
-    /// Each once, in the order of their first places.
+    /// The elements without repetitions, in the order of their first places.
     fileprivate var uniqued: [String] { reduce(into: []) { if !$0.contains($1) { $0.append($1) } } }
 }

@@ -51,7 +51,7 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
 
     /// Takes the next stored bytes and passes on raw ones with their offset in the blob.
     ///
-    /// - Returns: `nil`, or why it does not go on.
+    /// - Returns: `nil`, or why decoding cannot go on.
     func decode(_ stored: UnsafeRawBufferPointer, _ put: (_ raw: UnsafeRawBufferPointer, _ offset: UInt64) -> Void)
         -> Failure?
     {
@@ -61,7 +61,7 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
         header.append(contentsOf: stored[..<taken])
         do throws(CompressionError) {
             guard let window = try BlobDecoder.window(startingWith: header) else { return nil }
-            // Never more is written than the blob has raw bytes; libzstd itself refuses more than 2^27.
+            // No more is written than the blob has raw bytes; libzstd itself refuses windows of more than 2^27.
             let (room, tooMuch) = Int(clamping: min(window, rawLength)).addingReportingOverflow(Self.ownMemory)
             guard !tooMuch, windows.take(room) else { return .crowded(room) }
             reserved = room

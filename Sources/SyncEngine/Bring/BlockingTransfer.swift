@@ -3,11 +3,11 @@ import SyncPlugins
 import SyncSystem
 
 extension ManifestSource {
-    /// Brings what a request is for into memory, from the network or this machine. Blocks the calling thread until its end; a
-    /// stop request cancels it.
+    /// Transfers what a request names into memory, from the network or this machine. Blocks the calling thread until
+    /// the end; a stop request cancels the transfer.
     ///
-    /// - Parameter end: When it is cancelled, too; `nil` for as long as the transport takes.
-    /// - Returns: The failure is `tooLarge` for more bytes than the request's limit.
+    /// - Parameter end: When the transfer is cancelled as well; `nil` for as long as the transport takes.
+    /// - Returns: The body and the report; the failure is `tooLarge` for more bytes than the request's limit.
     func bring(_ asked: TransferRequest, until end: SuspendingClock.Instant? = nil) -> Result<
         (bytes: [UInt8], report: TransferReport), TransferError
     > {
@@ -18,7 +18,7 @@ extension ManifestSource {
         }
         let isLocal = isLocal(request.urls)
         let transport = isLocal ? localTransport : transport
-        // A part of a pack goes on where it was interrupted, whatever the server says of it: its digest decides.
+        // A range of a pack continues where it was interrupted, whatever its validator: its digest decides.
         let first = request.objectSize == nil ? nil : request.range?.lowerBound ?? 0
         let sink = MemorySink(limit: Int(clamping: request.limit), from: first)
         let outcome = Monitor<Result<TransferReport, TransferError>?>(nil)
@@ -54,11 +54,11 @@ extension TransferRequest {
     }
 }
 
-/// Whether places are on this machine.
+/// Whether URLs are on this machine.
 func isLocal(_ urls: [String]) -> Bool { urls.first?.hasPrefix("file:") == true }
 
-/// Those of some places that are of the first one's kind: a transfer asks either this machine or others. Remote mirrors of a
-/// local pack are asked once it is gone.
+/// The URLs that are of the first one's kind: a transfer asks either this machine or servers. Remote mirrors of a local
+/// pack are asked once the pack is gone.
 func ofOneKind(_ urls: [String]) -> [String] {
     let isLocal = isLocal(urls)
     return urls.filter { $0.hasPrefix("file:") == isLocal }
@@ -82,22 +82,22 @@ extension TransferID {
 
 /// Collects a small body in memory, up to a limit: manifests and their parts, never assets.
 final class MemorySink: TransferSink {
-    /// What has come, whether there was more than the limit, and who sent the bytes from each place on.
+    /// The received bytes, whether there were more than the limit, and the sender of the bytes from each offset on.
     private let state = Mutex<(bytes: [UInt8], overflowed: Bool, sources: [(start: Int, source: String?)])>(
         ([], false, []))
     private let limit: Int
     private let first: UInt64?
 
     /// - Parameters:
-    ///   - limit: Most **bytes**.
-    ///   - first: The first **byte** of a range, in which an interrupted transfer goes on; `nil` for a whole body, which
+    ///   - limit: The most **bytes**.
+    ///   - first: The first **byte** of a range, which continues after an interruption; `nil` for a whole body, which
     ///     starts over.
     init(limit: Int, from first: UInt64? = nil) { (self.limit, self.first) = (limit, first) }
 
-    /// What has arrived so far.
+    /// The bytes received so far.
     var bytes: [UInt8] { state.withLock { $0.bytes } }
 
-    /// Who sent a part of what has arrived; `nil` for several.
+    /// The sender of a part of the bytes; `nil` for several.
     func source(of part: Range<Int>) -> String? {
         state.withLock { state in
             let last = state.sources.lastIndex { $0.start <= part.lowerBound } ?? 0

@@ -4,7 +4,7 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Brings files to the destination, each from the nearest source of its bytes: another local file, the remains of an
+/// Gets files to the destination, each from the nearest source of its bytes: another local file, the remains of an
 /// interrupted run, chunks of older files, the network.
 struct BringStep {
     private let context: RunContext
@@ -12,19 +12,19 @@ struct BringStep {
     private let progress: ProgressCount
     private var rounds: FetchRounds
 
-    /// What is known of the rows that are now in place.
+    /// The records of the rows that are now in place.
     private(set) var records = RecordColumn()
     private(set) var failures: [RowFailure] = []
     /// **Bytes** taken from local files.
     private(set) var reusedBytes: UInt64 = 0
-    /// Why all the others are missing, if the disk has failed.
+    /// The failure of the disk, because of which all other rows are missing.
     private(set) var diskFailure: FileError?
     /// Whether files are in place that may not be durable.
     private(set) var leftUnsynced = false
 
     private var manifest: Manifest { context.manifest }
 
-    /// - Parameter wanted: The rows to bring, ascending.
+    /// - Parameter wanted: The rows to place, ascending.
     init(
         _ context: RunContext, wanted: [Int], from found: FoundManifest, connections: Int, _ progress: ProgressCount
     ) {
@@ -33,9 +33,10 @@ struct BringStep {
     }
 
     /// - Parameters:
-    ///   - first: The most urgent paths, of files and of directories: they are fetched before everything else is even planned.
-    ///   - planned: Told the plan for what is to be fetched.
-    /// - Throws: ``EngineError`` when nothing could be fetched; what came before that is in place, and told here.
+    ///   - first: The most urgent paths, of files and of directories: they are fetched before everything else is even
+    ///     planned.
+    ///   - planned: Receives the plan for the fetch.
+    /// - Throws: ``EngineError`` when nothing could be fetched; what was placed before that is in ``records``.
     mutating func run(first paths: [String], planned: (Plan) -> Void) throws(EngineError) {
         context.environment.live.watch(context.parts)
         defer { finish() }
@@ -56,7 +57,7 @@ struct BringStep {
 
     /// Fetches the most urgent rows, in requests of their own.
     ///
-    /// - Parameter open: Wanted rows; those fetched here are taken out.
+    /// - Parameter open: Wanted rows; those fetched here are removed.
     private func fetch(_ paths: [String], of open: inout [Int], _ adopted: Leftovers) -> [RowFailure] {
         guard !paths.isEmpty, !context.isStopped else { return [] }
         var isFirst = [Bool](repeating: false, count: manifest.files.count)
@@ -72,14 +73,14 @@ struct BringStep {
 
     /// Copies chunks and fetches the rest; creates links and empty files meanwhile.
     private mutating func fetch(_ open: [Int], _ adopted: Leftovers, _ planned: (Plan) -> Void) throws {
-        // Verifiers look at single files.
+        // Verifiers check single files.
         if context.environment.verifications.isEmpty {
             context.wholes.choose(wanted, open: open, of: manifest.files, in: context.destination)
         }
         let present = { (rows: [Int]) in adopted.present(of: rows) }
         var unwanted = adopted.unwanted
         if !unwanted.isEmpty, try context.destination.shortage(of: open, in: manifest, present: present) != nil {
-            // Their chunks may be of use, their space is needed more.
+            // Their chunks may be useful, but their space is needed more.
             for file in unwanted { context.staging.remove(file) }
             unwanted = []
         }
@@ -87,7 +88,7 @@ struct BringStep {
             manifest, wanted: open, isHere: context.parts.isHere, index: context.index,
             destination: context.destination, staging: context.staging, leftovers: unwanted, context.environment,
             isStopped: { [context] in context.isStopped })
-        // Which chunks the files will consist of.
+        // Records the chunks of the old and the new files.
         ChunkSources.remember(manifest, index: context.index, in: context.destination)
         let copies = ChunkCopies(context, local.sources, rows: open)
         let isResumed = adopted.bytes > 0 || !context.partialBlobs.isEmpty
@@ -100,7 +101,7 @@ struct BringStep {
         planned(plan)
         progress.fetch(wire: plan.fetchBytes)
         if let shortage = try context.destination.shortage(of: open, in: manifest, present: present) { throw shortage }
-        context.environment.releaseMemory()  // What looking around and planning took.
+        context.environment.releaseMemory()  // The memory of searching and planning.
         (rounds.bases, rounds.copies) = (local.bases, copies)
         failures += concurrently(3, name: "fetch") { [context, rounds] part -> [RowFailure] in
             switch part {
@@ -117,7 +118,7 @@ struct BringStep {
         reusedBytes &+= outcome.bytes
     }
 
-    /// Fetches chunks that turned out not to be here.
+    /// Fetches chunks that no local file had after all.
     private mutating func fetch(missing rows: Set<Int>) {
         let missing = rows.subtracting(failures.map(\.row)).sorted()
         guard !missing.isEmpty else { return }
@@ -137,7 +138,7 @@ struct BringStep {
         }
         leftUnsynced = placed.leftUnsynced
         guard let failure = context.disk.failure else { return }
-        // The transfers were stopped because of that, whatever they report.
+        // The transfers were stopped because of that, whatever error they report.
         diskFailure = failure
         failures.removeAll { !$0.cause.isOfDisk }
         let known = Set(failures.map(\.row)).union(placed.records.rows)

@@ -5,24 +5,24 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// Fetches what is missing: plans, runs the spans, and fetches again from elsewhere what was wrong.
+/// Fetches missing rows: runs the spans of a plan, and fetches wrong bytes again from elsewhere.
 struct FetchRounds: Sendable {
     let context: RunContext
     /// The bases of relative URLs, in order.
     let places: [String]
-    /// Where the manifest came from; `nil` for a local one.
+    /// The referrer of requests; `nil` for a local manifest.
     let referrer: TransferRequest.Referrer?
     let connections: Int
     let onBytes: @Sendable (UInt64) -> Void
     /// The dictionary that blobs need; `nil` if the manifest has none.
     let dictionary: ManifestDictionary?
-    /// What is being copied at the same time, and must not be fetched.
+    /// The copies of local chunks that run at the same time; these chunks are not fetched.
     var copies: ChunkCopies?
 
     /// The bases of the first plan's deltas; if one fails, the full blob is fetched.
     var bases: DeltaBases?
 
-    /// - Parameter onBytes: Told of raw **bytes** that have come.
+    /// - Parameter onBytes: Receives the counts of raw **bytes** that have arrived.
     init(
         _ context: RunContext, from found: FoundManifest, connections: Int,
         onBytes: @escaping @Sendable (UInt64) -> Void = { _ in }
@@ -32,7 +32,7 @@ struct FetchRounds: Sendable {
         dictionary = found.dictionary(of: context.manifest)
     }
 
-    /// How often a row is fetched: once more from the same place, then from the file's own URLs.
+    /// The most fetches of a row: the first, one more from the same place, one from the file's own URLs.
     static let rounds = 3
     var manifest: Manifest { context.manifest }
     var environment: EngineEnvironment { context.environment }
@@ -61,7 +61,7 @@ struct FetchRounds: Sendable {
 
     /// - Parameters:
     ///   - plan: The first round's plan.
-    ///   - isAll: Whether it is all that is wanted: then partial blobs are of no more use.
+    ///   - isAll: Whether the plan has all that is wanted: then partial blobs are of no use after it.
     /// - Returns: The rows that failed; every other row of the plan has been given to the committer.
     func run(_ plan: Plan, isAll: Bool = true) -> [RowFailure] {
         let workers: WorkerPool
@@ -118,7 +118,7 @@ struct FetchRounds: Sendable {
         return failures
     }
 
-    /// How many places a file's packs can be fetched from, at most.
+    /// The most places that a file's packs can be fetched from.
     private func sources(of row: Int) -> Int {
         let urls = manifest.files.blobs(row).map { manifest.packs[Int($0.pack)].urls.count }
         return (urls.max() ?? 0) * places.count
@@ -132,7 +132,7 @@ struct FetchRounds: Sendable {
     {
         var failures: [RowFailure] = []
         var waiting = crowded.sorted { $0.key < $1.key }
-        /// How many blobs a row wanted when it was last fetched alone.
+        /// The number of blobs that a row lacked when it was last fetched alone.
         var alone: [Int: Int] = [:]
         while !waiting.isEmpty, !isStopped {
             var room = windows.capacity
@@ -149,7 +149,7 @@ struct FetchRounds: Sendable {
                 let installer = Installer(
                     context, plan, dictionary: try dictionary(for: plan), windows: windows, onBytes: onBytes)
                 for failure in fetch(plan, attempt: 0, installer, workers: workers, pool: pool) {
-                    // Some blobs of such a file are here by now, so it goes on alone.
+                    // Some blobs of such a file have arrived by now, so it continues alone.
                     let isFewer = rows.count > 1 || plan.slots.count < alone[failure.row] ?? .max
                     if failure.window != nil, isFewer {
                         waiting.insert((failure.row, windows.capacity), at: 0)
@@ -164,7 +164,7 @@ struct FetchRounds: Sendable {
         return failures
     }
 
-    /// The dictionary when a plan needs it.
+    /// The dictionary, if a plan needs it.
     private func dictionary(for plan: Plan) throws(EngineError) -> DecodingDictionary? {
         try plan.slots.contains(where: \.codec.needsDictionary) ? dictionary?.get() : nil
     }
@@ -184,7 +184,7 @@ struct FetchRounds: Sendable {
             } else if let window = trouble.window {
                 if known.map({ $0.window.map { $0 < window } ?? false }) ?? true { failures[trouble.row] = trouble }
             } else {
-                // `nil` if it cannot be told, as when several have sent some of one blob.
+                // `nil` if the sender is not known, as when several have sent parts of one blob.
                 let urls = trouble.span.map { ends[$0].urls } ?? []
                 let sender = trouble.span == nil ? nil : trouble.source ?? (urls.count == 1 ? urls.first : nil)
                 let words = Self.words(
@@ -211,7 +211,7 @@ struct FetchRounds: Sendable {
         return failures.values.sorted { $0.row < $1.row }
     }
 
-    /// What a source delivered, for people.
+    /// The wrong bytes of a source, described for people.
     private static func words(_ reason: String, found: SHA256Digest?, wanted: SHA256Digest) -> String {
         "gave wrong bytes: " + (found.map { "SHA-256 \($0) instead of \(wanted)" } ?? reason)
     }
@@ -220,7 +220,7 @@ struct FetchRounds: Sendable {
 extension EngineEnvironment {
     /// Reports a source that delivered wrong bytes, whether or not another one helps.
     ///
-    /// - Parameter words: What it did, for people.
+    /// - Parameter words: The fault of the source, for people.
     func tellWrongBytes(_ files: FileTable, _ row: Int, from url: String, _ words: String, found: SHA256Digest?) {
         let (path, source, wanted) = (files.path(row), redacted(url: url), files.digest(row))
         let failure = FileFailure(path: path, reason: "\(source): \(words)", cause: .wrongBytes, isFinal: false)
@@ -239,7 +239,7 @@ extension EngineEnvironment {
 
 // Runs all spans of one plan through a transport, which queues them.
 extension FetchRounds {
-    /// The URLs that were asked for a span, absolute, and why its transfer failed.
+    /// The absolute URLs that were asked for a span, and why its transfer failed.
     typealias SpanEnd = (urls: [String], error: TransferError?)
 
     /// Blocks until every span has ended.
@@ -297,7 +297,7 @@ extension FetchRounds {
         case .pack(let pack): return resolve(manifest.packs[pack].urls, against: places)
         case .loose(let row):
             var urls = resolve(manifest.files.urls(row), against: places)
-            // Files with the same content have it at their URLs, too.
+            // The URLs of files with the same content have it, too.
             for target in plan.targets[plan.slots[span.slots.lowerBound].targets] where target.row != row {
                 for url in resolve(manifest.files.urls(target.row), against: places)
                 where urls.count < Self.mostURLs && !urls.contains(url) { urls.append(url) }
@@ -340,7 +340,7 @@ extension Plan {
     }
 }
 
-/// A row that could not be brought, and why.
+/// A row that could not be fetched or placed, and why.
 struct RowFailure: Sendable, Error {
     private(set) var row: Int
     /// For people.
@@ -348,18 +348,18 @@ struct RowFailure: Sendable, Error {
     private(set) var cause: FailureCause
     /// Whether no server could be reached, or none answered.
     private(set) var isUnreachable = false
-    /// Whether bytes came and were not the right ones: another source may have those.
+    /// Whether bytes came and were wrong: another source may have the right ones.
     private(set) var isWrongBytes = false
     /// Whether something else is there than what the manifest names, by its bytes or already by its length.
     private(set) var isOtherContent = false
     /// The window that found no room, in **bytes**: the row can be fetched when others are done.
     private(set) var window: Int?
-    /// What the disk said.
+    /// The error of the disk.
     private(set) var error: FileError?
-    /// The span that delivered wrong bytes, if one did, and the URL of it that sent them; `nil` for several.
+    /// The span that delivered wrong bytes, if one did, and the URL that sent them; `nil` for several.
     var span: Int?
     var source: String?
-    /// What the wrong bytes are.
+    /// The SHA-256 of the wrong bytes.
     var found: SHA256Digest?
 
     init(row: Int, reason: String, cause: FailureCause) {
@@ -368,7 +368,7 @@ struct RowFailure: Sendable, Error {
         self.cause = cause
     }
 
-    /// The same of another row.
+    /// The same failure for another row.
     func of(_ row: Int) -> RowFailure {
         var failure = self
         failure.row = row
@@ -382,13 +382,13 @@ struct RowFailure: Sendable, Error {
         isOtherContent = true
     }
 
-    /// A row that the disk did not take.
+    /// A row that could not be written to the disk.
     init(row: Int, disk error: FileError) {
         self.init(row: row, reason: error.reasonForFile, cause: error.cause)
         self.error = error
     }
 
-    /// A row with a blob for whose window of so many **bytes** others leave no room.
+    /// A row with a blob whose window of so many **bytes** found no room beside others.
     init(row: Int, window: Int, of capacity: Int) {
         let text =
             "decoding it takes \(ByteCount(UInt64(window))) of memory, and the limit for all files is "
@@ -397,7 +397,7 @@ struct RowFailure: Sendable, Error {
         self.window = window
     }
 
-    /// A row that cannot be decoded.
+    /// A row that cannot be decoded for want of the dictionary.
     init(row: Int, dictionary error: EngineError) {
         self.init(row: row, reason: error.message, cause: error.cause)
         isUnreachable = error.cause == .unreachable

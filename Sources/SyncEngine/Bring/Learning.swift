@@ -6,37 +6,37 @@ import SyncPlugins
 import SyncSources
 import SyncSystem
 
-/// Finds out what a listing does not say of its files: those whose SHA-256 or size nobody knows are fetched once, compared with
-/// what the listing does say, and wait in staging under the digest that they turn out to have.
+/// Learns sizes and digests that a listing does not state: files of unknown SHA-256 or size are fetched once, compared
+/// with what the listing states, and wait in staging under their own digest.
 ///
-/// Small files are whole in a moment: where nobody knows the size, the first request asks for as much as a small file has. A large
-/// one whose SHA-256 is known is left to ``FetchRounds`` then, with what has come of it; any other goes on where an interrupted run
-/// has left it, in `.syncagent/learning/`.
+/// If the size is unknown, the first request asks for as much as a small file has, so that a small file comes whole. A
+/// large one whose SHA-256 is known is then left to ``FetchRounds``, with the bytes that have come; any other continues
+/// where an interrupted run has left it, in `.syncagent/learning/`.
 struct Learning {
     let environment: EngineEnvironment
     let found: FoundManifest
-    /// Where files are put; `nil` where only their digests are wanted.
+    /// The destination where files are staged; `nil` if only their digests are wanted.
     let destination: Destination?
     let progress: ProgressCount?
-    /// Where files are looked for before they are fetched; `nil` for the destination.
+    /// The place that is searched for files before they are fetched; `nil` for the destination.
     var place: Destination?
-    /// What is known of the files there.
+    /// The index of these files.
     var index = StatIndex.empty
 
-    /// What came of it.
+    /// The result.
     struct Outcome {
-        /// The manifest, with what is known now.
+        /// The manifest, with what was learnt.
         var manifest: Manifest
-        /// The contents that were fetched and wait in staging.
+        /// The digests of files that were fetched and wait in staging.
         var fetched: Set<SHA256Digest> = []
-        /// Why rows are still not known.
+        /// The rows that are still not known, and why.
         var failures: [RowFailure] = []
     }
 
-    /// Files that are fetched at a time: as many descriptors.
+    /// The most files fetched at a time; each takes a descriptor.
     private static let mostOpen = 64
 
-    /// - Parameter rows: Those that are wanted.
+    /// - Parameter rows: The wanted rows.
     func run(_ manifest: Manifest, rows: [Int]) throws(EngineError) -> Outcome {
         let files = manifest.files
         var learned = known(files)
@@ -64,7 +64,7 @@ struct Learning {
         return outcome
     }
 
-    /// The manifest with what has been learnt before, and with what of some rows is here. Nothing is changed.
+    /// The manifest, completed with facts learnt before and with those of local files. The destination is not changed.
     func look(_ manifest: Manifest, rows: [Int]) throws(EngineError) -> Manifest {
         let learned = known(manifest.files)
         let open = rows.filter { manifest.files.checks[$0] != nil && learned[$0] == nil }
@@ -77,7 +77,7 @@ struct Learning {
         return try found.source.keep(text, at: found.place, found.derivation).decode()
     }
 
-    /// What the destination has learnt before.
+    /// The content that earlier runs in the destination have learnt, by row.
     private func known(_ files: FileTable) -> [Int: LearnedContent] {
         guard let known = destination.map(LearnedDigests.init) else { return [:] }
         var learned: [Int: LearnedContent] = [:]
@@ -119,7 +119,7 @@ struct Learning {
         LearnedDigests.append(lines.joined(), in: destination)
     }
 
-    /// The line that keeps what was learnt of a row.
+    /// The line that records what was learnt of a row.
     private func line(_ row: Int, _ content: LearnedContent, _ files: FileTable) -> String? {
         files.checks[row].flatMap {
             LearnedDigests.line(
@@ -131,7 +131,7 @@ struct Learning {
         files.urls(row).first.map { resolve($0, against: found.bases[0]) } ?? ""
     }
 
-    /// Where the content of some rows is: at the URLs of the first, and at those of some others.
+    /// The URLs of the content that some rows share: those of the first one, and some of the others'.
     private func urls(_ rows: [Int], _ files: FileTable) -> [String] {
         var urls: [String] = []
         for row in rows.prefix(Self.mostOpen) where urls.count < FetchRounds.mostURLs {
@@ -142,7 +142,7 @@ struct Learning {
 
     // MARK: What is here
 
-    /// Files that are what the listing says: at their places, or, where only the size is open, anywhere that the index knows.
+    /// Local files that match the listing: at their own paths or, if only the size is unknown, anywhere in the index.
     private func lookHere(_ rows: [Int], _ files: FileTable) -> [Int: LearnedContent] {
         guard let place = place ?? destination, !rows.isEmpty else { return [:] }
         var here = sizesInIndex(rows, files)
@@ -158,7 +158,7 @@ struct Learning {
                 let found = status(file.raw), found.kind == .file, !check.isSizeKnown || found.size == files.size(row)
             else { return nil }
             if check.digest?.algorithm == .sha256 {
-                // Its digest is known, and is another one.
+                // The file's digest is known, and is another one.
                 let known = files.withPath(row, index.position(of:)).flatMap(index.record)
                 if let known, known.matches(found), index.trusts(known) { return nil }
             }
@@ -168,7 +168,7 @@ struct Learning {
         return here
     }
 
-    /// The sizes of contents that were verified here, for rows of which only the size is open.
+    /// The sizes of contents that were verified here, for rows of which only the size is unknown.
     private func sizesInIndex(_ rows: [Int], _ files: FileTable) -> [Int: LearnedContent] {
         let open = rows.filter { files.checks[$0]?.digest?.algorithm == .sha256 }
         let digests = Set(open.map { files.digest($0) })
@@ -185,7 +185,7 @@ struct Learning {
         return here
     }
 
-    /// The SHA-256 of a file that is what a listing says; `nil` for others.
+    /// The SHA-256 of a file that matches the listing; `nil` for others.
     private static func digest(
         of file: Int32, size: UInt64, _ check: ContentCheck, _ isStopped: @Sendable () -> Bool
     ) -> SHA256Digest? {
@@ -195,7 +195,7 @@ struct Learning {
         return result.sha256
     }
 
-    /// Hashes a part of a file; `false` when it could not be read.
+    /// Hashes a range of a file; `false` if it could not be read.
     static func hash(
         _ file: Int32, _ range: Range<UInt64>, _ hasher: inout ContentHasher, _ isStopped: () -> Bool
     ) -> Bool {
@@ -215,8 +215,8 @@ struct Learning {
 
     // MARK: Fetching
 
-    /// The same content is fetched once, for all who have it; wrong bytes are fetched again, from elsewhere if there is more than
-    /// one place.
+    /// Fetches each content once, for all rows that have it. Wrong bytes are fetched again, from elsewhere if there is
+    /// more than one place.
     private func fetch(_ rows: [Int], _ files: FileTable) throws(EngineError)
         -> [(row: Int, result: Result<LearningSink.Come, RowFailure>)]
     {
@@ -247,7 +247,7 @@ struct Learning {
 
     /// Fetches one file for each of some groups of rows with the same content.
     ///
-    /// - Parameter isAgain: Whether caches on the way may have had wrong bytes.
+    /// - Parameter isAgain: Whether to bypass caches, which may have had wrong bytes.
     private func transfer(_ groups: [[Int]], _ files: FileTable, _ store: LearningStore?, isAgain: Bool)
         -> [(rows: [Int], result: Result<LearningSink.Come, RowFailure>)]
     {
@@ -286,7 +286,7 @@ struct Learning {
                 let outcome = sink.finish(result, rows)
                 switch outcome {
                 case .success(let come):
-                    // One at a time, and at once: what is known is not lost if this process ends.
+                    // Under the lock, and at once, so that it is not lost if this process ends.
                     results.withLock { _ in keep(come.content, of: rows, files) }
                     let bytes = come.content.size &* UInt64(rows.count)
                     if size == nil { progress?.expect(bytes: bytes) }
@@ -300,7 +300,7 @@ struct Learning {
                 }
             }
             if let size, have == size {
-                // It was whole already.
+                // The file was complete already.
                 let response = ResponseHead(status: 200)
                 completion(
                     .success(
@@ -324,7 +324,7 @@ struct Learning {
         return results.withLock { $0 }
     }
 
-    /// Keeps what rows turned out to be for the next run.
+    /// Records what was learnt of rows, for the next run.
     private func keep(_ content: LearnedContent, of rows: [Int], _ files: FileTable) {
         guard let destination else { return }
         LearnedDigests.append(rows.map { line($0, content, files) ?? "" }.joined(), in: destination)
@@ -340,15 +340,15 @@ struct Learning {
     }
 }
 
-/// What a file turned out to be.
+/// The content of a file, as learnt from its bytes.
 typealias LearnedContent = (digest: SHA256Digest, size: UInt64)
 
 extension FileTable {
-    /// The text of a derived manifest, with what is known now.
+    /// The text of a derived manifest, with what was learnt.
     ///
     /// - Parameters:
-    ///   - learned: What files turned out to be.
-    ///   - sizes: The sizes of others.
+    ///   - learned: The contents of files, by row.
+    ///   - sizes: The sizes of other files, by row.
     func text(
         of manifest: Manifest, learned: [Int: LearnedContent], sizes: [Int: UInt64] = [:], isPinned: Bool = false
     ) -> [UInt8] {

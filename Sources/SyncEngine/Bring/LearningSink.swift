@@ -5,7 +5,7 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// Where files are while it is not known what they are: `.syncagent/learning/`.
+/// The directory of files that are still being learnt: `.syncagent/learning/`.
 final class LearningStore: Sendable {
     let directory: Descriptor
     let staging: Staging
@@ -17,7 +17,7 @@ final class LearningStore: Sendable {
         staging = try Staging(destination, lanes: 1)
     }
 
-    /// Takes a whole file over into staging, as often as it is wanted.
+    /// Moves a whole file to staging, and makes the further copies that are wanted.
     func place(_ name: String, _ digest: SHA256Digest, size: UInt64, from file: Int32, copies: Int) -> Bool {
         for _ in 1..<max(1, copies) {
             let copy = staging.newFile(lane: 0, digest: digest)
@@ -32,25 +32,25 @@ final class LearningStore: Sendable {
         }
     }
 
-    /// Takes the first bytes of a large file over into staging, where whoever fetches the rest finds them.
+    /// Moves the first bytes of a large file to staging, where the fetch of the rest finds them.
     func leave(_ name: String, _ digest: SHA256Digest) {
         let file = staging.newFile(lane: 0, digest: digest, isPart: true)
-        // What cannot be moved is fetched again.
+        // A file that cannot be moved is fetched again.
         _ = file.withName { renameEntry(name, in: directory.raw, to: $0, in: staging.descriptor(lane: file.lane)) }
     }
 
-    /// Removes what nobody will go on with.
+    /// Removes files that no run will continue.
     func clear() { for name in (try? directoryEntries(directory.raw)) ?? [] { removeFile(name, in: directory.raw) } }
 }
 
-/// Writes and hashes one file whose SHA-256 nobody knows.
+/// Writes and hashes one file of unknown SHA-256 or size.
 ///
 /// A transport calls its sink from one thread at a time, in order, and its completion after that; ``prepare()`` comes before.
 final class LearningSink: TransferSink, @unchecked Sendable {  // Safe: calls never overlap.
-    /// What is known after a transfer.
+    /// The result of a transfer.
     struct Come {
         var content: LearnedContent
-        /// Whether all of it is here, and right; else only its size is known.
+        /// Whether the whole file is here, and right; otherwise only its size is known.
         var isWhole: Bool
     }
 
@@ -63,19 +63,19 @@ final class LearningSink: TransferSink, @unchecked Sendable {  // Safe: calls ne
     private var file: SharedDescriptor?
     private var length: UInt64 = 0
     private var trouble: FileError?
-    /// How long the answers say that the file is.
+    /// The length of the file, as the response gives it.
     private var told: UInt64?
-    /// Where it ends because the rest of a large file is left to others; `nil` for a file that is taken whole.
+    /// The length at which the rest of a large file is left to ``FetchRounds``; `nil` for a file that is taken whole.
     private var leaving: UInt64?
-    /// Who has sent the last bytes, as the request names it.
+    /// The sender of the last bytes, as the request names it.
     private(set) var source: String?
-    /// What is asked for first where nobody knows the size.
+    /// The range that is requested first if the size is unknown.
     private(set) var firstRange: Range<UInt64> = 0..<LearningSink.most
 
-    /// **Bytes** of a small file, which comes whole with the request that finds out its size: as many as a transport takes for
-    /// small.
+    /// **Bytes** of a small file, which comes whole with the request that learns its size: as many as a transport takes
+    /// for small.
     private static let most: UInt64 = 1 << 20
-    /// **Bytes** of the longest file that is taken whole from a server that gives no ranges.
+    /// **Bytes** of the longest file that is taken whole from a server without ranges.
     private static let mostWithoutRanges: UInt64 = 16 << 20
 
     init(
@@ -83,11 +83,12 @@ final class LearningSink: TransferSink, @unchecked Sendable {  // Safe: calls ne
         _ isStopped: @escaping @Sendable () -> Bool
     ) { (self.check, self.size, self.store, self.name, self.isStopped) = (check, size, store, name, isStopped) }
 
-    /// Takes up what an interrupted run has left.
+    /// Takes over what an interrupted run has left.
     ///
-    /// - Returns: How many **bytes** are here. Without a digest nobody could say whether two halves belong together.
+    /// - Returns: The **bytes** that are here; 0 without a listed digest, since nothing could tell whether two halves
+    ///   belong together.
     func prepare() -> UInt64 {
-        // git's digest begins with the size.
+        // git's digest covers the size first, so it is no use without the size.
         guard let store, let digest = check.digest, size.map({ $0 > 0 }) ?? (digest.algorithm != .gitSHA1),
             let opened = try? openFile(name, in: store.directory.raw, .readWrite, trust: .staged),
             let found = status(opened.raw), found.size > 0, found.size <= size ?? UInt64(Int64.max) - Self.most,
@@ -108,15 +109,16 @@ final class LearningSink: TransferSink, @unchecked Sendable {  // Safe: calls ne
         return start(over: response.objectSize) ? 0 : length
     }
 
-    /// Where a file is left to others of which only the size was open, and which is large, as an answer says: it is better fetched
-    /// over several connections. What comes from a server that gives no ranges would come again then.
+    /// The length at which a file is left to ``FetchRounds``, if only its size was unknown and the response says that
+    /// it is large: several connections are faster. A server without ranges would send the first bytes again, so there
+    /// a file is left at once or not at all.
     private func leaving(_ response: ResponseHead) -> UInt64? {
         guard size == nil, check.digest?.algorithm == .sha256, let told = response.objectSize else { return nil }
         if response.status == 206 { return told > firstRange.upperBound ? firstRange.upperBound : nil }
         return told > Self.mostWithoutRanges ? 0 : nil
     }
 
-    /// Begins from the first byte.
+    /// Starts over from the first byte.
     private func start(over told: UInt64?) -> Bool {
         length = 0
         do {
@@ -145,7 +147,7 @@ final class LearningSink: TransferSink, @unchecked Sendable {  // Safe: calls ne
         return leaving.map { length >= $0 } == true ? .stop : .taken
     }
 
-    /// What the file turned out to be, for all rows that have it.
+    /// The content of the file, for all rows that have it.
     func finish(_ result: Result<TransferReport, TransferError>, _ rows: [Int]) -> Result<Come, RowFailure> {
         let row = rows[0]
         if let trouble { return .failure(RowFailure(row: row, disk: trouble)) }
@@ -157,7 +159,7 @@ final class LearningSink: TransferSink, @unchecked Sendable {  // Safe: calls ne
             return .success(Come(content: (digest, told), isWhole: false))
         }
         if case .failure(let error) = result {
-            // A part is kept where somebody can tell later that it is one.
+            // The part stays: with a digest, the next run can continue it.
             return .failure(RowFailure(row: row, transfer: error))
         }
         if hasher == nil, !start(over: 0) {

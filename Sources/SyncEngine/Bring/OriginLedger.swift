@@ -12,19 +12,19 @@ final class OriginLedger: Transport {
         var requests: UInt64 = 0
         /// Body **bytes**.
         var bytes: UInt64 = 0
-        /// Transfers that it delivered.
+        /// Transfers that the server delivered.
         var transfers = 0
-        /// Transfers of packs and files that failed there, cancelled ones excluded. A manifest is looked for in several
-        /// places.
+        /// Transfers of packs and files that failed there, cancelled ones excluded. Those of manifests do not count,
+        /// since a manifest is looked for in several places.
         var failed = 0
     }
 
     let transport: any Transport
-    /// What ``transport`` had done before this run.
+    /// The totals of ``transport`` before this run.
     private let earlier: TransferTotals
     private let state = Mutex<[String: Entry]>([:])
 
-    /// Only the first servers are listed.
+    /// The most servers that are listed.
     private static let limit = 256
 
     init(_ transport: any Transport) {
@@ -32,7 +32,7 @@ final class OriginLedger: Transport {
         earlier = transport.totals
     }
 
-    /// By origin, `https://host:port`; all bytes count for the only server if there was just one.
+    /// The sums by origin, `https://host:port`. If there was just one server, all bytes count for it.
     var entries: (origins: [String: Entry], otherBytes: UInt64) {
         var entries = state.withLock { $0 }
         let known = entries.values.reduce(UInt64(0)) { $0 &+ $1.bytes }
@@ -60,7 +60,7 @@ final class OriginLedger: Transport {
             let isStopped = error.code == .cancelled || error.code == .stoppedBySink
             entry.failed = isStopped || !isObject ? 0 : 1
         }
-        // Thousands may be stopped before they are sent; there is nothing to note of them.
+        // Thousands may be stopped before they are sent, which leaves nothing to count.
         guard entry != Entry(), let origin = urlOrigin(url).map(escaped) else { return }
         state.withLock { [entry] state in
             guard state.count < Self.limit || state[origin] != nil else { return }

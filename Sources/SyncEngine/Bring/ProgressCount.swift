@@ -11,13 +11,13 @@ final class ProgressCount: Sendable {
         var progress = PullProgress()
         /// Verified raw **bytes**.
         var verified: UInt64 = 0
-        /// What the plan fetches from the network: **bytes** on the wire, planned and received before; the raw **bytes** that
-        /// they become, and raw bytes here before.
+        /// The plan's part from the network: **bytes** on the wire that are planned, and that were received before; the
+        /// raw **bytes** that the planned ones become, and those that were here before.
         var planned: UInt64 = 0, before: UInt64 = 0
         var raw: UInt64 = 0, here: UInt64 = 0
         var isOver = false
 
-        /// Raw **bytes** that are here, estimated from those received.
+        /// Raw **bytes** present, estimated from those received.
         var estimate: UInt64 {
             let come = progress.received - min(before, progress.received)
             guard planned > 0, come < planned else { return here &+ (planned > 0 ? raw : 0) }
@@ -29,7 +29,7 @@ final class ProgressCount: Sendable {
     private let report: @Sendable (PullProgress) -> Void
     private let received: @Sendable () -> UInt64
 
-    /// Between reports, in **milliseconds**.
+    /// The time between reports, in **milliseconds**.
     private static let interval = 200
 
     /// Reports until ``end()``.
@@ -67,7 +67,7 @@ final class ProgressCount: Sendable {
         }
     }
 
-    /// `wire` **bytes** are about to be fetched, for everything that is still missing.
+    /// Notes that `wire` **bytes** are about to be fetched, for everything that is still missing.
     func fetch(wire: UInt64) {
         let before = received()
         state.withLock { state in
@@ -76,16 +76,16 @@ final class ProgressCount: Sendable {
         }
     }
 
-    /// Somebody has found out that this many **bytes** are wanted besides.
+    /// Adds **bytes** to the total that turned out to be wanted as well.
     func expect(bytes: UInt64) {
         state.withLock { $0.progress.bytesTotal = $0.progress.bytesTotal.saturatingAdd(bytes) }
     }
 
-    /// Counts what is verified or in place.
+    /// Counts files in place and verified **bytes**.
     func add(files: Int = 0, bytes: UInt64 = 0) {
         state.withLock { state in
             state.progress.filesDone += files
-            // Bytes that came twice must not show more than there is.
+            // Bytes that came twice must not count more than the total.
             state.verified = min(state.progress.bytesTotal, state.verified &+ bytes)
         }
     }
@@ -99,7 +99,7 @@ final class ProgressCount: Sendable {
         }
     }
 
-    /// Under the lock, so that no older number is reported after a newer one.
+    /// Called under the lock, so that no older number is reported after a newer one.
     private func tell(_ state: inout State) {
         state.progress.received = received()
         let here = min(max(state.verified, state.estimate), state.progress.bytesTotal)

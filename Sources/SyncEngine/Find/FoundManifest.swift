@@ -4,20 +4,21 @@ import SyncPlugins
 import SyncSystem
 import SyncTrust
 
-/// Where a manifest was found.
+/// The place where a manifest was found.
 struct ManifestPlace: Sendable {
-    /// Its own URL, against which relative URLs resolve; of a release that is kept beside the newest one, that of the newest.
+    /// The URL against which relative URLs resolve: the manifest's own, or for a kept release that of the newest
+    /// manifest.
     let baseURL: String
     /// For people: a path, or a redacted URL.
     let shown: String
     /// The origin to record: an absolute path, or a URL without userinfo, query and fragment.
     let location: String
-    /// Where it came from, for the URLs it names; `nil` for a local manifest.
+    /// The referrer of requests for the URLs that the manifest names; `nil` for a local manifest.
     let referrer: TransferRequest.Referrer?
 
     /// - Parameters:
     ///   - location: A path or URL as it was given.
-    ///   - base: The manifest's own URL, if that is at a mirror.
+    ///   - base: The base of relative URLs, where it is not `location`.
     ///   - isPublic: Whether it came from a public address; `nil` if unknown.
     init(_ location: String, base: String? = nil, isPublic: Bool? = nil) {
         baseURL = base ?? Self.newest(besides: manifestURL(location))
@@ -31,7 +32,7 @@ struct ManifestPlace: Sendable {
     private static func newest(besides url: String) -> String {
         let plain = url.prefix { $0 != "?" && $0 != "#" }
         let parts = plain.split(separator: "/", omittingEmptySubsequences: false)
-        // The scheme, nothing, the host, and a folder before the name.
+        // At least the scheme, an empty part, the host, a folder and the name.
         guard parts.count >= 5, RegistryBase(url) == nil, let name = parts.last, name.hasSuffix(suffix),
             name != "manifest\(suffix)"
         else { return url }
@@ -53,17 +54,17 @@ struct ManifestPlace: Sendable {
 struct FoundManifest: Sendable {
     let digest: SHA256Digest
     let project: String
-    /// What relative URLs resolve against: its own URL, then its URLs at the mirrors of a signed set.
+    /// The bases of relative URLs: the manifest's own URL, then its URLs at the mirrors of a signed set.
     var bases: [String]
     /// Who has signed it; `nil` if signatures were not asked for.
     var release: TrustedRelease?
-    /// How it was derived from a listing; `nil` for one that was published.
+    /// The derivation from a listing; `nil` for a published manifest.
     var derivation: Derivation?
-    /// The listing; `nil` for a manifest that was not derived, or when nobody has looked into it.
+    /// The listing or artifact that the manifest comes from, as far as it is known; `nil` for any other manifest.
     var origin: SourceOrigin?
     let place: ManifestPlace
     let source: ManifestSource
-    /// Gives the checked manifest.
+    /// Returns the checked manifest.
     let decode: @Sendable () throws(EngineError) -> Manifest
 
     var shown: String { place.shown }
@@ -79,7 +80,7 @@ struct FoundManifest: Sendable {
         self.decode = decode
     }
 
-    /// One that is decoded already.
+    /// A manifest that is decoded already.
     init(_ manifest: Manifest, at place: ManifestPlace, _ source: ManifestSource) {
         self.init(manifest.digest, project: manifest.project, at: place, source) { () throws(EngineError) in manifest }
     }
@@ -99,8 +100,7 @@ struct FoundManifest: Sendable {
         manifest.dictionary.map { source.parts.has($0.digest) } ?? true
     }
 
-    /// Adds mirrors with the same files, to be asked for what this place does not deliver. A local copy uses no
-    /// mirrors.
+    /// Adds mirrors with the same files, to be asked for what this place does not deliver. A local copy uses none.
     ///
     /// - Parameter mirrors: URLs that end with `/`.
     mutating func add(_ mirrors: [String]) {

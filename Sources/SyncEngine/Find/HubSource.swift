@@ -3,7 +3,7 @@ import SyncModel
 import SyncPlugins
 import SyncSources
 
-/// Where the hub is that `hf://` names, as `HF_ENDPOINT` says.
+/// The hub that `hf://` names, as `HF_ENDPOINT` sets it.
 package struct HubPlace: Sendable, Equatable {
     /// The hub's URL, without a slash at its end.
     package var endpoint = "https://huggingface.co"
@@ -17,9 +17,9 @@ package struct HubPlace: Sendable, Equatable {
 package let sourceSchemes: Set = [HubAddress.scheme, RegistryAddress.scheme]
 
 extension ManifestSource {
-    /// The place of a manifest; that of a source is where its answers come from.
+    /// The place of a manifest; for a source, the server that answers.
     func place(_ location: String, isPublic: Bool? = nil) -> ManifestPlace {
-        // What a program of this machine names is as trusted as what a file here names.
+        // URLs that a local program names are as trusted as those in a local file.
         if source(of: location) != nil { return ManifestPlace(location, base: "file:///", isPublic: isPublic) }
         switch urlScheme(of: location) {
         case HubAddress.scheme: return ManifestPlace(location, base: hub.endpoint + "/", isPublic: isPublic)
@@ -28,7 +28,7 @@ extension ManifestSource {
         }
     }
 
-    /// What makes the manifest of a location, where that is not simply there; `nil` for all others.
+    /// The function that makes the manifest of a location; `nil` if the location has a manifest to read.
     func maker(of location: String) -> ((String) throws(EngineError) -> FoundManifest)? {
         if let source = source(of: location) {
             return { (location) throws(EngineError) in try find(by: source, location) }
@@ -40,8 +40,8 @@ extension ManifestSource {
         }
     }
 
-    /// Makes a manifest of a repository on a hub: asks which commit its revision is, and, if that is new, for its tree, page by
-    /// page.
+    /// Makes a manifest of a repository on a hub: asks for the commit of its revision and, if that is new, for its
+    /// tree, page by page.
     func findOnHub(_ location: String) throws(EngineError) -> FoundManifest {
         let address: HubAddress
         do throws(ListingError) { address = try HubAddress(location) } catch {
@@ -83,7 +83,7 @@ extension ManifestSource {
         return try keep(text, at: place, Derivation(key: key, validator: Validator()))
     }
 
-    /// What a hub has answered, with errors that say of what.
+    /// Runs the parser of an answer; its errors name the place.
     func read<Value>(_ place: ManifestPlace, _ body: () throws(ListingError) -> Value) throws(EngineError)
         -> Value
     {
@@ -119,13 +119,13 @@ extension ManifestSource {
         }
     }
 
-    /// What it means for whoever asked that a question about a set has no answer.
+    /// The error of a failed request about a set.
     ///
     /// - Parameters:
-    ///   - who: For people.
+    ///   - who: The kind of server, for people.
     ///   - limit: **Bytes** of the longest answer.
-    ///   - missing: What is said of what is not there.
-    ///   - refused: What is thrown where the server refuses it.
+    ///   - missing: The message if the set does not exist.
+    ///   - refused: The error if the server refuses the request.
     func failure(
         _ error: TransferError, asking who: String, limit: Int, missing: String, refused: () -> EngineError
     ) -> EngineError {

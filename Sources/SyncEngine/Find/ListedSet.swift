@@ -6,14 +6,14 @@ import SyncPlugins
 import SyncSources
 import SyncSystem
 
-/// What a text is that is no manifest, but that one can be made of.
+/// The kind of a text that is no manifest, but from which one can be made.
 enum ListingKind: String, Sendable {
     case sums, metalink
 
     /// `nil` for everything else.
     init?(_ text: [UInt8]) {
         let first = text.first { ![0x20, 0x09, 0x0A, 0x0D, 0xEF, 0xBB, 0xBF].contains($0) }
-        // Those of a manifest and of a zstd frame.
+        // `{` begins a manifest, these four bytes a zstd frame.
         guard let first, first != 0x7B, !text.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) else { return nil }
         if first == 0x3C {
             guard Metalink.isMetalink(text) else { return nil }
@@ -25,16 +25,16 @@ enum ListingKind: String, Sendable {
     }
 }
 
-/// How a manifest was derived, for the cache: under which key, and what the server said of the listing.
+/// The cache's record of a derived manifest: its key, and the server's validator of the listing.
 struct Derivation: Sendable {
     let key: String
     let validator: Validator
 }
 
 extension PullEngine {
-    /// A manifest with what its destination has learnt of the files in it, and with what is there.
+    /// The manifest, completed with what its destination has learnt of its files and with the files found there.
     ///
-    /// - Parameter asksSizes: Whether servers are asked for the sizes that nobody knows.
+    /// - Parameter asksSizes: Whether servers are asked for sizes that are still unknown.
     func known(_ found: FoundManifest, _ recipe: RunRecipe, asksSizes: Bool) throws(EngineError) -> Manifest {
         let path = try Self.destinationPath(recipe, project: found.project)
         let select = { (manifest: Manifest) throws(EngineError) -> [Int] in
@@ -45,12 +45,12 @@ extension PullEngine {
         return try known(found, in: [path], looksAround: true, asksSizes: asksSizes, select)
     }
 
-    /// A manifest with what some destinations have learnt of the files in it.
+    /// The manifest, completed with what some destinations have learnt of its files.
     ///
     /// - Parameters:
-    ///   - looksAround: Whether files whose size nobody knows are looked for there.
-    ///   - asksSizes: Whether servers are asked for the sizes that nobody knows then.
-    ///   - select: The rows for which that is done; of all if nothing is said.
+    ///   - looksAround: Whether files of unknown size are looked for there.
+    ///   - asksSizes: Whether servers are asked for sizes that are unknown even then.
+    ///   - select: Returns the rows for which that is done; all by default.
     func known(
         _ found: FoundManifest, in destinations: [String], looksAround: Bool = false, asksSizes: Bool,
         _ select: (Manifest) throws(EngineError) -> [Int] = { Array($0.files.indices) }
@@ -60,7 +60,7 @@ extension PullEngine {
         var open = looksAround || asksSizes ? manifest.files.withoutSize : []
         if !open.isEmpty { open.formIntersection(try select(manifest)) }
         for path in destinations {
-            // Where there is none, nothing is known; where it cannot be opened, that is said later.
+            // A missing destination knows nothing; one that cannot be opened is reported later.
             guard let destination = (try? Self.openIfPresent(path)) ?? nil else { continue }
             var learning = Learning(environment: environment, found: found, destination: destination, progress: nil)
             if looksAround, !open.isEmpty { learning.index = StatIndex.read(from: destination) }
@@ -83,31 +83,31 @@ extension PullEngine {
 }
 
 extension FileTable {
-    /// The files whose size nobody knows.
+    /// The files of unknown size.
     fileprivate var withoutSize: Set<Int> { Set(checks.lazy.filter { !$0.value.isSizeKnown }.map(\.key)) }
 }
 
 extension ManifestSource {
-    /// Under which key the cache has what is derived from a listing.
+    /// The cache key of what is derived from a listing.
     func key(_ location: String) -> String {
         (base.map { "\(location)\nbase \($0)" } ?? location) + (isForPieces ? "\nfor pieces" : "")
     }
 
-    /// Makes a manifest of a listing.
+    /// Makes a manifest from a listing.
     ///
     /// - Parameters:
-    ///   - report: How it came; `nil` from a file.
-    ///   - key: Where the cache keeps it.
+    ///   - report: The report of the listing's transfer; `nil` for a file.
+    ///   - key: The cache key.
     func derive(_ kind: ListingKind, _ text: [UInt8], _ report: TransferReport?, at place: ManifestPlace, key: String)
         throws(EngineError) -> FoundManifest
     {
         let at: SHA256Digest
         do throws(DigestError) { at = try sha256(text) } catch { throw EngineError(.internalError, "\(error)") }
-        // A file has no validator: its content says whether it is the same.
+        // A file has no validator: its digest says whether it is the same.
         let key = report == nil ? "\(key)\n\(kind.rawValue) \(at)" : key
         let former = derived?.entry(for: key)
         let origin = SourceOrigin(kind: kind.rawValue, url: place.location, at: at.hex)
-        // The same text is the same set, also where a server has no validators: what was learnt of it holds.
+        // The same text is the same set, even if a server has no validators: what was learnt of it still holds.
         if var same = former, same.source?.kind == origin.kind, same.source?.at == origin.at {
             if let validator = report?.response.validator, validator != same.validator {
                 same.validator = validator
@@ -134,7 +134,7 @@ extension ManifestSource {
             Derivation(key: key, validator: report?.response.validator ?? Validator()))
     }
 
-    /// What stands before a name of a checksum list in its URL.
+    /// The prefix that makes a URL of a name in a checksum list; empty for a local list.
     private func prefix(_ place: ManifestPlace) throws(ListingError) -> String {
         if let base { return base.hasSuffix("/") ? base : base + "/" }
         guard urlScheme(of: place.location) != nil else { return "" }
@@ -144,13 +144,13 @@ extension ManifestSource {
 
     /// Decodes a derived manifest, and puts it into the cache.
     ///
-    /// - Parameter derivation: `nil` where it is only needed by its digest.
+    /// - Parameter derivation: `nil` to keep the manifest by its digest only.
     func keep(_ text: [UInt8], at place: ManifestPlace, _ derivation: Derivation?) throws(EngineError) -> FoundManifest
     {
         keep(try decode(text, isCompressed: false, at: place, isDerived: true), text, at: place, derivation)
     }
 
-    /// The same of one that is decoded already.
+    /// Keeps a derived manifest that is decoded already.
     func keep(_ manifest: Manifest, _ text: [UInt8], at place: ManifestPlace, _ derivation: Derivation?)
         -> FoundManifest
     {
@@ -190,7 +190,7 @@ extension ManifestSource {
         return found
     }
 
-    /// How a manifest in the cache was derived, where it is still the newest of its listing.
+    /// The derivation of a cached manifest, if it is still the newest of its listing.
     func derivation(of digest: SHA256Digest, _ location: String) -> Derivation? {
         let key = key(location)
         guard let entry = cache?.entry(for: key), entry.isDerived, entry.digest == digest else { return nil }
@@ -199,9 +199,9 @@ extension ManifestSource {
 
     // MARK: Sizes
 
-    /// Finds the sizes that the listing does not say: those of files that the last derived manifest has with the same digest,
-    /// and those of files on this machine. The others are learnt with the bytes, except where pieces of the set must be cut
-    /// before anything comes.
+    /// Finds the sizes that the listing does not give: from the last derived manifest, by digest, or from local files.
+    /// Other sizes are learnt with the bytes. If the set is pulled in pieces, servers are asked, since the pieces are
+    /// cut before anything is fetched.
     private func findSizes(of listing: inout SourceListing, _ place: ManifestPlace, former: ManifestCache.Entry?) {
         var unknown = listing.files.indices.filter { listing.files[$0].size == nil }
         guard !unknown.isEmpty else { return }
@@ -224,13 +224,13 @@ extension ManifestSource {
         }
     }
 
-    /// Requests for sizes at a time.
+    /// The most requests for sizes at a time.
     private static let mostAsked = 16
 
-    /// Asks servers for the sizes of files, a byte each.
+    /// Asks servers for the sizes of files, with a request for one byte each.
     ///
-    /// - Parameter files: The URLs of each, absolute.
-    /// - Returns: As many; `nil` where no server says it.
+    /// - Parameter files: The absolute URLs of each file.
+    /// - Returns: The size of each file; `nil` if no server states it.
     func askSizes(of files: [[String]], _ referrer: TransferRequest.Referrer?) -> [UInt64?] {
         let requests = files.map { urls in
             TransferRequest(
@@ -262,11 +262,11 @@ extension ManifestSource {
             }
         }
         state.wait { state -> Void? in state.running.isEmpty ? () : nil }
-        // A file of no bytes has another digest than the listing says: that is for whoever fetches it to tell.
+        // An empty file does not have the listed digest: its fetch reports that.
         return sinks.map { sink in sink.size.flatMap { $0 > 0 ? $0 : nil } }
     }
 
-    /// The sizes of what the last derived manifest names.
+    /// The sizes in the last derived manifest, by digest.
     private func sizes(_ former: ManifestCache.Entry?, at place: ManifestPlace) -> [SHA256Digest: UInt64] {
         guard let former, former.isDerived, let body = (cache ?? derived)?.body(of: former),
             let manifest = try? decode(body, isCompressed: false, at: place, isDerived: true)
@@ -279,7 +279,7 @@ extension ManifestSource {
     }
 }
 
-/// Takes the length of an object from an answer, and nothing of the object.
+/// Takes the length of an object from the response, and none of its bytes.
 private final class SizeSink: TransferSink {
     private let found = Mutex<UInt64?>(nil)
 

@@ -5,19 +5,19 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// Manifests fetched before, in the state directory, so that the next check costs one conditional request.
+/// Manifests fetched before, kept in the state directory so that the next check costs one conditional request.
 ///
 /// `manifests/<SHA-256 of the URL>.head` records the server's answer; `manifests/<digest>.json[.zst]` is the body as
-/// received. URLs may contain secrets, so they are in no name and no file. Each file is written whole or not at all.
+/// received. URLs may contain secrets, so no file and no file name has one. Each file is written whole or not at all.
 struct ManifestCache: Sendable {
-    /// What is known about one URL.
+    /// The record of one URL.
     struct Entry: Sendable, Equatable {
         var digest: SHA256Digest
         var validator: Validator
         /// Whether the body came from the `.zst` sibling.
         var isCompressed: Bool
         var project: String
-        /// The listing that the body was made of, without its URL; `nil` for a manifest that came as it is.
+        /// The listing that the body was made from, without its URL; `nil` for a published manifest.
         var source: SourceOrigin?
 
         var isDerived: Bool { source != nil }
@@ -25,12 +25,12 @@ struct ManifestCache: Sendable {
 
     private let directory: String
     let parts: PartCache
-    /// Most **bytes** of a body that are read.
+    /// The most **bytes** of a body to read.
     private let limit: Int
     /// Whether a manifest that is not the latest of its URL may still be needed.
     private let isNeeded: @Sendable (SHA256Digest) -> Bool
 
-    /// One that is only read, if it is there.
+    /// A read-only cache, which need not exist.
     init(reading stateDirectory: String, limit: Int) {
         self.limit = limit
         isNeeded = { _ in true }
@@ -39,8 +39,8 @@ struct ManifestCache: Sendable {
     }
 
     /// - Parameters:
-    ///   - stateDirectory: Absolute; made, 0700, when it is missing.
-    ///   - limit: Most **bytes** of a body that are read.
+    ///   - stateDirectory: Absolute; created with mode 0700 if it is missing.
+    ///   - limit: The most **bytes** of a body to read.
     ///   - isNeeded: Whether a manifest that is not the latest of its URL may still be needed.
     init(stateDirectory: String, limit: Int, isNeeded: @escaping @Sendable (SHA256Digest) -> Bool) throws(EngineError) {
         self.limit = limit
@@ -86,7 +86,7 @@ struct ManifestCache: Sendable {
 
     /// Whether there is a body of this digest.
     ///
-    /// - Throws: ``FileError`` where that cannot be told.
+    /// - Throws: ``FileError`` if that cannot be determined.
     func hasBody(_ digest: SHA256Digest) throws(FileError) -> Bool {
         for isCompressed in [true, false] {
             do throws(FileError) {
@@ -139,7 +139,7 @@ struct ManifestCache: Sendable {
     }
 
     private func write(_ bytes: [UInt8], to name: String) -> Bool {
-        // Then it is fetched again.
+        // After a failure the file is fetched again.
         (try? replaceFile("\(directory)/\(name)", with: bytes, isNameDurable: false)) != nil
     }
 }
@@ -159,7 +159,7 @@ struct PartCache: Sendable {
         self.isReadOnly = isReadOnly
     }
 
-    /// Whether a part is in the cache; whether it is right is seen when it is read.
+    /// Whether a part is in the cache; its bytes are checked when they are read.
     func has(_ digest: SHA256Digest) -> Bool { isPermitted(.read, "\(directory)/\(digest).part") }
 
     /// A part as stored.
@@ -183,7 +183,7 @@ struct PartCache: Sendable {
         guard let names = (try? directoryEntries(directory)) ?? nil else { return }
         var others: Set<String> = []
         for name in names where name.hasSuffix(".parts") && name != "\(root).parts" {
-            // Which of the parts another root needs is not known: all stay, until 'syncagent gc'.
+            // Without another root's list, nobody knows which parts it needs: all stay, until 'syncagent gc'.
             guard let list = Self.list("\(directory)/\(name)") else { return }
             others.formUnion(list)
         }
@@ -191,7 +191,7 @@ struct PartCache: Sendable {
         for part in own where !others.contains(part) { removeFile("\(directory)/\(part).part") }
     }
 
-    /// The parts in a list; none where there is no list of ours, `nil` where it cannot be read.
+    /// The parts in a list; empty if there is no list of ours, `nil` if it cannot be read.
     private static func list(_ path: String) -> [String]? {
         let bytes: [UInt8]
         do throws(FileError) {
@@ -203,12 +203,12 @@ struct PartCache: Sendable {
     }
 
     private static func read(_ path: String) -> [UInt8]? {
-        // What cannot be read counts as missing.
+        // A part that cannot be read counts as missing.
         try? readFile(path, trust: .state, limit: ManifestLimits.standard.partBytes)
     }
 
     private func write(_ bytes: [UInt8], to name: String) {
-        // On failure, it is fetched again.
+        // After a failure the file is fetched again.
         try? replaceFile("\(directory)/\(name)", with: bytes, isDurable: false)
     }
 }

@@ -8,20 +8,20 @@ import SyncSystem
 /// time, or two where one is made from the other.
 struct ManifestParts: Sendable {
     let source: ManifestSource
-    /// What relative URLs resolve against.
+    /// The bases of relative URLs.
     let bases: [String]
-    /// Where the manifest came from; `nil` for a local one.
+    /// The referrer of requests for parts; `nil` for a local manifest.
     let referrer: TransferRequest.Referrer?
     /// The manifest, for people.
     let shown: String
 
-    /// How often a part with wrong bytes is fetched again, as long as the bytes differ: equal ones would only come
-    /// again.
+    /// How often a part with wrong bytes is fetched again, unless the same bytes come from the same place.
     private static let repetitions = 2
 
     /// Adds every part to an assembly.
     ///
-    /// - Throws: ``EngineError``: 65 for a part that is wrong, with its number; 69 for one that cannot be had.
+    /// - Throws: ``EngineError``: 65 for a part that is wrong, with its number; 69 or 77 for one that cannot be
+    ///   fetched.
     func add(to assembly: inout ManifestAssembly, root: SHA256Digest) throws(EngineError) {
         let all = assembly.parts.map(\.text.digest)
         if let shard = source.shard, let range = shard.parts(of: assembly.parts) {
@@ -45,7 +45,7 @@ struct ManifestParts: Sendable {
         }
         if let dictionary { fetchAhead(dictionary) }
         guard !parts.isEmpty else { return }
-        // Of each part's chain, how many texts are not needed, since the last of them is kept.
+        // How many texts of each part's chain need not be fetched, because the last of them is in the cache.
         let known = parts.map { part in
             areLocal ? 0 : (part.chain.lastIndex { source.parts.has($0.digest) } ?? -1) + 1
         }
@@ -83,7 +83,7 @@ struct ManifestParts: Sendable {
         }
     }
 
-    /// A manifest of which too much would have to be read. Shards read what is their own, and a join all of it.
+    /// The error for a manifest that is too large to be read. Shards read only their own parts, a join reads all.
     private func refusal(_ error: ManifestError) -> EngineError {
         guard source.isForPieces, source.shard == nil else { return EngineError(.dataInvalid, "\(shown): \(error)") }
         return EngineError(
@@ -93,7 +93,7 @@ struct ManifestParts: Sendable {
                 + "does, such as hooks, --prune and empty directories, needs a set that is published as several")
     }
 
-    /// Begins to fetch the dictionary while parts are read, unless it is here.
+    /// Begins to fetch the dictionary while parts are read, unless it is in the cache.
     private func fetchAhead(_ dictionary: PartFetch.Wanted) {
         guard !isLocal(dictionary), source.cache != nil, !source.parts.has(dictionary.own.digest) else { return }
         source.ahead.withLock { [source] known in
@@ -104,7 +104,7 @@ struct ManifestParts: Sendable {
         }
     }
 
-    /// A part's text where what was kept of it is damaged: all that it is made from is fetched.
+    /// The text of a part whose cached text is damaged: everything that it is made from is fetched.
     private func fetchWhole(_ steps: [PartFetch.Wanted], _ what: String, _ reader: inout PartDecoder)
         throws(EngineError) -> [UInt8]?
     {
@@ -154,11 +154,11 @@ struct ManifestParts: Sendable {
         return try text(wanted, behind: nil, came[0], "the dictionary", isKept: true, &reader)
     }
 
-    /// Takes a text from what came, or fetches it again.
+    /// Decodes a text from received bytes, or fetches it again.
     ///
     /// - Parameters:
-    ///   - prefix: The text that it is made from.
-    ///   - first: What came; `nil` for nothing.
+    ///   - prefix: The text that it is made from; `nil` for none.
+    ///   - first: The received bytes; `nil` for none.
     private func text(
         _ wanted: PartFetch.Wanted, behind prefix: [UInt8]?, _ first: PartFetch.Received?, _ what: String,
         isKept: Bool, _ reader: inout PartDecoder
@@ -168,7 +168,7 @@ struct ManifestParts: Sendable {
         for repetition in 0...(Self.repetitions + 1) {
             if source.stop.isStopped { throw EngineError(.interrupted, "stopped while reading the manifest") }
             if let came = received {
-                // The same from the same place would only come again.
+                // The same bytes from the same place: they would only come again.
                 guard came.bytes != wrong?.bytes || came.url != wrong?.url else { break }
                 if came.bytes != wrong?.bytes, let text = reader.text(came.bytes, wanted.own, behind: prefix) {
                     if isKept, !isLocal(wanted) {
@@ -204,14 +204,14 @@ struct ManifestParts: Sendable {
     }
 }
 
-/// Texts as they come, several with one request, until each has been used for the last time.
+/// Received texts, several from one request, each kept until its last use.
 private final class Arrival {
     let fetch: PartFetch
     private var uses: [Int: Int] = [:]
     private var received: [Int: PartFetch.Received] = [:]
     private var bytes = 0
 
-    /// Most **bytes** that wait for their use; what is more is fetched again when it is needed.
+    /// The most **bytes** kept; beyond that, all are dropped, and fetched again when they are needed.
     private static let most = 128 << 20
 
     /// - Parameter uses: Every use of a text that is fetched.
@@ -220,7 +220,7 @@ private final class Arrival {
         for step in uses.joined() { self.uses[step.index, default: 0] += 1 }
     }
 
-    /// Waits for a text; `nil` where it did not come with its request, or has been let go.
+    /// Waits for a text; `nil` if it did not come with its request, or was dropped.
     func take(_ index: Int) throws(TransferError) -> PartFetch.Received? {
         if received[index] == nil {
             for (index, came) in try fetch.take(index).get() {
@@ -252,12 +252,12 @@ private struct PartDecoder: ~Copyable {
 
     /// The decoded text; `nil` if it is wrong.
     ///
-    /// - Parameter prefix: The text that the frame was made from; `nil` for one that is stored whole, or kept.
+    /// - Parameter prefix: The text that the frame was made from; `nil` for a text that is stored whole, or cached.
     mutating func text(_ stored: [UInt8], _ own: Manifest.OwnBlob, behind prefix: [UInt8]?) -> [UInt8]? {
         guard let length = Int(exactly: own.blob.rawLength) else { return nil }
         do {
             var text = stored
-            // What is kept may be compressed where this root says "none", or the other way round.
+            // A cached text may be compressed although this root says "none", or the other way round.
             if prefix != nil || stored.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) {
                 // The length comes from the manifest, so memory is only touched as it is written.
                 text = try Array(unsafeUninitializedCapacity: length) { buffer, used in
@@ -274,9 +274,9 @@ private struct PartDecoder: ~Copyable {
         } catch { return nil }
     }
 
-    /// A text in the form in which it is kept.
+    /// A text in the form in which it is cached.
     mutating func stored(_ text: [UInt8]) -> [UInt8] {
-        // What cannot be compressed is kept as it is.
+        // A text that does not compress is kept as it is.
         (try? compressor.encode(text, most: text.count)) ?? text
     }
 }
@@ -286,7 +286,7 @@ final class ManifestDictionary: Sendable {
     private let fetch: @Sendable () throws(EngineError) -> [UInt8]
     private let known = Mutex<DecodingDictionary?>(nil)
 
-    /// - Parameter fetch: Brings the dictionary's bytes; their SHA-256 is right.
+    /// - Parameter fetch: Returns the dictionary's bytes, with the right SHA-256.
     init(_ fetch: @escaping @Sendable () throws(EngineError) -> [UInt8]) { self.fetch = fetch }
 
     /// The dictionary. Waits for the network; one thread at a time.

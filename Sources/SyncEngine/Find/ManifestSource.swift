@@ -9,34 +9,34 @@ import SyncTrust
 /// Finds a manifest by path or, with a conditional request, by URL.
 struct ManifestSource: Sendable {
     let transport: any Transport
-    /// For packs beside a local manifest.
+    /// The transport for packs beside a local manifest.
     let localTransport: any Transport
     let cache: ManifestCache?
-    /// Where manifests are that were derived from listings, to be read: also where nothing may be kept.
+    /// The cache of manifests derived from listings, for reading only: it is used even if nothing may be stored.
     var derived: ManifestCache?
-    /// Where `hf://` is.
+    /// The hub that `hf://` names.
     var hub = HubPlace()
-    /// The piece of the set that is read, where the manifest is in enough parts; `nil` for all of it.
+    /// The piece of the set to read, if the manifest has enough parts; `nil` for all of it.
     var shard: Shard?
-    /// How to get into the registries that `oci://` names.
+    /// Access to the registries that `oci://` names.
     var registries = RegistryAccess()
-    /// What makes manifests of other URLs, the first that is for one.
+    /// Sources that make the manifests of other URLs; the first one that serves a URL is used.
     var sources: [ConfiguredSource] = []
-    /// What the names of a checksum list are relative to; `nil` for the list's own place.
+    /// The base of the names in a checksum list; `nil` for the list's own place.
     var base: String?
     /// Whether the set is pulled in pieces: all of them must know the same of it before they begin.
     var isForPieces = false
-    /// Parts of manifests that are here.
+    /// The cache of manifest parts.
     let parts: PartCache
     let stop: StopRequest
     /// Limits of a manifest.
     var limits = ManifestLimits.standard
-    /// What finding and reading it has cost so far.
+    /// The cost so far of finding and reading the manifest.
     let counts = Monitor(PullReport.ManifestCounts())
-    /// What registries have under the references that were asked for, by their ``RegistryBase``.
+    /// The releases found in registries under the references that were asked for, by their ``RegistryBase``.
     let published = Monitor<[String: RegistryRelease]>([:])
-    /// A dictionary that is fetched before it is known whether it is needed: while a manifest is read and compared, the round
-    /// trips cost no time. Not one that is in the cache.
+    /// A dictionary that is fetched before it is known to be needed, so that its round trips cost no time while the
+    /// manifest is read and compared. Never one that is in the cache.
     let ahead = Monitor<(digest: SHA256Digest, fetch: PartFetch)?>(nil)
 
     func find(_ location: String, _ wanted: WantedRelease = WantedRelease()) throws(EngineError) -> FoundManifest {
@@ -72,7 +72,7 @@ struct ManifestSource: Sendable {
         }
     }
 
-    /// The manifest of a channel or revision, located relative to the named place.
+    /// The manifest of a channel or revision, located relative to `location`.
     private func find(_ path: String, _ wanted: WantedRelease, besides location: String) throws(EngineError)
         -> FoundManifest
     {
@@ -100,7 +100,7 @@ struct ManifestSource: Sendable {
         return found
     }
 
-    /// The channels that are published there; `nil` if none are, or the list cannot be had.
+    /// The channels that are published there; `nil` if none are, or the list cannot be fetched.
     func channels(besides location: String) -> ChannelIndex? {
         let url = resolve(ChannelIndex.path, against: manifestURL(location))
         let request = TransferRequest(
@@ -169,7 +169,7 @@ struct ManifestSource: Sendable {
         cache.keep(body, found.digest, isCompressed: path.hasSuffix(".zst"))
     }
 
-    /// - Parameter file: Where the text is, if not at the named place.
+    /// - Parameter file: The path of the text, if it is not `given`.
     private func read(_ given: String, from file: String? = nil) throws(EngineError) -> FoundManifest {
         guard absolute(given) != nil else {
             throw EngineError(.cannotCreate, "cannot find \(escaped(given)): \(noWorkingDirectory)")
@@ -208,11 +208,11 @@ struct ManifestSource: Sendable {
         return "; if it is on a server, write \(scheme)://\(escaped(path))"
     }
 
-    /// - Parameter object: Where the text is, if not at the named place.
+    /// - Parameter object: The URL of the text, if it is not `url`.
     private func fetch(_ url: String, from object: String? = nil) throws(EngineError) -> FoundManifest {
         let object = object ?? url
         let key = key(object)
-        // Where nothing is kept, only what a listing says is not asked for again: it may have cost a request a file.
+        // Without a cache to write, only derived manifests are looked up: a listing may have cost a request per file.
         let known = cache?.entry(for: key) ?? derived?.entry(for: key).flatMap { $0.isDerived ? $0 : nil }
         let plain = object.prefix { $0 != "?" && $0 != "#" }
         let query = object[plain.endIndex...]
@@ -267,7 +267,7 @@ struct ManifestSource: Sendable {
         throw EngineError(.noInput, "\(redacted(url: object)): no manifest there")
     }
 
-    /// Fetches a manifest that the server says is the same, and whose body is not in the cache any more.
+    /// Fetches a manifest that the server says is unchanged, but whose cached body is gone or damaged.
     private func fetchAgain(_ url: String, from object: String, _ key: String, digest: SHA256Digest) throws(EngineError)
         -> FoundManifest
     {
@@ -286,7 +286,7 @@ struct ManifestSource: Sendable {
 
     /// A manifest whose body is in the cache.
     ///
-    /// - Parameter again: Fetches it once more, if that is gone or damaged when it is decoded.
+    /// - Parameter again: Fetches the manifest again, if the body is gone or damaged when it is decoded.
     func cached(
         _ entry: ManifestCache.Entry, at place: ManifestPlace,
         _ again: @escaping @Sendable () throws(EngineError) -> FoundManifest
@@ -305,12 +305,12 @@ struct ManifestSource: Sendable {
 
     /// Decodes a manifest's own text and reads its parts, if any.
     ///
-    /// On a thread of its own, which is abandoned on a stop request, so that nothing waits for a text of many
-    /// megabytes.
+    /// Runs on a thread of its own, which is abandoned on a stop request, so that a stop does not wait for a text of
+    /// many megabytes.
     ///
     /// - Parameters:
-    ///   - shown: Where the text is, for people, if not at the place itself.
-    ///   - isDerived: Whether it may have been made of a listing, and leave things to be learnt.
+    ///   - shown: The place of the text, for people, if it is not `place`.
+    ///   - isDerived: Whether the manifest may come from a listing, with facts that are still to be learnt.
     func decode(
         _ body: [UInt8], isCompressed: Bool, at place: ManifestPlace, shown: String? = nil, isDerived: Bool = false
     ) throws(EngineError) -> Manifest {
@@ -356,7 +356,7 @@ struct ManifestSource: Sendable {
             + "hexadecimal, two spaces and a name"
     }
 
-    /// The text lives no longer than this.
+    /// Decodes the manifest's own text, which is freed on return.
     private func begin(_ body: [UInt8], isCompressed: Bool, learns: Bool) throws -> (
         digest: SHA256Digest, assembly: ManifestAssembly
     ) {

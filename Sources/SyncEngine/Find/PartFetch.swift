@@ -6,22 +6,22 @@ import SyncSystem
 
 /// Fetches parts of a manifest as ranges of packs, neighbours together, a few requests ahead of the reader.
 final class PartFetch: Sendable {
-    /// A text of a part that is wanted, or the dictionary.
+    /// The text of a part to fetch, or the dictionary.
     struct Wanted: Sendable {
-        /// Its number among all that are wanted, in the order in which they are read.
+        /// The number of the text, in the order in which the texts are read.
         var index: Int
         var own: Manifest.OwnBlob
         /// Absolute, best first, of one kind.
         var urls: [String]
         /// **Bytes** of its pack.
         var packSize: UInt64
-        /// Where ``urls`` come from.
+        /// The referrer of requests for ``urls``.
         var referrer: TransferRequest.Referrer?
 
         var blob: Blob { own.blob }
     }
 
-    /// A part as received, and from where; `nil` if from several places.
+    /// The bytes of a part, and the URL that sent them; `nil` if several did.
     typealias Received = (bytes: [UInt8], url: String?)
 
     private typealias Request = (range: Range<UInt64>, members: [Wanted])
@@ -30,7 +30,7 @@ final class PartFetch: Sendable {
         var started = 0
         var identifiers: [TransferID] = []
         var ends: [Int: Result<MemorySink, TransferError>] = [:]
-        /// Requests whose parts were given away.
+        /// Requests whose parts were handed out.
         var taken: Set<Int> = []
     }
 
@@ -38,12 +38,13 @@ final class PartFetch: Sendable {
     private static let longestSpan: UInt64 = 2 << 20
     /// … and at least this many, to be worth a request.
     private static let shortestSpan: UInt64 = 512 << 10
-    /// Requests running or waiting to be read, at most …
+    /// The most requests that run or wait to be read …
     private static let window = 8
     /// … and their **bytes**, unless a single one has more.
     private static let windowBytes: UInt64 = 32 << 20
-    /// Requests that a long manifest is divided into: connections to a far server double their rate with each round
-    /// trip, and the first texts are read while others arrive. Fewer than ``window``, since spans end with a text.
+    /// How many requests a long manifest is divided into: connections to a distant server double their rate with each
+    /// round trip, and the first texts are read while others arrive. Fewer than ``window``, since spans end with a
+    /// text.
     private static let division: UInt64 = 6
 
     private let source: ManifestSource
@@ -77,7 +78,7 @@ final class PartFetch: Sendable {
 
     /// Waits for the request with a part.
     ///
-    /// - Returns: Every part that came with it, by index; none the second time.
+    /// - Returns: Every part that came with it, by index; empty the second time.
     func take(_ index: Int) -> Result<[Int: Received], TransferError> {
         guard let number = places[index], state.withLock({ $0.taken.insert(number).inserted }) else {
             return .success([:])

@@ -3,18 +3,18 @@ import SyncManifest
 import SyncModel
 package import SyncPlugins
 
-/// A source for some URLs.
+/// A source of manifests for some URLs.
 package struct ConfiguredSource: Sendable {
     /// Its name in messages.
     package let name: String
     package let source: any SetSource
-    /// `source.kind` of what it makes, of one that is built in; `nil` for the scheme.
+    /// The `source.kind` of its manifests, for a built-in source; `nil` for the URL's scheme.
     package let kind: String?
-    /// What changes when it is set up in another way.
+    /// A text that changes with the configuration of the source.
     private let setup: String
-    /// Whether it is for a URL.
+    /// Whether the source serves a URL.
     package let covers: @Sendable (_ url: String) -> Bool
-    /// What its URLs begin with, in lower case.
+    /// The schemes of its URLs, in lower case.
     package let schemes: Set<String>
 
     package init(
@@ -25,17 +25,17 @@ package struct ConfiguredSource: Sendable {
         (self.schemes, self.covers) = (schemes, covers)
     }
 
-    /// Under which key the cache has what it has made of a URL.
+    /// The cache key of the manifest that it makes for a URL.
     fileprivate func key(_ location: String) -> String { "\(location)\nsource \(name)\n\(setup)" }
 }
 
 extension ManifestSource {
-    /// The source that is for a location; `nil` where there is none.
+    /// The source that serves a location; `nil` if there is none.
     func source(of location: String) -> ConfiguredSource? {
         urlScheme(of: location) == nil ? nil : sources.first { $0.covers(location) }
     }
 
-    /// Lets a source make a manifest, or say that the one it made last still holds.
+    /// Lets a source make a manifest, or confirm that the last one is still current.
     func find(by configured: ConfiguredSource, _ location: String) throws(EngineError) -> FoundManifest {
         let place = place(location)
         let key = configured.key(location)
@@ -55,7 +55,7 @@ extension ManifestSource {
             }
             return cached(known, at: place, key: key)
         }
-        // A source that lists everything every time may have said the same again.
+        // A source that lists everything each time may have returned the same text again.
         let mark: SHA256Digest
         do throws(DigestError) { mark = try sha256(text) } catch { throw EngineError(.internalError, "\(error)") }
         if let known, known.validator.etag == mark.hex { return cached(known, at: place, key: key) }
@@ -90,7 +90,7 @@ extension ManifestSource {
 }
 
 extension Manifest {
-    /// Why what a source has made cannot be used, although it is a manifest; `nil` for nothing.
+    /// Why the manifest of a source cannot be used; `nil` if it can.
     package var objectionToSource: String? {
         func isRelative(_ url: String) -> Bool { leadingScheme(of: url) == nil }
         let found =
@@ -105,7 +105,7 @@ extension Manifest {
 }
 
 extension PluginError {
-    /// What a pull ends with.
+    /// The exit status of a pull that the error ends.
     fileprivate var status: ExitStatus {
         switch code {
         case .misused: .usage

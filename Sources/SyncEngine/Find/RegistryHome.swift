@@ -5,16 +5,16 @@ import SyncPlugins
 import SyncSources
 import SyncSystem
 
-/// What the relative URLs of a set in a registry resolve against: `ENDPOINT/v2/NAME/blobs/#oci:REFERENCE`.
+/// The base of the relative URLs of a set in a registry: `ENDPOINT/v2/NAME/blobs/#oci:REFERENCE`.
 ///
-/// A pack's blob has the pack's own name, so its URL needs no request. Which blobs the set's other files are is said by the
-/// artifact: their URLs keep the fragment, and are looked up when they are asked for.
+/// A pack's blob has the pack's own name, so its URL needs no request. The blobs of the set's other files are listed in
+/// the artifact: the URLs of these files keep the fragment, and are looked up when they are requested.
 struct RegistryBase: Equatable {
-    /// What stands before the digest of a blob in its URL.
+    /// The URL of a blob, up to the digest.
     let prefix: String
     /// A tag, or `sha256:HEX`.
     let reference: String
-    /// A file of the set; empty for the base itself.
+    /// The path of a file of the set; empty for the base itself.
     let file: String
 
     private static let mark = "#oci:"
@@ -35,7 +35,7 @@ struct RegistryBase: Equatable {
         reference = String(url[hash...].dropFirst(Self.mark.count))
     }
 
-    /// For resolving against it.
+    /// The URL of the base or the file, with its fragment.
     var text: String { prefix + file + Self.mark + reference }
 
     /// The URL of a file of the set.
@@ -44,7 +44,7 @@ struct RegistryBase: Equatable {
         return prefix + path + Self.mark + reference
     }
 
-    /// The registry's URL, and the repository.
+    /// The registry's URL, and the name of the repository.
     fileprivate var parts: (endpoint: String, name: String)? {
         guard let scheme = prefix.firstIndex(of: ":") else { return nil }
         let rest = prefix[scheme...].dropFirst(3)
@@ -57,9 +57,7 @@ struct RegistryBase: Equatable {
 extension ManifestSource {
     /// Finds the manifest of a set that was published to a registry.
     ///
-    /// - Parameters:
-    ///   - artifact: The digest of the artifact's own manifest.
-    ///   - again: Asks anew.
+    /// - Parameter artifact: The digest of the artifact's own manifest.
     func found(
         _ release: RegistryRelease, _ artifact: SHA256Digest, _ address: RegistryAddress, at place: ManifestPlace,
         key: String
@@ -96,7 +94,7 @@ extension ManifestSource {
         }
     }
 
-    /// A set whose manifest is in the cache as it is in this artifact; `nil` where none is.
+    /// A set whose cached manifest is the one of this artifact; `nil` if there is none.
     func known(
         _ artifact: SHA256Digest, at place: ManifestPlace, key: String,
         again: @escaping @Sendable () throws(EngineError) -> FoundManifest
@@ -123,9 +121,9 @@ extension ManifestSource {
 
     // MARK: Other files
 
-    /// The same request with the URL of the blob, for a file of a set in a registry.
+    /// A request for a file of a set in a registry, with the URL of the file's blob; any other request as it is.
     ///
-    /// - Returns: A failure as a server's that has no such file.
+    /// - Returns: If the set has no such file, the failure of a server that answers 404.
     func inRegistry(_ request: TransferRequest) -> Result<TransferRequest, TransferError> {
         guard let url = request.urls.first, let base = RegistryBase(url), !base.file.isEmpty else {
             return .success(request)
@@ -141,7 +139,7 @@ extension ManifestSource {
         }
     }
 
-    /// What a registry has under a reference; `nil` for another artifact.
+    /// The release that a registry has under a reference; `nil` for another artifact.
     private func release(_ base: RegistryBase, reload: Bool) -> Result<RegistryRelease?, TransferError> {
         let key = RegistryBase(prefix: base.prefix, reference: base.reference, file: "").text
         if !reload, let known = published.withLock({ $0[key] }) { return .success(known) }

@@ -4,18 +4,19 @@ import SyncModel
 import SyncPlugins
 import SyncSources
 
-/// What the engine tells whoever has credentials of registries, and hears from it.
+/// The link between the engine and the credentials of registries.
 package struct RegistryAccess: Sendable {
-    /// The user has named a repository of the registry at this URL: what is known of the user there may be shown to it.
+    /// Called when the user has named a repository of the registry at this URL: the user's credentials may be sent
+    /// there.
     package var name: @Sendable (_ endpoint: String, _ repository: String) -> Void = { _, _ in }
-    /// Why there was no credential for the registry at this URL, and whether there may be one later; `nil` where nothing has failed.
+    /// Why there was no credential for the registry at this URL, and whether that may pass; `nil` if nothing failed.
     package var trouble: @Sendable (_ endpoint: String) -> (reason: String, isPassing: Bool)? = { _ in nil }
 
     package init() {}
 }
 
 extension ManifestSource {
-    /// The place of an artifact; where it comes from is its registry.
+    /// The place of an artifact; its URLs are those of its registry.
     func registryPlace(_ location: String, _ endpoint: String? = nil, isPublic: Bool?) -> ManifestPlace {
         guard let address = try? RegistryAddress(location) else { return ManifestPlace(location, isPublic: isPublic) }
         let endpoints = endpoint.map { [$0] } ?? address.endpoints
@@ -23,7 +24,8 @@ extension ManifestSource {
         return ManifestPlace(location, base: RegistryBase(address, at: endpoints[0]).text, isPublic: isPublic)
     }
 
-    /// Makes a manifest of an artifact in a registry: asks for the digest of its tag, and, if that is new, for its manifest.
+    /// Makes a manifest of an artifact in a registry: asks for the digest of its tag and, if that is new, for the
+    /// manifest.
     func findInRegistry(_ location: String) throws(EngineError) -> FoundManifest {
         let address: RegistryAddress
         do throws(ListingError) { address = try RegistryAddress(location) } catch {
@@ -34,7 +36,7 @@ extension ManifestSource {
             switch head(of: address, at: endpoint) {
             case .success(let head): return try found(address, location, at: endpoint, head)
             case .failure(let error):
-                // A server that speaks TLS says so: 400.
+                // A server that speaks TLS answers plain HTTP with 400.
                 if position + 1 < address.endpoints.count, error.code.status == 400, !stop.isStopped { continue }
                 throw refusal(error, address, endpoint)
             }
@@ -42,11 +44,11 @@ extension ManifestSource {
         throw EngineError(.unavailable, "\(redacted(url: location)): nobody to ask")
     }
 
-    /// What a registry says of a tag without its manifest; `nil` where it says nothing.
+    /// Asks a registry about a tag with HEAD; `nil` if the registry has no HEAD.
     private func head(of address: RegistryAddress, at endpoint: String) -> Result<TransferReport?, TransferError> {
         switch bring(request(address.manifestURL(endpoint, address.reference), isHeadOnly: true)) {
         case .success(let answer): return .success(answer.report)
-        // Some know no HEAD.
+        // Some registries have no HEAD.
         case .failure(let error):
             return error.code.status == 405 || error.code.status == 501 ? .success(nil) : .failure(error)
         }
@@ -97,7 +99,7 @@ extension ManifestSource {
         }
     }
 
-    /// Fetches a manifest, which must have a digest where one is known.
+    /// Fetches a manifest, and checks its digest if one is expected.
     private func manifest(
         _ address: RegistryAddress, at endpoint: String, _ reference: String, _ expected: SHA256Digest?
     ) throws(EngineError) -> (text: [UInt8], digest: SHA256Digest, isPublic: Bool?) {
@@ -125,7 +127,7 @@ extension ManifestSource {
         return request
     }
 
-    /// What a registry's refusal means for who asked.
+    /// The error of a pull whose request to a registry failed.
     private func refusal(_ error: TransferError, _ address: RegistryAddress, _ endpoint: String) -> EngineError {
         let shown = "oci://\(address.host)/\(address.name)"
         let missing = "\(shown): there is no such artifact, or none named \(escaped(address.reference))"
@@ -141,7 +143,7 @@ extension ManifestSource {
 }
 
 extension RegistryAddress {
-    /// What to do where its registry refuses somebody whose login nobody knows.
+    /// The message when the registry refuses a user whose login is not known.
     func refusal(_ error: TransferError) -> String {
         "the registry refuses it (\(error.detail)). Is it private, or not there? Log in with 'docker login \(host)' or "
             + "'oras login \(host)'"

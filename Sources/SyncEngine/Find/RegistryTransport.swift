@@ -4,23 +4,24 @@ package import SyncPlugins
 package import SyncSources
 import SyncSystem
 
-/// Asks for the files of a set that was published to a registry by the URLs that their blobs have there.
+/// Fetches the files of a set in a registry by the URLs of their blobs.
 ///
-/// A file's URL is `oci://HOST/NAME:TAG/PATH`. A pack's name says which blob it is; for every other file the registry is asked, each
-/// time and with a condition, what has the tag now, and whoever knows that blob already is answered with 304 without asking for it.
+/// A file's URL is `oci://HOST/NAME:TAG/PATH`. A pack's name says which blob it is. For every other file the registry
+/// is asked each time, with a condition, what the tag names now; a caller that has that blob already gets 304 without a
+/// request for it.
 package final class RegistryTransport: Transport {
     private struct State {
-        /// The registry's URL, once it has answered there.
+        /// The registry's URL, once the registry has answered there.
         var endpoint: String?
-        /// What had the tag when that was asked last, and how the registry names the version of its answer.
+        /// The release that the tag named when last asked, and the registry's validator of that answer.
         var named: (release: RegistryRelease, validator: Validator)?
         /// The question that a transfer waits for, and whether the transfer was cancelled meanwhile.
         var waiting: [TransferID: (question: TransferID, isCancelled: Bool)] = [:]
-        /// The last number of a question. They count down from the largest one, those of transfers up from 1.
+        /// The last number of a question. Questions count down from the largest number, transfers up from 1.
         var last = UInt64.max
     }
 
-    /// Of a URL.
+    /// The beginning of the set's URLs.
     package let base: String
     private let inner: any Transport
     private let address: RegistryAddress
@@ -32,7 +33,7 @@ package final class RegistryTransport: Transport {
         base = Self.base(address)
     }
 
-    /// What the URLs of files begin with.
+    /// The beginning of the URLs of a set's files.
     package static func base(_ address: RegistryAddress) -> String { address.text + "/" }
 
     package func start(_ request: TransferRequest, sink: any TransferSink, completion: @escaping TransferCompletion) {
@@ -41,18 +42,18 @@ package final class RegistryTransport: Transport {
             completion(.failure(TransferError(code: code, url: url, detail: "this is no file of \(address.text)")))
         }
         guard url.hasPrefix(base) else { return refused(.misuse) }
-        // Titles of layers are text.
+        // The titles of layers are text.
         guard let name = percentDecoded(url.dropFirst(base.count).utf8),
             let path = String(validating: name, as: UTF8.self)
         else { return refused(.badStatus(404)) }
         let pack = RegistryRelease.pack(path)
-        // One that is passed on in several requests stays the same in all of them.
+        // A file that is fetched in several requests stays the same blob in all of them.
         let known = pack ?? request.validator.flatMap(Self.digest)
         @Sendable func bring(_ digest: SHA256Digest, from endpoint: String) {
             guard pack != nil else {
                 return startFile(digest, from: endpoint, for: request, sink: sink, completion: completion)
             }
-            // Its name says which blob it is, so its sink may be divided.
+            // The pack's name fixes the blob, so the sink may be divided.
             var blob = request
             blob.urls = [blobURL(digest, at: endpoint)]
             inner.start(blob, sink: sink) { [self] result in completion(result.mapError { told($0, by: endpoint) }) }
@@ -69,7 +70,8 @@ package final class RegistryTransport: Transport {
         }
     }
 
-    /// Asks for the blob of a file. Its digest is told as the version, since registries say none of blobs, and is checked.
+    /// Fetches the blob of a file. The blob's digest is reported as its validator, since registries have none for
+    /// blobs, and the bytes are checked against it.
     ///
     /// - Parameter request: The request for the file.
     private func startFile(
@@ -98,7 +100,7 @@ package final class RegistryTransport: Transport {
             let outcome = result.mapError { told($0, by: endpoint) }
             completion(
                 outcome.flatMap { report in
-                    // A part proves nothing. All of it under this version would never be asked for again.
+                    // A range cannot be checked. A wrong whole file with this validator would never be fetched again.
                     guard request.range != nil || request.isHeadOnly || proved.finish() == digest else {
                         return bad(.badAnswer, "the registry gave other bytes for sha256:\(digest)")
                     }
@@ -113,9 +115,9 @@ package final class RegistryTransport: Transport {
         "\(address.blobPrefix(endpoint))sha256:\(digest)"
     }
 
-    /// Asks what has the tag now.
+    /// Asks what the tag names now.
     ///
-    /// - Parameter endpoints: Where the registry may be, best first.
+    /// - Parameter endpoints: The possible URLs of the registry, best first.
     private func find(
         _ endpoints: ArraySlice<String>, for request: TransferRequest,
         _ then: @escaping @Sendable (Result<(endpoint: String, release: RegistryRelease), TransferError>) -> Void
@@ -152,8 +154,8 @@ package final class RegistryTransport: Transport {
         }
     }
 
-    /// What a failure means where a registry lets nobody in. While its server of tokens cannot be asked, nobody has
-    /// refused anything: it is as if the registry were out of reach, and what was fetched before may be shown.
+    /// The error to report for a registry that denies access. If its token server cannot be reached, nobody has refused
+    /// anything: the registry counts as unreachable, and what was fetched before may be shown.
     private func told(_ error: TransferError, by endpoint: String) -> TransferError {
         guard error.cause == .access else { return error }
         var told = error
@@ -161,22 +163,22 @@ package final class RegistryTransport: Transport {
         if trouble?.isPassing == true {
             told = TransferError(code: .unreachable, url: error.url, detail: "", requests: error.requests)
         }
-        // Trouble with the login may be over, or not be what is wrong.
+        // No trouble is known if it has passed, or if the login is not the cause.
         told.detail = trouble?.reason ?? address.refusal(error)
         return told
     }
 
-    /// What an answer says that the tag has.
+    /// The release that an answer says the tag names.
     ///
-    /// - Parameter known: What it had by the condition of the question. Others may have learnt something else
-    ///   meanwhile, or nothing that has a version.
+    /// - Parameter known: The release that the question's validator stands for. Other answers may have changed the
+    ///   state since.
     private func read(_ report: TransferReport, _ sink: MemorySink, knowing known: RegistryRelease?)
         -> Result<RegistryRelease, TransferError>
     {
         func bad(_ detail: String) -> Result<RegistryRelease, TransferError> {
             .failure(TransferError(code: .badAnswer, url: address.text, detail: detail))
         }
-        /// The tag has something else now: the set is not there any more.
+        /// The error for a tag that names something else now: the set is no longer there.
         func other(_ detail: String) -> Result<RegistryRelease, TransferError> {
             var error = TransferError(code: .badStatus(404), url: address.text, detail: detail)
             error.cause = .badManifest
@@ -206,7 +208,7 @@ package final class RegistryTransport: Transport {
 
     private static func validator(_ digest: SHA256Digest) -> Validator { Validator(etag: "\"sha256:\(digest)\"") }
 
-    /// The blob of ``validator(_:)``.
+    /// The digest in a validator made by ``validator(_:)``.
     private static func digest(of validator: Validator) -> SHA256Digest? {
         validator.etag.flatMap { RegistryAddress.sha256($0.dropFirst().dropLast()) }
     }
@@ -236,9 +238,9 @@ package final class RegistryTransport: Transport {
     package func shutdown() { inner.shutdown() }
 }
 
-/// Takes the bytes of a blob whose version is known better than its server says it, and makes the digest of them.
+/// Passes on the bytes of a blob with a better validator than the server's, and computes their digest.
 private final class ValidatedSink: TransferSink {
-    /// What has come, from the first byte on and without a gap.
+    /// The digest of received bytes, from the first one on and without a gap.
     private struct Come: ~Copyable {
         private var hasher: SHA256Hasher
         /// **Bytes**.
@@ -246,7 +248,7 @@ private final class ValidatedSink: TransferSink {
 
         init() throws(DigestError) { hasher = try SHA256Hasher() }
 
-        /// Takes the next ones: from the first one on again where whoever gets them has forgotten what it had.
+        /// Adds bytes; those at offset 0 begin anew, since the receiver has then dropped what it had.
         mutating func take(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) {
             if offset == 0, (try? hasher.reset()) != nil { count = 0 }
             guard offset == count, (try? hasher.update(bytes)) != nil else { return }
@@ -265,7 +267,7 @@ private final class ValidatedSink: TransferSink {
         come = Mutex(try Come())
     }
 
-    /// The digest of what has come; nothing more does.
+    /// The digest of all received bytes; called once, at the end.
     func finish() -> SHA256Digest? { come.withLock { $0.finish() } }
 
     func begin(_ response: ResponseHead) -> UInt64 {

@@ -27,10 +27,10 @@ extension RunRecipe {
         return wanted
     }
 
-    /// Refuses a path that names nothing: whoever asks for two files wants to know that there is only one. A schedule goes on
-    /// with what is left, as a later release may have dropped it.
+    /// Refuses a path that names nothing: a user who asks for two files wants to know that there is only one. A
+    /// schedule continues with what is left, as a later release may have dropped the path.
     ///
-    /// - Throws: ``EngineError``: 64 for such a path, 130 when somebody asks to stop.
+    /// - Throws: ``EngineError``: 64 for such a path, 130 after a stop request.
     func requirePaths(of manifest: Manifest, _ stop: StopRequest) throws(EngineError) {
         let paths = include.filter { !Glob.isPattern($0) }
         guard piece == nil, !paths.isEmpty, origin != .schedule else { return }
@@ -48,7 +48,8 @@ extension RunRecipe {
         }
     }
 
-    /// The rows of the directories that go with these files. A piece has those on the way to its own; empty ones are for the whole.
+    /// The rows of the directories that belong to these files. A piece has those above its files; empty ones belong to
+    /// the whole.
     func selectedDirectories(of manifest: Manifest, with rows: [Int]) -> [Int] {
         var filter = hasPatterns ? PathFilter(include: include, exclude: exclude) : nil
         if piece != nil { filter = PathFilter(include: [], exclude: ["**"]) }
@@ -74,7 +75,7 @@ extension RunRecipe {
 
     /// The groups that complete in a run of this recipe, `all` first.
     ///
-    /// - Parameter groups: The manifest's.
+    /// - Parameter groups: The names of the manifest's groups.
     func completing(_ groups: [String]) -> [String] {
         let (selected, all) = (Set(self.groups), RunRecipe.groupOfAll)
         guard piece == nil else { return [all] }
@@ -84,7 +85,8 @@ extension RunRecipe {
     }
 
     /// Marks a selection in an index that is complete for it: the first 8 bytes of the SHA-256 of the sorted names of
-    /// groups, and of patterns if there are any; 0 for all files, `nil` if out of memory: then nothing is complete.
+    /// groups, of the patterns and of the piece, with the lowest bit set; 0 for all files; `nil` if out of memory: then
+    /// nothing is complete.
     var selectionMark: UInt64? {
         var texts = groups.contains(RunRecipe.groupOfAll) ? [] : Set(groups).sorted()
         if hasPatterns {

@@ -7,10 +7,10 @@ import SyncSystem
 extension PullEngine {
     /// The session of a pull; a session is one project in one destination.
     ///
-    /// It is the requested one, or has the project's name. If that name belongs to another destination, it is
+    /// The requested session, or one with the project's name. If that name belongs to another destination, the name is
     /// `PROJECT:NAME` with the last component of this one, and a number if that is taken, too.
     ///
-    /// - Throws: ``EngineError`` with status 64 when the session that was asked for has another destination.
+    /// - Throws: ``EngineError`` with status 64 when the requested session has another destination.
     func sessionName(_ recipe: RunRecipe, project: String) throws(EngineError) -> String {
         let path = try Self.destinationPath(recipe, project: project)
         // Errors are reported later, when something has to be written there.
@@ -47,8 +47,8 @@ extension PullEngine {
             "\(escaped(project)) has a thousand destinations called \(escaped(last)); name a session with --session")
     }
 
-    /// Takes the session of a pull for this process, and enters its name into the options. The name is looked at once
-    /// more when it is taken: another pull may have come first.
+    /// Takes the lease of a pull's session, and enters the session's name into the recipe. The name is determined again
+    /// under the lease: another pull may have come first.
     func lease(_ recipe: inout RunRecipe, project: String) throws(EngineError) -> FileLock? {
         var name = try sessionName(recipe, project: project)
         while true {
@@ -69,19 +69,20 @@ extension PullEngine {
 }
 
 extension RunRecipe {
-    /// What a piece's session has at the end of its name; empty for the whole.
+    /// The end of the name of a piece's session; empty for the whole.
     fileprivate var sessionSuffix: String { piece.map { ".shard-\($0.name)" } ?? "" }
 
-    /// The session that was asked for; a piece has one of its own.
+    /// The name of the requested session; a piece has a session of its own.
     fileprivate var askedSession: String? {
         session.map { $0.hasSuffix(sessionSuffix) ? $0 : $0 + sessionSuffix }
     }
 }
 
 extension SyncStore {
-    /// The session of a pull whose manifest is not known: one of its destination, which without another word is
-    /// `./<project>`; of a piece, the one of that piece. Of several, the one that it names, or that has had that manifest. A
-    /// named one of another destination is none: what goes wrong elsewhere is not told of it, nor asked for again there.
+    /// The session of a pull whose manifest is not known: one with the same destination, which is `./<project>` by
+    /// default, and with the same piece. Of several, the named one; else one whose last run had this manifest's
+    /// location; else, with a given destination, the one that ran last. A named session with another destination does
+    /// not count: a failure here is not recorded for it, nor retried there.
     func knownSession(_ recipe: RunRecipe) throws(StoreError) -> StoredSession? {
         let here = recipe.destination.flatMap(absolute)
         let place = here.flatMap { status(following: $0) }

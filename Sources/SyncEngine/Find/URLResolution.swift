@@ -18,7 +18,7 @@ func manifestURL(_ location: String) -> String {
 /// those are removed by the transport's URL parser.
 ///
 /// - Parameters:
-///   - reference: As written; ``ManifestAssembly`` has let only relative ones and those of schemes that are served through.
+///   - reference: The URL as written; ``ManifestAssembly`` has accepted only relative ones and those of served schemes.
 ///   - base: An absolute URL.
 func resolve(_ reference: String, against base: String) -> String {
     if let scheme = leadingScheme(of: reference) { return withAuthority(reference, schemes: [scheme]) }

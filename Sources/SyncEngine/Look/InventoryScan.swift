@@ -4,13 +4,13 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// What of a manifest is already here, and what is not.
+/// The rows of a manifest that the destination already has, and those that it lacks.
 struct Inventory: Sendable {
     /// Records of files that are here and right; none for wanted rows.
     var records = RecordColumn()
     /// Rows that are missing or differ.
     var wanted: [Int] = []
-    /// Those of them in whose place is something that no pull has put there as it is: bringing them replaces it.
+    /// Wanted rows whose place has something that no pull has left like that: fetching the row replaces it.
     var foreign: Set<Int> = []
     /// Rows whose place cannot be used: it is taken by something that must not be replaced.
     var obstructed: [(row: Int, error: FileError)] = []
@@ -20,9 +20,9 @@ struct Inventory: Sendable {
 }
 
 extension InventoryScan {
-    /// What is at a place.
+    /// The state of a place.
     enum Verdict {
-        /// What the index knows of it is still true.
+        /// The index's record is still true.
         case unchanged
         /// The content is as in the index; mode or time differ from what the manifest keeps.
         case worn
@@ -53,13 +53,13 @@ extension InventoryScan {
                 guard error.code == .notDirectory || error.code == .tooManySymbolicLinkLevels else {
                     return unseen(row, error, known)
                 }
-                // Whoever makes room finds out whether it is ours.
+                // Making room finds out whether the obstacle is ours.
                 return obstacle(row, directories).map(Verdict.obstructed) ?? .absent
             }
         }
     }
 
-    /// What is where a directory must be, on the way to a row's place; `nil` when it has gone meanwhile.
+    /// The error for an obstacle where a directory above a row's place must be; `nil` when it has gone meanwhile.
     private func obstacle(_ row: Int, _ directories: Directories) -> FileError? {
         let path = manifest.files.withPath(row) { Array($0) }
         for end in path.indices where path[end] == 0x2F {
@@ -82,7 +82,7 @@ extension InventoryScan {
         return nil
     }
 
-    /// What is to be thought of a place that cannot be looked at.
+    /// The verdict on a place whose status cannot be read.
     private func unseen(_ row: Int, _ error: FileError, _ known: IndexRecord?) -> Verdict {
         let isClosed =
             error.code == .permissionDenied
@@ -112,7 +112,7 @@ extension InventoryScan {
             if files.traits(row).hold(of: status) { return .unchanged }
             return wear == .counts ? .differs(isOurs: isOurs) : .worn
         }
-        // What another tree has, too, is replaced by a copy and not mended.
+        // A file that another tree shares is replaced by a copy and not mended.
         if wear == .counts, let known, known.matches(status), index.trusts(known),
             known.digest == files.contentDigest(row)
         {
@@ -125,18 +125,18 @@ extension InventoryScan {
 /// Builds the ``Inventory``: checks every place, on several threads, and hashes what no record covers.
 struct InventoryScan: Sendable {
     let manifest: Manifest
-    /// Rows to look at, ascending.
+    /// Rows to check, ascending.
     let rows: [Int]
     let destination: Destination
     let index: StatIndex
     /// Paths that an interrupted run put in place, which count as installed.
     var logged: Set<[UInt8]> = []
-    /// What a mode or time means that is not the manifest's.
+    /// The treatment of a mode or time that differs from the manifest's.
     var wear: PlaceReader.Wear
-    /// Directories that this user cannot look into before a pull opens them. What is below is taken from the index.
+    /// Directories that this user cannot enter before a pull opens them. Entries below are taken from the index.
     var closed: [[UInt8]] = []
     let environment: EngineEnvironment
-    /// Told how far the hashing is.
+    /// Receives the progress of hashing.
     var progress: ProgressCount?
 
     func run() -> Inventory {
@@ -163,7 +163,7 @@ struct InventoryScan: Sendable {
 
     /// Walks the rows and the index side by side; both stand in ``PathOrder``.
     ///
-    /// - Returns: What was found, without records; rows that are as the index has them; and those to be read.
+    /// - Returns: The inventory, still without records; rows that are as the index has them; and rows to be read.
     private func look(at rows: ArraySlice<Int>) -> (
         found: Inventory, unchanged: [(row: Int, position: Int)], unknown: [Unknown]
     ) {
@@ -197,7 +197,7 @@ struct InventoryScan: Sendable {
         return (result, unchanged, unknown)
     }
 
-    /// Whether what is at a wanted row's place has the content that a pull put there, though its status is another.
+    /// Whether a wanted row's place has the content that a pull installed, although its status differs.
     private func isAsInstalled(_ row: Int) -> Bool {
         let position = manifest.files.withPath(row, index.position(of:))
         guard let position, index.record(position)?.installed == true else { return false }
@@ -248,7 +248,7 @@ extension Array {
         return place < count && self[place] == row
     }
 
-    /// Everything but some; the same array where these are none.
+    /// The array without some elements.
     func without(_ some: Set<Element>) -> Self where Element: Hashable {
         some.isEmpty ? self : filter { !some.contains($0) }
     }

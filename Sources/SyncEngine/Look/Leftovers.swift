@@ -4,17 +4,18 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// The parts of large files and the partial blobs that an interrupted run left in staging, taken over.
+/// The parts of large files and the partial blobs that a run takes over from staging, where an interrupted run left
+/// them.
 struct Leftovers: Sendable {
     /// Rows whose parts turned out to be complete; handed to the committer.
     var complete: Set<Int> = []
-    /// What is missing of files that are fetched by their own URLs, by row, in **bytes**.
+    /// The missing ranges of files that are fetched by their own URLs, by row, in **bytes**.
     var gaps: [Int: [Range<UInt64>]] = [:]
-    /// **Bytes** that need not be fetched, of both kinds, by row.
+    /// **Bytes** that need not be fetched, by row.
     var kept: [Int: UInt64] = [:]
-    /// **Bytes** of all of them.
+    /// The sum of ``kept``, **bytes**.
     var bytes: UInt64 { present(of: kept.keys) }
-    /// Parts that are no longer wanted but may hold useful chunks. To be removed at the end.
+    /// Parts that are no longer wanted but may hold useful chunks. They are removed at the end.
     var unwanted: [Staging.File] = []
 
     /// **Bytes** of these rows that need not be fetched.
@@ -22,7 +23,7 @@ struct Leftovers: Sendable {
 
     init(adopting wanted: [Int], in context: RunContext) throws(DigestError) {
         let (manifest, staging, parts) = (context.manifest, context.staging, context.parts)
-        /// Of files with the same content, each can take over one part.
+        // Of files with the same content, each can take over one part.
         var rows: [SHA256Digest: [Int]] = [:]
         let found = staging.leftovers().filter(\.file.isPart)
         guard !found.isEmpty else { return }
@@ -67,7 +68,7 @@ struct Leftovers: Sendable {
 }
 
 extension Staging {
-    /// Makes single files of those in directories that an interrupted run was assembling.
+    /// Makes single staged files of those in directories that an interrupted run was assembling.
     func takeApart(for manifest: Manifest, wanted: [Int]) {
         guard !members().isEmpty else { return }
         var rows: [Directory: [String: Int]] = [:]
@@ -103,11 +104,11 @@ final class PartialBlobs: Sendable {
     }
 
     private struct State: Sendable {
-        /// Left by an earlier process.
+        /// Files left by an earlier process.
         var found: [Plan.PackPosition: PartialBlob] = [:]
         /// Places whose first bytes are from an earlier process.
         var used: Set<Plan.PackPosition> = []
-        /// Those of this process, by the part of a span that delivers them.
+        /// Files of this process, by the part of a span that delivers their blobs.
         var open: [Int: PartialBlob] = [:]
         var files: [Staging.File] = []
     }
@@ -149,10 +150,10 @@ final class PartialBlobs: Sendable {
         return true
     }
 
-    /// Whether an earlier process left none.
+    /// Whether no earlier process left a partial blob.
     var isEmpty: Bool { state.withLock(\.found.isEmpty) }
 
-    /// The plan without the bytes that are here; removes files of no use to it.
+    /// The plan without the bytes that partial blobs have; removes files that the plan does not use.
     func shortened(_ plan: Plan) -> Plan {
         var plan = plan
         let counts = state.withLock { $0.found.mapValues { $0.place.withLock(\.count) } }
@@ -223,7 +224,7 @@ final class PartialBlobs: Sendable {
         return partial
     }
 
-    /// The parts of another plan follow.
+    /// Ends the use of a plan's parts; those of another plan follow.
     func endPlan() {
         state.withLock {
             $0.open = [:]

@@ -5,8 +5,8 @@ import SyncStore
 import SyncSystem
 
 extension PullRun {
-    /// Takes over what a killed process of this run, or of one that it replaces, put in place: those files count as
-    /// installed by this run, and the events that it lacks are recorded now, before their group is complete.
+    /// Takes over what a killed process of this run, or of a run that it replaces, put in place: those files count as
+    /// installed by this run, and missing events are recorded now, before their group is complete.
     func takeUp(_ survey: Survey, _ files: inout RunFiles) throws(EngineError) {
         guard !survey.logged.isEmpty else { return }
         let table = files.manifest.files
@@ -14,7 +14,7 @@ extension PullRun {
             survey.inventory.records.has(row) && table.withPath(row) { survey.logged.contains(Array($0)) }
         }
         guard !placed.isEmpty else { return }
-        // Nobody knows whether their renames are on the disk yet; a run that fetches nothing syncs nothing else.
+        // The renames may not be on the disk yet, and a run that fetches nothing syncs nothing else.
         if environment.isDurable {
             do throws(FileError) { try environment.synchronize(destination) } catch {
                 throw EngineError(.ioError, "\(error)", cause: error.cause)
@@ -24,7 +24,7 @@ extension PullRun {
             let told = try toldPaths(of: loggingRun(), atMost: files.rows.count)
             for row in placed {
                 let isReused = told[StoredEvent.spelled(table.path(row))]
-                // A run that has come to its end has counted it.
+                // A run that has ended has counted the file.
                 if isReused != nil, !isTakenUp { continue }
                 files[row] = isReused == true ? .reused : .installed
                 if isReused == nil { journal.installed(row, of: files.manifest, isReused: nil) }
@@ -34,12 +34,12 @@ extension PullRun {
         }
     }
 
-    /// Takes over what is in a tree and what its readers did not have: whoever put it there, this run shows it to them. It counts as
-    /// the run's, and the events that the run lacks are recorded now, before its groups are complete.
+    /// Takes over the files of a tree that its readers did not have, whoever put them there: this run shows them. They
+    /// count as the run's, and missing events are recorded now, before its groups are complete.
     ///
     /// - Parameters:
-    ///   - unseen: What readers did not have; what is not unchanged is counted already.
-    ///   - isReused: Whether the bytes were here before the run; otherwise a process of this run may have brought them.
+    ///   - unseen: Files that readers did not have; those that are not unchanged are counted already.
+    ///   - isReused: Whether the bytes were here before the run; otherwise a process of this run may have fetched them.
     mutating func claim(_ unseen: [Int], _ files: inout RunFiles, isReused: Bool) throws(EngineError) {
         let table = files.manifest.files
         let rows = unseen.filter { files[$0] == .unchanged }
@@ -54,12 +54,12 @@ extension PullRun {
         }
     }
 
-    /// The files as hooks are to hear of them: what earlier processes of this run have put in place, or runs before it
-    /// that did not get as far as their groups, counts as well.
+    /// The files as hooks are to see them: with those that earlier processes of this run have put in place, or earlier
+    /// runs that did not get as far as their groups.
     func withUntold(_ files: RunFiles) throws(StoreError) -> RunFiles {
-        // What a new tree has that its readers did not is counted by `claim`.
+        // Files of a new tree that its readers did not have are counted by `claim`.
         guard trees == nil, let last = try isTakenUp ? report.run : former()?.identifier else { return files }
-        // A run that has come to its groups has counted what was there before, whatever its result.
+        // A run that has reached its groups has counted earlier files, whatever its result.
         let all = try environment.store.groups(of: last).first { $0.name == RunRecipe.groupOfAll }
         guard all?.result == nil else { return files }
         var placed: [[UInt8]: Bool] = [:]
@@ -81,14 +81,14 @@ extension PullRun {
         try environment.store.runs(session: session, limit: 2).first { $0.identifier != report.run }
     }
 
-    /// The run of which the log is; `nil` for one that this run replaces, of which nothing has been counted.
+    /// The run that the log belongs to; `nil` for one that this run replaces, of which nothing has been counted.
     private func loggingRun() throws(StoreError) -> String? {
         if isTakenUp { return report.run }
         let former = try former()
         return former?.state == .superseded ? nil : former?.identifier
     }
 
-    /// Paths with a recorded `task.installed` of a run, as spelled in the events, and whether their bytes were here.
+    /// Paths with a recorded `task.installed` of a run, as spelled in the events, and whether their bytes were local.
     private func toldPaths(of run: String?, atMost count: Int) throws(StoreError) -> [[UInt8]: Bool] {
         guard let run else { return [:] }
         var told: [[UInt8]: Bool] = [:]
@@ -98,10 +98,10 @@ extension PullRun {
         return told
     }
 
-    /// Passes on the session's latest events, enough for those of so many files.
+    /// Passes on the session's latest events: enough of them for `count` files.
     private func scan(atMost count: Int, _ take: (StoredEvent) -> Void) throws(StoreError) {
         let end = try environment.store.session(session)?.lastSequence ?? 0
-        // Its files, each with events that may precede it: hops, waits, failures.
+        // The events of the files, each with others that may precede it: hops, waits, failures.
         try environment.store.scanEvents(of: session, after: max(0, end - Int64(count) * 3 - 20_000)) { event in
             take(event)
             return true
@@ -125,12 +125,13 @@ extension RunJournal {
     }
 }
 
-// What recovery looks for in an event's line. It is not parsed: there can be very many, and paths are compared as they are spelled.
+// The fields that recovery reads from an event's line. The line is not parsed: there can be very many, and paths are
+// compared as they are spelled.
 extension StoredEvent {
     /// The path of a `task.installed` as it is spelled in JSON, without quotes; `nil` for another event.
     var installedPath: [UInt8]? { name == .taskInstalled ? spelling(of: "path").map { Array($0) } : nil }
 
-    /// Whether a `task.installed` says that the bytes were here.
+    /// Whether a `task.installed` says that the bytes were local.
     var isReused: Bool { spelling(of: "source")?.elementsEqual("reused".utf8) ?? false }
 
     func isOf(run: String) -> Bool { spelling(of: "run")?.elementsEqual(run.utf8) ?? false }
@@ -160,12 +161,12 @@ extension StoredEvent {
 }
 
 extension EngineEnvironment {
-    /// Adds what a killed run put in place to an index: it is ours whatever the manifest says, so that it can be pruned or
-    /// removed later. Every file is hashed again first.
+    /// Adds what a killed run put in place to an index: it is ours whatever the manifest says, so that it can be pruned
+    /// or removed later. A file is hashed again first, unless its logged status still matches.
     ///
-    /// - Parameter log: What the killed run logged. It stays until the caller has done with it; twice is once.
-    /// - Returns: The index to go on with, on the disk already: the next kill must not forget it.
-    ///   `nil` when it was stopped: nothing has changed.
+    /// - Parameter log: The killed run's log. It stays until the caller removes it; to fold it twice does no harm.
+    /// - Returns: The new index, already on the disk, so that another kill does not lose it; `nil` when stopped: then
+    ///   nothing has changed.
     /// - Throws: ``FileError``.
     func fold(
         _ log: [IndexLog.Entry], into index: StatIndex, in destination: Destination,
@@ -179,7 +180,7 @@ extension EngineEnvironment {
         return try StatIndex.load(from: destination)
     }
 
-    /// The index that a fold would leave, in memory: nothing is written. `nil` when it was stopped.
+    /// The index that a fold would write, in memory only; `nil` when stopped.
     ///
     /// - Throws: ``FileError`` when the log, or what it names, cannot be read.
     func foldPreview(_ index: StatIndex, in destination: Destination) throws(FileError) -> StatIndex? {
@@ -189,10 +190,10 @@ extension EngineEnvironment {
         return index.replacingRecords { append in index.merge(found, append) }
     }
 
-    /// The latest entry for each path, in ``PathOrder``, with a record if what it logged is still in place. `nil` when it was
+    /// The latest entry for each path, in ``PathOrder``, with a record if the logged file is still in place; `nil` when
     /// stopped.
     ///
-    /// - Throws: ``FileError`` when something cannot be read: with the log it would be forgotten that it is ours.
+    /// - Throws: ``FileError`` when a place cannot be read: without the log, nothing would show that its file is ours.
     private func verified(
         _ log: [IndexLog.Entry], in destination: Destination, isStopped: @escaping @Sendable () -> Bool
     ) throws(FileError) -> [(entry: IndexLog.Entry, record: IndexRecord?)]? {
@@ -208,8 +209,8 @@ extension EngineEnvironment {
             by: { _ in try PlaceReader(destination, isStopped: isStopped) }
         ) { reader, place -> Result<IndexRecord?, FileError> in
             do throws(FileError) { return .success(try reader.read(entries[place])) } catch {
-                // Where a link or a file has taken the place of its directory it is gone; a directory that is closed to its owner, as
-                // a manifest can ask for, is opened only later.
+                // Below a link or a file that has replaced its directory, the entry is gone. A directory that is closed
+                // to its owner, as a manifest can ask for, is opened only later.
                 let isGone = error.isMissing || error.code == .tooManySymbolicLinkLevels
                 return isGone || error.code == .permissionDenied ? .success(nil) : .failure(error)
             }
@@ -225,7 +226,8 @@ extension EngineEnvironment {
 }
 
 extension StatIndex {
-    /// Passes on the records of the index and those that were found, in ``PathOrder``; of one path, what was found.
+    /// Passes on the records of the index and those that were found, in ``PathOrder``; for one path, the found record
+    /// if there is one.
     fileprivate func merge(
         _ found: [(entry: IndexLog.Entry, record: IndexRecord?)],
         _ append: (IndexRecord, UnsafeBufferPointer<UInt8>) -> Void
@@ -233,7 +235,7 @@ extension StatIndex {
         var walk = IndexWalk(index: self)
         for (entry, record) in found {
             entry.path.withUnsafeBufferPointer { path in
-                // An old record of the same path is out of date.
+                // A found record replaces the index's.
                 let position = walk.find(path) { pass($0...$0, to: append) }
                 if let record = record ?? position.flatMap(self.record) { append(record, path) }
             }

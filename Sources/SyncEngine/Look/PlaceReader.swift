@@ -4,7 +4,7 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Reads what is at a row's place and checks it. One per thread.
+/// Reads and checks the entry at a row's place. One per thread.
 struct PlaceReader: ~Copyable {
     private let directories: Directories
     private var hasher: SHA256Hasher
@@ -14,7 +14,7 @@ struct PlaceReader: ~Copyable {
 
     /// - Parameters:
     ///   - isStopped: Polled often: a file can take minutes. A file not read to its end does not count as right.
-    ///   - hashed: Called as often with the **bytes** read since.
+    ///   - hashed: Called as often, with the **bytes** read since the last call.
     init(
         _ destination: Destination, isStopped: @escaping @Sendable () -> Bool,
         hashed: @escaping @Sendable (UInt64) -> Void = { _ in }
@@ -29,16 +29,16 @@ struct PlaceReader: ~Copyable {
 
     deinit { buffer.deallocate() }
 
-    /// What a mode or time means that is not the manifest's, of a file whose content is.
+    /// The treatment of a mode or time that differs from the manifest's, if the content is right.
     enum Wear {
-        /// It is corrected.
+        /// The difference is corrected.
         case mended
-        /// The file counts as wrong: it is another tree's, too, and nothing may be done to it.
+        /// The file counts as wrong: another tree shares it, so it must not be changed.
         case counts
-        /// Nothing. It stays as it is.
+        /// The difference is ignored.
         case ignored
 
-        /// - Parameter mends: Whether the destination is to be changed, and not only looked at.
+        /// - Parameter mends: Whether the destination may be changed, not only read.
         init(in destination: Destination, mends: Bool) {
             self = destination.sharesFiles ? .counts : mends ? .mended : .ignored
         }
@@ -47,8 +47,8 @@ struct PlaceReader: ~Copyable {
     /// The record of a file or link that is right; `nil` when the content differs or cannot be read.
     ///
     /// - Parameters:
-    ///   - known: A record that speaks for the content, which is not read again while it does.
-    ///   - wear: What a mode or time means that is not the manifest's.
+    ///   - known: A record for the content, which is not read while the record matches.
+    ///   - wear: The treatment of a mode or time that differs from the manifest's.
     mutating func verify(
         _ row: Int, of manifest: Manifest, installed: Bool, known: IndexRecord? = nil, wear: Wear = .mended
     ) -> IndexRecord? {
@@ -62,17 +62,17 @@ struct PlaceReader: ~Copyable {
                 case .ignored: return found
                 }
             }
-            // What cannot be read is wanted.
+            // A file that cannot be read is wanted.
             guard let found, let status = found, let digest = files.contentDigest(row) else { return nil }
             var kind = files.kind(row)
-            // A record says what is there, not what is listed.
+            // A record has the kind of the file that is there, not the listed one.
             if wear == .ignored, !Self.hasListedBit(status, row, files) { kind = kind == .file ? .executable : .file }
             return IndexRecord(status: status, digest: digest, kind: kind, installed: installed)
         }
     }
 
-    /// The record of what an interrupted run logged, if that is still there; else `nil`. What was logged with its status is not
-    /// read as long as it has that.
+    /// The record of a file that an interrupted run logged, if it is still there; `nil` otherwise. Its content is not
+    /// read while the logged status matches.
     ///
     /// - Throws: ``FileError`` where it cannot be reached, or read.
     mutating func read(_ entry: IndexLog.Entry) throws(FileError) -> IndexRecord? {
@@ -102,7 +102,7 @@ struct PlaceReader: ~Copyable {
             guard let found = try there(), found.kind == .link else { return nil }
             guard let target = target(directory, leaf) else {
                 let code = Errno.last
-                // It is gone, or no link any more.
+                // The link is gone, or something else is in its place.
                 if code == .noSuchFileOrDirectory || code == .invalidArgument { return nil }
                 throw unread(code)
             }
@@ -116,9 +116,9 @@ struct PlaceReader: ~Copyable {
         }
         guard let file = openToRead(directory, leaf) else {
             let code = Errno.last
-            // Somebody has taken it away since, has put something else there, or lets nobody read it.
+            // Since then it was removed, replaced, or made unreadable.
             guard let found = try there(), found.kind == .file, found.permissions & 0o400 != 0 else { return nil }
-            // Or has made it his own.
+            // Or it has another owner.
             let isRefused = code == .permissionDenied || code == .notPermitted
             if isRefused, found.user != CurrentProcess.user { return nil }
             throw unread(code)
@@ -132,15 +132,15 @@ struct PlaceReader: ~Copyable {
         guard digest == entry.digest else { return nil }
         guard let after = status(file.raw) else { throw unread(.last) }
         guard after == before else { return nil }
-        // Its content makes it ours. Where modes cannot be set, it has another bit than it was given.
+        // The content makes it ours. Where modes cannot be set, its bit may not be the one that it was given.
         let kind: FileTable.Kind = before.isExecutable ? .executable : .file
         return IndexRecord(status: before, digest: entry.digest, kind: kind, installed: true)
     }
 
-    /// What is wrong with a row's place, for people; `nil` if nothing. Changes nothing.
+    /// The problem at a row's place, for people; `nil` for none. Changes nothing.
     ///
-    /// - Parameter index: A mode that is not the manifest's is no fault of a file that is still as a pull has left it: the
-    ///   file system keeps no other.
+    /// - Parameter index: Excuses a mode that is not the manifest's on a file that is still as a pull has left it: the
+    ///   file system keeps no other mode.
     mutating func inspect(_ row: Int, of manifest: Manifest, _ index: StatIndex) -> VerifyReport.Problem? {
         let files = manifest.files
         func problem(_ reason: String) -> VerifyReport.Problem { .init(path: files.path(row), reason: reason) }
@@ -161,9 +161,9 @@ struct PlaceReader: ~Copyable {
         } catch { return problem(error.remark ?? "cannot be reached") }
     }
 
-    /// What the file system says of a row's place if its content is right, or else what is wrong with that, for people.
+    /// The status of a row's place if the content is right; otherwise the problem, for people.
     ///
-    /// - Parameter known: A record that speaks for the content, which is not read while it does.
+    /// - Parameter known: A record for the content, which is not read while the record matches.
     private mutating func content(
         of row: Int, _ files: FileTable, _ directory: Int32, _ leaf: UnsafePointer<CChar>, known: IndexRecord? = nil
     ) -> (found: FileStatus?, wrong: String) {
@@ -193,7 +193,8 @@ struct PlaceReader: ~Copyable {
         return status(file.raw) == opened && opened.size == found.size ? (opened, "") : (nil, "is being written to")
     }
 
-    /// What is at a row's place once its mode and time are right; `nil` when they cannot be corrected: it is fetched then.
+    /// The status of a row's place with corrected mode and time; `nil` if they cannot be corrected: then the row is
+    /// fetched.
     private static func mended(
         _ found: FileStatus, _ row: Int, _ files: FileTable, _ directory: Int32, _ leaf: UnsafePointer<CChar>
     ) -> FileStatus? {
@@ -215,7 +216,7 @@ struct PlaceReader: ~Copyable {
         files.traits(row).hold(of: found) && hasListedBit(found, row, files)
     }
 
-    /// Whether it is executable if the manifest says so, unless that keeps its whole mode.
+    /// Whether a file is executable if the manifest says so; true for a link, and if the manifest keeps the whole mode.
     private static func hasListedBit(_ found: FileStatus, _ row: Int, _ files: FileTable) -> Bool {
         files.kind(row) == .link || files.traits(row).mode != nil
             || found.isExecutable == (files.kind(row) == .executable)

@@ -4,17 +4,18 @@ import SyncModel
 import SyncStore
 import SyncSystem
 
-/// Refuses a manifest that is older than what is here, because of a server restored from a backup, a cache, or an attacker.
+/// Refuses a manifest that is older than the installed one, because of a server restored from a backup, a cache, or an
+/// attacker.
 ///
-/// The revision that is here is the newer of two: that of the destination's index, and that of the session's last run
-/// that placed something, wherever that was. A manifest without a revision has 0.
+/// The installed revision is the newer of two: that of the destination's index, and that of the session's last run that
+/// placed something, wherever that was. A manifest without a revision has 0.
 ///
 /// - Parameters:
-///   - manifest: What is to be installed.
-///   - index: What the destination's index says.
+///   - manifest: The manifest to install.
+///   - index: The revision in the destination's index.
 ///   - session: The session's revision; see ``SyncStore/installedRevision(of:)``.
-/// - Returns: The revision that is installed, if it is newer, and that is allowed, or is the same with other content; else
-///   `nil`.
+/// - Returns: The installed revision, if it is newer and that is allowed, or if it is the same with other content;
+///   otherwise `nil`.
 /// - Throws: ``EngineError`` with status 77 when it is older and that is not allowed.
 func refuseOlder(_ manifest: Manifest, _ recipe: RunRecipe, index: StatIndex.Revision?, session: UInt64?)
     throws(EngineError) -> UInt64?
@@ -23,7 +24,7 @@ func refuseOlder(_ manifest: Manifest, _ recipe: RunRecipe, index: StatIndex.Rev
     if manifest.revision < known {
         guard recipe.allowOlder else {
             let own = manifest.revision == 0 ? "has no revision, and" : "has revision \(manifest.revision), which"
-            // After a rollback, or in another destination, it is not what is there.
+            // After a rollback, or in another destination, another revision is installed.
             let state = index?.number == known ? "is installed" : "was installed last"
             throw EngineError(
                 .refused,
@@ -114,9 +115,10 @@ private func isDirectory(_ directory: [UInt8], above path: UnsafeBufferPointer<U
     directory.isEmpty || path.count > directory.count && path[directory.count] == 0x2F && path.starts(with: directory)
 }
 
-// With our own configuration and state, whoever publishes would choose the hooks that run and the keys that count.
+// A manifest that places files in our own configuration or state would choose the hooks that run and the keys that
+// count.
 extension EngineEnvironment {
-    /// What decides about pulls in the state directory.
+    /// The entries of the state directory that pulls depend on.
     private static let stateNames = ["syncagent.sqlite", "trust", "manifests"]
 
     /// Refuses a manifest that would place files in this program's configuration or state, or in the way to them.
@@ -139,7 +141,7 @@ extension EngineEnvironment {
         }
     }
 
-    /// Whether a file has a path or one below it, or something that is no directory has one above it.
+    /// Whether a file is at a path or below it, or something that is no directory is above it.
     private func names(_ path: Substring, _ files: FileTable) -> Bool {
         let path = Array(path.utf8)
         return files.indices.contains { row in

@@ -3,8 +3,8 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// What is at a destination before a run changes anything: what is here, missing, in the way, or no longer named. A pull
-/// and its plan look with the same eyes.
+/// The state of a destination before a run changes anything: what is here, missing, in the way, or no longer named. A
+/// pull and its plan share it.
 struct Survey {
     /// The index, including what killed runs put in place.
     let index: StatIndex
@@ -21,22 +21,22 @@ struct Survey {
     let unnamed: [Int]
     /// … those of them that a pull has installed, and that are still there as it left them, …
     let obsolete: [Int]
-    /// … those of these that are in the way of what the manifest names, …
+    /// … those of them that are in the way of entries of the manifest, …
     let blocking: [Int]
     /// … and positions of directories that it does not name.
     let formerDirectories: [Int]
     /// Directories whose modes keep this user out, with these modes; a pull has opened them.
     private let closed: [(row: Int, mode: FileMode)]
-    /// Positions of what is gone by now, removed by this run or by somebody else.
+    /// Positions of entries that are gone by now, removed by this run or by somebody else.
     var gone: Set<Int> = []
 
-    /// Looks, and refuses what must not be done.
+    /// Examines the destination, and refuses forbidden changes.
     ///
     /// - Parameters:
     ///   - index: Including what killed runs put in place.
     ///   - logged: Paths placed since the index was written.
     ///   - mends: Whether wrong modes and times are corrected, and closed directories opened; otherwise nothing is changed.
-    ///   - progress: Told how far the hashing is.
+    ///   - progress: Receives the progress of hashing.
     /// - Throws: ``EngineError`` for names that would collide, and for places that no manifest may fill.
     init(
         _ recipe: RunRecipe, _ manifest: Manifest, rows: [Int], in destination: Destination, _ index: StatIndex,
@@ -81,7 +81,7 @@ struct Survey {
         self.inTheWay = inTheWay
     }
 
-    /// Finds file systems that are mounted below, on the way to what is wanted or has been logged.
+    /// Finds file systems that are mounted below, on the way to wanted or logged rows.
     ///
     /// - Parameter stages: Whether staging directories are made there. Rows for which there can be none are obstructed.
     private static func lookAtMounts(
@@ -116,10 +116,10 @@ struct Survey {
         }
     }
 
-    /// Paths of what is removed to make room.
+    /// Paths that are removed to make room.
     private let inTheWay: Set<[UInt8]>
 
-    /// Whether a path, or one above it, is among those of files that go.
+    /// Whether a path, or one above it, is among the paths to remove.
     private static func isFree(_ path: [UInt8], _ going: Set<[UInt8]>) -> Bool {
         var prefix = path
         while !prefix.isEmpty {
@@ -129,8 +129,8 @@ struct Survey {
         return false
     }
 
-    /// For a plan: counts rows as wanted whose places will be free once what is in the way is gone, and rows as obstructed
-    /// that would lead astray. A run finds both out when it has made room.
+    /// For a plan: counts rows as wanted if their places will be free once obstacles are removed, and links as
+    /// obstructed if their targets would lead out of the tree. A run finds out both when it has made room.
     mutating func foresee() {
         let (manifest, going) = (pruning.manifest, inTheWay)
         var freed: Set<Int> = []
@@ -151,10 +151,10 @@ struct Survey {
         inventory.wanted = inventory.wanted.without(Set(astray))
     }
 
-    /// Takes back what was opened to be looked at, when nothing is to be changed.
+    /// Closes the directories that were opened for the survey, when nothing is to be changed.
     func restore() { directories.close(closed) }
 
-    /// Those of some positions that are not gone.
+    /// The given positions without those that are gone.
     func left(of positions: [Int]) -> [Int] { positions.without(gone) }
 }
 

@@ -24,14 +24,14 @@ struct UpwardLinks {
     ///
     /// - Parameters:
     ///   - unnamed: Positions in the index that the manifest does not name.
-    ///   - rows: What the run is to bring, ascending.
+    ///   - rows: The rows that the run places, ascending.
     func straying(_ unnamed: [Int], rows: [Int]) -> [Int] {
         var kept = unnamed.filter(index.isLink)
         if rows.count < manifest.files.count { kept += unselected(rows) }
         return kept.filter(leadsOut)
     }
 
-    /// Links at paths of the manifest that the run does not bring; targets equal to the manifest's were checked with
+    /// Links at paths of the manifest that the run does not place; targets equal to the manifest's were checked with
     /// it.
     private func unselected(_ rows: [Int]) -> [Int] {
         (0..<index.count).filter { position in
@@ -56,7 +56,7 @@ struct UpwardLinks {
     /// Whether a link of the index is still there and leads out.
     private func leadsOut(_ position: Int) -> Bool {
         index.withPath(position) { path in
-            // What cannot be entered is not there.
+            // A path that cannot be entered counts as missing.
             let found = try? directories.withLeaf(of: path) { directory, leaf -> [UInt8]? in
                 guard case .success(let found?) = status(directory, leaf),
                     index.record(position)?.matches(found) == true  // Otherwise it is somebody else's.
@@ -72,7 +72,7 @@ struct UpwardLinks {
     static let astray = "its target goes up (“..”) from a link or a file here, not a directory; move that away"
 
     /// Whether a row's target goes up behind a link in the destination. The manifest has a directory there, so the link
-    /// is somebody else's: one of ours would have been removed as being in the way.
+    /// is not ours: one that a pull installed would have been removed as an obstacle.
     func isAstray(_ row: Int) -> Bool {
         manifest.files.withLinkTarget(row) { target in
             guard target.goesUpBehindName else { return false }
@@ -110,7 +110,7 @@ struct UpwardLinks {
 }
 
 extension UnsafeBufferPointer<UInt8> {
-    /// Whether `..` may follow a name: quick, and never wrong when it says no.
+    /// Whether `..` may follow a name. Quick; a `false` is always right.
     var goesUpBehindName: Bool {
         var hasName = false
         var start = 0

@@ -5,11 +5,11 @@ import SyncModel
 import SyncSystem
 
 extension Survey {
-    /// Writes the index after a run: what it knows of the manifest's rows, and the records of the old index for the rest.
+    /// Writes the index after a run: its records of the manifest's rows, and the records of the old index for the rest.
     ///
     /// - Parameters:
     ///   - named: Rows of ``Manifest/directories``, ascending, with their records.
-    ///   - isTree: Whether all of it counts as installed, whoever put it there: it is in a tree that pulls have made.
+    ///   - isTree: Whether every file counts as installed, whoever put it there: it is in a tree that pulls have made.
     func writeIndex(
         naming named: [(row: Int, record: IndexRecord)], isTree: Bool, owner: String,
         completion: StatIndex.Completion?, durable: Bool
@@ -53,7 +53,7 @@ extension Survey {
             writer.append(record, path: path)
         }
 
-        /// - Parameter path: Directories before it are appended, and one of this very path; all where there is none.
+        /// - Parameter path: Directories before this path are appended, and one at the path; `nil` for all.
         /// - Returns: Whether the path is that of a directory.
         @discardableResult mutating func appendDirectories(before path: UnsafeBufferPointer<UInt8>?) -> Bool {
             while let (row, record) = directories.first {
@@ -68,15 +68,15 @@ extension Survey {
     }
 }
 
-/// Goes through an index beside paths that come in ``PathOrder``, as the index has them.
+/// Walks through an index along with paths that come in its order, ``PathOrder``.
 struct IndexWalk {
     let index: StatIndex
-    /// Where it goes on.
+    /// The next position.
     var position = 0
 
-    /// Looks for the next path.
+    /// Advances to a path.
     ///
-    /// - Parameter passing: Called with each position that is passed on the way: paths that were not looked for.
+    /// - Parameter passing: Called with each position before it: paths that were not looked for.
     /// - Returns: The path's position; `nil` if it is not in the index.
     mutating func find(_ path: UnsafeBufferPointer<UInt8>, passing: (_ position: Int) -> Void = { _ in }) -> Int? {
         while position < index.count {
@@ -94,8 +94,8 @@ struct IndexWalk {
 }
 
 extension StatIndex {
-    /// What it was completed for, if that is this manifest with this selection, every file is unchanged, and there is nothing to
-    /// prune: then nothing is to be done.
+    /// The completion, if it is for this manifest and selection, every file is unchanged, and there is nothing to
+    /// prune: then there is nothing to do.
     func completion(of manifest: SHA256Digest, _ recipe: RunRecipe, in destination: Destination, threads: Int)
         -> Completion?
     {
@@ -128,9 +128,9 @@ extension StatIndex {
 
     private func isCurrent(_ position: Int, _ directories: Directories) -> Bool {
         guard let record = record(position), trusts(record) else { return false }
-        // Left from an earlier manifest and still there.
+        // A directory of an earlier manifest is not checked: it may have been removed.
         if record.kind == .directory, !record.isNamed { return true }
-        // What cannot be looked at has changed.
+        // An entry whose status cannot be read has changed.
         return withPath(position, directories.status(of:)).map(record.matches) ?? false
     }
 }
@@ -146,16 +146,16 @@ struct RecordColumn: Sendable {
 
     private static let isOld: UInt32 = 1 << 31
 
-    /// A record without what the manifest says anyway.
+    /// A record without the digest, which the manifest has.
     private struct Entry: Sendable {
         var status: IndexRecord.Status
         var kind: FileTable.Kind
         var installed: Bool
     }
 
-    /// No row has a record.
+    /// Creates a column in which no row has a record.
     ///
-    /// - Parameter old: The index that was read.
+    /// - Parameter old: The index that rows may refer to.
     init(_ files: FileTable = FileTable(), old: StatIndex = .empty) {
         numbers = Array(repeating: 0, count: files.count)
         self.files = files
@@ -173,7 +173,7 @@ struct RecordColumn: Sendable {
     /// Whether there is a record for a row.
     func has(_ row: Int) -> Bool { numbers[row] != 0 }
 
-    /// How many rows have a record.
+    /// The number of rows with a record.
     var count: Int { numbers.count { $0 != 0 } }
 
     /// The rows that have a record, ascending.
@@ -188,7 +188,7 @@ struct RecordColumn: Sendable {
         }
     }
 
-    /// Adds all records of another column of the same manifest; nothing is copied for the first.
+    /// Adds all records of another column of the same manifest; those of the first one are shared, not copied.
     mutating func take(_ other: RecordColumn) {
         let first = UInt32(clamping: entries.count)
         if entries.isEmpty { entries = other.entries } else { entries += other.entries }
@@ -197,7 +197,7 @@ struct RecordColumn: Sendable {
 
     /// Adds rows whose record in the index is still true.
     ///
-    /// - Parameter more: Rows, and positions in the index; one has at most 2³¹ - 1.
+    /// - Parameter more: Rows, and positions in the index, which are at most 2³¹ - 1.
     mutating func take(old more: [(row: Int, position: Int)]) {
         for (row, position) in more { numbers[row] = UInt32(clamping: position) | Self.isOld }
     }

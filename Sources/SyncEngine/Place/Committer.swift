@@ -13,20 +13,20 @@ import SyncSystem
 /// idea.
 ///
 /// A syncfs that fails is the last one: the kernel reports a lost write once, so a later success proves nothing about
-/// what was written before. No batch is placed from then on, whatever no syncfs has covered has failed, and what is in
-/// staging goes.
+/// earlier writes. From then on no batch is placed, files that no syncfs has covered count as failed, and staging is
+/// cleared.
 final class Committer: Sendable {
     /// A verified file in staging, ready for its place.
     struct Staged: Sendable {
         enum Source: Sendable {
             /// The file's status when it was hashed; `nil` for a link.
             case file(Staging.File, FileStatus?)
-            /// In a directory assembled in staging, by number; the file's status there.
+            /// A member of a directory assembled in staging, by the directory's number; the file's status there.
             case member(of: Int, FileStatus)
         }
         var row: Int
         var source: Source
-        /// Of the content; for a link, of the target's text.
+        /// The SHA-256 of the content; for a link, of the target's text.
         var digest: SHA256Digest
 
         init(row: Int, file: Staging.File, _ status: FileStatus?) {
@@ -58,7 +58,7 @@ final class Committer: Sendable {
     private static let batchBytes: UInt64 = 128 << 20
     /// … or when its first file has waited this many **milliseconds**.
     private static let batchAge = 1000
-    /// As many may wait before ``add(_:)`` blocks.
+    /// The number of files that may wait before ``add(_:)`` blocks.
     private static let mostWaiting = 8 * batchFiles
 
     private struct State: Sendable {
@@ -87,7 +87,7 @@ final class Committer: Sendable {
     /// - Parameters:
     ///   - isDurable: Whether to syncfs; without it a power cut can leave empty files.
     ///   - wholes: Directories being assembled in staging; none may be chosen if there are verifications.
-    ///   - disk: Told when a file cannot be placed.
+    ///   - disk: Notified when a file cannot be placed.
     ///   - isStopped: Whether a stop was requested: then files that a verifier could not check stay in staging.
     ///   - synchronize: syncfs(2) on the destination.
     ///   - onCommitted: Called on the committer's thread with the rows of each batch, once they are durable.
@@ -132,11 +132,11 @@ final class Committer: Sendable {
 
     private func work() {
         let placement = Placement(manifest, destination, staging, wholes, backup)
-        /// In place since the last syncfs.
+        /// Files placed since the last syncfs.
         var placed: [(row: Int, record: IndexRecord)] = []
         while true {
             let (staged, isLast) = nextBatch(hasPlaced: !placed.isEmpty)
-            state.change { _ in }  // There is room again.
+            state.change { _ in }  // Wakes threads that wait for room.
             let batch = verified(staged)
             if isDurable { placement.keepBackups(of: batch) }
             if !batch.isEmpty || !placed.isEmpty && !isLast { makeDurable(&placed, placement) }
@@ -148,14 +148,14 @@ final class Committer: Sendable {
             guard isLast else { continue }
             if disk.syncFailure == nil { take(placement.finish(), &placed) }
             if !placed.isEmpty { makeDurable(&placed, placement) }
-            // The run has failed anyway; what stays is checked before it is used.
+            // The run has failed anyway; files that stay in staging are checked before they are used.
             if disk.syncFailure != nil { try? staging.clear() }
             return
         }
     }
 
-    /// - Parameter hasPlaced: Whether files of the last batch do not count yet: then an empty batch follows if no other
-    ///   does, so that they need not wait for the next file, which may take hours.
+    /// - Parameter hasPlaced: Whether files of the last batch are not durable yet. Then an empty batch follows if no
+    ///   other does, so that they need not wait for the next file, which may take hours.
     private func nextBatch(hasPlaced: Bool) -> (batch: [Staged], isLast: Bool) {
         var ticks = 0
         return state.wait(every: 50) { state -> ([Staged], Bool)? in
@@ -178,7 +178,7 @@ final class Committer: Sendable {
             let refusals = verification.refusals(batch, of: manifest, in: staging)
             guard !refusals.isEmpty else { continue }
             for case (let row, .file(let file, _)) in batch.map({ ($0.row, $0.source) }) {
-                // What a stop has kept from being checked is checked by the next run.
+                // A file whose check a stop prevented is checked by the next run.
                 if let refusal = refusals[row], !(refusal.isUnchecked && isStopped()) { staging.remove(file) }
             }
             batch.removeAll { refusals[$0.row] != nil }
@@ -207,7 +207,7 @@ final class Committer: Sendable {
         state.withLock { $0.outcome.failures += result.failures }
     }
 
-    /// Makes everything written so far durable; then what has been placed counts, and is reported.
+    /// Makes everything written so far durable; then placed files count, and are reported.
     private func makeDurable(_ placed: inout [(row: Int, record: IndexRecord)], _ placement: Placement) {
         if isDurable, disk.syncFailure == nil {
             do throws(FileError) { try synchronize(destination) } catch { disk.fail(syncing: error) }
@@ -245,7 +245,7 @@ package struct FileVerification: Sendable {
             && (include.isEmpty || manifest.files.withPath(row) { path in include.contains { $0.matches(path) } })
     }
 
-    /// Why a file is not installed, and whether the check did not happen, which is not to have passed it.
+    /// Why a file is not installed, and whether it could not be checked, which is not to have passed.
     typealias Refusal = (reason: String, isUnchecked: Bool)
 
     /// Checks a batch.

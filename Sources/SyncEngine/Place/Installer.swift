@@ -9,10 +9,10 @@ final class Installer: BlobConsumer {
     private struct State {
         var parts: [Int: PartFile] = [:]
         var streams: [Int: BlobStream] = [:]
-        /// Who sent the slots that are parts of files: their bytes may turn out to be wrong later. `nil` for several.
+        /// The senders of slots that are parts of files: their bytes may turn out to be wrong later. `nil` for several.
         var sources: [Int: String?] = [:]
         var troubles: [RowFailure] = []
-        /// Rows that the disk did not take: they get one trouble each, and no source is blamed for them.
+        /// Rows that could not be written to the disk: they get one trouble each, and no source is blamed for them.
         var unwritable: Set<Int> = []
         /// Slots that each part of a span did not deliver; a span without an entry has not ended.
         var missing: [Int: [Range<Int>]] = [:]
@@ -29,11 +29,11 @@ final class Installer: BlobConsumer {
     private var manifest: Manifest { context.manifest }
 
     /// - Parameters:
-    ///   - dictionary: What blobs are decoded with.
-    ///   - bases: What the plan's deltas are made with.
-    ///   - copies: Who copies the blobs of the same files that are here already.
-    ///   - windows: Bounds what blobs too large for memory take while they are decoded.
-    ///   - onBytes: Told of every verified-to-be raw **byte** count, for progress only.
+    ///   - dictionary: The dictionary of the manifest's blobs.
+    ///   - bases: The bases of the plan's deltas.
+    ///   - copies: The copies of local chunks into the same files.
+    ///   - windows: Bounds the memory for decoding blobs that are too large for memory.
+    ///   - onBytes: Receives counts of raw **bytes** that are still to be verified, for progress only.
     init(
         _ context: RunContext, _ plan: Plan, dictionary: DecodingDictionary? = nil, bases: DeltaBases? = nil,
         copies: ChunkCopies? = nil, windows: WindowBudget, onBytes: @escaping @Sendable (UInt64) -> Void
@@ -80,7 +80,7 @@ final class Installer: BlobConsumer {
                 reason = "the delta gives other bytes"
             } catch { reason = "\(error)" }
         }
-        // The local base is not what it was.
+        // No source is blamed: the local base may have changed.
         for target in plan.targets[wanted.targets] { report(RowFailure(row: target.row, wrongBytes: reason)) }
     }
 
@@ -174,7 +174,7 @@ final class Installer: BlobConsumer {
                 windows: windows)
             state.withLock { $0.streams[slot] = stream }
         } catch {
-            // It is this machine that lacks something.
+            // The cause is on this machine, so no source is blamed.
             blame(slot, nil, "\(error)")
         }
     }
@@ -252,7 +252,7 @@ final class Installer: BlobConsumer {
 
     // MARK: Trouble
 
-    /// Notes who sent a part of a slot.
+    /// Records the sender of a part of a slot.
     private func note(_ source: String?, of slot: Int) {
         state.withLock { state in
             let isOnlySource = state.sources[slot].map { $0 == source } ?? true
@@ -260,14 +260,14 @@ final class Installer: BlobConsumer {
         }
     }
 
-    /// Who sent a slot that is a part of a file; `nil` for several.
+    /// The sender of a slot that is a part of a file; `nil` for several.
     private func sender(of slot: Int) -> String? { state.withLock { $0.sources[slot] ?? nil } }
 
     /// The span that is responsible for a slot; `nil` if its first bytes come from an earlier process or another transfer,
     /// and may have been changed since.
     private func span(toBlameFor slot: Int) -> Int? {
         if let place = place(of: slot) { return context.partialBlobs.isMixed(place) ? nil : span(of: slot) }
-        // Some of a loose file may be from an earlier process.
+        // Some bytes of a loose file may be from an earlier process.
         return plan.targets[plan.slots[slot].targets.lowerBound].isGap ? nil : span(of: slot)
     }
 

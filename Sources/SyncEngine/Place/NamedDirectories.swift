@@ -10,12 +10,12 @@ struct NamedDirectories {
     let manifest: Manifest
     let destination: Destination
     let index: StatIndex
-    /// Of ``Manifest/directories``, ascending: parents come before their children.
+    /// Rows of ``Manifest/directories``, ascending: parents come before their children.
     let rows: [Int]
 
     private var table: FileTable { manifest.directories }
 
-    /// What is at the place of a directory: its status, `nil` if it is missing, or why it cannot be there.
+    /// The state of a directory's place: its status, `nil` if it is missing, or why it cannot be there.
     func look(at row: Int, _ directories: Directories) -> Result<FileStatus?, FileError> {
         table.withPath(row) { path in
             do throws(FileError) {
@@ -34,12 +34,12 @@ struct NamedDirectories {
 
     private static let inTheWay = "a file or a link is in the way; move it away"
 
-    /// Which ones are missing, taken, or closed.
+    /// Finds the directories that are missing, taken, or closed.
     ///
-    /// - Parameter opens: Whether closed ones are opened to their owner, so that what is in them can be looked at: by a pull,
-    ///   which closes them again in ``finish(_:)``. Otherwise what is below them is taken from the index.
-    /// - Returns: Rows of missing ones, those whose places are taken, and those whose modes keep this user from looking into
-    ///   them, with these modes.
+    /// - Parameter opens: Whether closed ones are opened to their owner, so that their entries can be read: by a pull,
+    ///   which closes them again in ``finish(_:)``. Otherwise entries below them are taken from the index.
+    /// - Returns: Rows of missing ones, those whose places are taken, and those whose modes keep this user out, with
+    ///   these modes.
     func preview(opens: Bool) -> (
         missing: [Int], taken: [(row: Int, error: FileError)], closed: [(row: Int, mode: FileMode)]
     ) {
@@ -64,7 +64,7 @@ struct NamedDirectories {
         return (missing, taken, closed)
     }
 
-    /// Gives closed directories the modes back that they had before they were opened.
+    /// Gives closed directories their former modes back.
     func close(_ closed: [(row: Int, mode: FileMode)]) {
         let directories = Directories(destination)
         for (row, mode) in closed.reversed() { setMode(mode, of: row, directories) }
@@ -77,7 +77,7 @@ struct NamedDirectories {
         prepare(former: former.filter { !files.rows(below: index.path($0)).isEmpty })
     }
 
-    /// Whether its mode keeps this user from looking at what is in it: the right to read it, or to walk through it, is missing.
+    /// Whether a directory's mode keeps this user from reading or entering it.
     private func isClosed(_ row: Int, _ found: FileStatus, _ directories: Directories) -> Bool {
         guard found.permissions & 0o500 != 0o500, table.traits(row).mode != nil else { return false }
         let isOpen = table.withPath(row) { path in
@@ -94,12 +94,12 @@ struct NamedDirectories {
         table.withPath(above) { above in table.withPath(row) { PathOrder.isDirectory(above, of: $0) } }
     }
 
-    /// What cannot be set stays as it is, and shows when something is to be done there.
+    /// A mode that cannot be set stays as it is; the error shows when something is to be done there.
     private func setMode(_ mode: FileMode, of row: Int, _ directories: Directories) {
         table.withPath(row) { path in _ = try? directories.withLeaf(of: path) { SyncSystem.setMode($1, in: $0, mode) } }
     }
 
-    /// Logs directories as ours before they are created, so that a kill leaves none that nothing would remove.
+    /// Logs directories as ours before they are created, so that they can be removed even after a kill.
     func announce(_ rows: [Int]) {
         guard !rows.isEmpty else { return }
         do throws(FileError) {
@@ -114,7 +114,7 @@ struct NamedDirectories {
     }
 
     /// Before files arrive: creates directories that are to be closed to others, so that nobody can look in meanwhile,
-    /// and opens existing ones that are closed to their owner. ``finish()`` sets the final modes.
+    /// and opens existing ones that are closed to their owner. ``finish(_:)`` sets the final modes.
     func prepare() {
         let directories = Directories(destination)
         for row in rows {
@@ -144,11 +144,11 @@ struct NamedDirectories {
         }
     }
 
-    /// Once every file is in place: creates what is missing and sets modes and times, innermost first, since changes in
-    /// a directory change its time.
+    /// Once every file is in place: creates missing directories, and sets modes and times, innermost first, since
+    /// changes in a directory change its time.
     ///
-    /// - Parameter announced: What was missing when the run began, ascending.
-    /// - Returns: What became of them, and how many were created.
+    /// - Parameter announced: The rows that were missing when the run began, ascending.
+    /// - Returns: Records and failures, and the number of created directories.
     func finish(_ announced: [Int]) -> (placed: Placed, made: Int) {
         var (outcome, made) = (Placed(), 0)
         let announced = Set(announced)
@@ -160,7 +160,7 @@ struct NamedDirectories {
                 if let known = try look(at: row, directories).get() {
                     found = known
                 } else {
-                    // Something of ours was in the way.
+                    // Something of ours was in the way when the run began.
                     if !wasMissing { announce([row]) }
                     wasMissing = true
                     let opened = try table.withPath(row) { path throws(FileError) in
@@ -182,7 +182,7 @@ struct NamedDirectories {
         return (outcome, made)
     }
 
-    /// Whether an earlier pull created it.
+    /// Whether an earlier pull created the directory.
     private func wasMade(_ row: Int) -> Bool {
         guard let position = table.withPath(row, index.position(of:)) else { return false }
         return index.isDirectory(position) && index.record(position)?.installed == true

@@ -22,7 +22,7 @@ final class PartFiles: Sendable {
     private let lane: Int
     private let isStopped: @Sendable () -> Bool
 
-    /// - Parameter isStopped: Asked often while files are read back; then they stay as they are, for the next run.
+    /// - Parameter isStopped: Polled often while files are read back; after a stop they stay for the next run.
     init(manifest: Manifest, staging: Staging, lane: Int, isStopped: @escaping @Sendable () -> Bool = { false }) {
         (self.manifest, self.staging, self.lane, self.isStopped) = (manifest, staging, lane, isStopped)
     }
@@ -44,7 +44,7 @@ final class PartFiles: Sendable {
 
     /// Takes over the part of a row from an interrupted run: blobs with the right bytes need not be fetched.
     ///
-    /// - Returns: What completing the last blob led to when all are here; `.incomplete` otherwise; `nil` when
+    /// - Returns: The outcome of completing the last blob if all are here; `.incomplete` otherwise; `nil` when
     ///   the left-over cannot be used.
     func adopt(_ file: Staging.File, row: Int, hasher: inout SHA256Hasher) -> (part: PartFile, outcome: Outcome)? {
         guard let part = reopen(file, row: row, whole: false) else { return nil }
@@ -69,8 +69,8 @@ final class PartFiles: Sendable {
 
     /// Takes over what an earlier run wrote of a file that is fetched by its own URLs.
     ///
-    /// - Returns: How many **bytes** are kept; the digest of the whole decides later whether they were right. 0 also where
-    ///   none is missing: ``adopt(_:row:hasher:)`` checks such a file.
+    /// - Returns: The number of **bytes** kept; the digest of the whole decides later whether they were right. Also 0
+    ///   if no byte is missing: ``adopt(_:row:hasher:)`` checks such a file.
     func adoptRanges(_ file: Staging.File, row: Int) -> UInt64 {
         guard let part = reopen(file, row: row, whole: true) else { return 0 }
         let kept = part.adoptRanges()
@@ -79,7 +79,7 @@ final class PartFiles: Sendable {
         return kept
     }
 
-    /// Notes that a blob is written. If the whole file is wrong, looks for the blobs at fault.
+    /// Records that a blob is written. If the whole file is wrong, looks for the blobs at fault.
     func complete(_ part: PartFile, row: Int, blob: Int, hasher: inout SHA256Hasher) -> Outcome {
         outcome(of: part.complete(blob: blob, isStopped: isStopped), part, row, &hasher)
     }
@@ -123,7 +123,7 @@ final class PartFiles: Sendable {
         }
     }
 
-    /// The **bytes** that are missing of a loose file of which some are here; `nil` for none.
+    /// The missing **bytes** of a loose file that is partly here; `nil` for any other.
     func gaps(row: Int) -> [Range<UInt64>]? {
         guard manifest.files.blobs(row).isEmpty, let part = open.withLock({ $0[row] }) else { return nil }
         let gaps = part.gaps

@@ -3,7 +3,7 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// What became of rows that were to be put in place.
+/// The results of placing rows.
 struct Placed: Sendable {
     var records: [(row: Int, record: IndexRecord)] = []
     var failures: [(row: Int, error: FileError)] = []
@@ -26,7 +26,7 @@ final class Placement {
     private let directories: Directories
     private let wholes: WholeDirectories
     private let backup: (directory: BackupDirectory, kept: Directories)?
-    /// What directories hand down to files in them, by descriptor, or why nobody knows; most do not.
+    /// What files inherit from their directories, by the directory's descriptor, or why that is unknown.
     private var inheritance: [Int32: Result<Inheritance, Errno>] = [:]
     /// Opened with the first batch: a run that changes nothing writes nothing.
     private var log: IndexLog?
@@ -53,13 +53,14 @@ final class Placement {
         do throws(Errno) { return try Inheritance(of: directory).map { .success($0) } } catch { return .failure(error) }
     }
 
-    /// Links what a batch will replace into the backup. The next sync makes these names durable before one of the files is replaced.
+    /// Links the files that a batch will replace into the backup. The next sync makes these names durable before one of
+    /// the files is replaced.
     func keepBackups(of batch: [Committer.Staged]) {
         guard let backup else { return }
-        // Of its own: it remembers which directories are missing, and those are made when the batch is placed.
+        // Not ``directories``: this value remembers missing ones, which are made when the batch is placed.
         let directories = Directories(destination)
         for staged in batch {
-            // What fails here fails again when the file is placed, and is told then.
+            // A failure here occurs again when the file is placed, and is reported then.
             try? manifest.files.withPath(staged.row) { path throws(FileError) in
                 _ = try directories.withLeaf(of: path) { directory, leaf throws(FileError) in
                     try backup.directory.keep(leaf, in: directory, path: path, backup.kept, moves: false)
@@ -120,7 +121,7 @@ final class Placement {
         }
     }
 
-    /// Logs files that are durable in their places once more, with their status: after a kill they need not be hashed again.
+    /// Logs durable files once more, with their status, so that they need not be hashed again after a kill.
     func confirm(_ placed: [(row: Int, record: IndexRecord)]) {
         guard let log, let now = log.fileTime() else { return }
         let entries = placed.filter { StatIndex.trusts($0.record, at: now) }.map { row, record in
@@ -128,7 +129,7 @@ final class Placement {
                 path: manifest.files.withPath(row) { Array($0) }, digest: record.digest, kind: record.kind,
                 status: record.status)
         }
-        // Without it, a crash costs a re-hash.
+        // Without these entries, a crash costs a re-hash.
         try? log.append(entries)
     }
 
@@ -151,7 +152,7 @@ final class Placement {
         guard move(whole) else { return result.add(dissolve(number)) }
         closed.insert(number)
         let members = gathered.removeValue(forKey: number) ?? []
-        // Somebody who empties staging takes files out of a directory without anybody noticing: one look at all names.
+        // Files may have been deleted from staging unnoticed: the number of names is compared.
         guard nameCount(in: whole) < members.count else { return result.records += members }
         for member in members {
             if isThere(member.row) {
@@ -163,7 +164,7 @@ final class Placement {
         }
     }
 
-    /// How many files a directory has that has been moved into place.
+    /// The number of files in a directory that has been moved into place.
     private func nameCount(in whole: WholeDirectories.Whole) -> Int {
         manifest.files.withPath(whole.firstRow) { path in
             guard let raw = try? directories.descriptor(path.parentPath, create: false) else { return 0 }
@@ -207,7 +208,7 @@ final class Placement {
 
     // MARK: Files
 
-    /// Gives a staged file what the directory that it goes to hands down.
+    /// Gives a staged file the group and the ACL that it inherits from its new directory.
     private func inherit(_ row: Int, _ name: UnsafePointer<CChar>, _ staged: Int32, _ directory: Int32) {
         guard case .success(let handed)? = inheritance[directory] else { return }
         let (files, executable) = (manifest.files, manifest.files.kind(row) == .executable)
@@ -216,9 +217,9 @@ final class Placement {
     }
 
     /// - Parameters:
-    ///   - known: What the file system said of it when it was hashed; `nil` for a link.
-    ///   - rename: Moves it to a name in a directory; gives why not.
-    /// - Returns: Whether it is there now.
+    ///   - known: The status of the file when it was hashed; `nil` for a link.
+    ///   - rename: Moves the file to a name in a directory; returns the error.
+    /// - Returns: Whether the file is in place.
     @discardableResult private func place(
         _ row: Int, _ digest: SHA256Digest, _ known: IndexRecord.Status?, _ result: inout Placed,
         rename: (_ name: UnsafePointer<CChar>, _ directory: Int32) -> Errno?
@@ -227,7 +228,7 @@ final class Placement {
         do throws(FileError) {
             let placed = try files.withPath(row) { path throws(FileError) in
                 try directories.withLeaf(of: path, create: true) { directory, leaf throws(FileError) in
-                    // Its group or ACL would be wrong, perhaps for good.
+                    // The file's group or ACL would be wrong, perhaps for good.
                     if case .failure(let code)? = inheritance[directory] {
                         throw FileError(step: "look at the directory of", path: files.path(row), code: code)
                     }
@@ -248,8 +249,8 @@ final class Placement {
 
     /// The record of a file that has been moved.
     ///
-    /// - Parameter code: What rename(2) gave. An error does not always mean that nothing was moved: over NFS, the answer
-    ///   to a request that was carried out can be lost.
+    /// - Parameter code: The error of rename(2). An error does not always mean that nothing was moved: over NFS, the
+    /// answer to a request that was carried out can be lost.
     private func record(
         of row: Int, _ digest: SHA256Digest, _ known: IndexRecord.Status?, _ name: UnsafePointer<CChar>,
         _ directory: Int32, code: Errno?
@@ -276,7 +277,7 @@ final class Placement {
             if found.isSame(as: known, kind) {
                 return IndexRecord(status: found, digest: digest, kind: kind, installed: true)
             }
-            // Only its bytes count; those of a second delivery may be as good. Out of memory: it does not count.
+            // Another file is there: only its bytes count, and they may be right. Without memory, the check fails.
             guard var reader = try? PlaceReader(destination, isStopped: { false }),
                 let record = reader.verify(row, of: manifest, installed: true)
             else {
@@ -292,9 +293,9 @@ final class Placement {
 }
 
 extension FileStatus {
-    /// Whether this is the file that was hashed; rename(2) may have changed ``changed``.
+    /// Whether this is the file that was hashed; rename(2) may have altered ``changed``.
     ///
-    /// - Parameter known: What it was then; `nil` when only the kind is known.
+    /// - Parameter known: The file's status then; `nil` when only the kind is known.
     fileprivate func isSame(as known: IndexRecord.Status?, _ kind: FileTable.Kind) -> Bool {
         guard (self.kind == .link) == (kind == .link), self.kind == .link || self.kind == .file else { return false }
         guard let known else { return true }

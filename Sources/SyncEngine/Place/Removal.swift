@@ -3,37 +3,37 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Removes files that we installed and whose content nobody has changed since. Paths of the index are reached by descriptor, like all
-/// others.
+/// Removes files that we installed and whose content nobody has changed since. Paths of the index are reached by
+/// descriptor, like all others.
 struct Removal: Sendable {
     let destination: Destination
     let index: StatIndex
-    /// Keeps what is removed; `nil` for no backup.
+    /// The backup of removed files; `nil` for none.
     var backup: BackupDirectory?
 
     /// The results by position.
     struct Result {
-        /// What is gone, removed by us or before; directories of others, too.
+        /// Positions of entries that are gone, removed by us or before; also directories that others use now.
         var gone: [Int] = []
-        /// How many were removed by us, directories excluded.
+        /// The number of files that we removed.
         var removed = 0
         var removedDirectories = 0
-        /// What is still there because it could not be reached, backed up or removed.
+        /// Entries that are still there because they could not be reached, backed up or removed.
         var failures: [(position: Int, error: FileError)] = []
     }
 
-    /// What is, or was, at the place of something that we installed.
+    /// The state of a place where we installed something.
     enum Finding {
         case ours
         /// Nothing of ours is there.
         case missing
-        /// Somebody has changed it, or put something into the directory: theirs now.
+        /// Somebody has changed the entry, or put something into the directory: it is theirs now.
         case theirs
-        /// It cannot be looked at.
+        /// The place cannot be read.
         case unreachable
     }
 
-    /// Looks at the places of files that we installed, as ``remove(_:)`` will.
+    /// Checks the places of files that we installed, as ``remove(_:)`` will.
     func look(at positions: [Int]) -> [Finding] {
         let directories = Directories(destination)
         return positions.map { position in
@@ -53,10 +53,10 @@ struct Removal: Sendable {
         }
     }
 
-    /// Whether a file is still what we installed. Its status may have changed though its content has not: somebody has
-    /// touched it, or the file system numbers and dates its files anew with each mount, as vfat does. Then it is read.
+    /// Whether a file is still what we installed. Its status may change without its content: somebody has touched it,
+    /// or the file system numbers and dates its files anew with each mount, as vfat does. Then the file is read.
     ///
-    /// - Throws: Where it would have to be read, and cannot be: whose it is, nobody knows.
+    /// - Throws: If the file would have to be read, and cannot be: then nobody knows whose it is.
     private func isOurs(_ found: FileStatus, _ record: IndexRecord, _ path: UnsafeBufferPointer<UInt8>)
         throws(FileError) -> Bool
     {
@@ -78,7 +78,7 @@ struct Removal: Sendable {
         let (directories, kept) = (Directories(destination), backup.directories())
         for position in positions where !index.isDirectory(position) {
             guard let record = index.record(position) else { continue }
-            // What fails here fails again when the file is removed, and is told then.
+            // A failure here occurs again when the file is removed, and is reported then.
             index.withPath(position) { path in
                 guard (try? isReachable(path, directories)) == true else { return }
                 _ = try? directories.withLeaf(of: path) { directory, leaf throws(FileError) in
@@ -129,14 +129,14 @@ struct Removal: Sendable {
         return result
     }
 
-    /// What is at a place. Nothing only where a second look finds nothing, either: what is gone is forgotten for good.
+    /// The status of a place; `nil` only if a second look finds nothing, either: a missing file is forgotten for good.
     private static func found(_ directory: Int32, _ leaf: UnsafePointer<CChar>) -> Swift.Result<FileStatus?, Errno> {
         let found = status(directory, leaf)
         guard case .success(nil) = found else { return found }
         return status(directory, leaf)
     }
 
-    /// Whether the directory of a path is there, and not a link or a file by now; what is missing is looked for twice.
+    /// Whether the directory of a path exists and is no link or file by now; a missing one is looked for twice.
     private func isReachable(_ path: UnsafeBufferPointer<UInt8>, _ directories: Directories) throws(FileError) -> Bool {
         func look() throws(FileError) -> Bool {
             do throws(FileError) { return try directories.descriptor(path.parentPath, create: false) != nil } catch {
@@ -149,7 +149,7 @@ struct Removal: Sendable {
         return try look()
     }
 
-    /// - Returns: What was there; `ours` is gone now.
+    /// - Returns: The state before; an entry that was `ours` is removed.
     private func removeFile(
         _ path: UnsafeBufferPointer<UInt8>, _ record: IndexRecord, _ directories: Directories, _ kept: Directories?
     ) throws(FileError) -> Finding {
@@ -162,7 +162,7 @@ struct Removal: Sendable {
                 if let kept { try backup?.keep(leaf, in: directory, path: path, kept) }
                 guard let code = SyncSystem.removeFile(leaf, in: directory) else { return .ours }
                 guard code == .noSuchFileOrDirectory else { throw error("remove", path, code) }
-                // Without hard links, the backup is the file itself.
+                // Without hard links, the file itself has been moved to the backup.
                 return kept == nil ? .missing : .ours
             }
         } ?? .missing
@@ -177,7 +177,7 @@ struct Removal: Sendable {
             case .noSuchFileOrDirectory, .notDirectory: return .missing
             case .directoryNotEmpty, .fileExists: return .theirs
             case let code?:
-                // Missing permission is told before the directory's contents. rmdir(2)
+                // rmdir(2) reports a missing permission before it looks at the directory's contents.
                 let opened = openDirectory(leaf, in: directory, .noFollow)
                 if let opened, (try? directoryEntries(opened.raw))?.isEmpty == false { return .theirs }
                 throw error("remove", path, code)
@@ -192,13 +192,13 @@ struct Removal: Sendable {
 
 /// Files that an earlier pull installed and the manifest no longer names.
 ///
-/// Only what the index lists as installed by us, and only if unchanged since. The index is input, too: its paths
-/// are reached by descriptor like all others, never outside the destination.
+/// A file is removed only if the index lists it as installed by us, and if it is unchanged since. The index is input,
+/// too: its paths are reached by descriptor like all others, never outside the destination.
 struct Pruning: Sendable {
     let manifest: Manifest
     let destination: Destination
     let index: StatIndex
-    /// Keeps what is removed; `nil` for no backup.
+    /// The backup of removed files; `nil` for none.
     var backup: BackupDirectory?
 
     /// Positions in the index of files that the manifest does not name, in ``PathOrder``.
@@ -258,7 +258,7 @@ struct Pruning: Sendable {
         }
     }
 
-    /// Whether nothing is left of a directory once some of our files and directories are gone.
+    /// Whether nothing is left of a directory once some of our files and directories are removed.
     ///
     /// - Parameter going: Their paths.
     func vanishes(_ directory: [UInt8], with going: Set<[UInt8]>) -> Bool {
@@ -280,7 +280,7 @@ struct Pruning: Sendable {
     /// Why a pull must not remove so many files: more than half of them without `--force`, or more than `--max-delete`;
     /// `nil` if it may.
     ///
-    /// - Returns: The reason for a plan, which changes nothing anyway, and the error that a pull ends with.
+    /// - Returns: The reason, for a plan, which changes nothing anyway, and the error that ends a pull.
     func refusal(_ recipe: RunRecipe, removing count: Int) -> (reason: String, error: EngineError)? {
         let ours = (0..<index.count).count { !index.isDirectory($0) && index.record($0)?.installed == true }
         let (why, remedy): (String, String)
@@ -299,20 +299,21 @@ struct Pruning: Sendable {
 }
 
 extension BackupDirectory {
-    /// The backup of what a run removes or replaces; `nil` for none.
+    /// The backup of files that a run removes or replaces; `nil` for none.
     static func open(for recipe: RunRecipe, beside destination: Destination) throws(EngineError) -> BackupDirectory? {
         guard let path = recipe.backupDir else { return nil }
         do throws(FileError) { return try open(path: path, beside: destination) } catch { throw refusal(error) }
     }
 
-    /// Refuses one that could not be used, also where a run has nothing to put into it: what is wrong is known the first time.
+    /// Refuses a backup directory that could not be used, even if the run has nothing to put into it: the first run
+    /// reports it.
     static func check(for recipe: RunRecipe, beside destination: Destination) throws(EngineError) {
         guard let path = recipe.backupDir else { return }
         do throws(FileError) { try check(path: path, beside: destination) } catch { throw refusal(error) }
     }
 
     private static func refusal(_ error: FileError) -> EngineError {
-        // Nothing is wrong with the disk: another place is to be named.
+        // The disk is all right: the user must name another place.
         let isPlace = [.invalidArgument, .improperLink].contains(error.code)
         return EngineError(
             isPlace ? .usage : .cannotCreate, "\(error); nothing was changed",

@@ -48,24 +48,24 @@ extension Destination {
     }
 }
 
-/// Whether this machine's disk takes what is written. Once it is full, or a syncfs has failed, nothing more is fetched:
-/// every other file would fail in the same way.
+/// Whether this machine's disk accepts writes. Once it is full, or a syncfs has failed, nothing more is fetched: every
+/// other file would fail in the same way.
 final class DiskState: Sendable {
     private let failures = Mutex<(first: FileError?, ofSync: FileError?)>((nil, nil))
     private let request = StopRequest()
 
     var hasFailed: Bool { request.isStopped }
 
-    /// Why the rest was not brought.
+    /// Why the rest was not fetched.
     var failure: FileError? { failures.withLock { $0.first } }
 
     /// Why nothing that is written can be relied on.
     var syncFailure: FileError? { failures.withLock { $0.ofSync } }
 
-    /// Looks at why a file could not be written.
+    /// Checks why a file could not be written: a full disk is a failure of the disk.
     func note(_ error: FileError) { if error.cause == .diskFull { fail(error, isSync: false) } }
 
-    /// A syncfs has failed.
+    /// Records that a syncfs has failed.
     func fail(syncing error: FileError) { fail(error, isSync: true) }
 
     private func fail(_ error: FileError, isSync: Bool) {
@@ -76,12 +76,12 @@ final class DiskState: Sendable {
         request.stop(.policy)
     }
 
-    /// Runs `action` once it has failed; at once when it has.
+    /// Runs `action` when the disk fails; at once if it has failed already.
     func onFailure(_ action: @escaping @Sendable () -> Void) { request.onStop(action) }
 }
 
 extension FileError {
-    /// Why a file of the manifest could not be brought, without the names of files that nobody knows.
+    /// Why a file of the manifest could not be placed, without the names of internal files.
     var reasonForFile: String {
         if cause == .diskFull { return "the disk is full" }
         let isOwn =

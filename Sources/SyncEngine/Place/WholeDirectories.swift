@@ -14,7 +14,7 @@ final class WholeDirectories: Sendable {
         /// Its first and last row; the first one also gives its path.
         var firstRow: Int
         var lastRow: Int
-        /// How many files and links it will contain.
+        /// The number of files and links that it will contain.
         var count: Int
         var staged: Staging.Directory
     }
@@ -30,14 +30,14 @@ final class WholeDirectories: Sendable {
     ///
     /// - Parameters:
     ///   - wanted: Every row that is to be placed, in path order.
-    ///   - open: Those of them that have nothing staged yet, in path order.
+    ///   - open: The wanted rows that have nothing staged yet, in path order.
     func choose(_ wanted: [Int], open: [Int], of files: FileTable, in destination: Destination) {
         let directories = Directories(destination)
         var seen: Set<Staging.Directory> = []
         let found = Self.candidates(wanted, open: open, of: files).filter { whole in
-            // Two paths with one key: a very rare accident, or a trick that gains nothing.
+            // Two paths may have the same key: a very rare accident, or a trick that gains nothing.
             seen.insert(whole.staged).inserted && Self.isMissing(whole.firstRow, files, directories)
-                // One that is assembled in staging cannot be moved to another file system.
+                // A directory that is assembled in staging cannot be moved to another file system.
                 && files.withPath(whole.firstRow, destination.fileSystem) == 0
         }
         wholes.withLock { $0 = found }
@@ -88,7 +88,7 @@ final class WholeDirectories: Sendable {
         }
     }
 
-    /// Whether it is delivered in one piece, see ``SpanUnpacker/smallLimit``.
+    /// Whether a file is delivered in one piece, see ``SpanUnpacker/smallLimit``.
     private static func isSmall(_ row: Int, _ files: FileTable) -> Bool {
         guard files.kind(row) != .link, files.size(row) > 0 else { return true }
         let blobs = files.blobs(row)
@@ -119,7 +119,7 @@ final class WholeDirectories: Sendable {
     /// Stages a row in its directory.
     ///
     /// - Parameter make: Makes the entry of this name.
-    /// - Returns: What the committer wants to know; `nil` when the row is to be staged by itself.
+    /// - Returns: The committer's entry for the row; `nil` when the row is to be staged by itself.
     func stage(
         _ row: Int, of files: FileTable, _ digest: SHA256Digest,
         _ make: (_ leaf: UnsafePointer<CChar>, _ directory: Staging.Directory) throws(FileError) -> FileStatus

@@ -2,21 +2,21 @@ package import SyncManifest
 package import SyncModel
 import SyncPlugins
 
-/// A manifest that was made of somebody's listing, with everything in it known.
+/// A manifest that was made from a listing, with everything in it known.
 package struct ImportedManifest: Sendable {
     /// JSON, to be kept or published as it is.
     package let text: [UInt8]
     package let manifest: Manifest
     package let source: SourceOrigin
-    /// Whether its URLs are relative to where the listing lies: then it must lie there, too.
+    /// Whether its URLs are relative to the listing's place: then the manifest must lie there, too.
     package let isRelative: Bool
 }
 
 extension PullEngine {
-    /// Makes a manifest of a listing, whole and pinned: what the listing does not say is found out, and the bytes that come for
-    /// that are thrown away. Nothing is kept.
+    /// Makes a complete, pinned manifest from a listing: sizes and digests that the listing does not state are learnt,
+    /// and the bytes fetched for that are thrown away. Nothing is kept.
     ///
-    /// - Throws: ``EngineError``: 64 for a manifest, which needs none of this.
+    /// - Throws: ``EngineError``: 64 if the location has a manifest already.
     package func imported(_ recipe: RunRecipe) throws(EngineError) -> ImportedManifest {
         let source = try manifestSource(caching: false, of: recipe)
         let found = try releases(source, recipe, isReadOnly: true).find(recipe.manifest)

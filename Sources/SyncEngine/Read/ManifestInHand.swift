@@ -9,14 +9,14 @@ import SyncTrust
 /// A manifest for reading: `ls`, `diff`, `cat`. Nothing is stored.
 package struct ManifestInHand: Sendable {
     package let manifest: Manifest
-    /// Where it came from, for people.
+    /// The place of the manifest, for people.
     package let shown: String
     let found: FoundManifest
     let source: ManifestSource
     let environment: EngineEnvironment
 
-    /// The channels that are listed beside the manifest, by name, and the revision that each points at. Nobody signs that
-    /// list: a pull of a channel checks what it points at.
+    /// The channels that are listed beside the manifest, by name, with the revision of each. That list is not signed: a
+    /// pull of a channel checks what the channel points at.
     package func channels() -> [(name: String, revision: UInt64)] { source.listedChannels(besides: found.location) }
 
     /// The rows of some groups, ascending; of all files if none is named.
@@ -26,14 +26,14 @@ package struct ManifestInHand: Sendable {
         try manifest.selectedRows(of: groups, source.stop)
     }
 
-    /// The directories that go with these rows.
+    /// The rows of the directories that belong to these rows.
     package func directories(of groups: [String], with rows: [Int]) -> [Int] {
         manifest.directories(with: rows, groups: groups, filter: nil)
     }
 
-    /// What a path names: a file, a directory with all below it, or everything by `.`.
+    /// The rows that a path names: a file, a directory with all below it, or everything for `.`.
     ///
-    /// - Throws: ``EngineError``: 66 for a path that nothing has.
+    /// - Throws: ``EngineError``: 66 for a path that names nothing.
     package func rows(below path: String) throws(EngineError) -> (files: Range<Int>, directories: Range<Int>) {
         let name = Array(path.split(separator: "/").filter { $0 != "." }.joined(separator: "/").utf8)
         let (files, directories) = (manifest.files.rows(below: name), manifest.directories.rows(below: name))
@@ -41,16 +41,17 @@ package struct ManifestInHand: Sendable {
         return (files, directories)
     }
 
-    /// The error for a path that no file has: 66, with the one that was probably meant.
+    /// The error for a path that no file has: 66, with the path that was probably meant.
     package func unknown(_ path: String) -> EngineError {
         let hint = nearest(path).map { "; did you mean \(escaped($0))?" }
         return EngineError(.noInput, "the manifest has no file \(escaped(path))\(hint ?? "")")
     }
 
-    /// Paths that are compared letter by letter, at most.
+    /// The most paths that are compared letter by letter.
     private static let mostCompared = 2_000
 
-    /// The path that was probably meant: one of the same name, or a similar one below the nearest directory there is.
+    /// The path that was probably meant: one with the same name, or a similar one below the nearest directory that
+    /// exists.
     private func nearest(_ path: String) -> String? {
         let files = manifest.files
         func name(_ path: String) -> String { path.split(separator: "/").last?.lowercased() ?? path }
@@ -66,7 +67,8 @@ package struct ManifestInHand: Sendable {
         }
     }
 
-    /// The row of the file that a path leads to, by way of links of the manifest, to files and to directories; `nil` if there is none.
+    /// The row of the file that a path leads to, through the manifest's links to files and directories; `nil` if there
+    /// is none.
     package func row(of path: String) -> Int? {
         var (here, rest) = ([Substring](), Array(path.split(separator: "/").reversed()))
         var links = 0
@@ -77,7 +79,7 @@ package struct ManifestInHand: Sendable {
                 continue
             }
             here.append(name)
-            // A directory has none.
+            // A directory has no row.
             guard let row = entry(here.joined(separator: "/")) else { continue }
             guard let target = manifest.files.linkTarget(row) else { return rest.isEmpty ? row : nil }
             links += 1
@@ -104,7 +106,7 @@ extension PullEngine {
     ///
     /// - Parameters:
     ///   - looksBack: Whether it may be a release that was the newest at some time.
-    ///   - asksSizes: Whether servers are asked for sizes that a listing does not say.
+    ///   - asksSizes: Whether servers are asked for sizes that a listing does not state.
     package func read(_ recipe: RunRecipe, looksBack: Bool = false, asksSizes: Bool = true) throws(EngineError)
         -> ManifestInHand
     {
@@ -117,7 +119,7 @@ extension PullEngine {
             manifest: manifest, shown: found.shown, found: found, source: source, environment: environment)
     }
 
-    /// Where the project may have been pulled to: what pull would take, and the places of its sessions.
+    /// The places that the project may have been pulled to: the one that a pull would use, and those of its sessions.
     private func destinations(of project: String, _ recipe: RunRecipe) -> [String] {
         let usual = try? Self.destinationPath(recipe, project: project)
         let sessions = ((try? environment.store.sessions()) ?? []).filter { $0.project == project }
@@ -125,19 +127,20 @@ extension PullEngine {
         return Array(paths.prefix(Self.mostDestinations))
     }
 
-    /// Places that are asked for what they have learnt, at most.
+    /// The most destinations that are asked for what they have learnt.
     private static var mostDestinations: Int { 32 }
 }
 
 extension ManifestInHand {
-    /// Fetches one file, with no more of its packs than it needs, as a pull would, and passes its bytes on once all are here and
-    /// their SHA-256 is right.
+    /// Fetches one file as a pull would, with no more of its packs than it needs, and passes its bytes on once all are
+    /// here and their SHA-256 is right.
     ///
     /// - Parameters:
-    ///   - row: Of a file, not of a link.
-    ///   - directory: Where a directory is made in which the file waits until it is whole. It is gone before a byte is passed on.
-    /// - Throws: ``EngineError``: 65 for bytes that are wrong wherever they come from, 77 when a server refuses them, 69 when
-    ///   they cannot be had otherwise.
+    ///   - row: The row of a file, not of a link.
+    ///   - directory: Where a directory is made in which the file waits until it is whole. That is removed before a
+    ///     byte is passed on.
+    /// - Throws: ``EngineError``: 65 for bytes that are wrong from every source, 77 when a server refuses them, 69 when
+    ///   they cannot be fetched otherwise.
     package func bring(_ row: Int, in directory: String, to take: (UnsafeRawBufferPointer) throws(EngineError) -> Void)
         throws(EngineError)
     {
@@ -160,7 +163,7 @@ extension ManifestInHand {
         withExtendedLifetime(file) {}
     }
 
-    /// The file, open, and without a name by then.
+    /// Fetches the file. It is open, and has no name any more.
     private func brought(_ row: Int, in directory: String) throws(EngineError) -> SharedDescriptor {
         let (path, remedy) = (escaped(manifest.files.path(row)), "set TMPDIR to another directory")
         guard let above = openDirectory(directory) else {
@@ -190,7 +193,7 @@ extension ManifestInHand {
         let context = try RunContext(manifest, wanted: [row], destination, .empty, environment, backup: nil) { _, _ in }
         let rounds = FetchRounds(context, from: found, connections: 1)
         var failures = context.stageSmallEntries([row])
-        // Not a byte more than it needs.
+        // Fetch not a byte more than the file needs.
         let rule = CoalescingRule(maximumGap: 0, spanLength: 32 << 20)
         failures += rounds.run(makePlan(manifest, wanted: [row], rule: rule))
         failures += context.committer.finish().failures.map { RowFailure(row: $0.row, disk: $0.error) }
@@ -201,7 +204,7 @@ extension ManifestInHand {
         return file
     }
 
-    /// The one file that waits in a destination's staging; one without bytes where there is none.
+    /// The one file in a destination's staging; an empty file if there is none.
     private static func staged(in destination: Destination) -> SharedDescriptor? {
         guard let staging = try? Staging(destination, lanes: 1) else { return nil }
         guard let (file, _) = staging.leftovers(removing: false).first else {
@@ -222,14 +225,15 @@ extension ManifestInHand {
     }
 }
 
-/// What a publisher reads of a set that is served, besides its manifest.
+/// The parts of a served set that a publisher reads besides its manifest.
 extension ManifestInHand {
-    /// Whether somebody has asked to stop.
+    /// Whether a stop was requested.
     package var isStopped: Bool { source.stop.isStopped }
 
-    /// A range of a pack, as it comes: nothing is checked.
+    /// A range of a pack, not checked.
     ///
-    /// - Throws: ``EngineError``: 77 when the server refuses it, 69 when it cannot be had otherwise.
+    /// - Throws: ``EngineError``: 65 when bytes are missing, 77 when the server refuses it, 69 when it cannot be
+    ///   fetched otherwise.
     package func bytes(of pack: Manifest.Pack, _ range: Range<UInt64>) throws(EngineError) -> [UInt8] {
         let urls = resolve(pack.urls, against: found.bases)
         let request = TransferRequest(urls, range, of: pack.size, priority: 0, referrer: found.referrer)
@@ -243,9 +247,10 @@ extension ManifestInHand {
         }
     }
 
-    /// The statement that says which manifest this revision is, whoever has signed it; `nil` if none is served.
+    /// The statement of which manifest this revision is, with signatures that are not checked; `nil` if none is served.
     ///
-    /// - Throws: ``EngineError``: 65 for one that is too long, 77 when the server refuses it, 69 when it cannot be had otherwise.
+    /// - Throws: ``EngineError``: 65 for one that is too long, 77 when the server refuses it, 69 when it cannot be
+    ///   fetched otherwise.
     package func releaseStatement() throws(EngineError) -> [UInt8]? {
         let url = resolve("trust/\(manifest.revision).release", against: found.bases[0])
         let request = TransferRequest(
@@ -266,7 +271,7 @@ extension ManifestInHand {
 }
 
 extension PullEngine {
-    /// The same where no manifest has the plain name: a set may have nothing but channels.
+    /// The channels that are listed at a location without a manifest of its own: a set may have nothing but channels.
     package func channels(of recipe: RunRecipe) throws(EngineError) -> [(name: String, revision: UInt64)] {
         try manifestSource(caching: false).listedChannels(besides: recipe.manifest)
     }

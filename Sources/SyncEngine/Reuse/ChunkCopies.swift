@@ -42,7 +42,7 @@ final class ChunkCopies: Sendable {
     private static let unitLength: UInt64 = 16 << 20
 
     /// - Parameters:
-    ///   - rows: What is wanted. Units are cut now, so that what comes by network later does not matter.
+    ///   - rows: The wanted rows. Units are cut now, so that blobs fetched later do not matter.
     init(_ context: RunContext, _ sources: ChunkSources, rows: [Int]) {
         (self.context, self.sources) = (context, sources)
         (manifest, parts) = (context.manifest, context.parts)
@@ -96,7 +96,7 @@ final class ChunkCopies: Sendable {
     /// The results. Read after ``run(onBytes:)`` has returned.
     var outcome: Outcome { state.withLock { $0 } }
 
-    /// Rows that may get chunks from here.
+    /// Rows that may get local chunks.
     var rows: Set<Int> { Set(units.map(\.row)) }
 
     private func copy(_ unit: Unit, _ reader: ChunkReader, _ onBytes: (UInt64) -> Void) {
@@ -144,7 +144,7 @@ final class ChunkCopies: Sendable {
 
     /// Shares the blocks that lie entirely in a run with the new file.
     ///
-    /// - Returns: The **bytes** of the new file that have them now.
+    /// - Returns: The **bytes** of the new file that are shared now.
     private func share(_ run: Run, _ part: PartFile, _ source: Int32) -> Range<UInt64> {
         let block: UInt64 = 4096
         let none = run.target.lowerBound..<run.target.lowerBound
@@ -164,9 +164,9 @@ final class ChunkCopies: Sendable {
         return none
     }
 
-    /// Writes what is not shared, and notes which chunks are complete.
+    /// Writes what is not shared, and records which chunks are complete.
     ///
-    /// - Returns: How many chunks are.
+    /// - Returns: The number of complete chunks.
     private func put(
         _ run: Run, _ shared: Range<UInt64>, _ part: PartFile, _ source: Int32, _ row: Int, _ reader: ChunkReader,
         _ onBytes: (UInt64) -> Void
@@ -194,8 +194,8 @@ final class ChunkCopies: Sendable {
         return complete
     }
 
-    /// Copies a chunk, except what is in shared blocks; zeros become holes if it fits the buffer. Its bytes are hashed once,
-    /// with the whole new file; if that is wrong, the chunks at fault are found and fetched.
+    /// Copies a chunk, except for shared blocks; zeros become holes if the chunk fits the buffer. Its bytes are hashed
+    /// once, with the whole new file; if that is wrong, the chunks at fault are found and fetched.
     ///
     /// - Parameters:
     ///   - blob: Its position in the new file …
@@ -242,10 +242,10 @@ final class ChunkCopies: Sendable {
         }
     }
 
-    /// Notes blobs that turned out wrong when their whole file was hashed.
+    /// Takes back blobs that turned out wrong when their whole file was hashed.
     ///
     /// - Parameter blobs: Positions in the row; empty for all of it.
-    /// - Returns: Those that came from here; they are fetched later.
+    /// - Returns: The blobs that came from local files; they are fetched later.
     func takeBack(_ blobs: [Int], of row: Int) -> [Int] {
         let own = manifest.files.blobs(row)
         let suspects = blobs.isEmpty ? Array(0..<own.count) : blobs
@@ -268,7 +268,7 @@ final class ChunkCopies: Sendable {
 /// Hands out parts of files to threads, to each thread a file of its own while there are enough: parts taken in order
 /// are hashed while still in memory. Threads without an untouched file help with the longest.
 final class FilePartQueue: Sendable {
-    /// Of each file, the positions of its parts that no thread has taken.
+    /// The positions of each file's parts that no thread has taken.
     private let files: Mutex<[(parts: Range<Int>, isTouched: Bool)]>
 
     /// - Parameter rows: The file of each part; parts of one file stand together.
@@ -285,7 +285,7 @@ final class FilePartQueue: Sendable {
 
     /// The next part to work on; `nil` when all are taken.
     ///
-    /// - Parameter own: The file that the thread is at; kept between its calls.
+    /// - Parameter own: The thread's present file; kept between its calls.
     func next(after own: inout Int?) -> Int? {
         let (position, file) = files.withLock { [own] files -> (Int?, Int?) in
             let chosen: Int?

@@ -4,8 +4,8 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Where wanted chunks are in local files: older versions of the same files, other files, and what an interrupted run
-/// left of files no longer wanted.
+/// The places of wanted chunks in local files: older versions of the same files, other files, and what an interrupted
+/// run left of files no longer wanted.
 ///
 /// ``ChunkMap`` records the chunks of local files. A file that is unchanged since it was verified is trusted until its
 /// bytes are read; in any other file each wanted chunk is hashed first. Either way the bytes are hashed again on their
@@ -31,7 +31,7 @@ struct ChunkSources: Sendable {
     /// Nothing found yet.
     init(manifest: Manifest) { self.manifest = manifest }
 
-    /// Where a wanted chunk may be. Digests are compared by their first 8 bytes.
+    /// The place where a wanted chunk may be. Digests are compared by their first 8 bytes.
     func place(of digest: SHA256Digest) -> Location? {
         places[digest.firstWord].flatMap { $0.file == Self.nowhere ? nil : $0 }
     }
@@ -44,12 +44,12 @@ struct ChunkSources: Sendable {
         return place(of: manifest.files.digest(of: blobs[blobs.startIndex + blob], in: row)) != nil
     }
 
-    /// Looks for the chunks of `wanted` rows.
+    /// Finds the chunks of `wanted` rows.
     ///
     /// - Parameters:
     ///   - isHere: Blobs that an earlier run has put in place.
-    ///   - parts: Left-overs of files that are not wanted any more.
-    ///   - isStopped: Asked often: files here may be long.
+    ///   - parts: Leftovers of files that are no longer wanted.
+    ///   - isStopped: Polled often: local files may be long.
     /// - Complexity: O(records of the map + entries of the index); 32 **bytes** of memory or so a wanted chunk.
     static func find(
         _ manifest: Manifest, wanted: [Int], isHere: (_ row: Int, _ blob: Int) -> Bool, index: StatIndex,
@@ -73,7 +73,7 @@ struct ChunkSources: Sendable {
         return sources
     }
 
-    /// Reads the map and picks what is wanted.
+    /// Reads the map and picks the wanted chunks.
     private mutating func look(
         into mapped: [UInt64: LocalFile], with reader: ChunkReader, _ isStopped: () -> Bool
     ) {
@@ -94,7 +94,7 @@ struct ChunkSources: Sendable {
         lookAtWholeFiles(with: reader)
     }
 
-    /// Files that are in no map are cut as the publisher would cut them.
+    /// Cuts files that are in no map, as the publisher would cut them.
     private mutating func cut(_ unknown: [LocalFile], with reader: ChunkReader, _ isStopped: () -> Bool) {
         guard !unknown.isEmpty, var cutter = OldFileCutter(manifest.chunking) else { return }
         for local in unknown where !isStopped() {
@@ -110,7 +110,7 @@ struct ChunkSources: Sendable {
         }
     }
 
-    /// Whole files that are a chunk of a wanted one.
+    /// Finds whole files that are a chunk of a wanted one.
     private mutating func lookAtWholeFiles(with reader: ChunkReader) {
         for entry in 0..<reader.index.count {
             guard let record = reader.index.record(entry), record.kind != .link,
@@ -175,7 +175,7 @@ final class ChunkFile: Sendable {
     /// Whether it is unchanged since it was verified.
     let isTrusted: Bool
 
-    /// Most files kept open.
+    /// The most files kept open.
     static let mostKept = 128
 
     init(_ local: ChunkSources.LocalFile, keeping kept: SharedDescriptor?, size: UInt64, isTrusted: Bool) {
@@ -208,7 +208,7 @@ struct ChunkOpener {
 extension Directories {
     /// Opens a file for reading, never through a link; `nil` on failure. A NUL follows the path.
     func openFile(_ path: UnsafeBufferPointer<UInt8>) -> SharedDescriptor? {
-        // Gone: fetched.
+        // On a failure, its chunks are fetched.
         (try? withLeaf(of: path, openShared)) ?? nil
     }
 }
@@ -283,7 +283,7 @@ final class ChunkReader {
 
     /// Opens a file.
     ///
-    /// - Parameter number: How many are open already.
+    /// - Parameter number: The number of files that are open already.
     func open(_ local: ChunkSources.LocalFile, number: Int) -> ChunkFile? {
         guard let descriptor = opener.open(local),
             let status = withExtendedLifetime(descriptor, { SyncSystem.status(descriptor.raw) }), status.kind == .file
@@ -345,7 +345,7 @@ struct OldFileCutter: ~Copyable {
 
     /// Reads a file from its start.
     ///
-    /// - Parameter take: Told of each chunk and where it begins; `false` ends the reading.
+    /// - Parameter take: Receives each chunk and its offset; `false` ends the reading.
     mutating func cut(_ file: Int32, size: UInt64, _ take: (ChunkMap.Record, UInt64) -> Bool) {
         var offset: UInt64 = 0
         var held = 0..<0

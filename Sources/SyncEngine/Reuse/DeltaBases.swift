@@ -80,7 +80,7 @@ struct DeltaBases: Sendable {
 
     /// Reads the base of a delta.
     ///
-    /// - Returns: Whether `target`, which has its length, is full.
+    /// - Returns: Whether all of `target`, which has the length of the base, was read.
     func read(_ delta: Int, into target: UnsafeMutableRawBufferPointer) -> Bool {
         guard let file = files[delta] else { return false }
         let start = manifest.files.delta(at: delta).base.lowerBound

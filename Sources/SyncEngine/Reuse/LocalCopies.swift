@@ -4,10 +4,10 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-// Wanted content from what this machine has: files under another path, older revisions' files that are still here, and whole
-// files an interrupted run left in staging. Nothing is trusted: every byte is hashed.
+// Wanted content that this machine has: files under another path, older revisions' files that are still here, and whole
+// files that an interrupted run left in staging. Nothing is trusted: every byte is hashed.
 extension RunContext {
-    /// Brings it to staging.
+    /// Copies it to staging.
     ///
     /// - Returns: The rows that are staged now, and the **bytes** that need not be fetched.
     func copyLocally(_ wanted: [Int]) -> (rows: Set<Int>, bytes: UInt64) {
@@ -26,7 +26,7 @@ extension RunContext {
                 }
             guard let staged else { return nil }
             if case .staged = source, fetched.contains(manifest.files.digest(row)) {
-                // It was fetched to find out what it is.
+                // This run fetched the file to learn its size or digest.
             } else {
                 reused.withLock { _ = $0.insert(row) }
             }
@@ -69,8 +69,9 @@ extension RunContext {
 }
 
 extension StatIndex {
-    /// Local files with the content of some rows: for each digest the position of one that is still what was verified. A file
-    /// whose status has changed since is hashed, unless it is at a wanted place, where its content is known to be wrong.
+    /// Local files with the content of some rows: for each digest the position of one that still has the verified
+    /// content. A file whose status has changed since is hashed, unless it is at a wanted place, where its content is
+    /// known to be wrong.
     ///
     /// - Parameters:
     ///   - rows: Files that are not empty.
@@ -88,7 +89,7 @@ extension StatIndex {
                 open.contains(record.digest)
             else { continue }
             let isRight = withPath(position) { path -> Bool in
-                // What cannot be reached is of no use.
+                // A file that cannot be reached is of no use.
                 guard let there = directories.status(of: path), there.kind == .file,
                     there.size == record.status.size
                 else { return false }
@@ -100,7 +101,7 @@ extension StatIndex {
                 }
                 guard var reader = try? PlaceReader(destination, isStopped: isStopped) else { return false }
                 let entry = IndexLog.Entry(path: Array(path), digest: record.digest, kind: record.kind)
-                // What cannot be read is of no use, either.
+                // Nor is one that cannot be read.
                 return ((try? reader.read(entry)) ?? nil) != nil
             }
             if isRight { found[open.remove(record.digest) ?? record.digest] = position }
@@ -129,7 +130,7 @@ private final class LocalCopier {
 
     deinit { buffer.deallocate() }
 
-    /// Copies an indexed file when it is still the one that was verified.
+    /// Copies an indexed file if it still has the verified content.
     func copy(_ entry: Int, to row: Int) -> Committer.Staged? {
         let (size, digest) = (files.size(row), files.digest(row))
         guard let reading = context.index.withPath(entry, directories.openFile) else { return nil }
@@ -143,21 +144,21 @@ private final class LocalCopier {
             !isCloned || SyncSystem.status(reading.raw) == status, let found = SyncSystem.status(writing.raw),
             found.size == size
         else {
-            // It may be right: the next run looks.
+            // After a stop the file may be right: the next run checks it.
             if !context.isStopped { staging.remove(file) }
             return nil
         }
         return Committer.Staged(row: row, file: file, found)
     }
 
-    /// Takes a staged left-over when its bytes are right.
+    /// Takes a staged leftover if its bytes are right.
     func check(_ file: Staging.File, of row: Int) -> Committer.Staged? {
         let size = files.size(row)
         guard let reading = staging.open(file), transfer(from: reading.raw, to: nil, size: size) == files.digest(row),
             staging.renew(reading.raw, executable: files.kind(row) == .executable) == nil,
             let found = status(reading.raw), found.size == size
         else {
-            // The next run looks again.
+            // After a stop the next run checks it again.
             if !context.isStopped { staging.remove(file) }
             return nil
         }
@@ -172,8 +173,8 @@ private final class LocalCopier {
     }
 }
 
-/// What local files have of wanted ones: chunks, and bases of deltas. A pull and its plan look with the same eyes; nothing
-/// is created.
+/// What local files have of wanted ones: chunks, and bases of deltas. A pull and its plan share this search; nothing is
+/// created.
 struct LocalBytes: Sendable {
     let sources: ChunkSources
     /// `nil` without a destination.
@@ -186,7 +187,7 @@ struct LocalBytes: Sendable {
     ///   - wanted: Rows of which no local file has the whole content.
     ///   - isHere: Blobs that an earlier run has put in place.
     ///   - destination: `nil` if there is none yet.
-    ///   - leftovers: Parts of files that are not wanted any more.
+    ///   - leftovers: Parts of files that are no longer wanted.
     init(
         _ manifest: Manifest, wanted: [Int],
         isHere: @escaping @Sendable (_ row: Int, _ blob: Int) -> Bool = { _, _ in false }, index: StatIndex,
@@ -214,10 +215,10 @@ struct LocalBytes: Sendable {
         }
     }
 
-    /// The plan for what is neither in place nor in local files.
+    /// The plan for bytes that are neither in place nor in local files.
     ///
-    /// - Parameter isResumed: Whether an interrupted run left something: then gaps are what it has fetched, and are
-    ///   hardly ever read again. A run that is killed every minute still comes to an end.
+    /// - Parameter isResumed: Whether an interrupted run left something. Then gaps are what it has fetched, and hardly
+    ///   any of them is fetched again, so that a run that is killed every minute still comes to an end.
     func plan(connections: Int, isResumed: Bool = false, gaps: (_ row: Int) -> [Range<UInt64>]? = { _ in nil }) -> Plan
     {
         let skipping = { isHere($0, $1) || sources.has(row: $0, blob: $1) }

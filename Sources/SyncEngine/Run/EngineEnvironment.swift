@@ -5,16 +5,16 @@ package import SyncPlugins
 package import SyncStore
 import SyncSystem
 
-/// What the engine gets from outside: transports, clocks, stores, listeners.
+/// The engine's dependencies: transports, clock, store, listeners.
 package struct EngineEnvironment: Sendable {
-    /// For http and https.
+    /// The transport for http and https.
     package var transport: any Transport {
         get { ledger }
         set { ledger = OriginLedger(newValue) }
     }
     /// Counts what each server delivers through ``transport``.
     private(set) var ledger: OriginLedger
-    /// For `file:` URLs of packs beside a local manifest.
+    /// The transport for `file:` URLs of packs beside a local manifest.
     package var localTransport: any Transport
     /// **Milliseconds** since 1970.
     package var now: @Sendable () -> Int64
@@ -31,23 +31,23 @@ package struct EngineEnvironment: Sendable {
     package var releasesMemory = true
     /// Which signers to trust.
     package var trust = TrustChoice()
-    /// Where `hf://` is.
+    /// The hub that `hf://` names.
     package var hub = HubPlace()
-    /// How to get into the registries that `oci://` names.
+    /// Access to the registries that `oci://` names.
     package var registries = RegistryAccess()
-    /// What makes manifests of other URLs, the first that is for one.
+    /// Sources that make the manifests of other URLs; the first one that serves a URL is used.
     package var sources: [ConfiguredSource] = []
     /// Limits of a manifest.
     package var manifestLimits = ManifestLimits.standard
     /// The wait before a hook that asked for a retry is called again; attempts count from 1.
     package var hookRetryWait: @Sendable (_ attempt: Int) -> Duration = { .seconds($0 * $0 * 2) }
-    /// This process, as recorded for others as the holder of a session.
+    /// The process ID, recorded as the holder of a session.
     package var process: Int32
     /// Sessions, runs, hooks and their events.
     package var store: SyncStore
-    /// Where cached manifests are kept, absolute.
+    /// The directory of the cached manifests, absolute.
     package var stateDirectory: String
-    /// Where the user's configuration is, absolute; no manifest may bring it.
+    /// The user's configuration directory, absolute; no manifest may place files in it.
     package var configurationDirectory: String?
     /// The local meaning of hook names in a manifest; their `group` is ignored.
     package var namedHooks: [String: RunHook] = [:]
@@ -67,7 +67,7 @@ package struct EngineEnvironment: Sendable {
     package var verifications: [FileVerification] = []
     /// Whether a destination ignores case in names.
     package var foldsCase: @Sendable (Destination) -> Bool = { $0.foldsCase }
-    /// Whether a directory in it does, if the destination as a whole does not.
+    /// Whether a directory in a destination ignores case, if the destination as a whole does not.
     package var directoryFoldsCase: @Sendable (_ directory: Int32) -> Bool = { SyncSystem.foldsCase($0) }
     /// The stop request to obey.
     package var stop: StopRequest
@@ -88,33 +88,33 @@ package struct EngineEnvironment: Sendable {
     }
 }
 
-/// The progress of a pull. Totals come from the plan and never change during a run.
+/// The progress of a pull. Totals are those of the phase, and grow only as sizes are learnt.
 package struct PullProgress: Sendable, Equatable {
     package var phase = PullPhase.finding
     /// Files in place, or hashed so far while local files are checked.
     package var filesDone = 0
     package var filesTotal = 0
-    /// Raw **bytes** that are here, including received ones not yet verified. Never decreases within a phase.
+    /// Raw **bytes** present, including received ones not yet verified. Never decreases within a phase.
     package var bytesDone: UInt64 = 0
     package var bytesTotal: UInt64 = 0
     /// Body **bytes** received over the network, the manifest's included.
     package var received: UInt64 = 0
-    /// What it is waiting for; `nil` while bytes arrive.
+    /// The wait for the next attempt; `nil` while bytes arrive.
     package var wait: TransferWait?
 
     package init() {}
 
-    /// Whether there is something to count by: not without a manifest, and not while no file has to be hashed.
+    /// Whether the counts mean something: not before a manifest is found, nor while no file has to be hashed.
     package var isCounting: Bool { phase == .fetching || phase == .looking && filesTotal > 0 }
 }
 
-/// What a transfer waits for after a failed attempt.
+/// The wait of a transfer after a failed attempt.
 package struct TransferWait: Sendable, Equatable {
     /// The host, without path and user.
     package var host: String
-    /// The next attempt and how many there are, where attempts are counted.
+    /// The next attempt and the number of attempts, if attempts are counted.
     package var attempt, attempts: Int?
-    /// When it is tried again, **milliseconds** since 1970.
+    /// The time of the next attempt, **milliseconds** since 1970.
     package var until: Int64
 
     package init(host: String, attempt: Int? = nil, attempts: Int? = nil, until: Int64) {
@@ -125,28 +125,28 @@ package struct TransferWait: Sendable, Equatable {
     }
 }
 
-/// Why a run is stopped, which decides how it rests.
+/// Why a run is stopped. This decides the state that the run is left in.
 package enum StopReason: String, Sendable, Equatable {
-    /// Stopped by a person: it stays paused.
+    /// Stopped by a person: the run stays paused.
     case user = "user_stop"
-    /// The terminal of its command has closed: it stays paused, though nobody wanted that.
+    /// The command's terminal has closed: the run stays paused, though nobody asked for that.
     case hangUp = "terminal_closed"
-    /// Stopped by a condition or a window: it continues when that clears.
+    /// Stopped by a condition or a window: the run continues when that clears.
     case policy
     /// The process is ending: the run continues in the next one.
     case released = "agent_restart"
-    /// Its deadline has passed: it ends with what it has.
+    /// The deadline has passed: the run ends with what it has.
     case late = "deadline"
     /// Cancelled by a person.
     case cancelled = "user_cancel"
 
-    /// Its spelling in the store and the control API.
+    /// The reason as the store and the control API spell it; ``late`` counts as an agent restart.
     package var rest: RestReason { self == .late ? .agentRestart : RestReason(rawValue: rawValue) }
 }
 
 /// A stop request that many may watch.
 package final class StopRequest: Sendable {
-    /// The first reason given, and what is to be done then.
+    /// The first reason given, and the actions to run on a stop.
     private let state = Monitor<(reason: StopReason?, actions: [@Sendable () -> Void])>((nil, []))
 
     package init() {}
@@ -179,11 +179,11 @@ package final class StopRequest: Sendable {
 
 /// Keeps the C heap small: one heap per processor, at most 8, and large blocks are returned when freed.
 ///
-/// To be called once, before there are threads. mallopt(3); without effect where the C library has no such thing.
+/// Call it once, before any other thread starts. mallopt(3); no effect where the C library has no such function.
 package func boundHeaps(processors: Int) { CurrentProcess.boundHeaps(min(max(processors, 1), 8), large: 1 << 20) }
 
 /// Returns memory of the last phase: free pages of the heaps, and code that has run. malloc_trim(3), madvise(2). Takes
-/// a millisecond, and what is needed again another one.
+/// a millisecond, and another one for the pages that are needed again.
 package func releaseMemory() {
     CurrentProcess.trimHeaps()
     CurrentProcess.releaseCode()
@@ -193,7 +193,7 @@ extension EngineEnvironment {
     /// Whether a stop was requested; polled often.
     var isStopped: @Sendable () -> Bool { { [stop] in stop.isStopped } }
 
-    /// At the end of a phase. One that took little leaves little to return: a program that has done nothing yet has 4 MiB.
+    /// Returns memory at the end of a phase, if more than 6 MiB are in use: a program that has done nothing has 4 MiB.
     func releaseMemory() {
         if releasesMemory, CurrentProcess.anonymousMemory > 6 << 20 { SyncEngine.releaseMemory() }
     }

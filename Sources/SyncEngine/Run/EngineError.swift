@@ -7,24 +7,25 @@ package struct EngineError: Error, Sendable, Equatable {
     package var status: ExitStatus
     /// What happened, to what, and what to do; foreign text in it is escaped.
     package var message: String
-    /// What matters for what to do.
+    /// The kind of failure, which decides the advice.
     package var cause: FailureCause
-    /// Whether a run in the store says it.
+    /// Whether a run in the store records this error.
     var isOnRecord = false
 
-    /// Whether two say the same, on record or not.
+    /// Whether two errors say the same, recorded or not.
     package static func == (a: EngineError, b: EngineError) -> Bool {
         (a.status, a.message, a.cause) == (b.status, b.message, b.cause)
     }
 
-    /// - Parameter cause: `nil` where ``status`` says it.
+    /// - Parameter cause: `nil` to derive it from `status`.
     package init(_ status: ExitStatus, _ message: String, cause: FailureCause? = nil) {
         self.status = status
         self.message = message
         self.cause = cause ?? FailureCause(status)
     }
 
-    /// A local place cannot be created or written to; a full disk has another status than missing permission.
+    /// The error for a local place that cannot be created or written to; a full disk has another status than missing
+    /// permission.
     ///
     /// - Parameter what: What was tried, followed by a colon and a blank.
     package init(cannotUse error: FileError, _ what: String = "") {
@@ -32,7 +33,7 @@ package struct EngineError: Error, Sendable, Equatable {
         self.init(cause == .diskFull ? .ioError : .cannotCreate, "\(what)\(error)", cause: cause)
     }
 
-    /// The deadline that a person gave has passed; `where` says how far the command got.
+    /// The error for a deadline that has passed; `where` says how far the command got.
     package static func late(_ where: String, _ status: ExitStatus = .unavailable) -> EngineError {
         EngineError(status, "the deadline has passed; \(`where`)", cause: .late)
     }
@@ -50,7 +51,7 @@ func usable<R: ~Copyable>(_ place: @autoclosure () throws(FileError) -> R, _ wha
 { do throws(FileError) { return try place() } catch { throw EngineError(cannotUse: error, what) } }
 
 extension TransferError {
-    /// What a command ends with that this error ended.
+    /// The exit status of a command that this error ends.
     var exitStatus: ExitStatus { cause.isRefusal ? .refused : .unavailable }
 }
 

@@ -3,19 +3,19 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-// A set that is brought in pieces: each shard brings the files that are its own, and keeps what it knows apart; the join takes all
-// of that over, and goes on as any run.
+// A set pulled in pieces: each shard fetches its own files and keeps its own state; the join takes over the state of
+// all shards, and continues like any run.
 
 extension RunRecipe {
-    /// The piece that is wanted; `nil` for all of the set.
+    /// The requested piece; `nil` for the whole set.
     var piece: Shard? { shard.flatMap { Shard($0) } }
 
-    /// Those of some rows that the piece has.
+    /// The rows that belong to the piece, of the given ones.
     func ownRows(_ rows: [Int], of manifest: Manifest) throws(EngineError) -> [Int] {
         guard let shard else { return rows }
         guard let piece else { throw EngineError(.usage, "shard: '\(escaped(shard))' is none, such as 3/16") }
         let files = manifest.files
-        // Of many parts only the piece's own were read. Whether a link may go up behind a name, only the whole can tell.
+        // Only the piece's own parts were read. Whether a link may go up behind a name needs the whole manifest.
         guard !manifest.isNarrowed else {
             return rows.filter { row in files.withLinkTarget(row) { $0.goesUpBehindName } != true }
         }
@@ -27,17 +27,17 @@ extension RunRecipe {
 }
 
 extension Shard {
-    /// Parts for each shard, at least, for which it is enough to read them.
+    /// The fewest parts per shard with which a shard reads only its own parts.
     private static let fewestParts = 8
 
-    /// The parts of a manifest that this shard has, by the numbers of their entries; `nil` for a manifest with so few that each
-    /// reads all of them.
+    /// The numbers of the manifest parts that belong to this shard; `nil` if the manifest has so few parts that each
+    /// shard reads all of them.
     func parts(of parts: [Manifest.Part]) -> Range<Int>? {
         let total = parts.reduce(0) { $0 + $1.files }
-        // More than one may read, it cannot read.
+        // A manifest with more entries than the limit cannot be read as a whole.
         guard parts.count >= count * Self.fewestParts || total > ManifestLimits.standard.entries else { return nil }
         func border(_ number: Int) -> Int {
-            // At most 250,000 parts of five million entries, and ten thousand shards.
+            // Cannot overflow: at most 250,000 parts of five million entries, and ten thousand shards.
             let before = total * number / count
             var sum = 0
             return parts.firstIndex { part in
@@ -50,7 +50,7 @@ extension Shard {
 }
 
 extension PullRun {
-    /// Pieces have one manifest between them: what each of them would find out by itself makes it another one.
+    /// Requires the SHA-256 of every file: the pieces share one manifest, which each would change by what it learns.
     func requireKnownDigests() throws(EngineError) {
         guard recipe.piece != nil || recipe.join != nil, found.derivation != nil else { return }
         let checks = try found.decode().files.checks
@@ -61,32 +61,32 @@ extension PullRun {
                 + "'syncagent import', and pull that")
     }
 
-    /// What is known of the destination. A shard that has not been complete before goes by what the whole knows, too, and the whole by
-    /// what shards have left.
+    /// The index of the destination. A shard that has never completed starts from the whole's index, and the whole
+    /// takes in what shards have left.
     mutating func knownIndex() throws(EngineError) -> StatIndex {
-        // It has been read to find out which tree to build.
+        // The index was read already, to choose the tree to build.
         if let trees, trees.shown != nil { return trees.known }
         let own = try PullEngine.index(of: destination)
-        // Of what the whole knows, who owns it and what was pulled last; the rest once it is known what the piece's own is.
+        // Only the owner and the last pull from the whole's index; its records follow once the piece's rows are known.
         if own.completion == nil, own.count == 0, let whole = destination.whole {
             return try PullEngine.known { () throws(FileError) in try StatIndex.load(from: whole, [], to: []) }
         }
         guard let count = recipe.join else {
             return own.completion?.manifest == found.digest ? own : try environment.takingLeft(own, in: destination)
         }
-        // Joined before.
+        // Already joined.
         if let completion = own.completion, completion.manifest == found.digest,
             completion.selection == recipe.selectionMark
         {
-            // Shards may have come since, with another release.
+            // Shards of another release may have come since.
             return try environment.takingLeft(own, in: destination)
         }
         beforeJoin = own
         return try joined(own, count)
     }
 
-    /// What is known of a piece's own paths. Until it has been complete once, it may have noted a few files and been killed: what the
-    /// whole knows of them counts, too. So it does where a pull of the whole has come since.
+    /// The records of a piece's own paths. Until a piece has completed once, it may have recorded a few files and
+    /// been killed, so the whole's records count, too. They also count after a later pull of the whole.
     func known(_ own: StatIndex, of manifest: Manifest, _ rows: [Int]) throws(EngineError) -> StatIndex {
         guard let whole = destination.whole, let paths = manifest.ownPaths(rows) else {
             return own.forPiece(of: manifest, rows)
@@ -96,14 +96,14 @@ extension PullRun {
         }
         let isLater = known.stamp > own.stamp
         guard own.completion == nil || isLater else { return own.forPiece(of: manifest, rows) }
-        // What the whole says of a completion is about the whole.
+        // A completion that the whole records is about the whole, not about the piece.
         let both = own.taking(1, under: isLater ? known : own) { _ in known } ?? own
         return both.forPiece(of: manifest, rows)
     }
 
-    /// The index with what the shards have found and put in place.
+    /// The index, merged with what the shards have found and installed.
     ///
-    /// - Throws: ``EngineError``; 75 with the numbers of those that are not complete for this very manifest.
+    /// - Throws: ``EngineError``; 75 with the numbers of the shards that are not complete for this manifest.
     private func joined(_ index: StatIndex, _ count: Int) throws(EngineError) -> StatIndex {
         guard (1...Shard.most).contains(count) else {
             throw EngineError(.usage, "join: the number of shards is 1 to \(Shard.most)")
@@ -113,11 +113,11 @@ extension PullRun {
             if try piece(number, of: count) == nil { missing.append(number) }
         }
         guard missing.isEmpty else {
-            // In another set's place they never will be.
+            // In another project's destination they never will be.
             try Self.requireOwner(index, of: destination, project: found.project)
             throw Self.missing(missing, of: count)
         }
-        // Nobody else knows what a shard has put in place, and what it has left goes with the join.
+        // Only a shard's own state says what the shard installed, and the join removes that state.
         let pieces = (0..<count).compactMap { Shard($0, of: count) }
         let known = try environment.takingLeft(index, in: destination, otherThan: count)
         return try known.taking(all: pieces) { (shard: Shard) throws(EngineError) -> StatIndex? in
@@ -129,9 +129,9 @@ extension PullRun {
         }
     }
 
-    /// What a shard has left, if it is complete for this manifest.
+    /// The index of a shard that is complete for this manifest; `nil` if there is none.
     ///
-    /// - Throws: ``EngineError`` when it is there and cannot be read.
+    /// - Throws: ``EngineError`` when the index is there and cannot be read.
     private func piece(_ number: Int, of count: Int) throws(EngineError) -> StatIndex? {
         guard let shard = Shard(number, of: count), let place = try left(by: shard, in: destination) else { return nil }
         let index = try PullEngine.index(of: place)
@@ -151,7 +151,7 @@ extension PullRun {
     }
 }
 
-/// Where a shard keeps what it knows; `nil` if it has left nothing.
+/// The state of a shard at a destination; `nil` if there is none.
 private func left(by shard: Shard, in destination: Destination) throws(EngineError) -> Destination? {
     let path = destination.path
     return try PullEngine.known { () throws(FileError) -> Destination? in
@@ -163,10 +163,11 @@ private func left(by shard: Shard, in destination: Destination) throws(EngineErr
 }
 
 extension EngineEnvironment {
-    /// An index of the whole with what pieces have put in place, and nobody has joined: it stays to be removed.
+    /// An index of the whole, merged with the files that unjoined pieces have installed, so that they can be removed
+    /// later.
     ///
-    /// - Parameter count: How many pieces those are part of that are left out; `nil` for none.
-    /// - Throws: ``EngineError`` when some of it is there and cannot be read: it goes with the join.
+    /// - Parameter count: Leaves out the pieces of a set cut into this many; `nil` for none.
+    /// - Throws: ``EngineError`` when a piece's state is there and cannot be read: the join would remove it.
     func takingLeft(_ index: StatIndex, in destination: Destination, otherThan count: Int? = nil)
         throws(EngineError) -> StatIndex
     {
@@ -183,7 +184,7 @@ extension EngineEnvironment {
         return all
     }
 
-    /// What a shard has put in place, complete or not, and also where it was killed.
+    /// The files that a shard has installed, whether it completed, was stopped or was killed.
     private func installed(by shard: Shard, in destination: Destination) throws(EngineError) -> StatIndex? {
         guard let place = try left(by: shard, in: destination) else { return nil }
         let index = try PullEngine.index(of: place)
@@ -198,8 +199,8 @@ private func precedes(_ path: [UInt8], _ other: [UInt8]) -> Bool {
 }
 
 extension IndexRecord {
-    /// The same of a file that may have changed in the moment in which its index was written, and that is the pull's own all the same:
-    /// with another kind than it has, it is hashed again in any index; a link, which costs nothing, is made again.
+    /// The same record for a file that the pull installed, but that may have changed when its index was written. With a
+    /// wrong kind, any run hashes the file again; a link, which costs nothing, is made again.
     var doubted: IndexRecord {
         var doubted = self
         if kind == .link { doubted.digest = .zero } else { doubted.kind = kind == .file ? .executable : .file }
@@ -208,23 +209,23 @@ extension IndexRecord {
 }
 
 extension Manifest {
-    /// The first path that is a piece's own or its to forget, and the first one after these; `nil` for no rows. A `nil`
+    /// The first path that is a piece's to keep or forget, and the first path after them; `nil` for no rows. A `nil`
     /// path is no bound.
     fileprivate func ownPaths(_ rows: [Int]) -> (from: [UInt8]?, to: [UInt8]?)? {
         guard let first = rows.first, let last = rows.last else { return nil }
         func path(_ row: Int) -> [UInt8] { files.withPath(row) { Array($0) } }
         let from = !isNarrowed && first == 0 ? nil : path(first)
-        // No path comes between one and what is below it, and this.
+        // The least path after the last one and everything below it.
         let next = isNarrowed ? path(last) + [0] : last + 1 < files.count ? path(last + 1) : nil
         return (from, next)
     }
 }
 
 extension StatIndex {
-    /// A record for another index, whose time says nothing of it.
+    /// A record to copy into another index, doubted if this index's time does not vouch for it.
     func handedOn(_ position: Int) -> IndexRecord? { record(position).map { trusts($0) ? $0 : $0.doubted } }
 
-    /// What a pull has put in place of it, but for directories.
+    /// The records of installed files and links, without directories.
     fileprivate var installedFiles: StatIndex {
         let files = replacingRecords { append in
             for position in 0..<count where !isDirectory(position) {
@@ -235,7 +236,7 @@ extension StatIndex {
         return files ?? .empty
     }
 
-    /// The index with what pieces know, one of which is in memory at a time.
+    /// The index, merged with those of pieces; one piece is in memory at a time.
     fileprivate func taking(
         all pieces: [Shard], _ known: (Shard) throws(EngineError) -> StatIndex?
     ) throws(EngineError) -> StatIndex {
@@ -249,7 +250,7 @@ extension StatIndex {
                 guard failure == nil else { return nil }
                 do throws(EngineError) {
                     guard let piece = try known(turn[number]), piece.count > 0 else { return nil }
-                    // What was put in place for another release may have had other borders: it comes in the next turn.
+                    // A piece of another release may have other borders: it is merged in the next turn.
                     guard last.isEmpty || precedes(last, piece.path(0)) else {
                         waiting.append(turn[number])
                         return nil
@@ -265,12 +266,13 @@ extension StatIndex {
         return all
     }
 
-    /// This index and the records of others; `nil` if they are too many. Of the same path, that of the file which was changed last is
-    /// taken, the other's where it is the same. What either of them has put in place stays to be removed.
+    /// This index, merged with others; `nil` if the records are too many. For the same path, the file changed last
+    /// counts, or the other index's if both changed at once. If the digests agree, a file that either has installed is
+    /// installed.
     ///
     /// - Parameters:
-    ///   - head: Says when it was written, and what was pulled last; `nil` for this index.
-    ///   - other: Gives one of `count` indexes, whose paths follow each other; one at a time is in memory.
+    ///   - head: The index whose time and last pull the result takes over; `nil` for this index.
+    ///   - other: Returns one of `count` indexes, whose paths follow each other; one at a time is in memory.
     func taking(_ count: Int, under head: StatIndex? = nil, _ other: (Int) -> StatIndex?) -> StatIndex? {
         func copy(_ position: Int, _ append: (IndexRecord, UnsafeBufferPointer<UInt8>) -> Void) {
             guard let record = handedOn(position) else { return }
@@ -295,12 +297,12 @@ extension StatIndex {
         }
     }
 
-    /// What is known of the paths from the first of some rows to the last, and of those between it and the next row: what stood there
-    /// is this piece's to forget.
+    /// The records from the first of some rows up to the row after the last. Former paths between the last row and the
+    /// next are the piece's to forget.
     func forPiece(of manifest: Manifest, _ rows: [Int]) -> StatIndex {
         guard let first = rows.first, let last = rows.last else { return replacingRecords { _ in } ?? .empty }
         let files = manifest.files
-        // Of many parts only the piece's own were read: what comes before and behind is not known.
+        // Only the piece's own parts were read: the rows before and after are not known.
         let isWhole = !manifest.isNarrowed
         let start = isWhole && first == 0 ? 0 : files.withPath(first) { lowerBound($0) }
         let next = last + 1

@@ -10,11 +10,11 @@ package struct PlanReport: Sendable {
     package let destination: String
     /// Files and links in the selection.
     package let files: Int
-    /// Already here and right.
+    /// Files and links already in place and right.
     package let unchanged: Int
-    /// To be fetched or made.
+    /// Files and links to fetch or make.
     package let wanted: Int
-    /// Files of these that take the place of something that no pull has put there as it is.
+    /// Wanted files that replace something that no pull has installed in its present form.
     package var replaced = 0
     /// Missing directories named by the manifest.
     package var missingDirectories = 0
@@ -28,44 +28,45 @@ package struct PlanReport: Sendable {
     package let prunes: Bool
     /// Why a pull that prunes would be refused; `nil` when it would not, or does not prune.
     package let pruneRefusal: String?
-    /// What a pull would end with before it fetched anything; `nil` when it would not.
+    /// The error that would end a pull before it fetched anything; `nil` if there is none.
     package let refusal: EngineError?
     /// **Bytes** of all files, and of those already here.
     package let totalBytes, unchangedBytes: UInt64
-    /// **Bytes** of wanted files that older versions and other files here have.
+    /// **Bytes** of wanted files that older versions and other local files provide.
     package let reusedBytes: UInt64
-    /// **Bytes** left by an interrupted pull: what is wanted of them is not fetched, although the plan includes it.
+    /// **Bytes** left by an interrupted pull. The plan includes them, but the pull does not fetch the wanted ones
+    /// again.
     package let leftoverBytes: UInt64
     /// **Bytes** of the dictionary, if blobs need it and it is not cached; not included in ``fetch``.
     package let dictionaryBytes: UInt64
-    /// What is fetched.
+    /// The blobs and files to fetch, by request.
     package let fetch: Plan
     /// Requests made for this report.
     package let manifestRequests: UInt64
-    /// Requests of the pull: the fewest, and the most to be expected where no server redirects or fails. Long ones are cut
-    /// once more at their end, so that all connections end together.
+    /// Requests of the pull: the fewest, and the most to expect if no server redirects or fails. Long requests are
+    /// split once more at their end, so that all connections finish together.
     package let requestCount: ClosedRange<UInt64>
     /// Each request, in order.
     package let requests: [Request]
     /// The listing that the manifest was derived from; `nil` for one that was published.
     package var source: SourceOrigin?
-    /// Files of which the listing does not say everything: they are fetched to find it out.
+    /// Files that the listing does not describe completely: they are fetched to learn the rest.
     package var unknown = 0
-    /// How many requests the hub takes in a while, where it says so and that matters.
+    /// The hub's request quota, if it states one and the plan has many files.
     package var quota: RequestQuota?
-    /// Where the manifest came from; `nil` for a local one.
+    /// The origin of the manifest; `nil` for a local one.
     package var referrer: TransferRequest.Referrer?
 
     package struct Request: Sendable {
-        /// A pack's URL or a file's, as the manifest has it, redacted.
+        /// The URL of a pack or a file, as the manifest has it, redacted.
         package var url: String
-        /// All of them, as the manifest has them: for requests, not for people.
+        /// All URLs of the object, as the manifest has them, not redacted: for requests, not for people.
         package var sources: [String]
         /// The whole object's **bytes**.
         package var size: UInt64
-        /// **Bytes** of the object.
+        /// The requested **bytes** of the object.
         package var range: Range<UInt64>
-        /// Files or chunks it brings.
+        /// Files or chunks in the range.
         package var blobs: Int
         /// **Bytes** in it that are not wanted.
         package var gapBytes: UInt64
@@ -87,7 +88,7 @@ extension PlanReport.Request {
 }
 
 extension PlanReport {
-    /// The requests of a pull that makes `before` for the manifest and the dictionary.
+    /// The number of requests of a pull, `before` of them for the manifest and the dictionary.
     static func requestCount(_ plan: Plan, before: UInt64, least: UInt64?) -> ClosedRange<UInt64> {
         let planned = before &+ UInt64(plan.spans.count)
         let cuts = plan.spans.reduce(UInt64(0)) { $0 &+ Self.cuts($1.range.length) }
@@ -104,7 +105,7 @@ extension PlanReport {
     /// Requests for packs.
     package var packRequests: Int { fetch.spans.count - fetch.loose.count }
 
-    /// How many **seconds** the pull takes at least, by what the hub allows; 0 where it does not matter.
+    /// The **seconds** that the pull takes at least because of the hub's quota; 0 without one.
     package var limitSeconds: UInt64 { quota?.wait(for: UInt64(fetch.loose.count)) ?? 0 }
 
     /// The exit status of the pull, as far as it can be known.
@@ -171,13 +172,13 @@ extension PlanReport {
 }
 
 extension PlanReport {
-    /// Objects beside each other on one server.
+    /// Objects in one directory of one server.
     package struct Source: Sendable {
         /// The URL up to the last slash of its path, absolute. Not redacted.
         package let prefix: String
         /// One of the objects: its URL, absolute, not redacted; and its **bytes**.
         package let example: (url: String, size: UInt64)
-        /// Different objects.
+        /// The number of different objects.
         package fileprivate(set) var objects: Int
         /// Requests sent there if the servers before it do not fail.
         package fileprivate(set) var requests: Int
@@ -185,7 +186,7 @@ extension PlanReport {
 
     /// The places that the plan's requests can go to, mirrors included, each once, in the order of the plan.
     ///
-    /// - Parameter location: The manifest's path or URL, as it was given: what relative URLs are relative to.
+    /// - Parameter location: The manifest's path or URL as it was given; relative URLs resolve against it.
     package func sources(of location: String) -> [Source] {
         let base = manifestURL(location)
         var sources: [Source] = []
@@ -215,7 +216,7 @@ extension PlanReport {
 
 /// What a pull would do with a file, a link, or a directory named by the manifest.
 package struct PlannedFile: Sendable {
-    /// The word in events and lines.
+    /// The action, as spelled in events and lines.
     package enum Action: String, Sendable {
         /// Nothing is there.
         case new
@@ -223,9 +224,9 @@ package struct PlannedFile: Sendable {
         case changed
         /// Right already.
         case unchanged
-        /// An earlier pull installed it, the manifest does not name it, and it goes, with `--prune` or because it is in the way.
+        /// An earlier pull installed it, the manifest does not name it, and `--prune` removes it, or it is in the way.
         case removed
-        /// As ``removed``; it would go with `--prune`.
+        /// Like ``removed``, but only `--prune` would remove it.
         case obsolete
         /// Its place cannot be used.
         case blocked

@@ -8,9 +8,9 @@ import SyncSystem
 
 /// What a pull would do, determined without creating anything.
 extension PullEngine {
-    /// - Parameter tell: Told of directories to make, of every file and link in the order of their paths, those that are
-    ///   right included, and of directories to remove.
-    /// - Returns: The plan. What the pull would refuse although it can be planned is in ``PlanReport/refusal``.
+    /// - Parameter tell: Receives directories to make, then every file and link in the order of their paths, unchanged
+    ///   ones included, then directories to remove.
+    /// - Returns: The plan. If it can be made although the pull would be refused, ``PlanReport/refusal`` says why.
     /// - Throws: ``EngineError``, as the pull would, where there is nothing to plan.
     package func plan(_ recipe: RunRecipe, telling tell: ((PlannedFile) -> Void)? = nil) throws(EngineError)
         -> PlanReport
@@ -19,7 +19,7 @@ extension PullEngine {
         var recipe = recipe
         recipe.note(found)
         let path = try Self.destinationPath(recipe, project: found.project)
-        // A new tree has what its manifest names.
+        // A new tree has only what its manifest names.
         let trees = try usable(TreeHome.find(path))
         let isWhole = recipe.atomic != nil || trees != nil
         if isWhole { recipe.prune = true }
@@ -57,10 +57,10 @@ extension PullEngine {
         return report
     }
 
-    /// What stands in the way of a pull before it reads the manifest.
+    /// The errors that a pull would meet before it reads the manifest.
     ///
     /// - Parameters:
-    ///   - space: On the file system of the destination, or why nothing can be there.
+    ///   - space: The space on the destination's file system, or why nothing can be created there.
     ///   - hasTrees: Whether the destination changes as a whole.
     private func obstacles(
         to recipe: RunRecipe, session: String, _ space: Result<FileSystemSpace, FileError>,
@@ -82,14 +82,15 @@ extension PullEngine {
         return obstacles
     }
 
-    /// The index that a pull would go by: with what killed pulls have put in place, and shards that nobody has joined.
+    /// The index that a pull would start from: with what killed pulls have installed, and with shards that were not
+    /// joined.
     ///
-    /// - Parameter old: As it is on the disk.
+    /// - Parameter old: The index on disk.
     private func foreseenIndex(
         _ old: StatIndex, in destination: Destination?, _ found: FoundManifest, _ recipe: RunRecipe
     ) throws(EngineError) -> StatIndex {
         guard let destination else { return old }
-        // A stop ends the plan later.
+        // A stop leaves no result, and ends the plan later.
         let folded =
             try Self.known { () throws(FileError) in try environment.foldPreview(old, in: destination) } ?? old
         guard recipe.piece == nil, folded.completion?.manifest != found.digest else { return folded }
@@ -131,10 +132,10 @@ extension PullEngine {
         return report
     }
 
-    /// From how many files on the hub's limit is asked for, at the price of one request.
+    /// From this many files on, the plan asks for the hub's quota, at the cost of one request.
     private static let many = 200
 
-    /// How many requests a hub takes, as the answer to a request for one of many files says.
+    /// The hub's request quota, as the answer to a HEAD request for one of many files states it.
     private func quota(of plan: Plan, _ manifest: Manifest, _ found: FoundManifest) -> RequestQuota? {
         guard plan.loose.count >= Self.many, manifest.source?.kind == HubAddress.scheme,
             urlScheme(of: found.location) == HubAddress.scheme
@@ -147,11 +148,11 @@ extension PullEngine {
             id: .next(), urls: resolve(manifest.files.urls(row), against: found.bases), limit: 1,
             priority: .max, referrer: found.referrer)
         request.isHeadOnly = true
-        // Only told.
+        // A failure only leaves the quota out.
         return (try? found.source.bring(request, until: .now + .seconds(10)).get())?.report.quota
     }
 
-    /// Tells of directories to make, of every file and link, and of directories to remove.
+    /// Reports directories to make, every file and link, and directories to remove.
     private func tellAll(_ outlook: Outlook, _ tell: (PlannedFile) -> Void) {
         for row in outlook.missingDirectories {
             tell(PlannedFile(path: outlook.manifest.directories.path(row), action: .new, isDirectory: true))
@@ -163,7 +164,7 @@ extension PullEngine {
         }
     }
 
-    /// Tells of every file and link in the order of their paths, those included that go.
+    /// Reports every file and link in the order of their paths, those to be removed included.
     private func tellFiles(_ outlook: Outlook, _ tell: (PlannedFile) -> Void) {
         let (files, index, survey) = (outlook.manifest.files, outlook.index, outlook.survey)
         let reasons = Dictionary(
@@ -201,11 +202,11 @@ extension PullEngine {
         tellGone(before: nil)
     }
 
-    /// Whether anything has a row's name.
+    /// Whether anything exists at a row's path.
     private static func isTaken(_ row: Int, of files: FileTable, _ directories: Directories?) -> Bool {
         guard let directories else { return false }
         let found = files.withPath(row) { path in
-            // What cannot be entered is not there.
+            // An entry in a directory that cannot be entered counts as absent.
             try? directories.withLeaf(of: path) { directory, leaf -> Bool in
                 if case .success(nil) = status(directory, leaf) { false } else { true }
             }
@@ -214,7 +215,7 @@ extension PullEngine {
     }
 }
 
-/// What a pull would find at its destination, and what it would have to bring, make and remove.
+/// What a pull would find at its destination, and what it would have to fetch, make and remove.
 private struct Outlook {
     let recipe: RunRecipe
     let manifest: Manifest
@@ -224,9 +225,9 @@ private struct Outlook {
     let survey: Survey?
     let index: StatIndex
     let inventory: Inventory
-    /// Wanted rows whose content a file at the destination has, and the other ones.
+    /// Wanted rows whose content a file at the destination has, and the remaining ones.
     let copied, rest: [Int]
-    /// What is at the destination of the other ones.
+    /// The chunks and bases of the remaining rows that the destination has.
     let local: LocalBytes
     /// **Bytes** that an interrupted pull has left.
     let leftovers: UInt64
@@ -234,11 +235,11 @@ private struct Outlook {
     let missingDirectories: [Int]
     /// Positions in the index of directories that no row names any more.
     let goingDirectories: [Int]
-    /// Why a pull would not prune; `nil` where it would, or need not.
+    /// Why a pull would not prune; `nil` if it would, or need not.
     let pruneRefusal: (reason: String, error: EngineError)?
-    /// The index without what is in the way: that goes before anything is copied.
+    /// The index without files that are in the way: they are removed before anything is copied.
     private let remaining: StatIndex
-    /// Files with wanted contents: positions there.
+    /// Positions in ``remaining`` of files with wanted content.
     private let sources: [SHA256Digest: Int]
 
     init(
@@ -270,12 +271,12 @@ private struct Outlook {
     /// Rows that are missing or differ.
     var wanted: [Int] { inventory.wanted }
 
-    /// A file at the destination that has the content of a row.
+    /// The path of a file at the destination that has the content of a row.
     func source(of row: Int) -> String? {
         manifest.files.size(row) > 0 ? sources[manifest.files.digest(row)].map(remaining.text) : nil
     }
 
-    /// Why a pull would be refused for a link of an earlier revision that leads out of the tree and is not ours to remove.
+    /// The refusal for a link of an earlier revision that leads out of the tree and that no pull has installed.
     var linkRefusal: EngineError? {
         guard let survey else { return nil }
         let links = UpwardLinks(manifest, survey.pruning.destination, index)
@@ -283,7 +284,7 @@ private struct Outlook {
         return straying.first { index.record($0)?.installed != true }.map(links.refusal)
     }
 
-    /// Why a pull would be refused for want of room on the disk.
+    /// The refusal for lack of space on the disk.
     func shortage(on space: Result<FileSystemSpace, FileError>, _ path: String) throws(EngineError) -> EngineError? {
         if let survey {
             return try survey.pruning.destination.shortage(of: wanted, in: manifest) { _ in leftovers }

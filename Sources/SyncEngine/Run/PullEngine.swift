@@ -5,16 +5,16 @@ import SyncPlugins
 import SyncStore
 import SyncSystem
 
-/// Brings a destination to what a manifest names. The one place that knows the order of the steps:
+/// Makes a destination equal to a manifest. Only this type knows the order of the steps:
 ///
 /// 1. Find the manifest (``ManifestSource``), signed where its project is pinned (``ReleaseSource``).
-/// 2. Take the destination, read its index (``Destination``, ``StatIndex``).
-/// 3. Nothing changed since the index was completed for this manifest? Then only hooks remain.
-/// 4. Look at what is here (``InventoryScan``), what may be pruned (``Pruning``), what can be copied.
+/// 2. Lock the destination, read its index (``Destination``, ``StatIndex``).
+/// 3. If nothing changed since the index was completed for this manifest, only hooks remain.
+/// 4. Check what is here (``InventoryScan``), what may be pruned (``Pruning``), what can be copied.
 /// 5. Plan, check the disk, fetch, unpack, verify, commit (``FetchRounds``).
 /// 6. Write the index, record that the groups are complete, run the hooks (``OwedHooks``).
 ///
-/// From step 3 on the run is in the store (``RunJournal``), whoever works on it: a command, or the agent.
+/// From step 3 on the run is in the store (``RunJournal``), whether a command or the agent works on it.
 ///
 /// Every method blocks the calling thread.
 package struct PullEngine: Sendable {
@@ -22,7 +22,7 @@ package struct PullEngine: Sendable {
 
     package init(_ environment: EngineEnvironment) { self.environment = environment }
 
-    /// The same engine for another run: keeps what it has learnt, with counts of its own.
+    /// The same engine for another run: with the same transport, but counts of its own.
     package func again(stop: StopRequest) -> PullEngine {
         var environment = environment
         environment.transport = environment.ledger.transport
@@ -47,7 +47,7 @@ package struct PullEngine: Sendable {
         defer { progress.end() }
         let source = try manifestSource(caching: true, of: recipe, keepsFormer: recipe.beginsTrees)
         let found = try releases(source, recipe).find(recipe.manifest)
-        // After a crash these hooks get the whole list of files.
+        // Batch hooks that are owed after a crash get the whole list of files, from the kept manifest.
         let wantsFiles = (recipe.hooks + environment.namedHooks.values).contains { $0.batch != nil }
         if wantsFiles, found.release == nil, recipe.isOfDefaultChannel { source.keep(found) }
         var recipe = recipe
@@ -58,7 +58,7 @@ package struct PullEngine: Sendable {
         return report
     }
 
-    /// The caller holds the session.
+    /// Pulls a manifest that was found. The caller holds the session.
     func work(
         on found: FoundManifest, _ recipe: RunRecipe, recorded: StoredRun? = nil, started: Int64,
         _ progress: ProgressCount
@@ -95,14 +95,14 @@ package struct PullEngine: Sendable {
         throw isAtWork(in: destination)
     }
 
-    /// Another process has locked the destination.
+    /// The error for a destination that another process has locked.
     static func isAtWork(in destination: Destination) -> EngineError {
         let holder = destination.lockHolder().map { " (process \($0))" } ?? ""
         return EngineError(
             .busy, "\(escaped(destination.path)): another syncagent is at work there\(holder); wait for it")
     }
 
-    /// - Parameter keepsFormer: Whether the manifest before stays, needed or not.
+    /// - Parameter keepsFormer: Whether the previous manifest stays in the cache, needed or not.
     func manifestSource(caching: Bool, of recipe: RunRecipe? = nil, keepsFormer: Bool = false) throws(EngineError)
         -> ManifestSource
     {
@@ -111,7 +111,7 @@ package struct PullEngine: Sendable {
             cache = try ManifestCache(
                 stateDirectory: environment.stateDirectory, limit: environment.manifestLimits.ownTextBytes
             ) { [store = environment.store] in
-                // If the store cannot tell, it is kept; 'syncagent gc' removes it.
+                // If the store cannot tell, the manifest is kept; 'syncagent gc' removes it.
                 keepsFormer || (try? store.isNeeded($0)) ?? true || store.isKeptInTrees($0)
             }
         }
@@ -127,7 +127,7 @@ package struct PullEngine: Sendable {
         return source
     }
 
-    /// Where manifests come from, with the signatures that are asked for.
+    /// The source of manifests, with the signature checks that the recipe and the pins ask for.
     func releases(_ source: ManifestSource, _ recipe: RunRecipe, isReadOnly: Bool = false) -> ReleaseSource {
         var source = source
         source.shard = recipe.piece
@@ -136,13 +136,13 @@ package struct PullEngine: Sendable {
             environment: environment, wanted: WantedRelease(recipe))
     }
 
-    /// The manifest, only to be read; nothing is stored.
+    /// Finds the manifest without storing anything.
     func find(_ recipe: RunRecipe) throws(EngineError) -> FoundManifest {
         try releases(manifestSource(caching: false, of: recipe), recipe, isReadOnly: true).find(recipe.manifest)
     }
 
-    /// - Throws: ``EngineError`` with status 73 for a relative path in a working directory that was removed, and for a place
-    ///   that is our own.
+    /// - Throws: ``EngineError`` with status 73 for a relative path in a working directory that was removed, and for a
+    ///   directory of this program.
     static func destinationPath(_ recipe: RunRecipe, project: String) throws(EngineError) -> String {
         let path = recipe.destination ?? project
         guard let path = absolute(path) else {
@@ -152,7 +152,7 @@ package struct PullEngine: Sendable {
         return path
     }
 
-    /// Makes sure that a destination is not in what belongs to this program.
+    /// Requires that a destination is outside this program's own directories.
     ///
     /// - Parameter path: Absolute.
     /// - Throws: ``EngineError`` with status 73.
@@ -160,7 +160,7 @@ package struct PullEngine: Sendable {
 
     /// The index of a destination; ``StatIndex/empty`` where there is none.
     ///
-    /// - Throws: ``EngineError`` when it is there and cannot be read, or the log is too long to be.
+    /// - Throws: ``EngineError`` when the index is there and cannot be read, or the log is too long to be read.
     static func index(of destination: Destination) throws(EngineError) -> StatIndex {
         try known { () throws(FileError) in
             try IndexLog.requireReadable(destination)
@@ -168,9 +168,10 @@ package struct PullEngine: Sendable {
         }
     }
 
-    /// What is known of a destination. When it cannot be read, nothing may be changed: what was installed would be forgotten.
+    /// Loads what is recorded of a destination. If that fails, nothing may be changed: installed files would be
+    /// forgotten.
     ///
-    /// - Throws: ``EngineError`` with status 73 for what is too long, 74 otherwise.
+    /// - Throws: ``EngineError`` with status 73 for a file that is too long, 74 otherwise.
     static func known<R>(_ load: () throws(FileError) -> R) throws(EngineError) -> R {
         do throws(FileError) { return try load() } catch {
             let status: ExitStatus = error.code == .fileTooLarge ? .cannotCreate : .ioError
@@ -191,24 +192,24 @@ extension RunRecipe {
     /// even with split tails. The transport has limits of its own.
     var plannedConnections: Int { settings.connections ?? 4 }
 
-    /// Whether its manifest is the one at the named place.
+    /// Whether the manifest is the one at the given location, not one of another channel or revision.
     var isOfDefaultChannel: Bool { WantedRelease(self).path == nil }
 
-    /// Whether what is in the destination is to become the first of its trees.
+    /// Whether the present content of the destination is to become the first of its trees.
     var beginsTrees: Bool {
         guard atomic != nil, let destination else { return false }
-        // What cannot be read is told later.
+        // A directory that cannot be read is reported later.
         return ((try? TreeHome.find(destination)) ?? nil) == nil
     }
 
-    /// Adds what is known of a found manifest.
+    /// Allows an older revision if the signers of a found manifest do.
     mutating func note(_ found: FoundManifest) {
-        // The current signers say which numbers count; a thief's were higher.
+        // The current signers say which revisions count: a stolen key may have signed higher ones.
         if found.release?.mayBeOlder == true { allowOlder = true }
     }
 }
 
 extension FoundManifest {
-    /// What is known of it before it is read.
+    /// The facts that are known before the manifest is read.
     var facts: ManifestFacts { ManifestFacts(isPublic: referrer?.isPublic, isSigned: release != nil, source: origin) }
 }

@@ -12,13 +12,13 @@ struct PullRun {
     private(set) var facts: ManifestFacts
     let environment: EngineEnvironment
     let found: FoundManifest
-    /// Where the run works: the destination, or one of its trees.
+    /// The directory that the run changes: the destination, or one of its trees.
     private(set) var destination: Destination
-    /// How the destination changes as a whole; `nil` for file by file.
+    /// The switch of a destination that changes as a whole; `nil` if files change one by one.
     var trees: TreeSwitch?
-    /// Whether a tree was built that readers do not see because it is not whole …
+    /// Whether the new tree is not shown because it is not whole.
     private var isWithheld = false
-    /// … or because the run was stopped.
+    /// Whether the new tree is not shown because the run was stopped.
     private var isUnshown = false
     /// **Milliseconds** since 1970.
     let started: Int64
@@ -26,17 +26,17 @@ struct PullRun {
     let session: String
     /// The run to take over; `nil` to start a new one.
     let recorded: StoredRun?
-    /// Whether another process has worked on it before.
+    /// Whether another process has worked on the run before.
     var isTakenUp = false
     /// Whether a syncfs has failed: then nothing is removed.
     private var hasSyncFailed = false
     /// Whether files are in place that may not be durable: then the log stays.
     private var hasUnsyncedFiles = false
-    /// Whether staging has files that could not be removed: then the next run, which may have nothing to fetch, does not pass over it.
+    /// Whether staging has files that could not be removed: then the next run does not skip the set.
     private var hasLeftovers = false
-    /// What was here before the pieces that this run joins; `nil` if it joins none.
+    /// The index before the pieces that this run joins; `nil` if it joins none.
     var beforeJoin: StatIndex?
-    /// What was fetched to find out what it is.
+    /// Files fetched to learn the sizes or digests that the source does not state.
     private var fetched: Set<SHA256Digest> = []
 
     var journal: RunJournal
@@ -50,7 +50,7 @@ struct PullRun {
     ) {
         self.recipe = recipe
         self.trees = trees
-        // A new tree has what its manifest names.
+        // A new tree has only what its manifest names.
         if trees != nil { self.recipe.prune = true }
         facts = recorded?.facts ?? found.facts
         facts.source = facts.source ?? found.origin
@@ -62,7 +62,7 @@ struct PullRun {
         report.session = session
     }
 
-    /// Runs it until it ends or is stopped; the caller holds the session and the destination.
+    /// Works on the run until it ends or is stopped; the caller holds the session and the destination.
     mutating func run() throws(EngineError) -> PullReport {
         try requireKnownDigests()
         let index = try knownIndex()
@@ -84,7 +84,7 @@ struct PullRun {
             names = index.owner.split(separator: "\n").dropFirst().map(String.init)
             facts.revision = index.revision?.number
         } else {
-            // Hooks get the name of every file.
+            // Hooks need the name of every file.
             let decoded = try decode(adding: promised)
             (manifest, named) = (decoded.manifest, decoded.named)
             names = decoded.manifest.groups.map(\.name)
@@ -94,7 +94,7 @@ struct PullRun {
         if let named { journal.undefined(named) }
         do throws(EngineError) {
             if let completion { try trees?.know(completion, revision: facts.revision ?? 0, run: report.run) }
-            // With every file as the whole's index has it, what shards have left says nothing more.
+            // The whole's index has every file: the shards' state is no longer needed.
             if completion != nil, recipe.join != nil { destination.forgetShards() }
             if let manifest {
                 if let completion {
@@ -116,8 +116,8 @@ struct PullRun {
 
     /// Decodes the manifest, checks the selection, and takes hooks and facts from it.
     ///
-    /// - Parameter promised: Hooks that earlier runs were to call, and nobody has.
-    /// - Returns: The manifest, and the hooks that it names; `nil` for a run on record, and for a piece.
+    /// - Parameter promised: Hooks that earlier runs owe and nobody has called.
+    /// - Returns: The manifest, and the hooks that it names; `nil` for a recorded run, and for a piece.
     private mutating func decode(adding promised: [RunHook]) throws(EngineError)
         -> (manifest: Manifest, named: NamedHooks?)
     {
@@ -138,22 +138,22 @@ struct PullRun {
         return (manifest, named)
     }
 
-    /// Makes sure that no other set is in a destination.
+    /// Requires that no other project owns a destination.
     ///
-    /// - Parameter index: What is known there of what is to be pulled.
+    /// - Parameter index: The destination's index.
     /// - Throws: ``EngineError`` with status 73.
     static func requireOwner(_ index: StatIndex, of destination: Destination, project: String) throws(EngineError) {
         try requireOwner(index.owner, of: destination.path, project: project)
         let whole = destination.whole
         if let whole, try isOwned(whole, by: project) { return }
         guard index.owner.isEmpty else { return }
-        // A set that is never joined is known by its pieces alone, all of which are of one.
+        // A set that was never joined is known only by its pieces, all of which belong to one project.
         for name in (whole ?? destination).shards.sorted() {
             let piece: Destination
             do throws(FileError) {
                 piece = try Destination.open(path: destination.path, create: false, shard: name)
             } catch {
-                // Gone meanwhile, or none of ours.
+                // Removed meanwhile, or not a piece of ours.
                 if error.isMissing || error.isRefusal { continue }
                 throw EngineError(cannotUse: error)
             }
@@ -161,9 +161,10 @@ struct PullRun {
         }
     }
 
-    /// Whether an index says that a place is the project's; one that says nothing, or is damaged, does not.
+    /// Whether the index of a place names the project as its owner; `false` if the index names nobody or is damaged.
     ///
-    /// - Throws: ``EngineError`` with status 73 where it is another one's or too long, 74 where it cannot be read.
+    /// - Throws: ``EngineError`` with status 73 if another project owns the place or the index is too long, 74 if the
+    ///   index cannot be read.
     private static func isOwned(_ place: Destination, by project: String) throws(EngineError) -> Bool {
         let owner = try PullEngine.known { () throws(FileError) in try StatIndex.owner(in: place) }
         guard let said = owner else { return false }
@@ -173,7 +174,7 @@ struct PullRun {
         return false
     }
 
-    /// - Parameter owner: As an index has it: a project, then its groups, one a line.
+    /// - Parameter owner: The owner in an index: a project, then its groups, one a line.
     private static func requireOwner(_ owner: String, of path: String, project: String) throws(EngineError) {
         let owner = owner.split(separator: "\n", omittingEmptySubsequences: false).first.map(String.init)
         guard let owner, !owner.isEmpty, owner != project else { return }
@@ -186,7 +187,7 @@ struct PullRun {
 
     // MARK: Nothing to do
 
-    /// Whether nothing has to be decoded, opened or written.
+    /// The completion for this manifest, if nothing changed since: then nothing has to be decoded, opened or written.
     private func unchangedSinceCompletion(_ index: StatIndex) -> StatIndex.Completion? {
         index.completion(of: found.digest, recipe, in: destination, threads: environment.workers)
     }
@@ -201,9 +202,9 @@ struct PullRun {
         return RunFiles(manifest, try recipe.selectedRows(of: manifest, environment.stop), .unchanged)
     }
 
-    // MARK: Bringing
+    // MARK: Fetching and placing
 
-    /// In this order: check, make room, bring, remove, create the directories, write the index.
+    /// In this order: check, make room, fetch and place, remove, create the directories, write the index.
     private mutating func bring(_ listed: Manifest, _ index: StatIndex) throws(EngineError) -> RunFiles {
         let rows = try recipe.selectedRows(of: listed, environment.stop)
         let known = recipe.piece == nil ? index : try known(index, of: listed, rows)
@@ -237,15 +238,15 @@ struct PullRun {
             throw error
         }
         if recipe.prune, !hasSyncFailed, !environment.stop.isStopped || files.count(.waiting) == 0 {
-            // When every file is in place, a stop no longer prevents the run's end, nor this.
+            // Once every file is in place, a stop prevents neither the run's end nor the removal.
             prune(&survey)
         }
-        // Where the destination changes as a whole, they are still in the former tree.
+        // If the destination changes as a whole, replaced files are still in the former tree.
         if trees == nil { report.replaced = survey.inventory.foreign.count(where: files.isPlaced) }
         if !recipe.prune { report.obsolete = survey.left(of: survey.obsolete).count }
         let directories = makeDirectories(survey)
         keepReasons(files)
-        // A tree that is being built is nobody's place yet.
+        // A tree that is being built is not in place yet.
         guard trees != nil || destination.isInPlace else {
             count(files)
             throw EngineError(
@@ -263,9 +264,9 @@ struct PullRun {
         return files
     }
 
-    /// Finds out what a source has not said of the wanted files; from then on the run's manifest says all of it.
+    /// Learns sizes and digests of wanted files that a source does not state; from then on the run's manifest has them.
     ///
-    /// - Returns: That manifest, and the files of which it could not be found out.
+    /// - Returns: That manifest, and the files that could not be learned.
     private mutating func learn(_ manifest: Manifest, _ rows: [Int], _ index: StatIndex) throws(EngineError)
         -> (Manifest, [RowFailure])
     {
@@ -284,7 +285,7 @@ struct PullRun {
         return (outcome.manifest, outcome.failures)
     }
 
-    /// Gives up files of which nobody knows what they are.
+    /// Fails files that could not be learned.
     private mutating func leave(_ unknown: [RowFailure], _ survey: inout Survey, _ files: inout RunFiles) {
         guard !unknown.isEmpty else { return }
         for failure in unknown where files[failure.row] == .waiting {
@@ -300,7 +301,7 @@ struct PullRun {
         }
     }
 
-    /// Determines what to do, and refuses what must not be done, before anything is changed.
+    /// Determines the changes and refuses forbidden ones, before anything is changed.
     private func look(at files: RunFiles, _ index: StatIndex) throws(EngineError) -> Survey {
         let manifest = files.manifest
         let known = try stored(environment.store.installedRevision(of: session))
@@ -336,7 +337,7 @@ struct PullRun {
         throw EngineError(.interrupted, "stopped while checking what an earlier run left")
     }
 
-    /// Prepares directories, and removes what is where the manifest wants something else.
+    /// Prepares directories, and removes installed entries where the manifest wants something else.
     private mutating func makeRoom(_ survey: inout Survey, _ files: RunFiles) throws(EngineError) {
         if recipe.piece == nil { survey.directories.announce(survey.missingDirectories) }
         if !survey.inventory.wanted.isEmpty || !survey.obsolete.isEmpty { survey.directories.prepare() }
@@ -344,7 +345,7 @@ struct PullRun {
         remove(survey.blocking + survey.pruning.blockingDirectories(survey.formerDirectories), &survey)
         try removeStraying(&survey, files.rows)
         guard !survey.gone.isEmpty, !survey.inventory.obstructed.isEmpty else { return }
-        // What was in the way may have been ours.
+        // An obstacle may have been one of the removed entries.
         let taken = survey.inventory.obstructed.filter { $0.error.trouble == .inTheWay }
         let again = InventoryScan(
             manifest: files.manifest, rows: taken.map(\.row), destination: destination, index: survey.index,
@@ -356,7 +357,7 @@ struct PullRun {
         survey.inventory.wanted = (survey.inventory.wanted + again.wanted).sorted()
     }
 
-    /// Gives up files whose places cannot be used.
+    /// Fails files whose places cannot be used.
     private func leaveObstructed(_ survey: inout Survey, _ files: inout RunFiles) {
         for obstruction in survey.inventory.obstructed {
             fail(obstruction.row, obstruction.error.reason, obstruction.error.cause, &files)
@@ -368,9 +369,9 @@ struct PullRun {
         survey.inventory.wanted.removeAll { files[$0] == .failed }
     }
 
-    /// Tries again to remove what a run could not remove from staging, where nothing is missing that it could be used for: such a
-    /// run has left an index without a completion. A second failure keeps nobody from passing over the set; gc says what is in the
-    /// way. Parts of large files stay: a run of other files may have been stopped in the middle of them.
+    /// Removes what an earlier run could not remove from staging, if nothing is missing that could use it: such a run
+    /// has left an index without a completion. After a second failure the set counts as complete all the same; gc says
+    /// what is in the way. Parts of large files stay: a run of other files may have been stopped in the middle of them.
     private func clearStaging() {
         guard trees == nil, recipe.piece == nil,
             let lanes = try? directoryEntries("\(destination.statePath)/staging"), !lanes.isEmpty,
@@ -404,7 +405,7 @@ struct PullRun {
                 journal.planned($0, total: total, unchanged: unchanged)
             }
         }
-        // What came counts even if the rest cannot be fetched.
+        // Received files count even if the rest cannot be fetched.
         report.bytes.reused = report.bytes.reused.saturatingAdd(step.reusedBytes)
         survey.inventory.records.take(step.records)
         let reused = context.reused.withLock { $0 }
@@ -458,20 +459,20 @@ struct PullRun {
         journal.failed(files.manifest.files.path(row), reason: reason, cause)
     }
 
-    /// Removes what an earlier pull installed and the manifest no longer names. After everything is in place, since
-    /// moved files are copied from their old places.
+    /// Removes what an earlier pull installed and the manifest no longer names. Called when everything is in place,
+    /// since moved files are copied from their old places.
     private mutating func prune(_ survey: inout Survey) {
         let former = survey.formerDirectories.filter { survey.index.record($0)?.installed == true }
-        // A tree is synced, and cleared of whatever is not known, before readers see it.
+        // A tree is synced, and cleared of unknown files, before readers see it.
         let failed = remove(survey.left(of: survey.obsolete + former), &survey, isLast: trees == nil)
-        // The others will never be ours to remove.
+        // Directories that no pull has made will never be ours to remove.
         survey.gone.formUnion(survey.formerDirectories.without(failed))
     }
 
     /// Removes files and directories that an earlier pull installed, and reports it.
     ///
-    /// - Parameter isLast: Whether no batch of files is synced afterwards. Then this is: what a power cut brought back, and the
-    ///   index had forgotten, would stay for ever.
+    /// - Parameter isLast: Whether no batch of files is synced afterwards. Then the removal is synced: a file that a
+    ///   power cut brought back, and that the index had forgotten, would stay forever.
     /// - Returns: The positions of those that could not be removed.
     @discardableResult private mutating func remove(
         _ positions: [Int], _ survey: inout Survey, isLast: Bool = false
@@ -488,7 +489,7 @@ struct PullRun {
             result = removal.remove(positions)
             if isLast, environment.isDurable, !result.gone.isEmpty { try environment.synchronize(destination) }
         } catch {
-            // What is gone may come back: it stays in the index, and the next run looks.
+            // Removed files may come back: they stay in the index, and the next run checks them.
             (report.status, report.reason) = (.ioError, error.reasonForFile)
             report.notRemoved += positions.count
             for position in positions { journal.notRemoved(index.text(position), reason: "\(error)") }
@@ -517,7 +518,7 @@ struct PullRun {
         if let left = survey.left(of: straying).first { throw links.refusal(left) }
     }
 
-    /// Creates the directories and reports those that failed. A piece leaves that to the whole: others may be at work in them.
+    /// Creates the directories and reports those that failed. A piece leaves that to the join: others may use them now.
     private mutating func makeDirectories(_ survey: Survey) -> Placed {
         guard recipe.piece == nil else { return Placed() }
         let named = survey.directories
@@ -550,12 +551,12 @@ struct PullRun {
         let hasWaited = waitForSwitch()
         isUnshown = environment.stop.isStopped
         guard !isUnshown else { return }
-        // What a check has left in the tree is a stranger's, too.
+        // A check, too, may have left files in the tree that do not belong there.
         if hasWaited || !trees.wishes.check.isEmpty { try trees.finish(content, manifest: manifest) }
         try exchange(trees, manifest)
     }
 
-    /// What the tree holds then.
+    /// The ledger's entry of the new tree's content.
     private func content(_ files: RunFiles) -> TreeLedger.Content {
         TreeLedger.Content(
             manifest: files.manifest.digest, revision: files.manifest.revision, run: report.run,
@@ -581,7 +582,7 @@ struct PullRun {
         return true
     }
 
-    /// Shows a former tree again, once it is known to be as it was.
+    /// Shows a former tree again, after a check that it is as it was.
     mutating func goBack(to tree: TreeLedger.Tree) throws(EngineError) -> PullReport {
         guard var trees else { throw EngineError(.internalError, "there is no tree to go back to") }
         trees.choose(tree)
@@ -610,12 +611,12 @@ struct PullRun {
         } catch { throw failed(error) }
     }
 
-    /// Reports what readers had and do not have in the tree that they are to see.
+    /// Reports the files that readers lose with the switch to another tree.
     ///
     /// - Parameters:
-    ///   - former: What they had.
-    ///   - index: What that tree has, the files of runs with other selections included.
-    ///   - unlisted: The tree, where its index was lost and does not say that.
+    ///   - former: The index of the tree that they had.
+    ///   - index: The index of the other tree, with the files of runs with other selections.
+    ///   - unlisted: The other tree, if its index was lost and cannot say what is in it.
     private mutating func tellRemoved(
         _ former: StatIndex, beside index: StatIndex, _ files: RunFiles, in unlisted: Destination?
     ) {
@@ -633,7 +634,7 @@ struct PullRun {
         if !isTakenUp { for position in gone { journal.removed(former.text(position)) } }
     }
 
-    /// Lists the files in the status, where nothing is brought.
+    /// Lists the files in the status of a run that fetches nothing.
     private func list(_ files: RunFiles) {
         environment.live.look(at: files)
         _ = environment.live.begin(files)
@@ -656,7 +657,7 @@ struct PullRun {
     private func writeIndex(_ survey: Survey, _ directories: Placed, _ files: RunFiles)
         throws(EngineError)
     {
-        // The log goes: from then on only the events say what this run has put in place.
+        // The log is removed below: from then on only the events say what this run has installed.
         try stored(environment.events.flush(synced: environment.isDurable && report.changed > 0))
         let manifest = files.manifest
         let isComplete = directories.failures.isEmpty && files.rows.allSatisfy(survey.inventory.records.has)
@@ -664,7 +665,7 @@ struct PullRun {
             StatIndex.Completion(
                 manifest: manifest.digest, selection: $0, totalBytes: files.bytes, files: UInt64(files.rows.count))
         }
-        // What others ask of a tree's or a shard's index, and a later join of the whole's, is whether it is whole.
+        // Leftovers in staging withhold the completion only where no other run relies on it.
         let isUntidy = hasLeftovers && trees == nil && recipe.piece == nil && recipe.join == nil
         do throws(FileError) {
             try survey.writeIndex(
@@ -680,7 +681,7 @@ struct PullRun {
     }
 }
 
-// A run's record: in the store before anything is fetched, and ended there before anything is reported.
+// The record of a run: stored before anything is fetched, and ended before anything is reported.
 extension PullRun {
     /// Starts the run or takes it over; from here on everything is recorded.
     mutating func enter(_ groups: [String]) throws(EngineError) {
@@ -743,7 +744,7 @@ extension PullRun {
         count()
         let ends = groups.map { CompletedGroup(name: $0, result: .ok, changed: 0) }
         _ = try stored(journal.complete(ends, report))
-        // What had to stay for its age when the last revision came.
+        // Former trees that were too young to be removed when the last revision came.
         trees?.tidy()
         try finish()
         return report
@@ -779,7 +780,7 @@ extension PullRun {
         count()
         let haveHooksSucceeded = try completeGroups(files)
         if let trees, !isWithheld {
-            // If it cannot be recorded, the next run tells it again.
+            // If it cannot be recorded, the next run announces it again.
             try? trees.home.record { [result = report.result] ledger in
                 guard let current = ledger.current else { return }
                 ledger[current]?.isAnnounced = true
@@ -789,7 +790,7 @@ extension PullRun {
         }
         if !haveHooksSucceeded, report.status == .done { report.status = .hookFailed }
         if let reason = environment.stop.reason, try isCutShort(by: reason, haveHooksSucceeded) {
-            // A hook was stopped: whoever continues the run calls it again.
+            // A hook was stopped: the process that continues the run calls it again.
             try rest(reason)
         } else {
             try finish()
@@ -800,7 +801,7 @@ extension PullRun {
     /// Reports which groups are complete, then runs their hooks. Only after every file event.
     ///
     /// - Returns: Whether every hook did its work.
-    /// - Throws: ``EngineError`` when the store cannot take it; then the hooks are called by the next pull.
+    /// - Throws: ``EngineError`` when the store cannot record it; then the next pull calls the hooks.
     private func completeGroups(_ files: RunFiles) throws(EngineError) -> Bool {
         let manifest = files.manifest
         let told = try recording { () throws(StoreError) in try withUntold(files) }
@@ -808,7 +809,7 @@ extension PullRun {
         var ends = [CompletedGroup(name: RunRecipe.groupOfAll, result: report.result, changed: changed)]
         let selected = Set(recipe.completing(manifest.groups.map(\.name)))
         for group in manifest.groups where selected.contains(group.name) {
-            // Not kept: there can be thousands of groups, and as many rows in each.
+            // The rows are not kept: there can be thousands of groups, with as many rows in each.
             guard let rows = manifest.rows(of: group, isStopped: environment.isStopped) else {
                 // The groups stay incomplete, and the run is taken over later.
                 throw EngineError(.interrupted, "stopped while looking for the files of the groups")
@@ -840,7 +841,7 @@ extension PullRun {
         }
     }
 
-    /// Files that earlier runs, or earlier work on this one, put in place and a batch hook has not accepted.
+    /// Files that earlier runs, or earlier processes of this one, installed and a batch hook has not accepted.
     private func earlierRows(_ hook: StoredHook, _ files: RunFiles) throws(StoreError) -> Set<Int> {
         let store = environment.store
         guard let work = try store.untold(hook, includingOwn: isTakenUp) else { return [] }
@@ -865,7 +866,7 @@ extension PullRun {
         return try stored(environment.store.owedHooks(session: session).contains { $0.run == report.run })
     }
 
-    /// Counts what was sent and received so far; hooks get this, too.
+    /// Counts what was sent and received so far; hooks get these counts, too.
     mutating func count() {
         let totals = environment.transport.totals
         report.requests = totals.requests

@@ -3,12 +3,12 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// What all steps that bring and place files of one run share.
+/// The state that the fetching and placing steps of a run share.
 struct RunContext: Sendable {
     let environment: EngineEnvironment
     let manifest: Manifest
     let destination: Destination
-    /// What earlier runs have put there.
+    /// The destination's index, from earlier runs.
     let index: StatIndex
     let staging: Staging
     let committer: Committer
@@ -16,12 +16,12 @@ struct RunContext: Sendable {
     let wholes: WholeDirectories
     /// Large files in progress.
     let parts: PartFiles
-    /// Blobs in transit, kept for the next process.
+    /// Partly received blobs, kept for the next process.
     let partialBlobs: PartialBlobs
     let disk: DiskState
     /// Rows whose bytes were on this machine.
     let reused = Monitor<Set<Int>>([])
-    /// What has come by network in this run already, and waits in staging.
+    /// Files fetched in this run already, waiting in staging.
     var fetched: Set<SHA256Digest> = []
 
     /// Whether a stop was requested; polled often.
@@ -30,16 +30,16 @@ struct RunContext: Sendable {
     /// The staging lane for links and empty files, besides the workers' and the one for ``parts`` and ``partialBlobs``.
     var laneOfSmallEntries: Int { environment.workers + 1 }
 
-    /// A name in staging for a row's file, on the file system that it goes to.
+    /// A staging file for a row, on the file system that the row's file goes to.
     func newFile(_ row: Int, lane: Int, digest: SHA256Digest) -> Staging.File {
         staging.newFile(lane: manifest.files.withPath(row) { staging.lane(lane, for: $0) }, digest: digest)
     }
 
     /// Prepares staging and starts the committer.
     ///
-    /// - Parameter onCommitted: Called on the committer's thread with the rows of each batch, once they are durable, and with
-    ///   those whose bytes were here.
-    /// - Throws: ``EngineError``: 73 without staging, 74 without a thread.
+    /// - Parameter onCommitted: Called on the committer's thread with the rows of each batch, once they are durable,
+    ///   and with the rows whose bytes were local.
+    /// - Throws: ``EngineError``: 73 if staging cannot be created, 74 if no thread can be started.
     init(
         _ manifest: Manifest, wanted: [Int], _ destination: Destination, _ index: StatIndex,
         _ environment: EngineEnvironment, backup: BackupDirectory?,

@@ -9,16 +9,16 @@ import SyncSystem
 package struct PreparedRun: Sendable {
     package var recipe: RunRecipe
     let found: FoundManifest
-    /// What is known of the manifest.
+    /// The facts about the manifest that the run records.
     let facts: ManifestFacts
     /// The groups that will complete.
     let groups: [String]
-    /// Oddities that do not stop the run, for people.
+    /// Warnings for people that do not stop the run.
     package var warnings: [String] = []
 
     /// The manifest's project.
     package var project: String { found.project }
-    /// ``SignedStatement/digest`` of the root that ``RunRecipe/trust`` has come to; `nil` where it names none.
+    /// ``SignedStatement/digest`` of the root that ``RunRecipe/trust`` led to; `nil` if the recipe names none.
     package var beginningOfTrust: SHA256Digest? { found.release?.beginning }
     /// The session's identifier.
     package var session: String { recipe.session ?? found.project }
@@ -27,7 +27,7 @@ package struct PreparedRun: Sendable {
 extension PullEngine {
     /// Finds the manifest and checks what can be checked before the run is recorded: manifest, selection, hooks.
     ///
-    /// - Parameter isReadOnly: Whether nothing is kept: neither the manifest, nor whom the recipe wants to believe.
+    /// - Parameter isReadOnly: Whether nothing is stored: neither the manifest, nor the signers that the recipe trusts.
     package func prepare(_ recipe: RunRecipe, isReadOnly: Bool = false) throws(EngineError) -> PreparedRun {
         let plain = recipe.manifest.prefix { $0 != "?" && $0 != "#" }
         if plain.contains("://"), withoutSecrets(recipe.manifest) != plain {
@@ -67,7 +67,8 @@ extension PullEngine {
         return try stored(environment.store.openRun(like: start))
     }
 
-    /// Makes the trees of a destination that is to change as a whole from now on: that may look through all of it, so not on an actor.
+    /// Makes the trees of a destination that is to change as a whole. This may read all of it, so never call it on an
+    /// actor.
     package func makeTrees(for prepared: PreparedRun) throws(EngineError) {
         let path = try Self.destinationPath(prepared.recipe, project: prepared.found.project)
         _ = try trees(at: path, prepared.recipe, bringing: prepared.found)
@@ -97,17 +98,18 @@ extension PullEngine {
     ///
     /// - Parameters:
     ///   - path: The destination, absolute.
-    ///   - shard: The piece that the session brings, such as `3/16`; `nil` for the whole.
-    ///   - files: Whether installed files go, or only what has been fetched and not placed.
-    ///   - keepsStaging: Whether that stays, because another session's run goes on with it.
-    /// - Returns: How many files went.
-    /// - Throws: ``EngineError``; with status 74 when some could not be removed, which a second call can remove; with 73
-    ///   when installed files are to go and there is no destination of ours; with 64 when those of a piece are to go.
+    ///   - shard: The piece that the session fetches, such as `3/16`; `nil` for the whole.
+    ///   - files: Whether installed files are removed, too, not only files that were fetched and not placed.
+    ///   - keepsStaging: Whether fetched files stay, because another session's run continues with them.
+    /// - Returns: The number of removed installed files.
+    /// - Throws: ``EngineError``: 74 if some files could not be removed, which a second call can remove; 73 if
+    ///   installed files are to be removed and the destination is missing or not ours; 64 for installed files of a
+    ///   piece.
     package func clear(_ path: String, shard: String? = nil, files: Bool, keepsStaging: Bool = false)
         throws(EngineError) -> Int
     {
         if let piece = shard.flatMap({ Shard($0) }) {
-            // Once they are joined, nobody knows which of them were the piece's.
+            // After a join nothing says which files were the piece's.
             guard !files else {
                 throw EngineError(
                     .usage,
@@ -118,7 +120,7 @@ extension PullEngine {
             return 0
         }
         guard let found = try Self.openIfPresent(path), found.state >= 0 else {
-            // What was begun beside it, or in it, is staged as well.
+            // Trees begun beside the destination, or in it, count as staged.
             if !keepsStaging, let home = try usable(TreeHome.find(path)), try clearUnshown(home) { return 0 }
             guard files, try mayHaveFiles(path) else { return 0 }
             throw EngineError(
@@ -128,7 +130,7 @@ extension PullEngine {
         // After a switch that was cut short the ledger does not say which tree readers see.
         let home = try usable(TreeHome.find(path))
         if let home { try switching(home.settle(now: environment.now())) }
-        // What is kept of it may have been moved by that.
+        // `settle` may have moved the destination's state.
         let destination = try usable(home?.shown()) ?? found
         if !keepsStaging {
             destination.findMounts(on: try Self.index(of: destination))
@@ -138,7 +140,7 @@ extension PullEngine {
             }
         }
         if let home {
-            // What was begun beside it goes with what is staged, former revisions go with the files.
+            // Trees that were begun are removed with staging, former revisions with the files.
             let begun = keepsStaging ? [] : home.ledger.trees.filter(\.isBuilding)
             try usable(home.remove((files ? begun + home.ledger.former : begun).map(\.number)))
         }
@@ -149,7 +151,7 @@ extension PullEngine {
         let index = folded ?? .empty
         let ours = (0..<index.count).filter { index.record($0)?.installed == true }
         let result = Removal(destination: destination, index: index).remove(ours)
-        // Behind links the names of what is gone lead nowhere.
+        // Links to removed files now lead nowhere.
         if let home { try switching(home.settle(now: environment.now())) }
         if let error = result.failures.first?.error {
             let rest = result.failures.count - 1
@@ -162,11 +164,11 @@ extension PullEngine {
         return result.removed
     }
 
-    /// Removes what a piece has fetched and not placed.
+    /// Removes files that a piece has fetched and not placed.
     private func clearStaging(of piece: Shard, at path: String) throws(EngineError) {
         let place: Destination
         do throws(FileError) { place = try Destination.open(path: path, create: false, shard: piece.name) } catch {
-            // It was joined, or there is no destination.
+            // The piece was joined, or there is no destination.
             if error.isMissing { return }
             throw EngineError(cannotUse: error)
         }
@@ -179,8 +181,8 @@ extension PullEngine {
         _ = consume lock
     }
 
-    /// Whether runs may have put files at a destination. Of one that was to change as a whole, nothing is there before a run has
-    /// ended well.
+    /// Whether runs may have installed files at a destination. A destination that changes as a whole has none before a
+    /// run has ended well.
     private func mayHaveFiles(_ path: String) throws(EngineError) -> Bool {
         var runs: [StoredRun] = []
         for session in try stored(environment.store.sessions()) where session.destination == path {
@@ -192,7 +194,7 @@ extension PullEngine {
 
     /// Whether the manifest of a run has a file at, or below, at least one of some paths.
     ///
-    /// - Throws: ``EngineError``, also when that manifest cannot be had any more.
+    /// - Throws: ``EngineError``, also when that manifest can no longer be had.
     package func names(_ paths: [String], _ run: StoredRun) throws(EngineError) -> Bool {
         let project = try stored(environment.store.session(run.session)?.project)
         let found = try manifestSource(caching: true, of: run.recipe).recorded(
@@ -223,7 +225,7 @@ extension PullEngine {
     /// Runs the hooks owed by earlier runs of a session, and ends runs whose groups are all complete. The caller holds
     /// the session; the processes of those runs are gone.
     ///
-    /// - Parameter run: Only this run of it.
+    /// - Parameter run: Only this run; `nil` for all of the session.
     /// - Returns: Whether there was anything to do.
     @discardableResult package func settle(_ session: String, run: String? = nil) throws(EngineError) -> Bool {
         let found = try recording { () throws(StoreError) -> StoredSession? in
@@ -300,18 +302,18 @@ extension PullEngine {
         }
     }
 
-    /// Records of the tree that a run made that all its hooks have done their work, where that is so by now.
+    /// Marks the tree of a run as proven, if the run is ok and all its hooks have succeeded or were skipped by now.
     private func prove(_ run: String, in home: TreeHome) throws(StoreError) {
         let store = environment.store
         guard let tree = home.ledger.trees.first(where: { $0.content?.run == run }), !tree.isProven,
             try store.run(run).result == .ok,
             try store.hooks(run: run, limit: .max).allSatisfy({ $0.state == .done || $0.state == .skipped })
         else { return }
-        // Without it the tree may go sooner.
+        // Without the mark the tree may be removed sooner.
         try? home.record { $0[tree.number]?.isProven = true }
     }
 
-    /// What is on record of a run whose groups are complete and whose hooks have ended.
+    /// The recorded results of a run whose groups are complete and whose hooks have ended.
     func recordedReport(of run: StoredRun) throws(StoreError) -> PullReport {
         let store = environment.store
         let all = try store.groups(of: run.identifier).first { $0.name == RunRecipe.groupOfAll }
@@ -321,7 +323,7 @@ extension PullEngine {
         return report
     }
 
-    /// Every group is complete and every hook has ended: only the end itself was not recorded.
+    /// Ends a run whose groups are complete and whose hooks have ended: only that end was not recorded.
     private func finish(_ run: StoredRun) throws(StoreError) {
         let store = environment.store
         if try store.run(run.identifier).state == .waiting {
@@ -336,7 +338,7 @@ extension PullEngine {
         var last = report
         last.elapsedMilliseconds = environment.now().subtractingReportingOverflow(run.created).partialValue
         do throws(EngineError) { try journal.finish(last, work: isSummarized ? nil : report) } catch {
-            return  // The next one ends it.
+            return  // The next process ends it.
         }
     }
 }

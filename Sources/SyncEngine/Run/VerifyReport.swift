@@ -7,12 +7,12 @@ import SyncSystem
 
 /// The result of hashing every file again.
 package struct VerifyReport: Sendable {
-    /// What is wrong at one place.
+    /// A problem at one place.
     package struct Problem: Sendable {
         package var path: String
         /// `missing`, `differs`, or why it cannot be read.
         package var reason: String
-        /// Whether only the time differs, which happens easily, or a mode where none can be set: that is no fault.
+        /// Whether this is no fault: only the time differs, which happens easily, or a mode that cannot be set.
         private(set) var isNote = false
         private var isOfMode = false
 
@@ -52,7 +52,7 @@ package struct VerifyReport: Sendable {
     /// **Bytes** hashed.
     package var bytes: UInt64 = 0
     package var problems: [Problem] = []
-    /// Files with the right bytes and mode, but another time than the manifest's.
+    /// Problems that are no fault: a time other than the manifest's, or a mode that the file system does not keep.
     package var notes: [Problem] = []
     /// Files and links that the manifest does not name. They are no fault.
     package var extra = 0
@@ -116,7 +116,7 @@ package struct VerifyReport: Sendable {
 }
 
 extension PullEngine {
-    /// Hashes every file in the manifest, whatever the index says, on every core. Changes nothing.
+    /// Hashes every selected file of the manifest, whatever the index says, on every core. Changes nothing.
     package func verify(_ recipe: RunRecipe) throws(EngineError) -> VerifyReport {
         let source = try find(recipe)
         let listed = try known(source, recipe, asksSizes: false)
@@ -131,7 +131,7 @@ extension PullEngine {
         report.directories = directories.count
         report.release = source.release
         report.source = listed.source
-        // What the index says matters for modes that cannot be set, and to nothing else; another user cannot read it.
+        // The index matters only for modes that cannot be set; another user cannot read it.
         let own: Destination? = (try? Self.openIfPresent(path)) ?? nil
         let destination = own == nil ? try Self.openIfPresent(path, usesState: false) : own
         guard let destination else {
@@ -181,7 +181,7 @@ extension PullEngine {
         }
     }
 
-    /// Looks at the directories that the manifest names.
+    /// Checks the directories that the manifest names.
     private func verify(
         directories: [Int], of manifest: Manifest, in destination: Destination, _ index: StatIndex,
         _ report: inout VerifyReport

@@ -6,10 +6,10 @@ import SyncSystem
 
 // Work on destinations that change as a whole.
 extension PullEngine {
-    /// The trees of a destination; `nil` for one whose files change one by one. What is on record there decides, and where
-    /// there is nothing, the recipe.
+    /// The trees of a destination; `nil` for one whose files change one by one. The destination's own record decides
+    /// and, if it has none, the recipe.
     ///
-    /// - Parameter found: What is to be brought there.
+    /// - Parameter found: The manifest to pull there.
     func trees(at path: String, _ recipe: RunRecipe, bringing found: FoundManifest) throws(EngineError) -> TreeHome? {
         guard let wishes = recipe.atomic else { return try usable(TreeHome.find(path)) }
         var refusal: EngineError?
@@ -25,15 +25,15 @@ extension PullEngine {
         } catch { throw refusal ?? EngineError(switching: error) }
     }
 
-    /// Makes sure that what is at a destination's place can become its first tree, before anything is made of it: a pull that is
-    /// refused changes nothing. Nothing is made here either, and the run looks again.
+    /// Requires that the present content of a destination can become its first tree, before anything is made of it: a
+    /// refused pull changes nothing. Nothing is made here either, and the run checks again.
     ///
     /// - Throws: ``EngineError``, as a run would that finds the same in a tree.
     func requireFit(
         _ former: Destination, _ layout: AtomicSwitch.Layout, _ recipe: RunRecipe, _ found: FoundManifest
     ) throws(EngineError) {
         try requireWhole(former.path, recipe)
-        // What it has put there is not in the index yet.
+        // Files of the other process are not in the index yet.
         if former.isTaken { throw Self.isAtWork(in: former) }
         let old = try Self.index(of: former)
         try PullRun.requireOwner(old, of: former, project: found.project)
@@ -45,7 +45,7 @@ extension PullEngine {
         if old.completion?.manifest != found.digest {
             let session = try stored(environment.store.installedRevision(of: recipe.session ?? found.project))
             _ = try refuseOlder(manifest, recipe, index: old.revision, session: session)
-            // In a tree all that is known counts as installed.
+            // In a tree all known files count as installed.
             let pruning = Pruning(manifest: manifest, destination: former, index: known.allInstalled)
             let going = pruning.unnamed()
             let findings = Removal(destination: former, index: pruning.index).look(at: going)
@@ -68,13 +68,13 @@ extension PullEngine {
         }
     }
 
-    /// What a pull would be refused for because its destination changes as a whole, or is to; `nil` for nothing. Nothing is made.
+    /// The refusal of a pull because its destination changes as a whole, or is to; `nil` for none. Nothing is made.
     ///
     /// - Parameters:
     ///   - home: The trees of the destination; `nil` where there are none yet.
-    ///   - destination: What is there; `nil` for nothing.
-    ///   - old: Its index, without what a killed pull has put in place.
-    ///   - known: The same with that.
+    ///   - destination: The present destination; `nil` for none.
+    ///   - old: Its index, without the files that a killed pull has put in place.
+    ///   - known: The same index, with those files.
     func wholeRefusal(
         _ found: FoundManifest, _ manifest: Manifest, _ recipe: RunRecipe, in home: TreeHome?,
         _ destination: Destination?, old: StatIndex, known: StatIndex
@@ -82,7 +82,7 @@ extension PullEngine {
         do throws(EngineError) {
             if let home {
                 try requireWhole(home.path, recipe)
-                // What was cut short the pull mends first.
+                // The pull first completes what was cut short.
                 guard !home.ledger.isGathering, home.ledger.step == nil else { return nil }
                 try TreeSwitch(home, recipe, shown: destination, known: known, environment)
                     .foresee(found.digest, manifest)
@@ -93,7 +93,7 @@ extension PullEngine {
             return nil
         } catch {
             if error.status == .interrupted { throw error }
-            // Where nothing is to be done, a tree is not even begun.
+            // If there is nothing to do, no tree is begun.
             if home != nil, error.status != .usage, let destination,
                 old.completion(of: found.digest, recipe, in: destination, threads: environment.workers) != nil
             {
@@ -103,7 +103,7 @@ extension PullEngine {
         }
     }
 
-    /// Refuses what cannot be had of a destination that changes as a whole.
+    /// Refuses a recipe that a destination that changes as a whole does not support.
     ///
     /// - Throws: ``EngineError`` with status 64.
     private func requireWhole(_ path: String, _ recipe: RunRecipe) throws(EngineError) {
@@ -126,7 +126,7 @@ extension PullEngine {
     ) throws(EngineError) -> PullReport {
         try requireWhole(home.path, recipe)
         let lock = try take(home, recipe)
-        // To go back to it, it must be read again when nobody publishes it any more.
+        // A rollback must be able to read the manifest when nobody publishes it any more.
         if found.release == nil, recipe.isOfDefaultChannel {
             try manifestSource(caching: true).keep(found)
         }
@@ -149,7 +149,7 @@ extension PullEngine {
         return report
     }
 
-    /// Locks trees, and mends what was cut short.
+    /// Locks trees, and completes what was cut short.
     private func take(_ home: TreeHome, _ recipe: RunRecipe) throws(EngineError) -> FileLock {
         guard let lock = try switching(home.lock()) else {
             throw Self.isAtWork(in: try switching(home.anchor(umask: recipe.umask ?? CurrentProcess.umask)))
@@ -158,7 +158,7 @@ extension PullEngine {
         return lock
     }
 
-    /// What readers see, and what is known of that.
+    /// The tree that readers see, and the switch with what is known of it.
     private func look(at home: TreeHome, _ recipe: RunRecipe) throws(EngineError) -> (Destination, TreeSwitch) {
         let umask = recipe.umask ?? CurrentProcess.umask
         let shown = try switching(home.shown(umask: umask))
@@ -167,7 +167,7 @@ extension PullEngine {
             known = try Self.index(of: shown)
             let log = try Self.known { () throws(FileError) in try IndexLog.load(shown) }
             if !log.isEmpty {
-                // Of a run that changed its files one by one, and was killed.
+                // The log of a run that changed files one by one, and was killed.
                 let folded = try switching { () throws(FileError) in
                     try environment.fold(log, into: known, in: shown, isStopped: environment.isStopped)
                 }
@@ -179,12 +179,12 @@ extension PullEngine {
             }
         }
         if home.ledger.sharing == .link, let building = home.ledger.building {
-            // Files that have got a name in what an earlier run was building.
+            // Files with a second name in the tree of an earlier run have another status since.
             let tree = try switching(home.destination(building.number, umask: umask))
             known = known.sharing(with: StatIndex.read(from: tree))
         }
         let trees = TreeSwitch(home, recipe, shown: shown, known: known, environment)
-        // What was pulled file by file can be shown again if its manifest is still here.
+        // A set that was pulled file by file can be shown again if its manifest is still in the cache.
         if let completion = known.completion, home.ledger.shownTree?.manifest == nil,
             let cache = try manifestSource(caching: true).cache,
             try Self.known({ () throws(FileError) in try cache.hasBody(completion.manifest) })
@@ -197,11 +197,11 @@ extension PullEngine {
 
     // MARK: Going back
 
-    /// Shows a former revision again, and holds the present one until a newer one comes. What it shares with the present one
-    /// is not read. One that was cut short when readers saw its revision already is finished, and that is all where the same is
-    /// asked for: whoever repeats a command means what it was to do.
+    /// Shows a former revision again, and holds the present one back until a newer one comes. Files that both share are
+    /// not read. A rollback that was cut short after its switch is finished first; if the same revision is asked for,
+    /// that is all: a repeated command means the same rollback.
     ///
-    /// - Parameter wish: Which one: a revision, or the beginning of its manifest's SHA-256; `nil` for the one before.
+    /// - Parameter wish: A revision, or the beginning of its manifest's SHA-256; `nil` for the previous revision.
     /// - Throws: ``EngineError``; with status 66 when it is not kept, 74 when it is no longer what it was.
     package func rollback(_ session: String, to wish: String?, keepForeign: Bool = false) throws(EngineError)
         -> PullReport
@@ -246,7 +246,7 @@ extension PullEngine {
         return report
     }
 
-    /// What a rollback asks for: what the last run of its session did, with its hooks, and at once.
+    /// The recipe of a rollback: that of its session's last run, with its hooks, and at once.
     private func rollbackRecipe(like last: StoredRun, of session: StoredSession, keepForeign: Bool) throws(EngineError)
         -> RunRecipe
     {
@@ -264,7 +264,7 @@ extension PullEngine {
         return recipe
     }
 
-    /// There is no such tree to go back to.
+    /// The error that there is no such tree to go back to.
     private static func noTarget(_ wish: String?, of home: TreeHome, _ session: String) -> EngineError {
         let list = "see 'syncagent revisions \(escaped(session))'"
         let least = TreeLedger.fewestDigits
@@ -284,8 +284,8 @@ extension PullEngine {
         return EngineError(.noInput, "\(escaped(home.path)): \(what)")
     }
 
-    /// What was selected for a tree: by the run that made it or, where that is no longer on record, by another one of the same
-    /// selection. Where none is, it is taken for everything, of which the tree's index knows what it has.
+    /// The selection of a tree: that of the run that made it or, if that run is no longer on record, of another run
+    /// with the same selection. Without one, everything counts as selected, and the tree's index says what it has.
     private func selection(of tree: TreeLedger.Tree, among runs: [StoredRun], in trees: TreeSwitch) throws(EngineError)
         -> RunRecipe
     {
@@ -301,7 +301,7 @@ extension PullEngine {
         return like?.recipe ?? RunRecipe(manifest: "")
     }
 
-    /// Goes on with a rollback that was cut short.
+    /// Continues a rollback that was cut short.
     private func goBack(
         _ recorded: StoredRun, on found: FoundManifest, in destination: Destination, _ trees: TreeSwitch,
         started: Int64,
@@ -318,7 +318,7 @@ extension PullEngine {
         return try run.goBack(to: target)
     }
 
-    /// Ends a rollback whose process was killed when readers saw the former revision already: its hooks are due.
+    /// Ends a rollback whose process was killed after readers saw the former revision: its hooks are due.
     private func finishRollback(of session: String, in destination: Destination, _ trees: TreeSwitch)
         throws(EngineError)
     {
@@ -343,7 +343,7 @@ extension PullEngine {
         _ = try run.goBack(to: shown)
     }
 
-    /// The rollback that has shown what readers see, and has not ended; `nil` for none.
+    /// The rollback that made the tree that readers see, and has not ended; `nil` for none.
     private func openRollback(of session: String, _ ledger: TreeLedger) throws(EngineError) -> StoredRun? {
         guard let shown = ledger.shownTree, let digest = shown.manifest else { return nil }
         return try stored(environment.store.runs(session: session, onlyOpen: true)).first {
@@ -351,9 +351,10 @@ extension PullEngine {
         }
     }
 
-    /// Removes what was begun of a destination of which readers have never seen anything, and what it was kept in.
+    /// Removes the trees of a destination of which readers have never seen any, and the directory that they are kept
+    /// in.
     ///
-    /// - Returns: Whether there was nothing else: trees that readers have seen stay.
+    /// - Returns: Whether that was so: trees that readers have seen stay.
     func clearUnshown(_ home: TreeHome) throws(EngineError) -> Bool {
         guard let lock = try switching(home.lock()) else {
             throw Self.isAtWork(in: try switching(home.anchor(umask: CurrentProcess.umask)))
@@ -368,9 +369,9 @@ extension PullEngine {
         return isUnshown
     }
 
-    /// Lets what was taken back be brought again.
+    /// Lets revisions that were rolled back be pulled again.
     ///
-    /// - Returns: How many revisions were held.
+    /// - Returns: The number of revisions that were held.
     package func release(_ session: String) throws(EngineError) -> Int {
         let lease = try environment.lease(session)
         let (_, home) = try trees(of: session)
@@ -397,20 +398,21 @@ extension PullEngine {
 }
 
 extension TreeSwitch {
-    /// Checks a former tree: what it shares with what readers see is as it was; the rest is read.
+    /// Checks a former tree: files that it shares with the shown tree are known to be right; the rest is read.
     ///
-    /// - Throws: ``EngineError`` with status 74 when something is not what the manifest names.
-    /// - Returns: Whether its index was there, and not made anew by a rollback that came to nothing. It is written anew
-    ///   in any case; which other files are pulls', it then does not say.
+    /// - Throws: ``EngineError`` with status 74 when a file differs from the manifest.
+    /// - Returns: Whether the tree's index was there, and not made anew by a rollback that failed. The index is written
+    ///   in any case; a new one does not say which other files pulls have installed.
     func requireIntact(_ tree: TreeLedger.Tree, _ files: RunFiles, _ progress: ProgressCount) throws(EngineError)
         -> Bool
     {
         let place = try switching(home.destination(tree.number, umask: umask))
         let there = try PullEngine.index(of: place)
-        // One that names no files has an owner all the same. With nothing selected there may be files of former selections.
+        // An index without files has an owner all the same. With nothing selected there may be files of former
+        // selections.
         let isHere = there.count > 0 || !there.owner.isEmpty
         let isKnown = isHere && !tree.isUnlisted
-        // Refused before all of it is read.
+        // Strangers are refused before the whole tree is read.
         if !isKnown { _ = try strangers(nil) }
         let index = isHere ? there : known.replacingRecords { _ in } ?? there
         let shared = index.sharing(with: known)
@@ -421,7 +423,8 @@ extension TreeSwitch {
             let now = shared.updated(records, files.manifest.files)
             let manifest = files.manifest
             let own = StatIndex.Revision(number: manifest.revision, manifest: manifest.digest.firstWord)
-            // Before there is one again: if this comes to nothing, the next one would not know that it was lost.
+            // Recorded before there is an index again: if this rollback fails, the next one must know that the index
+            // was lost.
             if !isKnown { try switching(home.record { $0[tree.number]?.isUnlisted = true }) }
             try switching(now.write(to: place, as: isKnown ? nil : own, durable: environment.isDurable))
             return isKnown
@@ -433,8 +436,7 @@ extension TreeSwitch {
                 + "\(count == 1 ? "it was" : "they were"); nothing was changed", cause: .wrongBytes)
     }
 
-    /// Of the rows that a former tree may have those that it has: where it is not known what was selected for it, its index
-    /// tells.
+    /// The rows that a former tree has, of those that it may have: if its selection is not known, its index decides.
     func rows(_ selected: [Int], of tree: TreeLedger.Tree, _ manifest: Manifest) throws(EngineError) -> [Int] {
         guard let content = tree.content, content.files != UInt64(clamping: selected.count) else { return selected }
         let index = try index(of: tree)
@@ -443,17 +445,17 @@ extension TreeSwitch {
             let record = manifest.files.withPath(row) { walk.find($0) }.flatMap(index.record)
             return record.map { $0.digest == manifest.files.contentDigest(row) } ?? false
         }
-        // What is not there is missed when the tree is read.
+        // Missing rows are reported when the tree is read.
         return UInt64(clamping: here.count) < content.files ? selected : here
     }
 
-    /// What is known of a tree.
+    /// The index of a tree.
     func index(of tree: TreeLedger.Tree) throws(EngineError) -> StatIndex {
         try PullEngine.index(of: try switching(home.destination(tree.number, umask: umask)))
     }
 
-    /// Files that a tree has besides those of a run, from runs with other selections, and that are no longer what they were. What
-    /// the shared index does not answer for is read.
+    /// Files that a tree has besides those of a run, from runs with other selections, and that are no longer what they
+    /// were. Files that the shared index does not vouch for are read.
     ///
     /// - Returns: Their positions in the tree's index.
     private func changedOthers(
@@ -467,7 +469,7 @@ extension TreeSwitch {
             if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while a tree was checked") }
             let row = index.withPath(position, files.manifest.files.row(of:))
             guard row.map(files.isSelected) != true, let record = index.record(position) else { continue }
-            // Of a link that was doubted nobody knows where it led.
+            // Nobody knows where a doubted link led.
             if record.kind == .link, record.digest == .zero { continue }
             let later = shared.count == index.count ? shared.trusted(position) : nil
             let isCertain = later.map { $0.kind == record.kind && $0.digest == record.digest } ?? false
@@ -482,9 +484,10 @@ extension TreeSwitch {
         return changed
     }
 
-    /// Makes sure that the check has left the files as they were verified. Others that it has left go later.
+    /// Requires that the check has left the files as they were verified. Other files that it has left are removed
+    /// later.
     ///
-    /// - Throws: ``EngineError`` with status 5 where it has not.
+    /// - Throws: ``EngineError`` with status 5 where it has changed one.
     func requireUntouched(_ files: RunFiles, _ progress: ProgressCount) throws(EngineError) {
         guard let program = wishes.check.first else { return }
         let place = try switching(home.destination(number, umask: umask))
@@ -497,9 +500,9 @@ extension TreeSwitch {
             cause: .hookFailed)
     }
 
-    /// Looks at the files of a tree; what its index does not answer for is read.
+    /// Checks the files of a tree; those that its index does not vouch for are read.
     ///
-    /// - Returns: The rows whose files are not what the manifest names, and what is known of the others.
+    /// - Returns: The rows whose files differ from the manifest, and the records of the others.
     private func read(
         _ files: RunFiles, in place: Destination, beside index: StatIndex, _ progress: ProgressCount
     ) throws(EngineError) -> (changed: [Int], records: RecordColumn) {
@@ -513,7 +516,7 @@ extension TreeSwitch {
 }
 
 extension StatIndex {
-    /// The same records, as if pulls had put all of it there.
+    /// The same records, all of them as installed by pulls.
     fileprivate var allInstalled: StatIndex {
         let all = replacingRecords { append in
             for position in 0..<count {
@@ -525,7 +528,8 @@ extension StatIndex {
         return all ?? self
     }
 
-    /// The same records, with what was read just now, files that it has no record of included: `finish` keeps only what it names.
+    /// The same records, with those of files just read, also of files without a record: `finish` keeps only what the
+    /// index names.
     fileprivate func updated(_ records: RecordColumn, _ files: FileTable) -> StatIndex {
         let merged = replacingRecords(isComplete: true) { append in
             func pass(_ position: Int, _ now: IndexRecord? = nil) {
@@ -547,17 +551,17 @@ extension StatIndex {
         return merged ?? self
     }
 
-    /// The same records, with the status that another tree's index has of the very same files where it is the later one.
+    /// The same records, with the status from another tree's index where that has a later one of the very same file.
     fileprivate func sharing(with other: StatIndex) -> StatIndex {
         var walk = IndexWalk(index: other)
-        // What is doubted is not complete before it has been read.
+        // An index with doubted records is not complete before they have been read.
         let isCertain = (0..<count).allSatisfy { trusted($0) != nil }
         let merged = replacingRecords(isComplete: isCertain) { append in
             for position in 0..<count {
                 guard let record = record(position) else { continue }
                 withPath(position) { path in
                     let later = walk.find(path).flatMap(other.trusted).map(record.later) ?? record
-                    // A later status is one that the other index answers for.
+                    // The other index vouches for a later status.
                     let isDoubtful = later.status == record.status && !trusts(record)
                     append(isDoubtful ? record.doubted : later, path)
                 }
@@ -567,7 +571,7 @@ extension StatIndex {
     }
 }
 
-/// One revision that is kept.
+/// A revision that is kept.
 package struct KeptRevision: Sendable {
     package enum State: String, Sendable { case current, kept, held, building }
     package var tree: TreeLedger.Tree
@@ -575,20 +579,20 @@ package struct KeptRevision: Sendable {
     /// **Bytes** of files that no other tree has, and of those that one has, too.
     package var own: UInt64
     package var shared: UInt64
-    /// Where it is.
+    /// The path of its tree; for the current one, that of the destination.
     package var path: String
 }
 
 extension PullEngine {
-    /// The revisions that a session's destination keeps: the one that readers see, the former ones, the one that they saw last first,
-    /// and what is being built.
+    /// The revisions that a session's destination keeps: the one that readers see, then the former ones, with the last
+    /// one shown first, then the one being built.
     package func revisions(_ session: String) throws(EngineError) -> [KeptRevision] {
         let (_, home) = try trees(of: session)
         let ledger = home.ledger
         let trees = ledger.trees.filter { $0.manifest != nil || $0.isBuilding }
         var indexes: [UInt64: StatIndex] = [:]
         for tree in trees where !tree.isBuilding {
-            // One that was recycled meanwhile has none.
+            // A tree that was recycled meanwhile has no index.
             if let place = try? home.destination(tree.number, umask: CurrentProcess.umask) {
                 indexes[tree.number] = StatIndex.read(from: place)
             }
@@ -629,10 +633,10 @@ extension StatIndex {
 }
 
 extension StoredSession {
-    /// What was rolled back in its destination and does not come again before a newer one: revision, manifest, and since when, in
-    /// **milliseconds** since 1970.
+    /// Revisions that were rolled back in the session's destination and are held until a newer one comes: revision,
+    /// manifest, and since when, in **milliseconds** since 1970.
     package var held: [(revision: UInt64, manifest: String, since: Int64)] {
-        // What cannot be read holds nothing; a pull says why it cannot.
+        // An unreadable ledger holds nothing here; a pull reports why it cannot be read.
         let home = (try? TreeHome.find(destination)) ?? nil
         return home?.ledger.held.map { ($0.revision, $0.manifest.hex, $0.since) } ?? []
     }
@@ -641,7 +645,7 @@ extension StoredSession {
 extension SyncStore {
     /// The manifests of revisions that are kept in the destinations of all sessions.
     ///
-    /// - Throws: ``EngineError``, also where a destination does not let itself be asked what it keeps.
+    /// - Throws: ``EngineError``, also if the trees of a destination cannot be read.
     package func manifestsInTrees() throws(EngineError) -> [SHA256Digest] {
         var found: [SHA256Digest] = []
         var asked: Set<String> = []
@@ -653,7 +657,8 @@ extension SyncStore {
         return found
     }
 
-    /// The trees of a destination; `nil` also for those of another user, whose state has what they need.
+    /// The trees of a destination; `nil` also for those of another user, whose own state has the manifests that they
+    /// need.
     private static func trees(at path: String) throws(FileError) -> TreeHome? {
         do throws(FileError) { return try TreeHome.find(path) } catch {
             guard error.isRefusal else { throw error }
@@ -661,7 +666,7 @@ extension SyncStore {
         }
     }
 
-    /// Whether a manifest is that of a kept revision; so it is where that cannot be told.
+    /// Whether a manifest is that of a kept revision; true if unknown.
     func isKeptInTrees(_ manifest: SHA256Digest) -> Bool {
         (try? manifestsInTrees())?.contains(manifest) ?? true
     }

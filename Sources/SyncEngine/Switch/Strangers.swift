@@ -3,31 +3,33 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// What is in a tree that no pull has put there.
+/// Entries of a tree that no pull has put there.
 struct Strangers {
-    /// Files, links and others, relative to the tree.
+    /// Paths of files, links and others, relative to the tree.
     private(set) var paths: [[UInt8]] = []
     /// Places where another file system is mounted, which no switch can take along.
     private(set) var mounts: [[UInt8]] = []
 
-    /// Whether each directory has exactly the names that are known of it, files and directories apart.
+    /// Whether each directory has exactly the known names, with the same ones of directories.
     private(set) var isExact = true
 
-    /// Mount points at the top, where those stay as they are.
+    /// Mount points at the top of a destination behind links, where they stay.
     private(set) var tops: [[UInt8]] = []
 
-    /// Whether what stays at the top of a destination behind links is passed over: it does not become the first tree.
+    /// Whether entries that stay at the top of a destination behind links are skipped: they do not become part of the
+    /// first tree.
     private let sparesTop: Bool
 
-    /// Looks through all directories; opens no file.
+    /// Searches all directories; opens no file.
     ///
     /// - Parameters:
-    ///   - known: What has files that are not strange.
-    ///   - manifest: What names files that are not, either; `nil` for nothing.
-    ///   - seal: What the directories were like when there was nothing strange in any: where they still are, none is read but the top.
+    ///   - known: The index of files that are no strangers.
+    ///   - manifest: Names files that are no strangers, either; `nil` for none.
+    ///   - seal: The seal of the directories when they had no strangers: while it holds, only the top directory is
+    ///     read.
     ///   - sparesTop: Whether this is a destination that is to be gathered behind links.
-    ///   - threads: How many look.
-    ///   - isStopped: Whether to end at once; then not everything is here.
+    ///   - threads: The number of threads.
+    ///   - isStopped: Whether to end at once; then the result is not complete.
     /// - Throws: ``FileError`` where a directory cannot be read.
     init(
         in destination: Destination, beside known: StatIndex, _ manifest: Manifest? = nil, seal: SHA256Digest? = nil,
@@ -53,7 +55,7 @@ struct Strangers {
         }
     }
 
-    /// - Returns: Directories of which nothing is known.
+    /// - Returns: Unknown directories, which are still to be searched.
     private mutating func take(_ found: Search.Found) throws(FileError) -> [[UInt8]] {
         if let failure = found.failure { throw failure }
         isExact = isExact && found.isExact
@@ -61,12 +63,12 @@ struct Strangers {
         for mount in found.mounts {
             if sparesTop, !mount.contains(0x2F) { tops.append(mount) } else { mounts.append(mount) }
         }
-        // Whatever should be below something else is not there.
+        // A stranger above the path stands for it.
         if let path = found.taken, !paths.contains(where: { path.starts(with: $0 + [0x2F]) }) { paths.append(path) }
         return found.directories
     }
 
-    /// What there is in one directory.
+    /// The search of one directory.
     private struct Search: Sendable {
         let destination: Destination
         let known: StatIndex
@@ -77,9 +79,9 @@ struct Strangers {
             var isExact = true
             var paths: [[UInt8]] = []
             var mounts: [[UInt8]] = []
-            /// Those of which nothing is known.
+            /// Directories of which nothing is known.
             var directories: [[UInt8]] = []
-            /// The directory itself, if it is none.
+            /// The directory itself, if something else is in its place.
             var taken: [UInt8]?
             var failure: FileError?
         }
@@ -102,7 +104,7 @@ struct Strangers {
                 return
             }
             guard let raw else {
-                // It is gone by now.
+                // The directory was removed meanwhile.
                 found.isExact = false
                 return
             }
@@ -138,7 +140,8 @@ struct Strangers {
             }
         }
 
-        /// Whether it is a file that counts, or a directory that is looked at anyway. A directory in the place of a file is neither.
+        /// Whether a path is a known file, or a directory that is searched anyway. A directory in the place of a file
+        /// is neither.
         private func isKnown(_ path: [UInt8], isDirectory: Bool) -> Bool {
             let isNamed = (path + [0]).withUnsafeBufferPointer { bytes in
                 let path = UnsafeBufferPointer(rebasing: bytes.dropLast())
@@ -149,11 +152,11 @@ struct Strangers {
         }
     }
 
-    /// Refuses what would be lost, and what cannot change together with the rest.
+    /// Refuses files that would be lost, and file systems that cannot change together with the rest.
     ///
     /// - Parameters:
     ///   - path: The destination.
-    ///   - keepsForeign: Whether the new tree gets what is strange, too.
+    ///   - keepsForeign: Whether the new tree gets the strangers, too.
     /// - Throws: ``EngineError`` with status 77.
     func refuse(in path: String, keepsForeign: Bool) throws(EngineError) {
         let place = escaped(path)
@@ -175,10 +178,11 @@ struct Strangers {
     /// A path for people.
     private static func shown(_ path: [UInt8]) -> String { String(decoding: path, as: UTF8.self) }
 
-    /// Gives another tree what is strange in this one: the very same files, and directories like those that they are in.
+    /// Gives another tree the strangers of this one: the very same files, and directories like those that they are in.
     ///
-    /// - Parameter known: The other tree's index: directories that are in it are there.
-    /// - Throws: ``FileError`` for what can have no second name; whatever has its place in the other tree stays.
+    /// - Parameter known: The other tree's index: its directories exist.
+    /// - Throws: ``FileError`` for a file that can have no second name; an entry that the other tree has at the path
+    ///   stays.
     func carry(from source: Destination, to target: Destination, beside known: StatIndex) throws(FileError) {
         let (from, to) = (Directories(source), Directories(target))
         var made: Set<[UInt8]> = []
@@ -209,11 +213,11 @@ struct Strangers {
         for directory in made { try to.liken(directory, to: from) }
     }
 
-    /// Removes it, and directories in which nothing else is.
+    /// Removes strangers, and directories that become empty.
     ///
     /// - Parameters:
-    ///   - known: Directories that it has stay.
-    ///   - isMeant: Whether a path is one of those to remove.
+    ///   - known: The index whose directories stay.
+    ///   - isMeant: Whether to remove a path.
     func remove(from destination: Destination, keeping known: StatIndex, _ isMeant: ([UInt8]) -> Bool)
         throws(FileError)
     {
@@ -229,8 +233,8 @@ struct Strangers {
     }
 }
 
-/// The names in a directory, in no order. Two with the same sum have the same names, and the same of them are directories': it is of
-/// hashes with a key of this process.
+/// The names in a directory, in no order. Equal sums mean the same names, with the same ones of directories: the sum is
+/// of hashes with a key of this process.
 private struct Names {
     private(set) var sum = 0
     private var bytes: [UInt8] = []
@@ -256,7 +260,7 @@ extension StatIndex {
     fileprivate func sum(ofNamesIn directory: [UInt8]) -> Int {
         var sum = 0
         let prefix = directory.isEmpty ? [] : directory + [0x2F]
-        // No path has a 0: what is below a directory comes before it.
+        // No path has a NUL: everything below a directory comes before this bound.
         let end = directory.isEmpty ? count : (directory + [0]).withUnsafeBufferPointer(lowerBound)
         var position = prefix.withUnsafeBufferPointer(lowerBound)
         while position < end {
@@ -283,8 +287,9 @@ extension StatIndex {
 }
 
 extension Directories {
-    /// Gives a directory the owner, the group and the mode of the one that has its path in another tree: whom that keeps out, this one
-    /// does. Its own owner may always change what is in it. Where the other tree has no such directory, nothing is done.
+    /// Gives a directory the owner, the group and the mode of the directory at its path in another tree, so that it
+    /// keeps out the same users. Its owner may always change its entries. If the other tree has no such directory,
+    /// nothing is done.
     func liken(_ path: [UInt8], to other: Directories) throws(FileError) {
         do throws(FileError) {
             _ = try other.withLeaf(of: path) { above, leaf throws(FileError) in

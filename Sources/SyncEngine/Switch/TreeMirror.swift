@@ -3,79 +3,81 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Makes one tree like another, without copying a byte where the file system can share: what differs is taken from the
-/// other tree, what that one does not have goes, and what is right for the manifest already stays. The indexes of both
-/// say what differs; files that both have are not looked at, so the cost follows the difference.
+/// Makes one tree like another, without copying a byte where the file system can share. Entries that differ are taken
+/// from the other tree, entries that the other tree does not have are removed, and entries that are right for the
+/// manifest stay. The indexes of both trees say what differs; files that both have are not checked, so the cost follows
+/// the difference.
 ///
-/// A run then looks at the tree and brings it up to date as it would the other one, were that changed in place: the
-/// same files are unchanged, the same chunks are here. Nothing that both have is ever written to.
+/// A run then examines and updates the tree as if it changed the other one in place: the same files are unchanged, the
+/// same chunks are here. Nothing that both trees have is ever written to.
 struct TreeMirror {
     let source: Destination
-    /// What is known of it, including what a killed run put there.
+    /// The index of the source, including what a killed run put there.
     let known: StatIndex
     let target: Destination
     let sharing: TreeLedger.Sharing
     let manifest: Manifest
-    /// What the run is to bring.
+    /// The rows that the run places.
     let rows: [Int]
-    /// Whether nothing is in the source but what is known.
+    /// Whether the source has nothing but known entries.
     let isExact: Bool
     let environment: EngineEnvironment
     let progress: ProgressCount
 
-    /// Something that the target is to have before the run, and that is known to be right.
+    /// An entry that the target is to have before the run, and that is known to be right.
     private struct Entry {
         enum Path { case row(Int), position(Int) }
         let path: Path
         let record: IndexRecord
         /// Whether the target has it.
         let isHere: Bool
-        /// Whether the record may not stand for its file.
+        /// Whether the record may not vouch for its file.
         let isDoubtful: Bool
-        /// The file of the source that is taken all the same, where somebody has changed it since.
+        /// The status of the source's file, if somebody has changed the file since: it is taken all the same.
         var changed: FileStatus?
 
-        /// In a tree that pulls have made everything is theirs, to be removed when a manifest no longer names it.
+        /// In a tree that pulls have made, everything counts as installed, to be removed when a manifest no longer
+        /// names it.
         init(path: Path, record: IndexRecord, isHere: Bool, isDoubtful: Bool = false) {
             var record = record
             record.installed = true
             (self.path, self.record, self.isHere, self.isDoubtful) = (path, record, isHere, isDoubtful)
         }
 
-        /// The record of what is to be placed.
+        /// The record of the file to place.
         var wanted: IndexRecord {
             var wanted = record
             if let changed { wanted.status = IndexRecord.Status(changed) }
             return wanted
         }
 
-        /// What the target's index says of it, once it is there as `placed`. The record of what was changed since is not that of its
-        /// file: whatever is used of that is hashed first.
+        /// The record for the target's index, once the entry is there as `placed`. A changed file keeps its former
+        /// record, which does not match it: whatever is used of the file is hashed first.
         func known(_ placed: IndexRecord) -> IndexRecord {
             changed != nil ? record : isDoubtful ? placed.doubted : placed
         }
     }
 
-    /// What becomes of a path. Positions are those of the source's index and of the target's.
+    /// The change at a path. Positions are those in the source's index and in the target's.
     private enum Step {
-        /// So many that both have.
+        /// This many entries that both trees have.
         case shared(known: Int, former: Int, count: Int)
-        /// One that is different, and where the target's index has it.
+        /// An entry that differs, and its position in the target's index.
         case one(Entry, former: Int?)
-        /// One that the target has and is not to have.
+        /// An entry of the target that is to be removed.
         case gone(former: Int)
     }
 
-    /// What the target is like now.
+    /// The state of the target after ``run()``.
     struct Outcome {
         var index: StatIndex
-        /// Rows that it has and the source does not: an earlier run has brought them.
+        /// Rows that the target has and the source does not: an earlier run has placed them.
         var ahead: [Int]
     }
 
-    /// Makes it so.
+    /// Makes the target like the source.
     ///
-    /// - Throws: ``EngineError``; a second call goes on where this one ended.
+    /// - Throws: ``EngineError``; a second call continues where this one ended.
     func run() throws(EngineError) -> Outcome {
         let former = try building(target) { () throws(FileError) in
             let log = try IndexLog.load(target)
@@ -88,7 +90,7 @@ struct TreeMirror {
         return Outcome(index: index, ahead: ahead)
     }
 
-    /// - Parameter tree: Which one the paths of errors are in.
+    /// - Parameter tree: The tree that the paths of errors are in.
     private func building<R>(_ tree: Destination, _ body: () throws(FileError) -> R) throws(EngineError) -> R {
         let result = Result { () throws(FileError) in try body() }
         if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while the new tree was begun") }
@@ -120,11 +122,11 @@ struct TreeMirror {
         if environment.stop.isStopped { return .empty }
         work.removeEmptied()
         if let error = work.failure { throw error }
-        // A link is the very file that is on the disk already.
+        // A hard link is the very file that is on the disk already.
         if environment.isDurable, work.hasWritten { try environment.synchronize(target) }
         copyChunkMap()
         guard let index else { return .empty }
-        // Where it is new, a kill would have all of it looked at, and read, once more.
+        // Otherwise, after a kill, all of a new tree would be checked, and read, once more.
         if work.placed > index.count / 8 {
             try index.write(to: target, durable: environment.isDurable)
             IndexLog.remove(target)
@@ -139,8 +141,9 @@ struct TreeMirror {
         }
     }
 
-    /// What the target is to have, in ``PathOrder``. Only what it does not have is looked at in the source: files of the manifest are
-    /// read where nothing is known of them, others count as long as they are as a pull has left them.
+    /// The entries that the target is to have, in ``PathOrder``. Only entries that it does not have are checked in the
+    /// source: files of the manifest are read where nothing is known of them, others count as long as they are as a
+    /// pull has left them.
     private func survey(beside former: StatIndex) throws(FileError) -> (steps: [Step], ahead: [Int]) {
         var difference = Difference(self, former)
         var (there, here) = (0, 0)
@@ -177,7 +180,7 @@ struct TreeMirror {
         return known.withPath(position) { path in former.withPath(own) { PathOrder.compare(path, $0) } }
     }
 
-    /// Rows of which nothing is known, and which may be in the source all the same.
+    /// Rows of which nothing is known, but which the source may have.
     private func rowsUnknown(beside former: StatIndex) -> [Int] {
         guard !isExact else { return [] }
         var (theirs, ours) = (IndexWalk(index: known), IndexWalk(index: former))
@@ -189,17 +192,17 @@ struct TreeMirror {
         }
     }
 
-    /// What is not the same in both trees, path by path.
+    /// The differences between the trees, path by path.
     private struct Difference {
         private let mirror: TreeMirror
         private let former: StatIndex
         private let directories: Directories
-        /// `nil` where that is still open.
+        /// `nil` for a step that is still open.
         var steps: [Step?] = []
         private var ahead: [Int] = []
-        /// Rows to be looked at, and the positions in both indexes of what is known of them.
+        /// Rows to check, and the positions of their records in both indexes.
         private var open: [(step: Int, row: Int, position: Int?, own: Int?)] = []
-        /// The first thing that went wrong.
+        /// The first error.
         private var failure: FileError?
 
         init(_ mirror: TreeMirror, _ former: StatIndex) {
@@ -213,7 +216,7 @@ struct TreeMirror {
         }
 
         /// - Parameters:
-        ///   - position: In the source's index; `nil` where that has no such path.
+        ///   - position: In the source's index; `nil` if the path is not there.
         ///   - own: In the target's.
         mutating func add(_ position: Int?, _ own: Int?) {
             let there = position.flatMap(mirror.known.trusted)
@@ -258,7 +261,7 @@ struct TreeMirror {
             return own.flatMap { own in former.withPath(own) { row(of: $0) } }
         }
 
-        /// The row of a path, if the run is to bring it.
+        /// The row of a path, if the run places it.
         private func row(of path: UnsafeBufferPointer<UInt8>) -> Int? {
             guard let row = mirror.manifest.files.row(of: path) else { return nil }
             let rows = mirror.rows
@@ -266,8 +269,9 @@ struct TreeMirror {
             return rows.hasRow(row) ? row : nil
         }
 
-        /// What is known of a place in the source, if it is as a pull has left it. Where that is not certain it is taken over all the
-        /// same, and hashed there; so is a large file that the run is to bring, since most of it may still be what it was.
+        /// The entry for a place in the source that is as a pull has left it. If that is not certain, the file is taken
+        /// over all the same, and hashed there; so is a large file of the run that has changed, since most of it may
+        /// still be what it was.
         private mutating func entry(_ path: Entry.Path, _ position: Int) -> Entry? {
             guard let record = mirror.known.record(position) else { return nil }
             let found = mirror.known.withPath(position) { [directories] place -> Result<FileStatus?, FileError> in
@@ -291,16 +295,16 @@ struct TreeMirror {
                 return entry
             case .success: return nil
             case .failure(let error):
-                // What the run is to bring is fetched then; nobody brings what is left out of the other files.
+                // The run fetches its own files then; any other file would be lost.
                 let isGone = error.isMissing || error.code == .tooManySymbolicLinkLevels
                 if case .position = path, !isGone { failure = failure ?? error }
                 return nil
             }
         }
 
-        /// Looks at what is open.
+        /// Checks the open rows.
         ///
-        /// - Throws: ``FileError`` for a file of the source of which nobody can tell whether it is there.
+        /// - Throws: ``FileError`` for a file of the source that may or may not be there.
         mutating func resolved() throws(FileError) -> (steps: [Step], ahead: [Int]) {
             let found = InventoryScan(
                 manifest: mirror.manifest, rows: open.map(\.row), destination: mirror.source, index: mirror.known,
@@ -319,7 +323,7 @@ struct TreeMirror {
         }
     }
 
-    /// A new tree needs a place for each name, and for all content where files cannot be shared.
+    /// Requires room for the content of a new tree, if files cannot be shared.
     private func requireRoom(for steps: [Step]) throws(EngineError) {
         guard sharing == .copy else { return }
         let bytes = steps.reduce(UInt64(0)) { sum, step in
@@ -334,7 +338,7 @@ struct TreeMirror {
                 + "\(ByteCount(free.bytes)) are free; nothing was changed", cause: .diskFull)
     }
 
-    /// Directories whose modes keep this user from changing them; the run gives them their modes again.
+    /// Opens directories whose modes keep this user from changing them; the run gives them their modes again.
     private func openDirectories(of index: StatIndex) {
         let directories = Directories(target)
         for position in 0..<index.count where index.isDirectory(position) {
@@ -342,7 +346,7 @@ struct TreeMirror {
         }
     }
 
-    /// The chunks of large files, for the run to find them in. Without it more is fetched.
+    /// Copies the map of the chunks of large files, for the run. Without the map more is fetched.
     private func copyChunkMap() {
         guard let file = openToRead(source.state, ChunkMap.name), let size = status(file.raw)?.size,
             let copy = try? createFile(ChunkMap.name + ".new", in: target.state, .readWrite)
@@ -353,17 +357,17 @@ struct TreeMirror {
         _ = renameEntry(ChunkMap.name + ".new", in: target.state, to: ChunkMap.name, in: target.state)
     }
 
-    /// The work in the target. One thread.
+    /// The changes in the target. For one thread.
     private struct Work {
         private let mirror: TreeMirror
         private let from: Directories
         private let to: Directories
         private var emptied: [[UInt8]] = []
-        /// The first thing that went wrong.
+        /// The first error.
         private(set) var failure: FileError?
-        /// How much was placed.
+        /// The number of entries placed.
         private(set) var placed = 0
-        /// Whether any of it has bytes of its own.
+        /// Whether any of them has bytes of its own.
         private(set) var hasWritten = false
 
         init(_ mirror: TreeMirror) {
@@ -372,7 +376,7 @@ struct TreeMirror {
             to = Directories(mirror.target)
         }
 
-        /// Removes what the source does not have.
+        /// Removes an entry that the source does not have.
         mutating func remove(_ position: Int, of index: StatIndex) {
             let path = index.path(position)
             if index.isDirectory(position) { return emptied.append(path) }
@@ -388,17 +392,17 @@ struct TreeMirror {
             } catch { if !error.isMissing, error.code != .tooManySymbolicLinkLevels { failure = failure ?? error } }
         }
 
-        /// Removes directories in which nothing is left.
+        /// Removes directories that are empty now.
         mutating func removeEmptied() {
             to.closeAll()
             let directories = Directories(mirror.target, capacity: 1)
             for path in emptied.reversed() { directories.removeEmpty(path) }
         }
 
-        /// Gives the target what the source has.
+        /// Gives the target an entry of the source.
         ///
-        /// - Parameter former: What is known of what the target has there.
-        /// - Returns: The record of it; `nil` if it is not there now.
+        /// - Parameter former: The record of the target's entry at the path.
+        /// - Returns: The record of the entry; `nil` if it is not there now.
         mutating func place(_ record: IndexRecord, _ path: UnsafeBufferPointer<UInt8>, over former: IndexRecord?)
             -> IndexRecord?
         {
@@ -453,7 +457,7 @@ struct TreeMirror {
                 throw FileError(step: "create directory", path: shown(path), code: code)
             }
             guard let found = try look(at: path, leaf, in: directory) else { return nil }
-            // Its mode and time are the run's to give.
+            // The run sets its mode and time.
             return IndexRecord(directory: found, keeping: .none, installed: record.installed)
         }
 
@@ -463,14 +467,14 @@ struct TreeMirror {
         ///   - wanted: Its status a moment ago.
         ///   - name: Its name in the source, in the directory with the descriptor `source`.
         ///   - leaf: Its name in the target, in the directory with the descriptor `directory`; free by now.
-        /// - Returns: Its record in the target; `nil` where it has changed meanwhile, or its owner lets nobody read it.
+        /// - Returns: Its record in the target; `nil` if it has changed meanwhile, or its owner lets nobody read it.
         private mutating func share(
             _ record: IndexRecord, _ wanted: FileStatus, _ name: UnsafePointer<CChar>, _ source: Int32,
             _ leaf: UnsafePointer<CChar>, _ directory: Int32, _ path: UnsafeBufferPointer<UInt8>
         ) throws(FileError) -> IndexRecord? {
             if record.kind == .link { return try copyLink(record, wanted, name, source, leaf, directory, path) }
             guard mirror.sharing == .link, addName(leaf, in: directory, to: name, in: source) == nil else {
-                // Too many names, or a file of somebody else's: link(2).
+                // The file has too many names, or belongs to somebody else: link(2).
                 return try copyFile(record, wanted, name, source, leaf, directory, path)
             }
             if wanted.permissions & 0o222 != 0 {
@@ -489,7 +493,7 @@ struct TreeMirror {
         ) throws(FileError) -> IndexRecord? {
             guard let text = readLink(source, name) else {
                 let code = Errno.last
-                // It is gone, or no link any more.
+                // The link is gone, or something else is in its place.
                 if code == .noSuchFileOrDirectory || code == .invalidArgument { return nil }
                 throw failed("read", path, code)
             }
@@ -509,7 +513,7 @@ struct TreeMirror {
         ) throws(FileError) -> IndexRecord? {
             guard let reading = openToRead(source, name) else {
                 let code = Errno.last
-                // It is gone, or something else by now, or its owner, who is this user or another one, lets nobody read it.
+                // The file is gone or was replaced, or its owner, this user or another one, has closed it to readers.
                 let isTheirs = wanted.user != CurrentProcess.user
                 let isClosed = wanted.permissions & 0o400 == 0 || isTheirs
                 let isRefused = code == .permissionDenied || code == .notPermitted
@@ -544,9 +548,9 @@ struct TreeMirror {
     }
 }
 
-/// What is at a path in one of the trees; `nil` where there is nothing, or nothing any more.
+/// The status of a path in one of the trees; `nil` if there is nothing, or no longer anything.
 ///
-/// - Throws: ``FileError`` where that cannot be told: it may be somebody's, and would be gone with the tree.
+/// - Throws: ``FileError`` if the status is unknown: there may be somebody's file, which would be lost with the tree.
 func look(at path: some Collection<UInt8>, _ leaf: UnsafePointer<CChar>, in directory: Int32) throws(FileError)
     -> FileStatus?
 {
@@ -561,8 +565,8 @@ extension IndexRecord {
     /// Whether another record is of the same content.
     fileprivate func isSame(as other: IndexRecord) -> Bool { digest == other.digest && kind == other.kind }
 
-    /// This record, with the status that another one has of the very same file if that is the later one: each name that the file
-    /// gets or loses in another tree changes it.
+    /// This record, with the status that another one has of the very same file if that is later: each name that the
+    /// file gets or loses in another tree changes its status.
     func later(_ other: IndexRecord) -> IndexRecord {
         guard isSame(as: other), kind != .directory, other.status.changed > status.changed,
             status.isOfSameFile(as: other.status)
@@ -572,7 +576,7 @@ extension IndexRecord {
         return later
     }
 
-    /// Whether a file has the content of this record as long as only its names and its mode have changed.
+    /// Whether a file has the content of this record, provided that only its names and its mode have changed.
     fileprivate func isSameContent(as found: FileStatus) -> Bool {
         status.isOfSameFile(as: Status(found)) && (found.kind == .link) == (kind == .link)
     }

@@ -4,18 +4,18 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// The part of a run that makes a destination change as a whole: which tree is brought up to date, how it begins, and how readers
+/// The part of a run that makes a destination change as a whole: which tree is updated, how it begins, and how readers
 /// come to see it.
 struct TreeSwitch {
     let home: TreeHome
     let wishes: AtomicSwitch
     let environment: EngineEnvironment
     let umask: Umask
-    /// What readers see when the run begins; `nil` for nothing yet.
+    /// The tree that readers see when the run begins; `nil` for none yet.
     let shown: Destination?
-    /// What is known of that.
+    /// The index of that tree.
     let known: StatIndex
-    /// The tree at which the run works.
+    /// The number of the tree that the run works on.
     private(set) var number: UInt64 = 0
 
     init(
@@ -26,23 +26,23 @@ struct TreeSwitch {
         umask = recipe.umask ?? CurrentProcess.umask
     }
 
-    /// Whether readers see a tree whose groups are not on record as complete: the process that showed it was killed then.
+    /// Whether readers see a tree whose groups are not on record as complete: the process that showed it was killed.
     var isUntold: Bool { home.ledger.shownTree.map { !$0.isAnnounced } ?? false }
 
-    /// What readers saw before the tree that they see now, as far as it is kept.
+    /// The index of the tree that readers saw before the present one; empty if that tree is not kept.
     func formerIndex() throws(EngineError) -> StatIndex {
         guard let former = home.ledger.former.first else { return .empty }
         return try PullEngine.index(of: try switching(home.destination(former.number, umask: umask)))
     }
 
-    /// Refuses what ``build(_:)`` and ``begin(_:rows:_:)`` would refuse, with nothing made.
+    /// Throws the refusals of ``build(_:)`` and ``begin(_:rows:_:)``, before anything is created.
     func foresee(_ digest: SHA256Digest, _ manifest: Manifest) throws(EngineError) {
         try refuseHeld(digest)
         _ = try strangers(manifest)
         try refuseNamesInTheWay(of: manifest)
     }
 
-    /// - Throws: ``EngineError`` with status 77 where what is to be brought was taken back.
+    /// - Throws: ``EngineError`` with status 77 if the manifest was rolled back and is held.
     private func refuseHeld(_ manifest: SHA256Digest) throws(EngineError) {
         if let held = home.ledger.held.first(where: { $0.manifest == manifest }) {
             let name = held.revision > 0 ? "revision \(held.revision)" : "\(manifest.hex.prefix(12))"
@@ -54,12 +54,12 @@ struct TreeSwitch {
         }
     }
 
-    /// Chooses the tree to bring up to date.
+    /// Chooses the tree to update.
     ///
-    /// - Throws: ``EngineError`` with status 77 where what is to be brought was taken back.
+    /// - Throws: ``EngineError`` with status 77 if the manifest was rolled back and is held.
     mutating func build(_ manifest: SHA256Digest) throws(EngineError) -> Destination {
         try refuseHeld(manifest)
-        // Where what readers see is made once more, as when its index was lost, the one before it stays.
+        // If the shown manifest is built again, as when its index was lost, the tree before it stays.
         let again = home.ledger.shownTree?.manifest == manifest
         let kept = again ? max(wishes.kept, wishes.kept &+ 1) : wishes.kept
         number = try switching(
@@ -70,9 +70,9 @@ struct TreeSwitch {
     /// Chooses a former tree to show again.
     mutating func choose(_ tree: TreeLedger.Tree) { number = tree.number }
 
-    /// Files of strangers in what readers see.
+    /// The entries of the shown tree that no pull has put there.
     ///
-    /// - Throws: ``EngineError`` with status 77 where they would be lost.
+    /// - Throws: ``EngineError`` with status 77 if they would be lost.
     func strangers(_ manifest: Manifest?) throws(EngineError) -> Strangers? {
         guard let shown else { return nil }
         let place = escaped(home.path)
@@ -99,14 +99,14 @@ struct TreeSwitch {
         ).run()
     }
 
-    /// Names that the destination would have to show, and that somebody else has there.
+    /// Refuses names at the top that the destination would have to show, and that somebody else has there.
     private func refuseNamesInTheWay(of manifest: Manifest) throws(EngineError) {
         guard home.ledger.layout == .links else { return }
         guard let name = try switching(home.nameInTheWay(manifest.tops)) else { return }
         throw Self.isInTheWay(name, of: home.path)
     }
 
-    /// Somebody else has a name at the top that the new tree needs.
+    /// The error for a name at the top that the new tree needs and somebody else has.
     static func isInTheWay(_ name: String, of path: String) -> EngineError {
         EngineError(
             .refused,
@@ -114,9 +114,10 @@ struct TreeSwitch {
                 + "changed. Move it away", cause: .inTheWay)
     }
 
-    /// Records what readers see where that is not known: they have it from before the destination changed as a whole.
+    /// Records which manifest readers see if that is not known: they have seen it since before the destination changed
+    /// as a whole.
     ///
-    /// - Parameter run: The run that has looked; `nil` for none.
+    /// - Parameter run: The run that found it out; `nil` for none.
     func know(_ completion: StatIndex.Completion, revision: UInt64, run: String? = nil) throws(EngineError) {
         guard let shown = home.ledger.shownTree, shown.manifest == nil else { return }
         let content = TreeLedger.Content(
@@ -125,24 +126,24 @@ struct TreeSwitch {
         try switching(home.record { $0[shown.number]?.content = content })
     }
 
-    /// Finishes the tree: nothing in it is a stranger's but what is carried over, and all of it is on the disk.
+    /// Finishes the tree: it has no strangers but those that are carried over, and all of it is on the disk.
     ///
-    /// - Parameter sweeps: Whether what the tree's index does not name is removed; otherwise only what has the name of something
-    ///   that is carried over: an older state of it.
+    /// - Parameter sweeps: Whether everything that the tree's index does not name is removed; otherwise only older
+    ///   states of carried-over files, by their names.
     func finish(_ content: TreeLedger.Content, manifest: Manifest?, sweeps: Bool = true) throws(EngineError) {
         let strangers = try strangers(manifest)
         let tree = try switching(home.destination(number, umask: umask))
         let index = try PullEngine.index(of: tree)
-        // It was written just now. What it does not name goes, which would be everything.
+        // The index was written just now. Without it everything in the tree would be removed as unknown.
         guard index.count > 0 || content.files == 0 else {
             throw EngineError(
                 .ioError, "\(escaped(home.treePath(number))): its index is no longer there; nothing was changed")
         }
         try switching { () throws(FileError) in
             if let shown { try liken(index, in: tree, to: shown) }
-            // As they were before their names were read: what comes later is seen.
+            // The state of the directories before their names are read: later changes are seen.
             let seal = tree.seal(of: index.directories, before: index.stamp)
-            // What a killed run has left without a record, or what was carried over before.
+            // Files that a killed run has left without a record, or that were carried over before.
             let left = try Strangers(in: tree, beside: index, threads: environment.workers)
             let carried: Set<[UInt8]>? = sweeps ? nil : Set(strangers?.paths ?? [])
             try left.remove(from: tree, keeping: index) { carried?.contains($0) ?? true }
@@ -155,8 +156,8 @@ struct TreeSwitch {
         }
     }
 
-    /// Gives directories whose mode no manifest keeps the mode that readers see: somebody may have closed one, and where files change one
-    /// by one it stays closed.
+    /// Gives directories whose mode no manifest keeps the mode that readers see: somebody may have closed one, and it
+    /// stays closed, as it would where files change one by one.
     private func liken(_ index: StatIndex, in tree: Destination, to shown: Destination) throws(FileError) {
         let (from, to) = (Directories(shown), Directories(tree))
         for directory in index.directories {
@@ -166,9 +167,9 @@ struct TreeSwitch {
         }
     }
 
-    /// Lets a program look at the tree before readers do.
+    /// Has a program check the tree before readers see it.
     ///
-    /// - Throws: ``EngineError`` with status 5 unless it is content.
+    /// - Throws: ``EngineError`` with status 5 unless the program succeeds.
     func check(_ content: TreeLedger.Content, session: String) throws(EngineError) {
         guard let program = wishes.check.first else { return }
         let place = home.treePath(number)
@@ -195,12 +196,12 @@ struct TreeSwitch {
                 + "readers see what they saw before", cause: isMissing ? .hookNotStarted : .hookFailed)
     }
 
-    /// Most **seconds** a check may take.
+    /// The most **seconds** that a check may take.
     private static let checkTimeout = 3_600
 
-    /// Shows the tree, and lets go of what is no longer kept.
+    /// Shows the tree.
     ///
-    /// - Returns: What readers see now, and how long the exchange took, in **nanoseconds**.
+    /// - Returns: The tree that readers see now, and how long the exchange took, in **nanoseconds**.
     func show(isRollback: Bool = false) throws(EngineError) -> (tree: Destination, gap: Int64) {
         let gap = try switching(home.show(number, isRollback: isRollback, now: environment.now()))
         return (try switching(home.destination(number, umask: umask)), gap)
@@ -209,12 +210,12 @@ struct TreeSwitch {
     /// Removes former trees that are no longer kept.
     func tidy() {
         let surplus = home.ledger.surplus(keeping: wishes.kept, leastAge: wishes.leastAge, now: environment.now())
-        // What stays is removed the next time.
+        // A tree that stays is removed the next time.
         try? home.remove(surplus, umask: umask)
     }
 }
 
-/// What the trees of a destination say, with errors converted.
+/// Runs a step on the trees of a destination, with errors converted.
 func switching<R: ~Copyable>(_ value: @autoclosure () throws(FileError) -> R) throws(EngineError) -> R {
     try switching(value)
 }
@@ -224,7 +225,7 @@ func switching<R: ~Copyable>(_ body: () throws(FileError) -> R) throws(EngineErr
 }
 
 extension EngineError {
-    /// Trees cannot be used, their disk fails, or another process has them.
+    /// The error when trees cannot be used, their disk fails, or another process has them.
     init(switching error: FileError) {
         if error.code == .resourceTemporarilyUnavailable {
             self.init(.busy, "\(error)")

@@ -9,26 +9,26 @@ package final class EventRecorder: Sendable {
     private struct State: Sendable {
         var recording: (run: String, log: EventLog)?
         var hops = 0
-        /// Called once what has been told by then is on record.
+        /// Called once the events reported so far are recorded.
         var waiting: [@Sendable () -> Void] = []
-        /// Whether that thread is there.
+        /// Whether the thread that records hops is running.
         var hasThread = false
     }
 
     private let listener: @Sendable (SyncEvent) -> Void
     private let state = Monitor(State())
-    /// What the transfers in events are for.
+    /// The subjects of the transfers in events.
     package let subjects = TransferSubjects()
 
-    /// How long the thread that records waits for something to do, in **milliseconds**.
+    /// The longest wait of the recording thread for work, in **milliseconds**.
     private static let idleTime = 1_000
     /// Hops of a run that are recorded before their request goes out; later ones follow within a second.
     private static let hopLimit = 1_000
 
-    /// - Parameter listener: Told of every event, from several threads, one call at a time.
+    /// - Parameter listener: Receives every event, from several threads, one call at a time.
     package init(_ listener: @escaping @Sendable (SyncEvent) -> Void = { _ in }) { self.listener = listener }
 
-    /// From here on, events belong to this run, and go to the store.
+    /// Assigns events to this run, and records them in the store, from here on.
     func open(session: String, run: String, in store: SyncStore) {
         state.withLock { state in
             state.recording = (run, EventLog(store: store, session: session))
@@ -36,7 +36,7 @@ package final class EventRecorder: Sendable {
         }
     }
 
-    /// Events belong to no run any more; pending ones are recorded.
+    /// Ends the assignment of events to a run; pending ones are recorded.
     func close() throws(StoreError) {
         let log = state.withLock { state in
             defer { state.recording = nil }
@@ -59,23 +59,24 @@ package final class EventRecorder: Sendable {
     /// Reports an event that is not recorded: it concerns this process only.
     func tellOnly(_ event: SyncEvent) { state.withLock { _ in listener(event) } }
 
-    /// Reports what a transport does for the run. Never waits for the store: see ``record(then:)``.
+    /// Reports an event of a transport for the run. Never waits for the store: see ``record(then:)``.
     package func tell(transfer event: TransferEvent, time: Int64) {
         if let id = event.transfer, let input = event.input { subjects.note(input, of: id) }
-        // Not reported, so do not look up what it is for.
+        // The event is not reported, so its subject is not looked up.
         if case .asked = event { return }
         let subject = event.transfer.flatMap { subjects.subject(of: $0) }
         tellTransfer { SyncEvent(transfer: event, time: time, subject: subject, session: $0, run: $1) }
     }
 
-    /// Reports what happened to a transfer, as one of the run's events.
+    /// Reports an event of a transfer as one of the run's events.
     ///
-    /// - Parameter event: Makes it for the session and the run that are open; `nil` for none.
+    /// - Parameter event: Makes the event for the open session and run, `nil` where none is open; returns `nil` for no
+    ///   event.
     func tellTransfer(_ event: (_ session: String?, _ run: String?) -> SyncEvent?) {
         state.withLock { state in
             guard let event = event(state.recording?.log.session, state.recording?.run) else { return }
             if let log = state.recording?.log {
-                // Whatever records next takes it along; a thread does twice a second (``LiveRun``).
+                // The next call that records takes it along; a thread does so twice a second (``LiveRun``).
                 _ = log.gather(event.json.bytes, time: event.time)
                 if event.name == .taskRedirected { state.hops += 1 }
             }
@@ -83,11 +84,11 @@ package final class EventRecorder: Sendable {
         }
     }
 
-    /// Records what has been told, on another thread, before a request goes out after a hop. A failure is reported at
-    /// the next flush; the request does not wait for longer.
+    /// Records the events so far on another thread, before a request goes out after a hop. A failure is reported at the
+    /// next flush; the request does not wait longer.
     ///
-    /// - Parameter done: Called once, when that is done.
-    /// - Returns: Whether `done` will be called: not where no run is open or it has had many hops.
+    /// - Parameter done: Called once, when they are recorded.
+    /// - Returns: Whether `done` will be called: not if no run is open, or the run has had too many hops.
     package func record(then done: @escaping @Sendable () -> Void) -> Bool {
         let (waits, needsThread) = state.change { state -> (Bool, Bool) in
             guard state.recording != nil, state.hops <= Self.hopLimit else { return (false, false) }
@@ -97,7 +98,7 @@ package final class EventRecorder: Sendable {
         }
         guard needsThread else { return waits }
         do throws(ThreadError) { try WorkerThread(name: "hops") { [self] in recordHops() } } catch {
-            // Then this thread has to wait.
+            // Without a thread, this one has to wait.
             recordOnce(idleTime: 0)
             state.withLock { $0.hasThread = false }
         }
@@ -106,9 +107,9 @@ package final class EventRecorder: Sendable {
 
     private func recordHops() { while recordOnce(idleTime: Self.idleTime) {} }
 
-    /// Records what somebody waits for.
+    /// Records the events that somebody waits for.
     ///
-    /// - Returns: Whether there was somebody within the time, in **milliseconds**; if not, the thread is gone.
+    /// - Returns: Whether somebody did within the time, in **milliseconds**; if not, the thread counts as ended.
     @discardableResult private func recordOnce(idleTime: Int) -> Bool {
         var looks = 0
         let (waiting, log) = state.wait(every: idleTime) { state -> ([@Sendable () -> Void], EventLog?)? in
@@ -147,7 +148,7 @@ package final class EventRecorder: Sendable {
 
     /// Records pending events.
     ///
-    /// - Parameter synced: Whether a power cut must not take them either, nor any before.
+    /// - Parameter synced: Whether these and all earlier events must survive a power cut.
     package func flush(synced: Bool = false) throws(StoreError) {
         let log = state.withLock { $0.recording?.log }
         try log?.flush(synced: synced)

@@ -3,23 +3,23 @@ import SyncModel
 import SyncPlugins
 import SyncStore
 
-/// The standard input of the calls of one attempt of a hook: one JSON object with every file of its group and its result, or
-/// one for each batch of the files that changed.
+/// The standard input of one attempt of a hook: one JSON object with every file of its group and its result, or one
+/// object for each batch of the files that changed.
 ///
-/// A hook that is called after a crash, or once more, gets the recorded numbers. The result of each file is no longer known
-/// then: only a hook that takes batches gets files, those that it has not accepted.
+/// A hook that is called after a crash, or once more, gets the recorded numbers. The result of each file is no longer
+/// known then: only a batch hook gets files, those that it has not accepted.
 struct HookInput {
     let report: PullReport
     let group: CompletedGroup
     let destination: String
-    /// JSON to be handed on, from whoever requested the run.
+    /// JSON to pass on, from the request of the run.
     let userData: String?
     /// SHA-256 of the run's manifest, and its revision.
     let digest: SHA256Digest
     let revision: UInt64?
-    /// Most files a call; `nil` for one call.
+    /// The most files per call; `nil` for one call.
     let batch: Int?
-    /// What names the files: the run's manifest, or a later one where that is no longer kept; `nil` if none are named.
+    /// The manifest that names the files: the run's, or a later one if that is no longer kept; `nil` if none are named.
     var manifest: Manifest?
     /// The result of each file; `nil` where it is no longer known.
     var files: RunFiles?
@@ -28,24 +28,24 @@ struct HookInput {
     /// Why the hook cannot be called, for people; `nil` if it can.
     var obstacle: String?
 
-    /// Most **bytes** of output kept of all calls together, if there are several: the end of it.
+    /// The most **bytes** of output kept, from the end, of all calls together, if there are several.
     static let outputLimit = 64 << 10
-    /// **Bytes** of a report after which they are handed on.
+    /// A report is written in pieces of about this many **bytes**.
     private static let piece = 256 << 10
 
-    /// Calls of one attempt; 0 if the hook need not be called.
+    /// The number of calls of one attempt; 0 if the hook need not be called.
     var calls: Int {
         guard let batch, obstacle == nil else { return 1 }
         return rows.count / max(1, batch) + (rows.count % max(1, batch) > 0 ? 1 : 0)
     }
 
-    /// The manifest that names the files, if not that of the hook's run.
+    /// The manifest that names the files, if it is not that of the hook's run.
     var otherManifest: Manifest? { manifest.flatMap { $0.digest == digest ? nil : $0 } }
 
     /// Makes the calls of one attempt, in order; the first that fails ends it.
     ///
-    /// - Parameter invocation: What all calls share.
-    /// - Returns: The end of the last call, with output and time of all, and how many were made.
+    /// - Parameter invocation: The values that all calls share.
+    /// - Returns: The end of the last call, with the output and time of all, and the number of calls.
     func run(_ invocation: HookInvocation, by runner: any GroupHook) -> (outcome: HookOutcome, calls: Int) {
         var (all, made) = (HookOutcome(end: .exited(0), output: "", milliseconds: 0), 0)
         if let obstacle {
@@ -127,14 +127,14 @@ struct HookInput {
     }
 
     private func state(_ row: Int) -> String {
-        // How a file was placed by an earlier process is not known.
+        // How an earlier process placed a file is not known.
         guard let files, batch == nil || files[row] != .unchanged else { return "present" }
         return files[row].word
     }
 }
 
 extension JSONLine {
-    /// What a file or link of a manifest contains.
+    /// The fields for the content of a file or link.
     mutating func content(of row: Int, _ files: FileTable) {
         if files.kind(row) == .link {
             field("link", files.linkTarget(row) ?? "")

@@ -3,39 +3,39 @@ import SyncPlugins
 import SyncStore
 import SyncSystem
 
-/// Records on disk what this process's run is doing: its transfers, tasks and progress. A thread looks twice a second
+/// Records the state of this process's run on disk: its transfers, tasks and progress. A thread checks twice a second
 /// and writes what has changed, events too, so that observers are at most a second behind, and a killed process leaves
 /// a record.
 package final class LiveRun: Sendable {
     private struct State: Sendable {
         var run = ""
-        /// Tells this process's work on the run from that of others.
+        /// Distinguishes this process's work on the run from that of others.
         var epoch: Int64?
         var files: LiveFiles?
         var progress: PullProgress?
         var tasks: TaskTracker?
         var parts: PartFiles?
-        /// Of all files that are wanted, before it has looked which are here.
+        /// All files of the run, counted before the destination is checked.
         var total: (files: Int, bytes: UInt64) = (0, 0)
         var isEnding = false
         var thread: WorkerThread?
     }
 
-    /// A transfer's bytes at the last look, and **bytes** a second.
+    /// The received bytes of a transfer at the last check, and **bytes** a second.
     private typealias Sample = (received: UInt64, rate: Double)
 
     private let state = Monitor(State())
 
-    /// Between looks, in **milliseconds**.
+    /// The time between checks, in **milliseconds**.
     private static let interval = 500
-    /// Transfers that are written; the rest is only counted.
+    /// The most transfers that are written; the rest is only counted.
     static let mostTransfers = 200
-    /// Large files in the record.
+    /// The most large files in the record.
     static let mostFiles = 200
 
     package init() {}
 
-    // MARK: What the run tells
+    // MARK: Reported by the run
 
     /// Starts writing for a run. Without a thread nothing is written: that must not fail a pull.
     func open(run: String, session: String, _ environment: EngineEnvironment) {
@@ -56,13 +56,13 @@ package final class LiveRun: Sendable {
         state.withLock { $0 = State() }
     }
 
-    /// How far it is.
+    /// Takes the progress of the run.
     func note(_ progress: PullProgress) { state.withLock { $0.progress = progress } }
 
-    /// It is about to look which of these are here.
+    /// Takes the files of the run, before the destination is checked for them.
     func look(at files: RunFiles) { state.withLock { $0.total = (files.rows.count, files.bytes) } }
 
-    /// The tasks of the run, from here on.
+    /// Starts the tasks of the run.
     func begin(_ files: RunFiles) -> TaskTracker {
         let (run, live) = state.withLock { ($0.run, $0.files) }
         let tasks = TaskTracker(files.all, files: live, run: run)
@@ -103,7 +103,7 @@ package final class LiveRun: Sendable {
             if let files = state.files, state.total.files > 0 || !transfers.isEmpty {
                 let json = record(transfers, more: told?.more ?? 0, samples, state, environment, now: now)
                 if json != written {
-                    // What cannot be written is just not shown.
+                    // A record that cannot be written is just not shown.
                     try? files.write(requests: json)
                     environment.requests(json)
                     written = json
@@ -168,8 +168,8 @@ package final class LiveRun: Sendable {
 }
 
 extension EngineEnvironment {
-    /// The statuses of all its transports; `nil` if the one for the web cannot tell now. The first file of the local ones comes
-    /// first, the others last.
+    /// The statuses of all transports; `nil` if the network transport cannot tell now. The first local transfer comes
+    /// first, the other local ones last.
     fileprivate func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? {
         guard let web = transport.transferStatuses(limit: limit) else { return nil }
         let local = localTransport.transferStatuses(limit: limit) ?? ([], 0)

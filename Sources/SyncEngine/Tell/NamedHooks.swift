@@ -1,21 +1,21 @@
 import SyncManifest
 import SyncModel
 
-/// The hooks named by a manifest's groups that are defined on this machine. A manifest never brings its own program.
+/// The hooks named by a manifest's groups that are defined on this machine. A manifest cannot define a program.
 struct NamedHooks {
     /// In the manifest's order.
     private(set) var specifications: [RunHook] = []
     /// The first undefined names, each once, with the first group that has it.
     private(set) var unknown: [(name: String, group: String)] = []
-    /// How many more there are.
+    /// The number of further undefined names.
     private(set) var more = 0
 
-    /// Undefined names that are reported one by one: a manifest can have millions.
+    /// The most undefined names that are reported one by one: a manifest can have millions.
     private static let toldNames = 100
 
     /// - Parameters:
-    ///   - manifest: Its groups that take part in the run count.
-    ///   - known: What names stand for here; their `group` is ignored.
+    ///   - manifest: Only its groups that take part in the run count.
+    ///   - known: The hooks defined here, by name; their `group` is ignored.
     init(_ manifest: Manifest, _ recipe: RunRecipe, _ known: [String: RunHook]) {
         let selected = Set(recipe.groups)
         var seen = Set(recipe.hooks)

@@ -2,18 +2,18 @@ import SyncModel
 package import SyncPlugins
 import SyncSystem
 
-/// Passes events to an observer on a thread of its own. Nothing waits for it: events that do not fit the queue are
-/// dropped, and their number is reported with the next ones.
+/// Passes events to an observer on a thread of its own. Nothing waits for the observer: events that do not fit the
+/// queue are dropped, and their number is reported with the next ones.
 package final class ObserverFeed: Sendable {
-    /// Most events queued.
+    /// The most events queued.
     package static let capacity = 10_000
-    /// Most events per call.
+    /// The most events per call.
     private static let batchSize = 500
 
     private struct State: Sendable {
         var waiting: [ObservedEvent] = []
         var dropped = 0
-        /// Whether there is a thread, or was one.
+        /// Whether a thread was started.
         var hasBegun = false
         var isClosed = false
         var hasEnded = false
@@ -25,7 +25,7 @@ package final class ObserverFeed: Sendable {
     private let failed: @Sendable (PluginError) -> Void
 
     /// - Parameters:
-    ///   - names: The events it wants; empty for all.
+    ///   - names: The events that the observer wants; empty for all.
     ///   - failed: Called at most once, with the first failure.
     package init(
         _ observer: any EventObserver, names: Set<String> = [],
@@ -61,10 +61,10 @@ package final class ObserverFeed: Sendable {
         }
     }
 
-    /// Takes no more events, and waits until the observer has had those queued.
+    /// Takes no more events, and waits until the observer has received the queued ones.
     ///
-    /// - Parameter patience: Waits no longer.
-    /// - Returns: Whether it has had all of them.
+    /// - Parameter patience: The longest wait.
+    /// - Returns: Whether the observer has received all of them.
     @discardableResult package func close(patience: Duration) -> Bool {
         state.change { state in
             state.isClosed = true

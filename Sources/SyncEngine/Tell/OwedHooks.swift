@@ -5,24 +5,24 @@ import SyncPlugins
 import SyncStore
 import SyncSystem
 
-/// Runs owed hooks: recorded before they start and after they end, so that after a crash in between they are owed
+/// Runs owed hooks. Each is recorded before it starts and after it ends, so that after a crash in between it is owed
 /// again, with a higher attempt.
 struct OwedHooks {
     let environment: EngineEnvironment
     let destination: Destination
-    /// Groups of the run at hand with several hooks that may leave a receipt.
+    /// Groups of the present run with several hooks that may leave a receipt.
     private let sharedGroups = Monitor<(run: String, groups: Set<String>)?>(nil)
 
-    /// Most attempts in a row of a hook that asks for a retry.
+    /// The most attempts in a row of a hook that asks for a retry.
     static let attemptLimit = 3
-    /// **Milliseconds** until a hook for which there is no process is called again.
+    /// **Milliseconds** until a hook is called again for which no process could be created.
     static let processWait: Int64 = 300_000
 
     /// Runs one hook to its end.
     ///
-    /// - Parameter hook: As the store gave it, `pending`.
-    /// - Returns: Whether it did its work; a hook that no call is due of has.
-    /// - Throws: What the store throws: without a record no hook runs.
+    /// - Parameter hook: As read from the store, `pending`.
+    /// - Returns: Whether the hook did its work; also `true` if no call is due.
+    /// - Throws: ``StoreError``: without a record no hook runs.
     func run(_ hook: StoredHook, _ input: HookInput) throws(StoreError) -> Bool {
         guard let runner = environment.hooks, !hook.arguments.isEmpty else { return false }
         let journal = RunJournal(environment: environment, session: hook.session, run: hook.run)
@@ -41,14 +41,14 @@ struct OwedHooks {
                 do throws(FileError) {
                     isDone = try receipt.file.exists(in: destination)
                 } catch {
-                    // Whether it did its work nobody knows: it stays owed.
+                    // Nobody knows whether it did its work: it stays owed.
                     try store.finished(
                         hook: hook.identifier, .askedForRetry, ended: "\(StoredHook.notStarted): \(error)",
                         due: now.saturatingAdd(Self.processWait), now: now)
                     return false
                 }
                 if isDone {
-                    // Only the record of that was lost.
+                    // Only the record of its success was lost.
                     try store.finished(hook: hook.identifier, .succeeded, ended: "receipt", now: now)
                     return true
                 }
@@ -63,7 +63,7 @@ struct OwedHooks {
             try environment.events.flush()
             let isLast = round == Self.attemptLimit
             let next = self.input(after: outcome, isLast: isLast, isOfOpenRun: run.state.isOpen)
-            // While it is owed, that a person asked for it counts: a receipt of earlier does not.
+            // While it is owed, a replay that a person asked for stays a replay: an earlier receipt does not count.
             let isGivenUp = environment.stop.reason == .cancelled
             let isReplay =
                 hook.ended == StoredHook.replayed && (next == .askedForRetry || next == .interrupted && !isGivenUp)
@@ -81,8 +81,8 @@ struct OwedHooks {
     private func input(after outcome: HookOutcome, isLast: Bool, isOfOpenRun: Bool) -> HookRunInput {
         if outcome.succeeded { return .succeeded }
         if outcome.end == .stopped {
-            // If a person cancelled it, it is no longer owed: from the moment on at which that is on record of its run. A process
-            // that is killed before has given nothing up. After any other stop it is called again.
+            // A hook that a person cancelled is no longer owed once that is on record of its run: a process that is
+            // killed before has given nothing up. After any other stop the hook is called again.
             return environment.stop.reason == .cancelled && !isOfOpenRun ? .failed : .interrupted
         }
         let asksAgain = outcome.isTransient || outcome.end == .exited(75)
@@ -91,9 +91,9 @@ struct OwedHooks {
         return outcome.isExhaustion ? .askedForRetry : .failed
     }
 
-    /// Where the hook itself reports its work as done: `syncagent hooks receipt RUN_ID`.
+    /// The file by which the hook itself reports its work as done: `syncagent hooks receipt RUN_ID`.
     ///
-    /// - Returns: The hook's number as well, if others of its group leave receipts, too.
+    /// - Returns: The file, and the hook's number if others of its group leave receipts, too.
     private func receipt(of hook: StoredHook) throws(StoreError) -> (file: HookReceipt, number: Int64?) {
         let number = try isOneOfSeveral(hook) ? hook.identifier : nil
         return (HookReceipt(run: hook.run, group: hook.group, hook: number), number)
@@ -110,7 +110,7 @@ struct OwedHooks {
         return shared.contains(hook.group)
     }
 
-    /// - Parameter number: The hook's own, where it needs it for its receipt.
+    /// - Parameter number: The hook's own, if it needs that for its receipt.
     private func invocation(of hook: StoredHook, attempt: Int, number: Int64?, isRollback: Bool) -> HookInvocation {
         var variables = [
             "SYNCAGENT_SESSION": hook.session, "SYNCAGENT_RUN_ID": hook.run, "SYNCAGENT_GROUP": hook.group,
@@ -124,7 +124,7 @@ struct OwedHooks {
             timeout: hook.timeout, isStopped: environment.isStopped)
     }
 
-    /// Waits, or until a stop is requested.
+    /// Waits for a time, or until a stop is requested.
     private func wait(_ duration: Duration) {
         let end = ContinuousClock.now + duration
         while !environment.stop.isStopped, ContinuousClock.now < end { pauseThread(milliseconds: 50) }
@@ -136,7 +136,7 @@ struct OwedHooks {
         case .signalled(let signal): "signal \(signal)"
         case .timedOut: "timeout"
         case .stopped: StoredHook.stopped
-        // A sentence of its own, in the middle of one.
+        // The reason is a sentence of its own, and stands within another one here.
         case .notStarted(let reason):
             "\(StoredHook.notStarted): \(reason.hasSuffix(".") ? String(reason.dropLast()) : reason)"
         case .unknown(let reason): "unknown: \(reason)"
@@ -163,7 +163,7 @@ extension PullEngine {
                 }
             }
             input.manifest = manifest
-            // If the events of that time are gone, all files that are there, so that none is missed.
+            // If the events of that time are gone: all files that are there, so that none is missed.
             input.rows = (changed ?? nil) ?? here
             if changed == .some(nil), hook.ended == StoredHook.replayed {
                 input.obstacle =
@@ -174,8 +174,8 @@ extension PullEngine {
         return input
     }
 
-    /// The manifest of a run. If that is no longer kept, the one of the session's latest run, which names what is there
-    /// now.
+    /// The manifest of a run or, if that is no longer kept, the one of the session's latest run, which names what is
+    /// there now.
     private func manifest(of run: StoredRun, project: String) throws(EngineError) -> Manifest {
         let source = try manifestSource(caching: true)
         func recorded(_ run: StoredRun) throws(EngineError) -> Manifest {
@@ -208,7 +208,7 @@ extension PullEngine {
     }
 }
 
-// The files that a file hook has not been given: those placed since it last did its work.
+// The files that a batch hook has not been given: those placed since it last did its work.
 extension SyncStore {
     /// Of `rows`, those that work has placed, according to its events; `nil` if some events are no longer kept.
     func untold(_ rows: [Int], of manifest: Manifest, in session: String, _ work: UntoldWork) throws(StoreError)
@@ -240,8 +240,8 @@ extension StatIndex {
     /// Tolerance for file servers' clocks; **nanoseconds**.
     private static let slack: Int64 = 60_000_000_000
 
-    /// Of `rows`, those whose status has changed since a time, and those of which that is not known. A rename sets the time
-    /// of a file's last status change (rename(2)), and nobody can set it to another time.
+    /// Of `rows`, those whose status has changed since a time, and those for which that is not known. rename(2) sets
+    /// the time of a file's last status change, and nobody can set it to another time.
     ///
     /// - Parameter time: **Milliseconds** since 1970.
     func changed(_ rows: [Int], of files: FileTable, since time: Int64) -> [Int] {

@@ -1,7 +1,7 @@
 package import SyncModel
 import SyncStore
 
-/// How a pull ended: the last JSON line, and what hooks get on standard input.
+/// The result of a pull: the last JSON line, and the standard input of hooks.
 package struct PullReport: Sendable {
     /// The cost of finding the manifest.
     package struct ManifestCounts: Sendable {
@@ -33,13 +33,13 @@ package struct PullReport: Sendable {
     }
 
     package var folders = FolderCounts()
-    /// Files that were replaced though no pull had put them there as they were.
+    /// Files that were replaced although no pull had put them there in that form.
     package var replaced = 0
     /// Files that earlier pulls installed, that the manifest no longer names, and that are still there.
     package var obsolete = 0
     /// Files and directories that should have been removed and were not.
     var notRemoved = 0
-    /// Where files were put.
+    /// The placed files, by directory.
     var directories: [(path: String?, files: Int, bytes: UInt64)] = []
     /// The exit status.
     package var status = ExitStatus.done
@@ -48,7 +48,7 @@ package struct PullReport: Sendable {
 
     package init() {}
 
-    /// What is recorded of a run.
+    /// The report of a recorded run.
     init(_ recorded: StoredRun, _ result: RunResult) {
         (session, run, self.result) = (recorded.session, recorded.identifier, result)
         source = recorded.facts.source

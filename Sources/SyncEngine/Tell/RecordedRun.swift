@@ -32,7 +32,7 @@ extension EngineEnvironment {
         }
     }
 
-    /// A run as the store takes it; without a destination, only for comparison.
+    /// A run in the form for the store; without a destination, only for comparison.
     func start(_ prepared: PreparedRun, _ destination: Destination?) throws(EngineError) -> RunStart {
         let found = prepared.found
         var recipe = prepared.recipe
@@ -47,7 +47,7 @@ extension EngineEnvironment {
         recipe.manifest = found.location
         let groups = Set(prepared.groups)
         let hooks = recipe.hooks.filter { groups.contains($0.group) }
-        // The order of calls: hooks for each file come first.
+        // The order of calls: hooks with batches come first.
         recipe.hooks = hooks.filter { $0.batch != nil } + hooks.filter { $0.batch == nil }
         var start = RunStart(session: session, run: newRun, manifest: found.digest, recipe: recipe)
         start.facts = prepared.facts
@@ -59,7 +59,7 @@ extension EngineEnvironment {
         return start
     }
 
-    /// Sorts by time: `20261120T020000Z-` and 8 hexadecimal digits.
+    /// A new identifier, which sorts by time: `20261120T020000Z-` and 8 hexadecimal digits.
     private var newRun: String { runName(now: now(), random()) }
 }
 
@@ -68,12 +68,12 @@ private func runName(now: Int64, _ random: UInt64) -> String {
     return digits + "Z-" + padded(random & 0xFFFF_FFFF, 8, radix: 16)
 }
 
-// Tries that came to no run.
+// Attempts that led to no run.
 extension PullEngine {
-    /// Records that a pull came to no run, where its session is known, and tells that to whoever listens. What cannot be
-    /// recorded is no other error.
+    /// Records a pull that led to no run, if its session is known, and reports that to the listener. A failure to
+    /// record is ignored.
     func record(_ error: EngineError, of recipe: RunRecipe, began: Int64) {
-        // Whoever stopped it knows; whoever was in the way has a run of its own on record.
+        // A person who stopped the pull knows; a process that was in the way has a run of its own on record.
         guard !error.isOnRecord, error.status != .busy, environment.stop.reason.map({ $0 == .late }) ?? true else {
             return
         }
@@ -91,13 +91,14 @@ extension PullEngine {
 }
 
 extension SyncStore {
-    /// Records a try that came to no run, where its session is known: the one that it names, or that of its destination.
+    /// Records an attempt that led to no run, if its session is known: the one that it names, or that of its
+    /// destination.
     ///
     /// - Parameters:
-    ///   - report: What it came to.
+    ///   - report: The result of the attempt.
     ///   - now: **Milliseconds** since 1970.
-    ///   - random: Part of the run's name.
-    /// - Returns: The run that says it, and its last event.
+    ///   - random: Part of the run's identifier.
+    /// - Returns: The run that records the attempt, and its last event.
     package func recordTry(
         _ recipe: RunRecipe, _ error: EngineError, _ report: PullReport = PullReport(), now: Int64,
         random: UInt64 = .random(in: .min ... .max)
@@ -119,7 +120,7 @@ extension SyncStore {
                 began: now.saturatingSubtract(report.elapsedMilliseconds), now: now)
             return run.map { ($0, event($0.identifier)) }
         } catch {
-            // Whoever tried is told what went wrong all the same.
+            // The caller reports the error of the attempt all the same.
             return nil
         }
     }
@@ -129,7 +130,7 @@ extension SyncStore {
 extension RunJournal {
     private var store: SyncStore { environment.store }
 
-    /// From here on, events go to the store.
+    /// Sends events to the store from here on.
     func open() {
         environment.events.open(session: session, run: run, in: store)
         environment.live.open(run: run, session: session, environment)
@@ -138,7 +139,7 @@ extension RunJournal {
     /// Records the end of the run together with its last event and what one process did for it, so that no crash can
     /// separate them.
     ///
-    /// - Parameter work: What the session's totals do not have yet.
+    /// - Parameter work: The work to add to the session's totals; `nil` for none.
     func finish(_ report: PullReport, work: PullReport?, error: EngineError? = nil) throws(EngineError) {
         environment.live.close()
         let event = Self.last(report, error: error?.message, at: environment.now())
@@ -153,8 +154,8 @@ extension RunJournal {
         }
     }
 
-    /// What this attempt and those before it came to: a budget is for all of them. Once the groups are complete, the store
-    /// has it.
+    /// The counts of this attempt and of those before it: a budget is for all of them. Once the groups are complete,
+    /// the store has the sum.
     private func counts(_ report: PullReport) throws(StoreError) -> RunCounts {
         var counts = report.counts
         guard try store.groups(of: run).contains(where: { $0.state == .open }) else { return counts }
@@ -164,12 +165,12 @@ extension RunJournal {
         return counts
     }
 
-    /// Records that the run is stopped before its end; the reason decides how it rests.
+    /// Records that the run is stopped before its end; the reason decides the state that it is left in.
     func rest(_ reason: StopReason, _ report: PullReport) throws(EngineError) {
         environment.live.close()
         try recording { () throws(StoreError) in
             try environment.events.close()
-            // What was done is on record: no later process adds it. A failure is no reason to fail the run.
+            // No later process adds this work to the totals. A failure to add it is no reason to fail the run.
             try? store.add(SessionTotals(report), to: session)
             let input: RunInput =
                 switch reason {
@@ -184,7 +185,7 @@ extension RunJournal {
 }
 
 extension PullEngine {
-    /// The last event of a run that fails without an engine at work on it, `pull.finished`: a JSON line.
+    /// The last event, `pull.finished`, of a run that fails while no engine works on it: a JSON line.
     package static func lastEvent(ofFailed run: StoredRun, _ error: EngineError, now: Int64) -> [UInt8] {
         var report = PullReport(run, .failed)
         report.status = error.status
@@ -203,11 +204,11 @@ extension SessionTotals {
 }
 
 extension EngineError {
-    /// What the store could not do.
+    /// The error of a failed store operation.
     init(_ error: StoreError) { self.init(error.status, error.message) }
 }
 
-/// What the store says, with its errors converted.
+/// The value of a store operation, with errors converted.
 func stored<R>(_ value: @autoclosure () throws(StoreError) -> R) throws(EngineError) -> R { try recording(value) }
 
 /// Calls the store and converts its errors.

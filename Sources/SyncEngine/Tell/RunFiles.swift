@@ -4,12 +4,12 @@ import SyncModel
 import SyncReport
 import SyncStore
 
-/// The files of a run, and what became of each in this process's work on it.
+/// The files of a run, and the result of each in this process's work on it.
 struct RunFiles: Sendable {
     let manifest: Manifest
-    /// Ascending.
+    /// The rows of the run, ascending.
     let rows: [Int]
-    /// By row of the manifest; ``TaskFile/Mark/waiting`` is what is not in place yet.
+    /// By row of the manifest; ``TaskFile/Mark/waiting`` for files that are not in place yet.
     private var states: [TaskFile.Mark]
     /// Why rows failed or were cancelled.
     private(set) var reasons: [Int: String] = [:]
@@ -29,7 +29,7 @@ struct RunFiles: Sendable {
     /// The state of each row of the manifest.
     var all: [TaskFile.Mark] { states }
 
-    /// Ends a row without its file.
+    /// Ends a row without a file.
     mutating func end(_ row: Int, _ state: TaskFile.Mark, _ reason: String) {
         states[row] = state
         reasons[row] = reason
@@ -46,9 +46,9 @@ struct RunFiles: Sendable {
     /// Whether this process has put a row's file in place.
     func isPlaced(_ row: Int) -> Bool { states[row] == .installed || states[row] == .reused }
 
-    /// Rows of which readers had something else, or nothing.
+    /// Rows that readers had with other content, or not at all.
     ///
-    /// - Parameter former: What they had.
+    /// - Parameter former: The index of the readers' former files.
     func unseen(since former: StatIndex) -> [Int] {
         let files = manifest.files
         var walk = IndexWalk(index: former)
@@ -58,7 +58,7 @@ struct RunFiles: Sendable {
         }
     }
 
-    /// Raw **bytes** of all of them.
+    /// Raw **bytes** of all rows.
     var bytes: UInt64 { rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) } }
 
     /// Why files are missing, if all are for the same reason.
@@ -71,7 +71,7 @@ struct RunFiles: Sendable {
         return sums.problems.first?.detail
     }
 
-    /// What a group with these rows came to.
+    /// The result of a group with these rows.
     func end(of name: String, _ rows: RowSelection) -> CompletedGroup {
         var (missing, changed) = (0, 0)
         rows.forEach { row in
@@ -85,11 +85,11 @@ struct RunFiles: Sendable {
         return CompletedGroup(name: name, result: result, changed: changed)
     }
 
-    /// Directories that are listed by name.
+    /// The most directories that are listed by name.
     private static let mostDirectories = 20
 
-    /// Where this process put files: counts by leading directory, the largest first. The path is `.` for files in no directory,
-    /// and `nil` for all that are not listed.
+    /// The files that this process placed, counted by leading directory, the largest first. The path is `.` for files
+    /// in no directory, and `nil` for all directories that are not listed.
     var directories: [(path: String?, files: Int, bytes: UInt64)] {
         var sums: [Substring: (files: Int, bytes: UInt64)] = [:]
         for row in rows where isPlaced(row) {

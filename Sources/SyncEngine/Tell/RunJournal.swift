@@ -3,7 +3,7 @@ import SyncModel
 import SyncPlugins
 import SyncStore
 
-/// Reports what happens in a run, as events of the contract.
+/// Reports the course of a run as events of the contract.
 struct RunJournal: Sendable {
     let environment: EngineEnvironment
     let session: String
@@ -40,7 +40,8 @@ struct RunJournal: Sendable {
         }
     }
 
-    /// Reports a revision that was let through although it is older than the installed one, or is that one with other content.
+    /// Reports a revision that was accepted although it is older than the installed one, or is the same one with other
+    /// content.
     func revision(_ revision: UInt64, installed: UInt64) {
         let isOlder = revision < installed
         let note =
@@ -66,8 +67,8 @@ struct RunJournal: Sendable {
         }
     }
 
-    /// - Parameter isReused: Whether its bytes were here; `nil` for what a process has put in place that was killed before it could
-    ///   report it.
+    /// - Parameter isReused: Whether its bytes were local; `nil` if a process placed the file and was killed before it
+    ///   reported that.
     func installed(_ row: Int, of manifest: Manifest, isReused: Bool?) {
         let (files, kind) = (manifest.files, manifest.files.kind(row))
         tell(.taskInstalled) {
@@ -93,7 +94,7 @@ struct RunJournal: Sendable {
     ///
     /// - Parameters:
     ///   - tree: Its number.
-    ///   - gap: How long the exchange took, in **nanoseconds**.
+    ///   - gap: The duration of the exchange, in **nanoseconds**.
     func switched(_ manifest: SHA256Digest, revision: UInt64, tree: UInt64, gap: Int64, isRollback: Bool) {
         tell(.treeSwitched) {
             $0.field("revision", revision)
@@ -106,7 +107,7 @@ struct RunJournal: Sendable {
 
     func removed(_ path: String) { tell(.taskRemoved) { $0.field("path", path) } }
 
-    /// Reports what should be removed and could not be reached, backed up or removed: no file of the manifest has failed.
+    /// Reports an entry that could not be reached, backed up or removed: no file of the manifest has failed.
     func notRemoved(_ path: String, reason: String) {
         tell(.pruneFailed, note: "\(escaped(path)) is not removed: \(reason)") {
             $0.field("path", path)
@@ -192,11 +193,11 @@ struct RunJournal: Sendable {
         }
     }
 
-    /// Reports what this process did for the run, whether it ended or was stopped: the morning report adds this up.
+    /// Reports what this process did for the run, whether it ended or was stopped: the morning report adds these up.
     ///
     /// - Parameters:
-    ///   - origins: What each server delivered.
-    ///   - otherBytes: **Bytes** of which that is not known.
+    ///   - origins: The amounts that each server delivered.
+    ///   - otherBytes: **Bytes** whose server is not known.
     func summary(
         _ report: PullReport, tasks steps: TaskTracker.Steps? = nil, stopped: StopReason? = nil,
         origins: [String: OriginLedger.Entry] = [:], otherBytes: UInt64
@@ -231,7 +232,8 @@ struct RunJournal: Sendable {
         }
     }
 
-    /// The run is stopped before its end and continues later: only this process reports what it achieved.
+    /// Reports that the run is stopped before its end. The final event is only shown and not recorded, since the run
+    /// continues later.
     func stopped(_ report: PullReport, error: String? = nil, _ reason: StopReason) {
         tell(.runStopped) { $0.field("reason", reason.rawValue) }
         let event = Self.last(report, error: error, stopped: reason, at: environment.now())
@@ -240,7 +242,7 @@ struct RunJournal: Sendable {
 
     /// The last event; its fields are the contract's, in that order.
     ///
-    /// - Parameter error: Why the run came to nothing, where it did.
+    /// - Parameter error: Why the run failed; `nil` if it did not.
     static func last(_ report: PullReport, error: String?, stopped: StopReason? = nil, at time: Int64) -> SyncEvent {
         SyncEvent(.pullFinished, time: time) {
             report.write(to: &$0)

@@ -13,8 +13,8 @@ package struct SyncEvent: Sendable {
     package let json: JSONLine
 
     /// - Parameters:
-    ///   - session: Whose event it is; `nil` if it belongs to none.
-    ///   - run: The run of the session; `nil` if it belongs to none.
+    ///   - session: The session of the event; `nil` if it belongs to none.
+    ///   - run: The run of the event; `nil` if it belongs to none.
     ///   - fill: Adds its own fields.
     package init(
         _ name: EventName, time: Int64, note: String? = nil, failure: FileFailure? = nil, session: String? = nil,
@@ -30,12 +30,12 @@ package struct SyncEvent: Sendable {
     }
 }
 
-/// A file that failed at the first try, or for good.
+/// A file that failed at one attempt, or for good.
 package struct FileFailure: Sendable {
     package let path: String
     /// For people; it may begin with the URL.
     package let reason: String
     package let cause: FailureCause
-    /// Whether the file was not brought; otherwise it may still come from elsewhere.
+    /// Whether the file is given up; otherwise it may still come from elsewhere.
     package var isFinal = true
 }

@@ -6,7 +6,7 @@ import SyncSystem
 
 /// The tasks of a run, one by one, whichever process works on it: from the cached manifest and the run's records.
 package final class TaskListing: Sendable {
-    /// What a transfer is doing, and why.
+    /// The state of a transfer, and the reason for it.
     package typealias Request = (state: RequestState, reason: String?)
 
     private let run: StoredRun
@@ -17,14 +17,14 @@ package final class TaskListing: Sendable {
     private let requests: [UInt64: Request]
     private let wanted: TaskState?
     private let glob: Glob?
-    /// The next one to look at.
+    /// The next row to examine.
     private let row = Mutex(0)
 
     /// - Parameters:
-    ///   - requests: What its transfers are at, by number.
+    ///   - requests: The states of the run's transfers, by number.
     ///   - state: Only tasks in this state.
     ///   - glob: Only tasks whose path matches, as in a group of a manifest.
-    /// - Throws: ``EngineError`` with status 66 when its manifest is not kept any more.
+    /// - Throws: ``EngineError`` with status 66 when the manifest is no longer kept.
     package init(
         _ run: StoredRun, project: String, store: SyncStore, stateDirectory: String, requests: [UInt64: Request],
         state: TaskState? = nil, glob: String? = nil
@@ -42,7 +42,7 @@ package final class TaskListing: Sendable {
             (marks, transfers) = (recorded.marks, recorded.transfers)
             return
         }
-        // Nothing was looked at file by file: the run has not started, or found that nothing had changed.
+        // No file was examined: the run has not started, or found that nothing had changed.
         transfers = []
         var all = [TaskFile.Mark](repeating: .unselected, count: manifest.files.count)
         let rest: TaskFile.Mark = run.state == .finished && run.result == .ok ? .unchanged : .waiting

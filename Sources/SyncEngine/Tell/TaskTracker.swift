@@ -12,7 +12,7 @@ final class TaskTracker: Sendable {
     private struct State: Sendable {
         /// The state of each task; without meaning for rows outside this run.
         var states: [TaskState]
-        /// What is on disk.
+        /// The marks on disk.
         var marks: [Mark]
         var steps = Steps()
     }
@@ -40,11 +40,11 @@ final class TaskTracker: Sendable {
     private let state: Mutex<State>
     private let file: TaskFile?
 
-    /// Starts from what is here, or goes on where another process of the same run ended.
+    /// Starts from what the destination has, or continues where another process of the same run ended.
     ///
     /// - Parameters:
-    ///   - rows: What looking at the destination has found.
-    ///   - files: Where the record is kept; `nil` for nowhere.
+    ///   - rows: The results of the check of the destination.
+    ///   - files: The files for the record; `nil` for no record.
     init(_ rows: [Mark], files: LiveFiles?, run: String) {
         let earlier = files?.tasks().flatMap { $0.run == run && $0.marks.count == rows.count ? $0.marks : nil }
         var steps = Steps()
@@ -59,7 +59,7 @@ final class TaskTracker: Sendable {
                 found == .unselected ? .unselected : Mark(next, isReused: before == .reused || found == .reused))
         }
         state = Mutex(State(states: states, marks: marks, steps: steps))
-        // What cannot be written is just not shown.
+        // A record that cannot be written is just not shown.
         file = files.flatMap { try? TaskFile($0, run: run, marks: marks) }
     }
 
@@ -79,29 +79,30 @@ final class TaskTracker: Sendable {
 
     var steps: Steps { state.withLock { $0.steps } }
 
-    /// Rows are assigned to a transfer, which is queued.
+    /// Assigns rows to a transfer, which is queued.
     func give(_ rows: [Int], to transfer: UInt64) { file?.give(rows, to: UInt32(truncatingIfNeeded: transfer)) }
 
-    /// The transfer of rows sends a request, or waits for its server or a retry.
+    /// Notes that the transfer of rows sends a request, or waits for its server or a retry.
     func note(_ input: TaskInput, _ rows: [Int]) {
         // A resumed span has delivered some of its rows already.
         step(rows, [input], from: [.waiting, .running])
     }
 
-    /// A transfer has ended without rows, which will get another one.
+    /// Notes that a transfer has ended without rows, which will get another one.
     func released(_ rows: [Int]) { step(rows, [.released]) }
 
-    /// Files are in place, durable and verified. For files that were waiting, or were copied from local ones, this is also the start.
+    /// Notes that files are in place, durable and verified. For files that were waiting, or were copied from local
+    /// ones, this is also the start.
     func installed(_ rows: [Int], isReused: (Int) -> Bool) {
         let reused = Set(rows.filter(isReused))
         step(rows.filter { !reused.contains($0) }, [.started, .installed])
         if !reused.isEmpty { step(Array(reused), [.started, .installed], isReused: true) }
     }
 
-    /// A task has ended without its file.
+    /// Ends a task without its file.
     func end(_ row: Int, _ input: TaskInput) { step([row], [input]) }
 
-    /// This process has finished its work on the run; unfinished tasks rest as the run does.
+    /// Ends this process's work on the run; unfinished tasks are left in the state that the run is left in.
     ///
     /// - Parameter reason: Why it stops before the run's end; `nil` at its end.
     func end(_ reason: StopReason?) {
@@ -141,7 +142,7 @@ final class TaskTracker: Sendable {
         for (mark, rows) in changed { file?.set(rows, mark) }
     }
 
-    /// How many rows have a mark.
+    /// The number of rows with a mark.
     func counts() -> [Mark: Int] {
         state.withLock { state in
             var counts = [Int](repeating: 0, count: 256)
@@ -152,7 +153,7 @@ final class TaskTracker: Sendable {
 }
 
 extension TaskFile.Mark {
-    /// How a task in a state rests.
+    /// The mark on disk for a task in a state.
     fileprivate init(_ state: TaskState, isReused: Bool) {
         switch state {
         case .waiting, .running: self = .waiting

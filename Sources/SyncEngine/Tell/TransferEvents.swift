@@ -6,9 +6,9 @@ extension SyncEvent {
     /// A transport's event in the contract's words. URLs are redacted already.
     ///
     /// - Parameters:
-    ///   - subject: What the transfer is for, where it is for something of the set.
-    ///   - session: Whose transfer it is; `nil` if no run is open, and so for `run`.
-    /// - Returns: `nil` for what is shown by the states of tasks alone.
+    ///   - subject: The subject of the transfer, if that belongs to the set.
+    ///   - session: The session of the transfer; `nil` if no run is open. The same holds for `run`.
+    /// - Returns: `nil` for an event that only the states of tasks show.
     package init?(
         transfer event: TransferEvent, time: Int64, subject: TransferSubject? = nil, session: String? = nil,
         run: String? = nil
@@ -84,7 +84,7 @@ extension TransferEvent {
         }
     }
 
-    /// What it means for the tasks of its transfer: a request goes out, or it waits for more than a moment.
+    /// The input for the tasks of its transfer: a request goes out, or waits for more than a moment.
     var input: TaskInput? {
         switch self {
         case .asked: .started
@@ -96,7 +96,7 @@ extension TransferEvent {
 }
 
 extension Hop {
-    /// What sends a request elsewhere, in a word.
+    /// The cause of the step, in a word.
     fileprivate var word: String {
         switch cause {
         case .redirect: "redirect"
@@ -107,7 +107,7 @@ extension Hop {
 }
 
 extension JSONLine {
-    /// Identifies a transfer by its number and what it is for: a file, or a pack.
+    /// Identifies a transfer by its number and its subject: a file, or a pack.
     fileprivate mutating func transfer(_ id: TransferID, _ subject: TransferSubject?) {
         field("transfer", id.rawValue)
         field("path", optional: subject?.path)
@@ -115,18 +115,17 @@ extension JSONLine {
     }
 }
 
-/// What a transfer is for.
+/// The subject of a transfer: a pack, or a file.
 package struct TransferSubject: Sendable, Equatable {
-    /// A pack, by its digest, or another object that is no file of the set; `nil` for a file.
+    /// The digest of a pack; `nil` for a file.
     package var object: String?
-    /// A file of the set that is fetched by its own URLs.
+    /// The path of a file of the set that is fetched by its own URLs.
     package var path: String?
-    /// Tasks that depend on it.
+    /// The number of tasks that depend on it.
     package var tasks: Int
 }
 
-/// Knows what the transfers of this process are for: one entry per plan, since there may be a hundred thousand
-/// transfers.
+/// The subjects of the transfers of this process: one entry per plan, since there may be a hundred thousand transfers.
 package final class TransferSubjects: Sendable {
     private struct Plan: Sendable {
         let numbers: Range<UInt64>
@@ -139,13 +138,13 @@ package final class TransferSubjects: Sendable {
 
     package init() {}
 
-    /// Numbers for the transfers of a plan, in a row.
+    /// Reserves numbers in a row for the transfers of a plan.
     ///
     /// - Parameters:
-    ///   - count: How many.
-    ///   - subject: What the transfer at a place is for.
-    ///   - tasks: Told what happens to the tasks of the transfer at a place.
-    /// - Returns: The numbers; to be given to ``forget(_:)`` when all have ended.
+    ///   - count: The number of transfers.
+    ///   - subject: Returns the subject of the transfer at a place.
+    ///   - tasks: Receives the inputs for the tasks of the transfer at a place.
+    /// - Returns: The numbers; for ``forget(_:)`` when all transfers have ended.
     func begin(
         _ count: Int, _ subject: @escaping @Sendable (_ place: Int) -> TransferSubject,
         tasks: @escaping @Sendable (_ place: Int, TaskInput) -> Void
@@ -155,7 +154,7 @@ package final class TransferSubjects: Sendable {
         return numbers
     }
 
-    /// The transfers of a plan have ended.
+    /// Forgets the transfers of a plan, which have ended.
     func forget(_ numbers: Range<UInt64>) {
         state.withLock { state in
             state.plans.removeAll { $0.numbers == numbers }
@@ -163,7 +162,7 @@ package final class TransferSubjects: Sendable {
         }
     }
 
-    /// What a transfer is for; `nil` if for no file of the set.
+    /// The subject of a transfer; `nil` if it belongs to no plan.
     package func subject(of id: TransferID) -> TransferSubject? {
         let number = id.rawValue
         let found = state.withLock { state in (state.known[number], state.plans.first { $0.numbers.contains(number) }) }

@@ -38,10 +38,10 @@ package struct PinStore: Sendable {
     /// - Throws: ``EngineError`` when there is one that cannot be read: without it nothing of the project is accepted.
     package func pin(_ project: String) throws(EngineError) -> TrustPin? { try read(path(project)) }
 
-    /// The pin of the project pulled from a place, the last that somebody has made where another project was there before; `nil` if
-    /// there is none.
+    /// The pin of the project that was pulled from a place, the latest one if several projects were; `nil` if there is
+    /// none.
     ///
-    /// - Parameter place: SHA-256 of it.
+    /// - Parameter place: The SHA-256 of the place.
     /// - Throws: ``EngineError`` when that may be a project whose pin cannot be read.
     package func pin(at place: SHA256Digest) throws(EngineError) -> TrustPin? {
         let names = try names()
@@ -77,12 +77,12 @@ package struct PinStore: Sendable {
 
     private static func isPin(_ name: String) -> Bool { name.hasSuffix(ending) && !name.hasPrefix(".") }
 
-    /// What is in the directory, sorted.
+    /// The names in the directory, sorted.
     private func names() throws(EngineError) -> [String] {
         do throws(Errno) { if let names = try directoryEntries(directory) { return names.sorted() } } catch {
             throw EngineError(.ioError, "cannot read the pins in \(escaped(directory)): \(error)")
         }
-        // A link that leads nowhere: the disk with the pins is missing, which does not mean that nothing is pinned.
+        // A link that leads nowhere means that the disk with the pins is missing, not that nothing is pinned.
         guard case .success(nil) = status(currentDirectory, directory) else {
             throw EngineError(.ioError, "cannot read the pins in \(escaped(directory)): \(Errno.noSuchFileOrDirectory)")
         }
@@ -111,7 +111,7 @@ package struct PinStore: Sendable {
 
     /// Replaces a pin.
     ///
-    /// - Parameter former: What this one was made from; `nil` when there was none.
+    /// - Parameter former: The pin that this one was made from; `nil` when there was none.
     /// - Returns: `false` if another process has stored something else meanwhile: nothing is written then.
     func keep(_ pin: TrustPin, inPlaceOf former: TrustPin?) throws(EngineError) -> Bool {
         let path = try path(pin.project)
@@ -124,7 +124,7 @@ package struct PinStore: Sendable {
                 for mark in marks.subtracting(marked) {
                     _ = try openFile("\(directory)/\(mark)", [.writeOnly, .create], trust: .ownState)
                 }
-                // With its name: if a power cut removed the pin, this machine would trust anyone.
+                // With a durable name: if a power cut removed the pin, this machine would trust anyone.
                 try replaceFile(path, with: pin.file)
                 for mark in marked.subtracting(marks) { removeFile("\(directory)/\(mark)") }
             } catch { throw EngineError(cannotUse: error, "cannot keep what is trusted: ") }

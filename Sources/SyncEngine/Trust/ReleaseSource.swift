@@ -5,11 +5,11 @@ import SyncPlugins
 import SyncSystem
 import SyncTrust
 
-/// Finds a manifest, and where its project is pinned only one that those who are trusted have signed.
+/// Finds a manifest. If its project is pinned, only a manifest that the trusted signers have signed is accepted.
 ///
-/// 1. Who is trusted: what the command says, else the pin of the place, else that of the project that the manifest names,
-///    else nobody.
-/// 2. The statements, asked for as ``TrustCheck`` wants them, at one place after the other.
+/// 1. The trust: that of the command, else the pin of the place, else that of the project that the manifest names, else
+///   the configuration's pin of that project, else none.
+/// 2. The statements that ``TrustCheck`` asks for, from one place after the other.
 /// 3. The manifest, by its digest: no cache can pair an old one with a new statement.
 struct ReleaseSource {
     let source: ManifestSource
@@ -18,8 +18,8 @@ struct ReleaseSource {
     let isReadOnly: Bool
     let environment: EngineEnvironment
     var wanted = WantedRelease()
-    /// Whether an old release may be asked for: then only the named place counts, and what it says about the newest
-    /// release does not.
+    /// Whether an old release may be asked for. Then only the named place counts, but not what it says about the newest
+    /// release.
     var looksBack = false
 
     var choice: TrustChoice { environment.trust }
@@ -85,12 +85,12 @@ struct ReleaseSource {
 
     // MARK: Places
 
-    /// How to ask a place.
+    /// A place to ask, and its deadlines.
     private struct Asked {
         let place: String
         /// Whether to bypass all caches.
         var reload = false
-        /// How long its statements may take, starting anew with each root that is accepted.
+        /// How long its statements may take; the time starts anew with each root that is accepted.
         let patience: Duration
         /// When all places together must have answered.
         let last: SuspendingClock.Instant
@@ -109,7 +109,7 @@ struct ReleaseSource {
     enum Failure: Error {
         case refused(TrustRefusal, url: String)
         case engine(EngineError)
-        /// The trusted signers say so: no other place is asked.
+        /// The trusted signers have decided it: no other place is asked.
         case settled(EngineError)
         /// Another process has stored something newer.
         case overtaken
@@ -158,7 +158,7 @@ struct ReleaseSource {
                         other = other ?? error.told
                         break
                     }
-                    // A cache may be what is old: bypass it, once.
+                    // A cache may have an old statement: bypass it, once.
                     if !asked.reload, ![.unsigned, .clock].contains(cause.cause), !cause.cause.isSilence,
                         !place.hasPrefix("file:")
                     {
@@ -168,7 +168,7 @@ struct ReleaseSource {
                     // The pull ends with the error of one of the places.
                     let isAnother = (cause.cause.isSilence ? refusal ?? other : refusal) != nil
                     if cause.cause.isSilence { other = other ?? error.told } else { refusal = refusal ?? error.told }
-                    // An unreachable place may be back the next time, or this machine was offline.
+                    // An unreachable place may be back the next time, or this machine may have been offline.
                     if places.count > 1, ![.clock, .unreachable].contains(cause.cause) {
                         try penalise(place, &believed, now)
                     }
@@ -203,7 +203,7 @@ struct ReleaseSource {
         try PinStore.digest(withoutSecrets(place))
     }
 
-    /// Notes for the next pull that a place was refused.
+    /// Records for the next pull that a place was refused.
     private func penalise(_ place: String, _ believed: inout BelievedPin, _ now: Int64) throws(EngineError) {
         var pin = believed.pin
         pin.penalise(try Self.digest(place), now: now)
@@ -253,19 +253,19 @@ struct ReleaseSource {
             believed.pin = check.pin
         }
         guard let refusal else { return }
-        // Not that it is missing: perhaps only we may not have it.
+        // The statement may be there, and only denied to this user.
         if let denied = served.refusal, [.unsigned, .mixed].contains(refusal.cause) {
             throw ManifestSource.refusal(denied)
         }
         guard refusal.cause == .removed else {
-            // Without a newer root, it concerns what was fetched before.
+            // There is no newer root, so the refusal concerns what was fetched before.
             guard served.bytes == nil, case .root = check.want else { throw .refused(refusal, url: url) }
             throw .refused(refusal, url: resolve("trust/" + FreshStatement.name(wanted.channel), against: place))
         }
         throw .settled(wanted.isMissing(redacted(url: place), source.channels(besides: place)?.names, wasRemoved: true))
     }
 
-    /// Whether something missing is a name that was never accepted rather than an attack: a channel, or a revision.
+    /// Whether a missing statement is that of a channel or revision that was never accepted, rather than an attack.
     private func isNotThere(_ check: TrustCheck) -> Bool {
         switch check.want {
         case .fresh: check.channel != nil && check.track.fresh == nil && check.track.serial == 0
@@ -303,7 +303,7 @@ struct ReleaseSource {
         var found: FoundManifest
         if let kept = source.kept(digest, name, at: place, location, believed.isPublic) {
             found = kept
-            // A known one was verified when it was first accepted.
+            // A known release was verified when it was first accepted.
             let manifest = check.isKnown ? nil : try engine { () throws(EngineError) in try kept.decode() }
             try accept(&check, manifest, place)
         } else {
@@ -329,7 +329,7 @@ struct ReleaseSource {
         return found
     }
 
-    /// - Parameter manifest: `nil` if what it says of itself is known.
+    /// - Parameter manifest: `nil` if its project and revision are known.
     private func accept(_ check: inout TrustCheck, _ manifest: Manifest?, _ place: String) throws(Failure) {
         do throws(TrustRefusal) {
             try check.accept(
@@ -345,11 +345,11 @@ struct ReleaseSource {
 // Fetches statements, and manifests by digest. Everything is bounded, and the manifest is the one asked for; whether
 // it is signed is up to ``ReleaseSource``.
 extension ManifestSource {
-    /// The bytes of a statement, `nil` if there is none; whether they came from a public address; and the server's refusal, by
-    /// which there may be one: buckets answer 403 for what they do not have.
+    /// The bytes of a statement, `nil` if there is none; whether they came from a public address; and the server's 403,
+    /// which leaves open whether there is one: buckets answer 403 for what they do not have.
     typealias Statement = (bytes: [UInt8]?, isPublic: Bool?, refusal: TransferError?)
 
-    /// - Parameter end: Until when it has to be here.
+    /// - Parameter end: When the statement must have arrived.
     func statement(_ url: String, limit: Int, reload: Bool, until end: SuspendingClock.Instant) throws(ReleaseSource
         .Failure) -> Statement
     {
@@ -370,12 +370,12 @@ extension ManifestSource {
         }
     }
 
-    /// A server, or a policy, denies it.
+    /// The failure when a server, or a policy, denies a statement.
     static func refusal(_ error: TransferError) -> ReleaseSource.Failure {
         .engine(EngineError(.refused, "cannot fetch a signature: \(error)", cause: error.cause))
     }
 
-    /// Nothing arrived that could be checked.
+    /// The failure when nothing arrived that could be checked.
     private static func silence(_ error: TransferError, _ url: String, until end: SuspendingClock.Instant?)
         -> ReleaseSource.Failure
     {
@@ -397,7 +397,7 @@ extension ManifestSource {
     ///
     /// - Parameters:
     ///   - size: **Bytes** of its text; `nil` if unknown.
-    ///   - patience: How long it may take, and a second more for each KiB of its text; `nil` for as long as it takes.
+    ///   - patience: How long the fetch may take, with a second more for each KiB of the text; `nil` for no limit.
     func manifest(
         _ digest: SHA256Digest, size: UInt64?, at place: String, _ location: String, reload: Bool,
         within patience: Duration? = nil
@@ -433,7 +433,7 @@ extension ManifestSource {
         } catch { throw .engine(error) }
     }
 
-    /// The manifest with this digest as cached under a name, not yet decoded; `nil` if it was not.
+    /// The manifest with this digest as cached under a name, not yet decoded; `nil` if it is not cached.
     func kept(_ digest: SHA256Digest, _ name: String, at place: String, _ location: String, _ isPublic: Bool?)
         -> FoundManifest?
     {

@@ -11,16 +11,17 @@ struct BelievedPin {
     var kept: TrustPin?
     /// A root named by the user, to which the check must lead; `nil` if none was.
     var anchor: TrustPin.Root?
-    /// The root that the user's choice has come to: where trust begins again if the pin is ever lost; `nil` if there was no
+    /// The root that the user's choice led to: trust begins there again if the pin is ever lost; `nil` if there was no
     /// choice.
     var beginning: SHA256Digest?
     /// Whether the last statement came from a public address; `nil` if unknown.
     var isPublic: Bool?
-    /// That the project is pinned, to be reported once the pin is stored; `nil` if it was pinned before.
+    /// Makes the event that the project is pinned, to be reported once the pin is stored; `nil` if it was pinned
+    /// before.
     var news: ((_ time: Int64) -> SyncEvent)?
 }
 
-// The user's choice of whom to trust becomes a pin: a file with a root, a fingerprint, or the first root found.
+// Turns the user's choice of whom to trust into a pin: a file with a root, a fingerprint, or the first root found.
 extension ReleaseSource {
     /// The command's choice of whom to trust; `nil` if it made none.
     func anchored(_ location: String) throws(EngineError) -> BelievedPin? {
@@ -34,8 +35,8 @@ extension ReleaseSource {
         return try begin(anchor, basis, location)
     }
 
-    /// The pin for an anchor: the stored one, if it started from, has passed, or may yet reach this root; else a new
-    /// one.
+    /// The pin for an anchor: the stored one, if it started from this root, has passed it, or may yet reach it; else a
+    /// new one.
     func begin(_ anchor: TrustChoice.Anchor, _ basis: TrustPin.Basis, _ location: String) throws(EngineError)
         -> BelievedPin
     {
@@ -56,7 +57,7 @@ extension ReleaseSource {
             }
         }
         guard anchor != .first else {
-            // What is served now does not count: the first root was another day's.
+            // The first use was earlier: the root that is served first today does not count.
             return BelievedPin(pin: kept, kept: kept, beginning: kept.roots.first ?? kept.root.statement.digest)
         }
         guard !kept.roots.contains(named) else { return BelievedPin(pin: kept, kept: kept, beginning: named) }
@@ -92,7 +93,7 @@ extension ReleaseSource {
                     count += 1
                     continue
                 }
-                // Roots of keys that were lost need not be there any more.
+                // Roots of keys that were lost may be gone.
                 if newest == nil { newest = try newestNumber(location, until: end) }
                 if let newest, number < newest { continue }
                 throw refused(
@@ -104,7 +105,7 @@ extension ReleaseSource {
             throw refused(
                 "\(redacted(url: location)): none of the first \(TrustCheck.mostRoots) roots is SHA256:\(digest)")
         case .first:
-            // The first root of the keys that count now: where root keys were lost, new ones have begun anew.
+            // The first root of the present keys: where root keys were lost, a new chain of roots has begun.
             var first: TrustPin?
             var last: TrustPin?
             var missing = ""
@@ -125,7 +126,7 @@ extension ReleaseSource {
         }
     }
 
-    /// The newest root, as the place itself has it, which nobody has verified; 0 if it says nothing.
+    /// The number of the newest root as the place itself states it, unverified; 0 if it states none.
     private func newestNumber(_ location: String, until end: SuspendingClock.Instant) throws(EngineError) -> UInt64 {
         let bytes = try statement(FreshStatement.name(nil), .fresh, location, until: end).bytes
         guard let bytes, let statement = try? SignedStatement(bytes, limit: Role.fresh.limit),
@@ -144,7 +145,7 @@ extension ReleaseSource {
         let url = resolve("trust/\(name)", against: manifestURL(location))
         do throws(ReleaseSource.Failure) {
             let served = try source.statement(url, limit: role.limit, reload: false, until: end)
-            // Without the first root there is nothing; behind the last one there may be nothing to deny.
+            // A denied first root is an error; after the last root, a denial may only mean that there is none.
             if name == "1.root", let denied = served.refusal { throw ManifestSource.refusal(denied) }
             return (served.bytes, redacted(url: url))
         } catch { throw error.told }
@@ -152,7 +153,7 @@ extension ReleaseSource {
 }
 
 extension SyncEvent {
-    /// A project is pinned.
+    /// The event that a project is pinned.
     static func pinned(_ pin: TrustPin, note: String?, at time: Int64) -> SyncEvent {
         SyncEvent(.trustPinned, time: time, note: note) {
             $0.field("project", pin.project)
@@ -162,11 +163,11 @@ extension SyncEvent {
         }
     }
 
-    /// A place is of no use.
+    /// The event that a place is of no use.
     ///
     /// - Parameters:
     ///   - next: The place that is asked now; `nil` for none.
-    ///   - isAnother: Whether it is not what the pull ends with.
+    ///   - isAnother: Whether the pull ends with the error of another place.
     static func refused(_ url: String, _ refusal: TrustRefusal, asking next: String?, isAnother: Bool, at time: Int64)
         -> SyncEvent
     {
@@ -180,7 +181,7 @@ extension SyncEvent {
         }
     }
 
-    /// An expired statement was accepted.
+    /// The event that an expired statement was accepted.
     static func stale(_ grace: TrustPin.Grace, _ pin: TrustPin, at time: Int64) -> SyncEvent {
         let until = timestamp(milliseconds: grace.until)
         let note = "\(pin.project): the statement that this is the newest expired at \(until); --stale accepts it"

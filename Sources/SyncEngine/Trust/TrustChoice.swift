@@ -11,15 +11,15 @@ package struct TrustChoice: Sendable, Equatable {
         case fingerprint(SHA256Digest)
         /// The first root that is served.
         case first
-        /// Unreadable; stops only its own project.
+        /// An anchor that cannot be read; it stops only its own project.
         case unreadable(EngineError)
     }
 
-    /// For this pull; `nil` to use the stored pins.
+    /// The anchor of this pull; `nil` to use the stored pins.
     package var anchor: Anchor?
-    /// By project, from the configuration.
+    /// The anchors of the configuration, by project.
     package var pins: [String: Anchor] = [:]
-    /// Refuse manifests without a signature by a pinned signer.
+    /// Whether to refuse manifests that no pinned signer has signed.
     package var requiresSignature = false
     /// **Milliseconds** for which an expired statement is still accepted.
     package var grace: Int64 = 0
@@ -36,7 +36,7 @@ package struct TrustChoice: Sendable, Equatable {
     package init() {}
 }
 
-/// Which release is wanted.
+/// The release to find.
 package struct WantedRelease: Sendable, Equatable {
     /// `nil` for the default channel.
     package var channel: String?
@@ -48,13 +48,13 @@ package struct WantedRelease: Sendable, Equatable {
 
     package init(_ recipe: RunRecipe) { (channel, revision) = (recipe.channel, recipe.revision) }
 
-    /// The path of its manifest relative to `manifest.json`; `nil` for that itself.
+    /// The path of its manifest relative to `manifest.json`; `nil` for `manifest.json` itself.
     var path: String? { name.map { "channels/\($0).json" } }
 
     /// The channel or revision as part of a name; `nil` for the default channel.
     var name: String? { revision.map { "\($0)" } ?? channel }
 
-    /// The error if it does not exist.
+    /// The error if the release does not exist.
     ///
     /// - Parameters:
     ///   - names: The channels that there are; `nil` if unknown.
@@ -88,16 +88,16 @@ package struct TrustedRelease: Sendable, Equatable {
     package let root: UInt64
     package let revision: UInt64
     package let serial: UInt64
-    /// Until when it counts as the newest; **milliseconds** since 1970.
+    /// Until when the release counts as the newest; **milliseconds** since 1970.
     package let until: Int64
     /// Fingerprints of the keys that signed the release.
     package let signers: [String]
-    /// Whether what is installed may be newer than what is right: its revision was signed by a revoked key.
+    /// Whether the installed revision may be newer than the right one, because a revoked key signed it.
     let mayBeOlder: Bool
-    /// The root that the user's choice for this pull has come to; `nil` where the pin alone decided.
+    /// The root that the user's choice for this pull led to; `nil` if the pin alone decided.
     var beginning: SHA256Digest?
 
-    /// - Parameter check: One that has accepted a release; otherwise the result is `nil`.
+    /// - Parameter check: A check that has accepted a release; otherwise the result is `nil`.
     init?(_ check: TrustCheck) {
         guard let (fresh, release, content) = check.believed else { return nil }
         project = content.project
