@@ -1,6 +1,6 @@
 import SyncSystem
 
-/// A limit on what is sent over all connections together, in **bytes** a second.
+/// A limit on the **bytes** a second that all connections together send.
 final class SendingRate: Sendable {
     private let rate: UInt64
     /// When the next byte may be sent.
@@ -14,7 +14,7 @@ final class SendingRate: Sendable {
         piece = Int(min(max(self.rate / 8, 1), 64 << 10))
     }
 
-    /// Waits until so many bytes may be sent; `false` if nobody wants them any more.
+    /// Waits until `count` **bytes** may be sent; returns `false` if the run was stopped.
     func take(_ count: Int, isStopped: () -> Bool) -> Bool {
         let time = Duration.seconds(Double(count) / Double(rate))
         let start = next.withLock { next in

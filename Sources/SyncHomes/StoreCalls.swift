@@ -5,56 +5,56 @@ import SyncPublisher
 import SyncSystem
 package import SyncTransfer
 
-/// Requests to a store, each tried once, over connections that stay open: what buckets and registries have in common.
+/// Sends requests to a bucket or a registry, with one attempt each, over connections that stay open.
 final class StoreCalls: Sendable {
     let configuration: TransportConfiguration
     let isStopped: @Sendable () -> Bool
-    /// Told what is waited for, in words for people.
+    /// Gets the reason for a long wait, for people.
     private let notice: @Sendable (String) -> Void
-    /// When ``notice`` is told next; `nil` while the store answers.
+    /// When ``notice`` is called next; `nil` while the store answers.
     private let nextNotice = Mutex<ContinuousClock.Instant?>(nil)
-    /// How long nobody is told of trouble, which may be over soon, and from one notice to the next.
+    /// How long trouble, which may be over soon, is not reported; and the time from one notice to the next.
     private static let (firstNotice, noticeInterval) = (Duration.seconds(5), Duration.seconds(60))
-    /// How long nothing may move.
+    /// How long a transfer may stall.
     private let patience: Duration
     private let rate: SendingRate?
-    /// Connections that nobody uses: whoever takes some out has them alone.
+    /// Connections that are not in use: a request takes some out for itself alone.
     private let idle = Mutex<[MultiHandle]>([])
 
     /// One request.
     struct Request {
         var method = "GET"
         var url: String
-        /// As `Name: value`.
+        /// Lines `Name: value`.
         var headers: [String] = []
-        /// Sent as it is.
+        /// A body in memory.
         var text: [UInt8]?
-        /// Sent piece by piece: its part, and where it is read.
+        /// A body that is sent piece by piece: a range of an object.
         var part: (range: Range<UInt64>, object: NewObject)?
         /// Most **bytes** of an answer's body.
         var limit: Int
-        /// Whether it does no harm a second time.
+        /// Whether the request does no harm a second time.
         var mayRepeat = true
-        /// Whether it goes to public addresses alone, as far as that can be told.
+        /// Whether it must go to a public address, as far as that is known: not through a proxy.
         var mustBePublic = false
     }
 
-    /// What was answered.
+    /// The answer to a request.
     struct Answer {
         var status = 0
         var headers = ResponseHeaders()
         var body: [UInt8] = []
-        /// Who answered, and whether from a public address.
+        /// The URL that answered, and whether the answer came from a public address.
         var url = ""
         var isPublic = false
 
-        /// Whether the store is well, whatever it has said.
+        /// Whether the answer shows that the store works, even if it refuses the request.
         fileprivate var isGood: Bool { status < 500 && ![408, 425, 429].contains(status) }
     }
 
     /// - Parameters:
     ///   - configuration: For trust, proxies, rates and waits.
-    ///   - notice: Told what is waited for where it takes long: once, and every minute from then on.
+    ///   - notice: Gets the reason for a long wait: once, and every minute from then on.
     init(
         _ configuration: TransportConfiguration, patience: Duration, notice: @escaping @Sendable (String) -> Void,
         isStopped: @escaping @Sendable () -> Bool
@@ -67,10 +67,10 @@ final class StoreCalls: Sendable {
     /// Sends a request. No redirect is followed.
     ///
     /// - Parameters:
-    ///   - shown: What is asked for, for people.
+    ///   - shown: The object of the request, for people.
     ///   - login: A user's name and password.
-    ///   - isOwn: Whether it goes to the store itself, which is shown who asks.
-    /// - Throws: ``PublishError`` where another try would be of no use.
+    ///   - isOwn: Whether the request goes to the store itself, which gets the client certificate.
+    /// - Throws: ``PublishError`` where another attempt would be of no use.
     func send(_ request: Request, shown: String, login: (user: String, password: String)? = nil, isOwn: Bool)
         throws(PublishError) -> Result<Answer, CurlError>
     {
@@ -86,7 +86,7 @@ final class StoreCalls: Sendable {
             }
             return .success(answer)
         } catch let error as CurlError {
-            // What was being sent may have moved for long before.
+            // A body may have moved for long before it failed.
             noteTrouble(since: request.part == nil ? start : .now)
             return .failure(error)
         } catch let error as PublishError { throw error } catch {
@@ -154,7 +154,7 @@ final class StoreCalls: Sendable {
         nextNotice.withLock { $0 = $0 ?? start + Self.firstNotice }
     }
 
-    /// Tells what is waited for, if it is time.
+    /// Reports the reason for the wait, if a notice is due.
     private func tell(_ reason: String, _ shown: String) {
         let isTime = nextNotice.withLock { next in
             let now = ContinuousClock.now
@@ -165,11 +165,11 @@ final class StoreCalls: Sendable {
         if isTime { notice("waiting for \(escaped(shown)): \(reason); Ctrl-C stops") }
     }
 
-    /// Waits before the next try: as long as the store asks for, or longer with each failure.
+    /// Waits before the next attempt: as long as the store asks for, or longer with each failure.
     ///
     /// - Parameters:
     ///   - reason: What went wrong, for people.
-    ///   - shown: Whom it waits for, for people.
+    ///   - shown: The store that is waited for, for people.
     func pause(_ failures: Int, _ reason: String, _ shown: String, _ answer: Answer? = nil) {
         let policy = configuration.retry
         let asked = answer?.headers.retryAfter.flatMap { retryAfter($0, now: configuration.clock.unixTime()) }
@@ -185,7 +185,7 @@ final class StoreCalls: Sendable {
 }
 
 extension TransportConfiguration {
-    /// How servers are reached that give keys: through the same proxies, and trusted alike.
+    /// Prepares a request to a server that gives keys: with the same proxies and trust, but no client certificate.
     package var reach: @Sendable (EasyHandle, Origin) throws(CurlError) -> Void {
         { [self] easy, origin throws(CurlError) in
             try easy.apply(proxy(for: origin))

@@ -2,7 +2,8 @@ import SyncModel
 package import SyncPlugins
 import SyncSystem
 
-/// git(1), for what only it can do: references, trees, objects. Never a checkout, a hook, or a question to the user.
+/// Runs git(1), for what only it can do: references, trees, objects. Never a checkout, a hook, or a question to the
+/// user.
 package struct Git: Sendable {
     private let program: String
     private let variables: [String]
@@ -14,8 +15,8 @@ package struct Git: Sendable {
     private static let longest = 128 << 20
 
     /// - Parameters:
-    ///   - environment: This process's variables: what git needs of them for proxies, certificates and credentials.
-    ///   - isStopped: Asked several times a second.
+    ///   - environment: This process's variables; git gets those for proxies, certificates and credentials.
+    ///   - isStopped: Called several times a second.
     /// - Throws: ``/SyncPlugins/PluginError`` where git is not installed.
     package init(_ environment: [String: String], isStopped: @escaping @Sendable () -> Bool) throws(PluginError) {
         let places = ["/usr/local/bin", "/usr/bin", "/bin"]
@@ -36,15 +37,15 @@ package struct Git: Sendable {
         self.isStopped = isStopped
     }
 
-    /// Runs it.
+    /// Runs git.
     ///
     /// - Parameters:
     ///   - directory: A bare repository; `nil` for none.
-    ///   - input: What it reads.
-    ///   - more: `NAME=value`, on top.
-    ///   - patience: How long it may take.
-    ///   - isTooMuch: Asked several times a second; `true` ends it.
-    /// - Returns: What it wrote.
+    ///   - input: Its standard input.
+    ///   - more: Further variables, `NAME=value`.
+    ///   - patience: How long the call may take.
+    ///   - isTooMuch: Called several times a second; `true` ends the call.
+    /// - Returns: Its standard output.
     package func run(
         _ arguments: [String], in directory: String? = nil, reading input: [UInt8]? = nil,
         variables more: [String] = [], patience: Duration = Git.patience, isTooMuch: () -> Bool = { false }
@@ -55,7 +56,7 @@ package struct Git: Sendable {
         let place = directory.map { ["--git-dir=\($0)"] } ?? []
         let settings = [
             "protocol.version=2", "gc.auto=0", "core.hooksPath=/dev/null", "core.fsmonitor=false",
-            // A server that is silent for a minute is given up.
+            // Gives up a server that is silent for a minute.
             "http.lowSpeedLimit=1", "http.lowSpeedTime=60",
         ]
         var start = ProgramStart(
@@ -88,7 +89,7 @@ package struct Git: Sendable {
         }
     }
 
-    /// The line that says why: that of `fatal:` or `error:`, the first one, else the last.
+    /// The line that says why git failed: the first one with `fatal:` or `error:`, else the last one.
     private static func reason(_ errors: String) -> String? {
         let lines = errors.split(whereSeparator: \.isNewline).filter { !$0.allSatisfy(\.isWhitespace) }
         let fatal = lines.first {

@@ -4,8 +4,8 @@ import SyncModel
 package import SyncPlugins
 import SyncSystem
 
-/// A bare, partial copy of a repository in the state directory: the newest tree that was asked for, and of what it names only
-/// what is small. Each call keeps others out.
+/// A bare, partial copy of a repository in the state directory: the newest tree that was asked for, and only the small
+/// ones of its blobs. Each call locks the copy.
 package struct GitStore: Sendable {
     let repository: String
     private let git: Git
@@ -14,11 +14,13 @@ package struct GitStore: Sendable {
     private let directory: String
     private let now: @Sendable () -> Int64
 
-    /// Blobs below, in **bytes**, come with the tree: all pointers, and files that nobody would ask for one by one.
+    /// Blobs below this many **bytes** come with the tree: all pointers, and files that would not be worth a request
+    /// each.
     static let smallBlob = 32 << 10
-    /// The most that the copy may take, in **bytes**; then it is begun again, and beyond twice that the repository is refused.
+    /// The most that the copy may take, in **bytes**; beyond it the copy is made anew, and beyond twice that the
+    /// repository is refused.
     private static let most: UInt64 = 2 << 30
-    /// The most files of packs, a few for each, that it may consist of; then it is begun again.
+    /// The most files of packs, a few for each, that it may consist of; beyond them it is made anew.
     private static let mostPacks = 300
 
     /// - Parameters:
@@ -36,7 +38,7 @@ package struct GitStore: Sendable {
 
     private static func name(of repository: String) throws(DigestError) -> String { "\(try sha256(repository)).git" }
 
-    /// What a reference is now: asked of the repository, in two requests of its protocol.
+    /// The commit of a reference, as the repository has it now, in two requests of its protocol.
     package func commit(_ reference: String?) throws(PluginError) -> String {
         let patterns = reference.map { ["refs/heads/\($0)", "refs/tags/\($0)", "refs/tags/\($0)^{}", $0] } ?? ["HEAD"]
         let text = try git.run(["ls-remote", "--quiet", "--", repository] + patterns, patience: .seconds(60))
@@ -57,7 +59,7 @@ package struct GitStore: Sendable {
         return commit
     }
 
-    /// Fetches a commit, its tree, and what is small in it. In ``withCopy(beginsAgain:_:)``.
+    /// Fetches a commit, its tree, and the small blobs in it. Only within ``withCopy(beginsAgain:_:)``.
     func fetch(_ commit: String, reference: String?) throws(PluginError) {
         func fetch(_ what: String) throws(PluginError) {
             _ = try run([
@@ -66,7 +68,7 @@ package struct GitStore: Sendable {
             ])
         }
         do throws(PluginError) { try fetch(commit) } catch {
-            // A server that gives only what references name.
+            // Some servers only give what references name.
             guard let reference, error.message.contains("unadvertised object") || error.message.contains("not our ref")
             else { throw error }
             try fetch(reference)
@@ -75,7 +77,7 @@ package struct GitStore: Sendable {
         guard String(decoding: got, as: UTF8.self).hasPrefix(commit) else {
             throw .lfs(.unavailable, "\(repository) has changed meanwhile; pull again")
         }
-        // Those before it are only kept as long as nothing is in the way.
+        // References to earlier commits are removed.
         let names = try run(["for-each-ref", "--format=delete %(refname)", "refs/syncagent/"])
         let old = String(decoding: names, as: UTF8.self).split(separator: "\n").filter { !$0.hasSuffix(commit) }
         if !old.isEmpty {
@@ -83,7 +85,7 @@ package struct GitStore: Sendable {
         }
     }
 
-    /// Blobs, each in a file by its name in a directory; those that are not here are fetched in one go.
+    /// Writes blobs to a directory, each to a file of its name; those that are missing here are fetched in one request.
     func take(_ blobs: Set<String>, into directory: String) throws(PluginError) {
         try withCopy { () throws(PluginError) in
             let have = names(of: try run(["cat-file", "--batch-check=%(objectname)", "--batch-all-objects"]))
@@ -144,7 +146,7 @@ package struct GitStore: Sendable {
         return try body()
     }
 
-    /// An index that is only needed for a moment.
+    /// The path of an index that is only needed for a moment.
     var indexPath: String { directory + "/syncagent.index" }
 
     func removeIndex() { removeFile(indexPath) }
@@ -161,10 +163,10 @@ package struct GitStore: Sendable {
         }
     }
 
-    /// Takes the right to change a copy.
+    /// Locks a copy against changes by others.
     ///
-    /// - Parameter wait: Most **milliseconds** to wait for whoever has it.
-    /// - Returns: `nil` when another has it.
+    /// - Parameter wait: Most **milliseconds** to wait for the holder of the lock.
+    /// - Returns: `nil` when another process holds the lock.
     static func lock(_ path: String, _ flags: OpenFlags, wait: Int) throws(FileError) -> FileLock? {
         while true {
             let file = try openFile(path, flags, trust: .state)
@@ -173,7 +175,7 @@ package struct GitStore: Sendable {
             guard let lock = try FileLock.take(file, path: path, wait: wait) else { return nil }
             let present = status(following: path)
             if let opened, present?.inode == opened.inode, present?.device == opened.device { return lock }
-            // Whoever had it has removed the file with the copy: a lock on what no path leads to keeps nobody out.
+            // The former holder has removed the file with the copy: a lock on a file without a path keeps nobody out.
             guard wait > 0 else { return nil }
         }
     }
@@ -186,7 +188,7 @@ package struct GitStore: Sendable {
         throw .lfs(.unavailable, "another process works on \(directory)")
     }
 
-    /// What a git that was killed has left: nobody else is at work here.
+    /// Removes what a killed git has left: no other process is at work here.
     private func removeLocks() {
         for name in ["shallow.lock", "config.lock", "packed-refs.lock", "HEAD.lock", "syncagent.index.lock"] {
             removeFile("\(directory)/\(name)")
@@ -204,7 +206,7 @@ package struct GitStore: Sendable {
         }
     }
 
-    /// A directory for files that are taken out of a copy; whoever asks removes it.
+    /// A directory for files that are taken out of a copy; the caller removes it.
     package static func makeDirectory(_ stateDirectory: String) throws(PluginError) -> String {
         do throws(FileError) { _ = try openPrivateDirectory(stateDirectory + "/git", create: true) } catch {
             throw .lfs(.unavailable, "\(error)")
@@ -217,7 +219,7 @@ package struct GitStore: Sendable {
 
     private static let taken = "take-"
 
-    /// Removes such directories of processes that were killed, those of yesterday, and copies that nobody has used for a month.
+    /// Removes such directories of killed processes after a day, and copies that were not used for a month.
     private func removeLeftovers() {
         guard let open = openDirectory(parent) else { return }
         let day: Int64 = 86_400_000
@@ -228,13 +230,13 @@ package struct GitStore: Sendable {
         _ = Self.removeCopies(in: parent, open.raw, unusedSince: now() - 30 * day, keeping: [], isDryRun: false)
     }
 
-    /// Removes copies that were not made for any of some sources, and that nobody has worked on in the last hour.
+    /// Removes copies that are not of any of some sources, and were not used in the last hour.
     ///
     /// - Parameters:
-    ///   - locations: What sets were pulled from; not all are repositories.
+    ///   - locations: The sources of the sets that were pulled; not all are repositories.
     ///   - now: **Milliseconds** since 1970.
     ///   - isDryRun: Whether they are only counted.
-    /// - Returns: How many, and their **bytes** in packs.
+    /// - Returns: The number of copies, and their **bytes** in packs.
     package static func collect(
         in stateDirectory: String, keeping locations: [String], now: Int64, isDryRun: Bool
     ) -> (copies: Int, bytes: UInt64) {
@@ -245,7 +247,8 @@ package struct GitStore: Sendable {
         return removeCopies(in: parent, open.raw, unusedSince: now - 3_600_000, keeping: needed, isDryRun: isDryRun)
     }
 
-    /// Removes copies that nobody has worked on since a time, in **milliseconds** since 1970, nor works on now, with their locks.
+    /// Removes copies, with their locks, that were not used since a time, in **milliseconds** since 1970, and are not
+    /// in use now.
     private static func removeCopies(
         in parent: String, _ open: Int32, unusedSince time: Int64, keeping needed: Set<String>, isDryRun: Bool
     ) -> (copies: Int, bytes: UInt64) {
@@ -272,7 +275,7 @@ package struct GitStore: Sendable {
         ((try? directoryEntries(directory + "/objects/pack")) ?? nil) ?? []
     }
 
-    /// **Bytes** in packs, those that come included.
+    /// **Bytes** in packs, those that are being received included.
     private func size() -> UInt64 { Self.size(of: directory) }
 
     private static func size(of directory: String) -> UInt64 {

@@ -3,20 +3,20 @@ import SyncModel
 package import SyncPlugins
 import SyncSources
 
-/// What `lfs+https://HOST/PATH.git[@REF]` names: a git repository, at a branch, a tag or a commit.
+/// The git repository that `lfs+https://HOST/PATH.git[@REF]` names, at a branch, a tag or a commit.
 package struct LFSAddress: Sendable, Equatable {
     /// As git takes it, such as `https://host/acme/assets.git`.
     package let repository: String
     /// A branch, a tag or a commit; `nil` for the repository's own branch.
     package let reference: String?
 
-    /// What its URLs begin with.
+    /// The schemes of such URLs.
     package static let schemes: Set = ["lfs+https", "lfs+http", "lfs+file"]
 
-    /// What manifests and messages call whoever reads it.
+    /// The name of this source in manifests and messages.
     static let name = "lfs"
 
-    /// - Throws: ``/SyncPlugins/PluginError`` with the code `misused` for text that names none.
+    /// - Throws: ``/SyncPlugins/PluginError`` with the code `misused` for text that names no repository.
     package init(_ location: String) throws(PluginError) {
         func refused(_ reason: String) -> PluginError { .lfs(.misused, reason) }
         guard let scheme = urlScheme(of: location), Self.schemes.contains(scheme) else {
@@ -37,7 +37,7 @@ package struct LFSAddress: Sendable, Equatable {
             throw refused("write lfs+https://HOST/PATH.git, or lfs+file:///PATH.git for a repository on this machine")
         }
         let path = plain[authority.endIndex...]
-        // The first `@` behind a name: a branch may have others in its own.
+        // The first `@` behind the repository's name: a branch may have more of them in its own name.
         let split =
             path.firstRange(of: ".git@").map { path.index(before: $0.upperBound) } ?? path.firstIndex(of: "@")
         var directory = path[..<(split ?? path.endIndex)]
@@ -77,7 +77,8 @@ package struct LFSAddress: Sendable, Equatable {
         return SourceListing.project(name.hasSuffix(".git") ? String(name.dropLast(4)) : name)
     }
 
-    /// The server of its large files, where nothing else is said. For a repository on this machine, that.
+    /// The server of its large files, unless `.lfsconfig` names another. For a repository on this machine, the
+    /// repository itself.
     var endpoint: String { repository.hasPrefix("file:") ? repository : repository + "/info/lfs" }
 }
 
@@ -88,7 +89,7 @@ extension PluginError {
     }
 }
 
-/// Where the bytes of one file are, as its URL in a manifest says it.
+/// The place of one file's bytes, as its URL in a manifest names it.
 enum LFSObject: Sendable, Equatable {
     /// In LFS: `lfs+` and the server's URL, `/objects/`, the SHA-256, and the size.
     case large(endpoint: String, sha256: String, size: UInt64)
@@ -102,7 +103,7 @@ enum LFSObject: Sendable, Equatable {
         }
     }
 
-    /// `nil` for a URL that is none of these.
+    /// `nil` for a URL of neither form.
     init?(_ url: String) {
         guard let scheme = urlScheme(of: url), LFSAddress.schemes.contains(scheme),
             !url.contains(where: { $0 == "?" || $0 == "#" })
@@ -124,7 +125,7 @@ enum LFSObject: Sendable, Equatable {
     }
 }
 
-/// What stands in git for a file in LFS: a few lines with its SHA-256 and its size.
+/// The text that git has in place of a file in LFS: a few lines with its SHA-256 and its size.
 /// https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
 struct LFSPointer: Equatable {
     let sha256: String
@@ -137,8 +138,8 @@ struct LFSPointer: Equatable {
         "https://git-lfs.github.com/spec/v1", "http://git-media.io/v/2", "https://hawser.github.com/spec/v1",
     ]
 
-    /// - Returns: `nil` for what is no pointer.
-    /// - Throws: ``Unusable`` for a pointer with extensions, whose content is not what is stored.
+    /// - Returns: `nil` for text that is no pointer.
+    /// - Throws: ``Unusable`` for a pointer with extensions, whose stored bytes are not the content.
     init?(_ text: some Sequence<UInt8>) throws(Unusable) {
         let lines = String(decoding: Array(text), as: UTF8.self).split(separator: "\n")
         guard let first = lines.first, first.hasPrefix("version "),

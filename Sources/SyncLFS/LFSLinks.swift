@@ -7,10 +7,10 @@ package import SyncPlugins
 import SyncSystem
 package import SyncTransfer
 
-/// Asks an LFS server where its objects are, many at a time, and again when a link has expired: the batch API.
+/// Asks an LFS server for the links to its objects, many at a time, and again when a link has expired: the batch API.
 /// https://github.com/git-lfs/git-lfs/blob/main/docs/api/batch.md
 ///
-/// It is asked about URLs of the form `ENDPOINT/objects/SHA256?syncagent-lfs=SIZE`, which no server knows.
+/// Resolves URLs of the form `ENDPOINT/objects/SHA256?syncagent-lfs=SIZE`, which no server knows.
 package final class LFSLinks: RequestResolver {
     private let environment: [String: String]
     private let configuration: TransportConfiguration
@@ -19,9 +19,9 @@ package final class LFSLinks: RequestResolver {
     private let state = Mutex(State())
 
     private struct State: Sendable {
-        /// By the URL that was asked about.
+        /// By the URL that was resolved.
         var links: [String: Link] = [:]
-        /// What git's credential helpers have said of an endpoint.
+        /// The credentials that git's helpers gave for an endpoint, as values of `Authorization`.
         var authorizations: [String: String] = [:]
     }
 
@@ -31,10 +31,10 @@ package final class LFSLinks: RequestResolver {
         let expires: Int64?
     }
 
-    /// What the query of these URLs begins with.
+    /// The beginning of the query in these URLs.
     package static let mark = "syncagent-lfs="
 
-    /// Objects in one question, as git-lfs has it.
+    /// Most objects in one request, as in git-lfs.
     private static let batch = 100
     /// **Bytes** of the longest answer.
     private static let longest = 4 << 20
@@ -44,10 +44,10 @@ package final class LFSLinks: RequestResolver {
     private static let mostLinks = 20_000
 
     /// - Parameters:
-    ///   - configuration: Whose proxies and trust count.
+    ///   - configuration: For its proxies and its trust.
     ///   - environment: This process's variables, for git's credential helpers.
     ///   - now: **Milliseconds** since 1970.
-    ///   - isStopped: Asked several times a second.
+    ///   - isStopped: Called several times a second.
     package init(
         _ configuration: TransportConfiguration, environment: [String: String],
         now: @escaping @Sendable () -> Int64, isStopped: @escaping @Sendable () -> Bool
@@ -56,7 +56,7 @@ package final class LFSLinks: RequestResolver {
         (self.now, self.isStopped) = (now, isStopped)
     }
 
-    /// The URL that is asked about for a file in LFS.
+    /// The URL to be resolved for a file in LFS.
     static func url(endpoint: String, sha256: String, size: UInt64) -> String {
         "\(endpoint)/objects/\(sha256)?\(mark)\(size)"
     }
@@ -74,7 +74,7 @@ package final class LFSLinks: RequestResolver {
         let now = self.now() / 1_000
         for (place, request) in requests.enumerated() {
             guard case .start = request.reason else {
-                // A link that was refused is of no use any more; what it redirects to is none of ours.
+                // A link that was refused is of no further use. The targets of its redirects are not resolved here.
                 if case .expired = request.reason, let (endpoint, question) = Self.question(place, request.original) {
                     state.withLock { $0.links[question.url] = nil }
                     open[endpoint, default: []].append(question)
@@ -115,7 +115,7 @@ package final class LFSLinks: RequestResolver {
 
     // MARK: The server
 
-    /// Asks about objects of one server.
+    /// Asks one server for links to objects.
     private func ask(_ endpoint: String, _ questions: [Question]) -> [String: RequestDisposition] {
         var failure = RequestDisposition.cancel(reason: "no answer", cause: .unreachable)
         var wait = Duration.milliseconds(500)
@@ -297,7 +297,7 @@ package final class LFSLinks: RequestResolver {
 
     // MARK: Credentials
 
-    /// What git's credential helpers have for a server, as the value of `Authorization`.
+    /// The credentials that git's helpers have for a server, as the value of `Authorization`.
     private func credentials(_ endpoint: String) -> String? {
         guard let url = try? CurlURL(endpoint), let git = try? Git(environment, isStopped: isStopped) else {
             return nil

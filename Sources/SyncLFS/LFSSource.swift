@@ -3,7 +3,7 @@ import SyncModel
 package import SyncPlugins
 import SyncSources
 
-/// Makes a manifest of a git repository with large files in LFS: the tree of a commit, its files from where they are.
+/// Makes a manifest of a git repository with large files in LFS: the tree of a commit, with URLs for its files.
 package struct LFSSource: SetSource {
     private let environment: [String: String]
     private let stateDirectory: String
@@ -14,7 +14,7 @@ package struct LFSSource: SetSource {
     ///   - environment: This process's variables.
     ///   - stateDirectory: Absolute; a partial copy of the repository is kept below.
     ///   - now: **Milliseconds** since 1970.
-    ///   - isStopped: Asked several times a second.
+    ///   - isStopped: Called several times a second.
     package init(
         _ environment: [String: String], stateDirectory: String, now: @escaping @Sendable () -> Int64,
         isStopped: @escaping @Sendable () -> Bool
@@ -49,7 +49,7 @@ private struct GitTree {
         let path: [UInt8]
     }
 
-    /// Blobs that are read at a time: a pointer each.
+    /// Blobs that are read by one call of git: a pointer each.
     private static let group = 50_000
 
     init(_ store: GitStore, _ commit: String) { (self.store, self.commit) = (store, commit) }
@@ -62,7 +62,7 @@ private struct GitTree {
         var builder = ListingBuilder()
         do throws(ListingError) {
             for entry in entries {
-                // Links come below. A repository in a repository is left out: it is empty in a clone.
+                // Links follow below. A repository within the repository is left out: it is empty in a clone.
                 guard entry.mode.hasPrefix("100") else { continue }
                 let large = pointers[entry.path]
                 var file = SourceListing.File(path: entry.path, urls: [])
@@ -75,7 +75,7 @@ private struct GitTree {
                     file.digest = (.gitSHA1, entry.name)
                     file.urls = [LFSObject.plain(repository: store.repository, name: entry.name).url]
                 }
-                // Nobody has to fetch nothing.
+                // An empty file need not be fetched.
                 if file.size == 0 { file.digest = (.sha256, SHA256Digest.ofNothing.hex) }
                 file.isExecutable = entry.mode == "100755"
                 try builder.add(file, at: "")
@@ -106,7 +106,7 @@ private struct GitTree {
         return entries
     }
 
-    /// The sizes of blobs that are here: of all small ones.
+    /// The sizes of the blobs in the local copy, which has all the small ones.
     private func sizes() throws(PluginError) -> [String: UInt64] {
         let format = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
         let text = try store.run(["cat-file", format, "--batch-all-objects"])
@@ -118,7 +118,7 @@ private struct GitTree {
         return sizes
     }
 
-    /// What blobs hold, of those that are short.
+    /// The contents of short blobs, by name.
     private func contents(_ names: [String]) throws(PluginError) -> [String: [UInt8]] {
         var found: [String: [UInt8]] = [:]
         let unique = Array(Set(names)).sorted()
@@ -144,7 +144,7 @@ private struct GitTree {
         return found
     }
 
-    /// Files in LFS, by path: pointers, where the tree's attributes say that they are some.
+    /// Files in LFS, by path: pointers whose attributes in the tree say so.
     private func pointers(_ entries: [Entry], _ sizes: [String: UInt64]) throws(PluginError) -> [[UInt8]: LFSPointer] {
         let short = entries.filter { entry in
             entry.mode.hasPrefix("100") && sizes[entry.name].map { $0 > 0 && $0 < UInt64(LFSPointer.limit) } ?? false
@@ -169,7 +169,7 @@ private struct GitTree {
 
     /// Those of some paths whose attribute `filter` is `lfs`.
     private func filtered(_ paths: [[UInt8]]) throws(PluginError) -> Set<[UInt8]> {
-        // Attributes are read from an index: a bare repository has no files.
+        // Attributes are read from an index, since a bare repository has no files.
         let index = ["GIT_INDEX_FILE=\(store.indexPath)"]
         defer { store.removeIndex() }
         _ = try store.run(["read-tree", commit], variables: index)
@@ -184,7 +184,7 @@ private struct GitTree {
         return found
     }
 
-    /// The server of large files: what `.lfsconfig` says, or else the usual place.
+    /// The server of large files: the one that `.lfsconfig` names, or else the usual one.
     private func endpoint(_ address: LFSAddress, _ entries: [Entry]) throws(PluginError) -> String {
         guard entries.contains(where: { $0.path.elementsEqual(".lfsconfig".utf8) && $0.mode.hasPrefix("100") }) else {
             return address.endpoint

@@ -3,10 +3,10 @@ package import SyncPlugins
 import SyncSystem
 import SyncTransfer
 
-/// Brings files that ``LFSSource`` has listed: those in LFS by way of another transport, whose resolver ``LFSLinks`` finds
-/// them; others from git, and both from a repository on this machine.
+/// Transfers files that ``LFSSource`` has listed: those in LFS through another transport, whose resolver ``LFSLinks``
+/// finds their links; other files from git; and both kinds from a repository on this machine.
 ///
-/// Everything else goes to that transport as it is.
+/// All other transfers go to that transport unchanged.
 package final class LFSTransport: Transport {
     private let inner: any Transport
     private let local = FileTransport()
@@ -25,22 +25,22 @@ package final class LFSTransport: Transport {
     }
 
     private struct State: Sendable {
-        /// Files of git that are asked for next.
+        /// Files of git that are fetched next.
         var waiting: [Job] = []
-        /// Transfers that ``LFSTransport/local`` does.
+        /// Transfers that ``LFSTransport/local`` does, or will do.
         var own: Set<TransferID> = []
         var cancelled: Set<TransferID> = []
         var thread: WorkerThread?
         var isShutDown = false
     }
 
-    /// Files that are taken from git at a time.
+    /// Most files that are taken from git at a time.
     private static let most = 256
 
     /// - Parameters:
-    ///   - inner: Brings http and https.
+    ///   - inner: The transport for http and https.
     ///   - environment: This process's variables, for git.
-    ///   - isStopped: Asked several times a second.
+    ///   - isStopped: Called several times a second.
     package init(
         _ inner: any Transport, environment: [String: String], stateDirectory: String,
         now: @escaping @Sendable () -> Int64, isStopped: @escaping @Sendable () -> Bool
@@ -80,7 +80,7 @@ package final class LFSTransport: Transport {
         inner.start(web, sink: sink, completion: completion)
     }
 
-    /// Where a repository on this machine has its large files: in a bare one, or in one with a work tree.
+    /// The URLs of a large file of a repository on this machine: in a bare one, or in one with a work tree.
     private static func files(_ endpoint: String, _ digest: String) -> [String] {
         ["", "/.git"].map {
             "\(endpoint)\($0)/lfs/objects/\(digest.prefix(2))/\(digest.dropFirst(2).prefix(2))/\(digest)"
@@ -133,7 +133,7 @@ package final class LFSTransport: Transport {
 
     private func run() {
         while true {
-            // Others come in the same moment: one call of git is for many.
+            // More requests arrive at about the same time, and one call of git serves many.
             pauseThread(milliseconds: 20)
             let jobs = state.withLock { state -> [Job] in
                 let repository = state.waiting.first?.repository
@@ -191,7 +191,7 @@ package final class LFSTransport: Transport {
                 left.change { $0 -= 1 }
             }
         }
-        // The files are there for as long as they are read.
+        // The files must exist for as long as they are read.
         left.wait { left -> Void? in left == 0 ? () : nil }
         remove(directory)
     }

@@ -3,23 +3,23 @@ package import SyncCurl
 import SyncModel
 import SyncSystem
 
-/// Finds keys where AWS's own programs find them: in variables, in the files of a profile, from a program, for a role, at a
-/// container's endpoint and at the instance's. They are asked for again before they end.
+/// Finds keys where AWS's own programs find them: in variables, in the files of a profile, from a program, for a role,
+/// at a container's endpoint and at the instance's. Keys are looked for again before they expire.
 package final class AWSCredentials: Sendable {
-    /// What variables and files said when keys were looked for last.
+    /// The variables and files, as they were when keys were last looked for.
     private let lastRead: Mutex<AWSEnvironment>
     var environment: AWSEnvironment { lastRead.withLock(\.self) }
     let isStopped: @Sendable () -> Bool
-    /// How servers elsewhere are reached: proxies, and whom to trust.
+    /// Prepares requests to other servers: proxies and trust.
     let reach: @Sendable (EasyHandle, Origin) throws(CurlError) -> Void
     private let known = Mutex<(keys: AWSKeys?, until: Int64)?>(nil)
 
-    /// **Seconds** before their end when others are asked for: requests are on their way.
+    /// New keys are looked for this many **seconds** before the old ones expire, since requests take time.
     private static let margin: Int64 = 300
-    /// **Seconds** for which it is believed that there are none.
+    /// **Seconds** for which the lack of keys is remembered.
     private static let pause: Int64 = 60
     static let limit = 64 << 10
-    /// How long a profile's program may take: it may wait for somebody who has to say yes.
+    /// How long a profile's program may take: it may wait for a person to confirm.
     private static let programPatience = Duration.seconds(60)
 
     package init(
@@ -30,7 +30,7 @@ package final class AWSCredentials: Sendable {
         (self.isStopped, self.reach) = (isStopped, reach)
     }
 
-    /// The keys that count now; `nil` if there are none. Blocks.
+    /// The keys that are valid now; `nil` if there are none. Blocks.
     ///
     /// - Parameter now: **Seconds** since 1970.
     package func keys(now: Int64) throws(S3Fault) -> AWSKeys? {
@@ -44,7 +44,7 @@ package final class AWSCredentials: Sendable {
         }
     }
 
-    /// Forgets them, since they were refused.
+    /// Forgets the keys, since they were refused.
     package func forget() { known.withLock { $0 = nil } }
 
     private func find(_ now: Int64) throws(S3Fault) -> AWSKeys? {
@@ -71,7 +71,7 @@ package final class AWSCredentials: Sendable {
         return try checked(AWSKeys(access: access, secret: secret, session: environment.variable("AWS_SESSION_TOKEN")))
     }
 
-    /// Those of a profile, without its role: as they are written, or from its program.
+    /// The keys of a profile, without its role: as they are written, or from its program.
     private func ofProfile(_ profile: String) throws(S3Fault) -> AWSKeys? {
         func setting(_ name: String) -> String? { environment.setting(name, of: profile) }
         if let access = setting("aws_access_key_id") {
@@ -91,7 +91,7 @@ package final class AWSCredentials: Sendable {
         return nil
     }
 
-    /// Those of a profile's role, which somebody else's keys, or a token, let in.
+    /// The keys of a profile's role, for which other keys, or a token, are exchanged.
     private func ofRole(_ profile: String, _ now: Int64, _ seen: Set<String>) throws(S3Fault) -> AWSKeys? {
         func setting(_ name: String) -> String? { environment.setting(name, of: profile) }
         func fault(_ reason: String) -> S3Fault {
@@ -107,7 +107,7 @@ package final class AWSCredentials: Sendable {
                 throw fault("leads back to itself with source_profile")
             }
             guard environment.hasProfile(source) else { throw fault("has a source_profile that no file of AWS has") }
-            // One that names itself has keys of its own.
+            // A profile that names itself has keys of its own.
             keys = source == profile ? try ofProfile(source) : try ofRole(source, now, seen.union([profile]))
         } else {
             switch setting("credential_source") {
@@ -160,7 +160,7 @@ package final class AWSCredentials: Sendable {
         return try keys(output, from: what)
     }
 
-    /// The words of a command line, between blanks, with quotes as a shell has them; `nil` where a quote is open.
+    /// The words of a command line, between blanks, with quotes as in a shell; `nil` where a quote is not closed.
     static func words(_ text: String) -> [String]? {
         var (words, word, quote, isEscaped) = ([String](), String?.none, Character?.none, false)
         for letter in text {
@@ -198,7 +198,7 @@ package final class AWSCredentials: Sendable {
         do throws(URLError) { url = try CurlURL(text) } catch {
             throw S3Fault(.configuration, "AWS_CONTAINER_CREDENTIALS_FULL_URI is \(error)")
         }
-        // The token is for this machine's or this site's endpoint alone.
+        // The token is only for an endpoint of this machine or site.
         let isNear =
             ["169.254.170.2", "169.254.170.23", "[fd00:ec2::23]", "localhost", "[::1]"].contains(url.origin.host)
             || addressBytes(url.origin.host).map { $0.count == 4 && $0[0] == 127 } == true
@@ -222,7 +222,7 @@ package final class AWSCredentials: Sendable {
         return try keys(answer, from: "\(url.origin)")
     }
 
-    /// A file that another program has put there for this one.
+    /// A file that another program has written for this one.
     func read(_ path: String) throws(S3Fault) -> String {
         do throws(FileError) {
             return String(decoding: try readFile(path, trust: .input, limit: Self.limit), as: UTF8.self)
@@ -235,7 +235,7 @@ package final class AWSCredentials: Sendable {
         var place = environment.variable("AWS_EC2_METADATA_SERVICE_ENDPOINT") ?? "http://169.254.169.254"
         while place.hasSuffix("/") { place.removeLast() }
         let life = ["X-aws-ec2-metadata-token-ttl-seconds: 21600"]
-        // Elsewhere nobody answers there: then there are no keys.
+        // Outside of AWS nothing answers there: then there are no keys.
         guard let token = ask(place + "/latest/api/token", method: "PUT", headers: life, patience: .seconds(1)) else {
             return nil
         }
@@ -259,7 +259,7 @@ package final class AWSCredentials: Sendable {
         return try checked(AWSKeys(access: access, secret: secret, session: session, expires: end))
     }
 
-    /// The answer with status 200; `nil` without one. No proxy is asked, and no redirect is followed.
+    /// The answer with status 200; `nil` without one. No proxy is used, and no redirect is followed.
     private func ask(_ url: String, method: String? = nil, headers: [String], patience: Duration) -> [UInt8]? {
         guard let call = try? HTTPCall(url, method: method, headers: headers, body: nil) else { return nil }
         try? call.easy.set(CURLOPT_CONNECTTIMEOUT_MS, Int(min(patience, .seconds(1)).milliseconds))
@@ -267,7 +267,7 @@ package final class AWSCredentials: Sendable {
         return text
     }
 
-    /// What is answered, if it is not too long.
+    /// The answer to a request; `nil` if there is none, or it is too long.
     func answer(to call: HTTPCall, patience: Duration) -> (status: Int, text: [UInt8])? {
         var text: [UInt8] = []
         let end = try? call.perform(until: .now + patience, every: 100, isStopped: isStopped) { piece, _ in

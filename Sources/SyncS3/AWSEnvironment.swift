@@ -1,15 +1,15 @@
 import SyncModel
 import SyncSystem
 
-/// What variables and files say of AWS: as its own programs read them.
+/// The settings for AWS in variables and files, as its own programs read them.
 ///
 /// <https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html>
 package struct AWSEnvironment: Sendable {
-    /// Gives a variable's value; an empty one is as none.
+    /// Returns a variable's value; an empty one counts as none.
     package let variable: @Sendable (String) -> String?
-    /// All of them, for programs that give keys.
+    /// All variables, for programs that give keys.
     let variables: [String: String]
-    /// What has the settings of profiles, and what their names begin with there.
+    /// The files with the settings of profiles, and the prefix of profile names in each.
     private let files: [(path: String?, prefix: String)]
     /// The settings of profiles, by their names.
     private var profiles: [String: [String: String]] = [:]
@@ -20,8 +20,8 @@ package struct AWSEnvironment: Sendable {
 
     /// - Parameters:
     ///   - home: The user's directory.
-    ///   - variables: What programs get.
-    ///   - lookup: Gives a variable's value.
+    ///   - variables: The variables that programs get.
+    ///   - lookup: Returns a variable's value.
     package init(
         home: String?, variables: [String: String] = [:], lookup: @escaping @Sendable (String) -> String?
     ) throws(S3Fault) {
@@ -40,7 +40,7 @@ package struct AWSEnvironment: Sendable {
 
     /// Reads the files, which may have changed.
     ///
-    /// - Throws: ``S3Fault`` for what cannot be used; then what they said before stays.
+    /// - Throws: ``S3Fault`` for a file that cannot be used; the former settings stay then.
     mutating func readFiles() throws(S3Fault) {
         var (profiles, services): ([String: [String: String]], [String: [String: String]]) = ([:], [:])
         for case (let path?, let prefix) in files {
@@ -64,20 +64,20 @@ package struct AWSEnvironment: Sendable {
 
     private var namedProfile: String? { variable("AWS_PROFILE") ?? variable("AWS_DEFAULT_PROFILE") }
 
-    /// The name of the profile that counts.
+    /// The name of the selected profile.
     package var profileName: String { namedProfile ?? "default" }
 
-    /// A setting of a profile; without a name of that which counts.
+    /// A setting of a profile; without a name, of the selected one.
     package func setting(_ name: String, of profile: String? = nil) -> String? {
         profiles[profile ?? profileName]?[name].flatMap { $0.isEmpty ? nil : $0 }
     }
 
     func hasProfile(_ name: String) -> Bool { profiles[name] != nil }
 
-    /// The region that somebody has named.
+    /// The region that a variable or the profile names.
     package var region: String? { variable("AWS_REGION") ?? variable("AWS_DEFAULT_REGION") ?? setting("region") }
 
-    /// Where buckets are, if not at AWS.
+    /// The endpoint of buckets, if it is not AWS's.
     package var endpoint: String? { endpoint(of: "S3") }
 
     private func endpoint(of service: String) -> String? {
@@ -87,16 +87,16 @@ package struct AWSEnvironment: Sendable {
             ?? setting("endpoint_url")
     }
 
-    /// Who gives keys for roles.
+    /// The server that gives keys for roles.
     struct TokenService {
         let url: String
-        /// The one that requests are signed for.
+        /// The region that requests are signed for.
         let region: String
 
         var shown: String { redacted(url: url) }
     }
 
-    /// The token service of the region, or of the place that has the buckets.
+    /// The token service of the region, or of the endpoint that is configured.
     var tokenService: TokenService {
         let domain = region?.hasPrefix("cn-") == true ? "amazonaws.com.cn" : "amazonaws.com"
         let usual = region.map { "https://sts.\($0).\(domain)" } ?? "https://sts.amazonaws.com"

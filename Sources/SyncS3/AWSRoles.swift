@@ -4,13 +4,13 @@ import SyncModel
 import SyncSources
 import SyncSystem
 
-/// Keys for a role, from AWS's Security Token Service or one that speaks its protocol.
+/// Keys for a role, from AWS's Security Token Service or a server with its protocol.
 ///
 /// <https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithWebIdentity.html>
 extension AWSCredentials {
-    /// What lets somebody have a role.
+    /// The proof with which a role is requested.
     enum Entry {
-        /// A token in a file, which is written anew from time to time: Kubernetes and GitHub give such ones.
+        /// A token in a file that is rewritten from time to time, as by Kubernetes and GitHub.
         case token(file: String)
         case keys(AWSKeys, externalID: String?)
     }
@@ -18,10 +18,10 @@ extension AWSCredentials {
     private static let attempts = 4
     private static let patience = Duration.seconds(20)
 
-    /// Asks for a role.
+    /// Requests keys for a role.
     ///
     /// - Parameters:
-    ///   - session: What the bucket's owner sees in logs.
+    ///   - session: The session's name, which the bucket's owner sees in logs.
     ///   - now: **Seconds** since 1970.
     func assume(_ role: String, _ entry: Entry, named session: String?, _ now: Int64) throws(S3Fault) -> AWSKeys {
         var fields = [
@@ -83,7 +83,7 @@ extension AWSCredentials {
     }
 }
 
-/// The text of each element of a short answer in XML, by its name; of several the first. Empty for what is none.
+/// The text of each element of a short answer in XML, by its name, the first of several; empty for other bytes.
 package func elementTexts(_ body: [UInt8]) -> [String: String] {
     guard !body.isEmpty, body.count <= 64 << 10, var text = try? XMLText(body) else { return [:] }
     var texts: [String: String] = [:]

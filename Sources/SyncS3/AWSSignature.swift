@@ -7,7 +7,7 @@ package struct AWSKeys: Sendable, CustomStringConvertible, CustomReflectable {
     package let access: String
     package let secret: String
     package let session: String?
-    /// **Seconds** since 1970; `nil` for keys that stay.
+    /// **Seconds** since 1970; `nil` for keys that do not expire.
     package let expires: Int64?
 
     package init(access: String, secret: String, session: String? = nil, expires: Int64? = nil) {
@@ -18,8 +18,8 @@ package struct AWSKeys: Sendable, CustomStringConvertible, CustomReflectable {
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Signs requests: AWS Signature Version 4, as S3 has it. libcurl 7.88.1 leaves the fields of a query as they are, and
-/// wants a body in memory to hash it, so this is done here.
+/// Signs requests: AWS Signature Version 4, as S3 uses it. libcurl 7.88.1 leaves the fields of a query as they are, and
+/// needs a body in memory to hash it, so this is done here.
 ///
 /// <https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html>
 package struct AWSSignature {
@@ -32,16 +32,16 @@ package struct AWSSignature {
     package var query: [(name: String, value: String)] = []
     /// SHA-256 of the body, or `UNSIGNED-PAYLOAD`.
     package var payload = SHA256Digest.ofNothing.hex
-    /// Others that are signed, with names in lower case.
+    /// Further headers that are signed, with names in lower case.
     package var headers: [(name: String, value: String)] = []
 
     package static let service = "s3"
-    /// Who is asked.
+    /// The service that requests go to.
     package var service = Self.service
 
     package init(host: String, path: String) { (self.host, self.path) = (host, path) }
 
-    /// Of a request to an origin.
+    /// Signs a request to an origin.
     package init(_ origin: Origin, path: String) {
         let isDefaultPort = origin.description.hasSuffix(origin.host)
         self.init(host: isDefaultPort ? origin.host : "\(origin.host):\(origin.port)", path: path.isEmpty ? "/" : path)
@@ -57,7 +57,7 @@ package struct AWSSignature {
     /// The headers of the signed request, as `Name: value`.
     ///
     /// - Parameters:
-    ///   - keys: `nil` for a request that anybody may send.
+    ///   - keys: `nil` for an anonymous request.
     ///   - now: **Seconds** since 1970.
     package func signed(by keys: AWSKeys?, region: String, now: Int64) throws(DigestError) -> [String] {
         guard let keys else { return headers.map { "\($0.name): \($0.value)" } }
@@ -87,7 +87,7 @@ package struct AWSSignature {
         return text.prefix(19).filter { $0 != "-" && $0 != ":" } + "Z"
     }
 
-    /// Blanks at the ends go, and of several in a row one stays.
+    /// The value without blanks at its ends, and with one blank for several in a row.
     private static func trimmed(_ value: String) -> String {
         value.split(separator: " ").joined(separator: " ")
     }

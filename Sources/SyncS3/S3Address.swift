@@ -1,10 +1,10 @@
 package import SyncModel
 
-/// A place in a bucket, as users write it: `s3://BUCKET[/PREFIX]`, with `?endpoint=URL` and `&region=NAME` where it is not in
-/// AWS's own cloud.
+/// A place in a bucket, as users write it: `s3://BUCKET[/PREFIX]`, with `?endpoint=URL` and `&region=NAME` where it is
+/// not in AWS's own cloud.
 package struct S3Address: Sendable, Equatable {
     package let bucket: String
-    /// Of object names, without slashes at its ends; empty for the whole bucket.
+    /// The prefix of object names, without slashes at its ends; empty for the whole bucket.
     package private(set) var prefix: String
     /// `https://storage.example.com`, in place of AWS's.
     package var endpoint: String?
@@ -19,7 +19,7 @@ package struct S3Address: Sendable, Equatable {
         let plain = text.prefix { $0 != "?" && $0 != "#" }
         let rest = plain.dropFirst(Self.scheme.utf8.count + 3)
         bucket = String(rest.prefix { $0 != "/" })
-        // Neither a secret key nor what a query has is repeated.
+        // Messages repeat neither a secret key nor a query.
         guard !bucket.contains("@") else { throw refused("a user name in a URL; keys are for AWS's own files") }
         guard (3...255).contains(bucket.utf8.count),
             bucket.utf8.allSatisfy({ isAlphanumeric($0) || [0x2D, 0x2E, 0x5F].contains($0) })
@@ -51,7 +51,7 @@ package struct S3Address: Sendable, Equatable {
         }
     }
 
-    /// What has a name below the prefix.
+    /// The object with a name below the prefix.
     package func object(_ name: String) -> S3Address {
         var object = self
         object.prefix = prefix.isEmpty ? name : "\(prefix)/\(name)"
@@ -61,7 +61,7 @@ package struct S3Address: Sendable, Equatable {
     /// For people: without endpoint and region.
     package var shown: String { prefix.isEmpty ? "s3://\(bucket)" : "s3://\(bucket)/\(prefix)" }
 
-    /// As it can be read again, with endpoint and region.
+    /// The URL that can be read again, with endpoint and region.
     package var text: String {
         let path = percentEncoded(bytes: prefix.utf8)
         var fields: [String] = []
@@ -72,10 +72,10 @@ package struct S3Address: Sendable, Equatable {
     }
 }
 
-/// What went wrong with a bucket, its credentials or its settings.
+/// An error of a bucket, its credentials or its settings.
 package struct S3Fault: Error, Sendable, CustomStringConvertible {
-    /// Usage for what makes no sense, configuration for what files and variables say, refused for a user who is not let in, unavailable
-    /// for what may be there later.
+    /// Usage for a request that makes no sense, configuration for files and variables, refused for a user without
+    /// access, unavailable for what may be there later.
     package let exitStatus: ExitStatus
     /// One line, without secrets.
     package let reason: String

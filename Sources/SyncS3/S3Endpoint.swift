@@ -1,11 +1,11 @@
 package import SyncCurl
 import SyncModel
 
-/// Where a bucket's objects are: who is asked, and the names in URLs.
+/// The origin of a bucket, and the paths of its objects in URLs.
 package struct S3Endpoint: Sendable, Equatable {
     /// `https://bucket.s3.eu-west-1.amazonaws.com`
     package let origin: Origin
-    /// What the path of an object begins with: empty, or the bucket and what the endpoint's own path is.
+    /// The prefix of every object's path: empty, or the endpoint's own path and the bucket.
     private let base: String
     package let region: String
     private let bucket: String
@@ -13,7 +13,7 @@ package struct S3Endpoint: Sendable, Equatable {
 
     /// - Parameters:
     ///   - endpoint: A URL in place of AWS's.
-    ///   - region: The one to sign for.
+    ///   - region: The region to sign for.
     package init(_ bucket: String, endpoint: String?, region: String) throws(S3Fault) {
         (self.bucket, self.endpoint, self.region) = (bucket, endpoint, region)
         guard region.utf8.allSatisfy({ isAlphanumeric($0) || $0 == 0x2D }), !region.isEmpty else {
@@ -42,7 +42,7 @@ package struct S3Endpoint: Sendable, Equatable {
         try S3Endpoint(bucket, endpoint: endpoint, region: region)
     }
 
-    /// The path of an object as it is asked for and signed; that of the bucket for an empty name.
+    /// The path of an object, as it is requested and signed; that of the bucket for an empty name.
     package func path(_ name: String) -> String {
         name.isEmpty && !base.isEmpty ? base : "\(base)/\(percentEncoded(bytes: name.utf8))"
     }

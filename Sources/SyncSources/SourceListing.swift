@@ -1,18 +1,18 @@
 package import SyncManifest
 package import SyncModel
 
-/// What somebody's listing says: files, what is known of their contents, and where their bytes are. Made by a reader of
-/// that kind of listing, without I/O; ``manifest(_:)`` makes an ordinary manifest of it.
+/// The content of a listing: its files, the known facts about their contents, and the URLs of their bytes. Made by a
+/// reader of that kind of listing, without I/O; ``manifest(project:_:)`` makes an ordinary manifest of it.
 package struct SourceListing: Sendable {
     /// One file.
     package struct File: Sendable {
-        /// As in a manifest; whoever reads a listing has checked it.
+        /// As in a manifest; the reader of the listing has checked it.
         package var path: [UInt8]
-        /// **Bytes**; `nil` where the listing does not say it.
+        /// **Bytes**; `nil` if the listing does not state it.
         package var size: UInt64?
-        /// The strongest digest that the listing gives.
+        /// The strongest digest that the listing states.
         package var digest: (algorithm: ContentCheck.Algorithm, hex: String)?
-        /// What changes with the content, where no digest does.
+        /// A value that changes with the content, where there is no digest.
         package var stamp: String?
         /// Absolute, or relative to the listing, best first.
         package var urls: [String]
@@ -23,13 +23,13 @@ package struct SourceListing: Sendable {
             stamp: String? = nil, urls: [String]
         ) { (self.path, self.size, self.digest, self.stamp, self.urls) = (path, size, digest, stamp, urls) }
 
-        /// The SHA-256, where the listing gives it.
+        /// The SHA-256, if the listing states it.
         package var sha256: SHA256Digest? {
             guard let digest, digest.algorithm == .sha256 else { return nil }
             return SHA256Digest(hex: digest.hex)
         }
 
-        /// Whether a manifest can say all of it.
+        /// Whether both size and SHA-256 are known, as a manifest needs them.
         package var isKnown: Bool { size != nil && sha256 != nil }
     }
 
@@ -72,8 +72,8 @@ package struct SourceListing: Sendable {
         return project(name ?? String(directory))
     }
 
-    /// The manifest's text, the same for the same listing: files in path order, each in the group of its top-level directory,
-    /// and what nobody knows left to be learnt.
+    /// The manifest's text, the same for the same listing: files in path order, each in the group of its top-level
+    /// directory, and unknown facts left to be learnt.
     package func manifest(project: String, _ origin: SourceOrigin) -> [UInt8] {
         var writer = ManifestWriter(project: project, revision: 0, created: nil, source: origin)
         var text: [UInt8] = []
@@ -114,14 +114,14 @@ package struct SourceListing: Sendable {
         }
     }
 
-    /// Everything in path order.
+    /// All files and links, in path order.
     private var rows: [Row] {
         (files.map(Row.file) + links.map(Row.link)).sorted { a, b in
             a.path.withUnsafeBufferPointer { a in b.path.withUnsafeBufferPointer { PathOrder.precedes(a, $0) } }
         }
     }
 
-    /// The top-level directory, where it can name a group.
+    /// The top-level directory of a path, if it can name a group.
     private static func group(_ path: [UInt8]) -> String? {
         guard let slash = path.firstIndex(of: 0x2F) else { return nil }
         let name = String(decoding: path[..<slash], as: UTF8.self)
@@ -129,7 +129,7 @@ package struct SourceListing: Sendable {
             ? name : nil
     }
 
-    /// The names of the groups; none where a manifest could not have as many.
+    /// The names of the groups; none if a manifest could not have so many.
     private var groupNames: Set<String> {
         var names: Set<String> = []
         for path in files.lazy.map(\.path) { if let name = Self.group(path) { names.insert(name) } }
@@ -138,7 +138,8 @@ package struct SourceListing: Sendable {
     }
 }
 
-/// Why a listing is refused: where in it, what is wrong there, and what to do about it. Broken data: 65.
+/// Why a listing is refused: where in it, what is wrong there, and what to do about it. The data is broken: exit status
+/// 65.
 package struct ListingError: Error, Sendable, Hashable, CustomStringConvertible {
     /// Such as `line 7`; empty for the whole.
     package let place: String
@@ -146,7 +147,7 @@ package struct ListingError: Error, Sendable, Hashable, CustomStringConvertible 
 
     package init(_ place: String, _ reason: String) { (self.place, self.reason) = (place, reason) }
 
-    /// The same reason somewhere else.
+    /// The same reason at another place.
     package func at(_ place: String) -> ListingError { ListingError(place, reason) }
 
     package var description: String { place.isEmpty ? reason : "\(place): \(reason)" }
@@ -160,7 +161,8 @@ package struct ListingBuilder {
     package init() {}
 
     /// - Parameter place: For messages.
-    /// - Throws: ``ListingError`` for a name that a manifest cannot have, or one that is there with other content.
+    /// - Throws: ``ListingError`` for a name that a manifest cannot have, or one that is listed already with other
+    ///   content.
     package mutating func add(_ file: SourceListing.File, at place: @autoclosure () -> String) throws(ListingError) {
         try Self.check(path: file.path, at: place())
         guard listing.files.count + listing.links.count < SourceListing.mostFiles else {

@@ -4,7 +4,7 @@ import SyncPlugins
 import SyncServer
 import SyncSystem
 
-/// What a cache says to each request.
+/// Answers the requests to a cache.
 final class CacheAnswers: Sendable {
     private let desk: CacheDesk
     private let identity: String
@@ -13,9 +13,9 @@ final class CacheAnswers: Sendable {
     private let objects: ObjectCache
     private let book: FactBook
 
-    /// A file that is no pack, and has more **bytes**, is kept only where somebody asks for all of it.
+    /// A file that is no pack and longer than this many **bytes** is kept only if a client asks for all of it.
     private static let longestByRange: UInt64 = 64 << 20
-    /// **Bytes** that wait for a client.
+    /// Most **bytes** that wait for a client.
     private static let streamCapacity = 256 << 10
 
     init(_ desk: CacheDesk, identity: String, log: (@Sendable (AccessRecord) -> Void)?) {
@@ -43,7 +43,7 @@ final class CacheAnswers: Sendable {
         guard request.isHead || request.method == "GET" else {
             return HTTPResponse(status: 405, headers: [.allow: "GET, HEAD"])
         }
-        // It stands for one directory, and for no other place that a client might name.
+        // The cache serves one directory, and is no proxy for other places that a client might name.
         guard request.target.hasPrefix("/") else { return HTTPResponse(status: 421) }
         guard request.headers[.via]?.contains(identity) != true else { return HTTPResponse(status: 508) }
         switch request.path {
@@ -86,7 +86,7 @@ final class CacheAnswers: Sendable {
             body: .bytes(Array(desk.metrics.utf8)))
     }
 
-    /// What a client is told of a failed request to the origin.
+    /// The answer to a client after a failed request to the origin.
     private static func response(to error: TransferError) -> HTTPResponse {
         switch error.code.status ?? error.status {
         case 404: return HTTPResponse(status: 404)
@@ -117,12 +117,13 @@ extension CacheAnswers {
         }
     }
 
-    /// Whether caches on the way to the publisher are passed by, too. RFC 9111 §5.2.1.4
+    /// Whether a client asks to bypass caches: then those on the way to the publisher are bypassed, too. RFC 9111
+    /// §5.2.1.4
     private static func passesCachesBy(_ request: HTTPRequest) -> Bool {
         request.headers[.cacheControl]?.lowercased().contains("no-cache") == true
     }
 
-    /// So that a document without a date is newer than what any client has.
+    /// The date of a document without one: newer than that of any client.
     private static let noDate = HTTPDate(seconds: 253_402_300_799)
 
     private static func answer(
@@ -150,7 +151,7 @@ extension CacheAnswers {
         return response
     }
 
-    /// The head of an answer with what is kept of a path: all of it, a part, or nothing.
+    /// The head of an answer from the held bytes of a path: all of them, a part, or nothing.
     private static func response(_ answer: Answer, _ version: FileVersion, _ path: RequestPath) -> HTTPResponse {
         var response = HTTPResponse(
             status: answer.status,
@@ -163,7 +164,7 @@ extension CacheAnswers {
         return response
     }
 
-    /// A body of known length, which a task writes.
+    /// A body of known length that a task writes.
     private static func body(
         _ range: Range<UInt64>, isHead: Bool, _ write: @escaping @Sendable (BodyStream) async -> Void
     ) -> HTTPResponse.Body {
@@ -190,7 +191,7 @@ extension CacheAnswers {
             }
         }
         guard size > 0 else { return await pass(request, path) }
-        // Its name says which version it is, whatever tag a client has from elsewhere.
+        // The name identifies the version of the object, so `If-Range` is ignored.
         var headers = request.headers
         headers[.ifRange] = nil
         let version = FileVersion(size: size, modified: Self.noDate, entityTag: "\"\(object.digest.hex)\"")
@@ -219,7 +220,7 @@ extension CacheAnswers {
         return response
     }
 
-    /// Sends what is there, and what comes, to the end of an answer.
+    /// Sends the held bytes, and bytes as they arrive, up to the end of an answer.
     private func send(_ reading: ObjectCache.Reading, _ first: ObjectCache.Piece, to stream: BodyStream) async {
         let cursor = ReadCursor()
         var (piece, position) = (first, reading.range.lowerBound)
@@ -229,12 +230,12 @@ extension CacheAnswers {
             case .bytes(let bytes, let flight, _):
                 guard await stream.write(bytes) else { return }
                 position += UInt64(bytes.count)
-                // Where it cannot be kept, the rest comes from it when it is proved, too.
+                // If the slice cannot be kept, the rest comes from this flight even once it is verified.
                 if let flight { (unproven, cursor.flight) = (flight, flight) }
             case .refused, .failed, .stopped: return stream.breakOff()
             case .pass:
                 let passing = Passing(reading, from: position)
-                // A whole object that is not proved to its end must not look whole.
+                // A whole object that is not verified to its end must not look whole.
                 if position > 0, reading.range == 0..<reading.size, passing.check == nil { return stream.breakOff() }
                 desk.counts.passed.add(1)
                 let download = Download.start(
@@ -251,9 +252,9 @@ extension CacheAnswers {
 // MARK: Passing through
 
 extension CacheAnswers {
-    /// What is passed through, and how it can be proved all the same.
+    /// A body that is passed through, and how it can be verified all the same.
     private struct Passing: Sendable {
-        /// **Bytes** that must come; `nil` for as many as there are.
+        /// **Bytes** that must arrive; `nil` for as many as there are.
         var length: UInt64?
         var start: UInt64 = 0
         var check: SliceCheck?
@@ -269,7 +270,7 @@ extension CacheAnswers {
         }
     }
 
-    /// Passes bytes of an object through that is not kept.
+    /// Passes the bytes of an object through without keeping them.
     private func passObject(_ reading: ObjectCache.Reading, _ prepared: HTTPResponse, _ reload: Bool) async
         -> HTTPResponse
     {
@@ -285,7 +286,7 @@ extension CacheAnswers {
         return response
     }
 
-    /// Passes a request through for what no digest names.
+    /// Passes a request through for a path that no digest names.
     private func pass(_ request: HTTPRequest, _ path: RequestPath) async -> HTTPResponse {
         desk.counts.passed.add(1)
         if request.isHead || request.headers[.range] != nil, let response = await passPart(request, path) {
@@ -320,7 +321,7 @@ extension CacheAnswers {
         }
     }
 
-    /// The same for a head, or for a part; `nil` where the origin does not say how long it is.
+    /// Passes a HEAD request through, or one for a part; `nil` if the origin does not say how long the file is.
     private func passPart(_ request: HTTPRequest, _ path: RequestPath) async -> HTTPResponse? {
         let reload = Self.passesCachesBy(request)
         let look = Download.start(
@@ -367,7 +368,7 @@ extension CacheAnswers {
         return response
     }
 
-    /// Sends what comes. Where it can be proved, the last piece goes out when it is.
+    /// Sends bytes as they arrive. If they can be verified, the last piece is sent only once they are.
     private static func send(_ download: Download, _ passing: Passing, to stream: BodyStream) async {
         var verifier: SliceVerifier?
         if let check = passing.check { verifier = try? SliceVerifier(check, from: passing.start) }

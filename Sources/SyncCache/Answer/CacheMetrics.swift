@@ -1,6 +1,6 @@
 import SyncPlugins
 
-/// What a cache has done since its start, as OpenMetrics 1.0 text.
+/// The counters of a cache since its start, as OpenMetrics 1.0 text.
 extension CacheDesk {
     static let metricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 

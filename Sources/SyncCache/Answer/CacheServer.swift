@@ -3,27 +3,27 @@ import SyncPlugins
 package import SyncServer
 import SyncSystem
 
-/// A cache in front of a published directory: what several clients ask for is fetched once, proved against its name, kept, and sent to
-/// each of them. What clients see is what a server of the directory shows.
+/// A cache in front of a published directory: a file that several clients ask for is fetched once, verified against its
+/// name, kept, and sent to each of them. Clients see what a server of the directory shows.
 package struct CacheServer: Sendable {
-    /// Where it listens, what it holds, and whom it lets in.
+    /// The address, the store and the limits of a cache.
     package struct Settings: Sendable {
-        /// The directory that holds what is kept.
+        /// The directory of the store.
         package var store: String
-        /// Most **bytes** in it.
+        /// Most **bytes** in the store.
         package var most: UInt64
         package var address = "127.0.0.1"
-        /// 0 for any that is free.
+        /// 0 for any free port.
         package var port = 0
         package var maximumConnections = 64
         package var maximumPerAddress = 256
-        /// A client that takes nothing of its answer for so long is let go.
+        /// A client that takes nothing of its answer for so long is disconnected.
         package var timeout = Duration.seconds(60)
 
         package init(store: String, most: UInt64) { (self.store, self.most) = (store, most) }
     }
 
-    /// The least room that makes sense, in **bytes**: what is on its way has to fit.
+    /// The least size of a store, in **bytes**: slices on their way have to fit.
     package static let leastRoom: UInt64 = 16 << 20
 
     private let settings: Settings
@@ -34,9 +34,10 @@ package struct CacheServer: Sendable {
     private let log: (@Sendable (AccessRecord) -> Void)?
 
     /// - Parameters:
-    ///   - identity: What requests to the origin say in `Via`, so that a cache that is its own origin is found out.
+    ///   - identity: The name in the `Via` of requests to the origin, by which a cache that is its own origin is
+    ///     detected.
     ///   - now: **Seconds** since 1970.
-    ///   - say: Told what whoever runs it should know.
+    ///   - say: Gets messages for the operator.
     ///   - log: Called after each answer, from any thread.
     package init(
         _ settings: Settings, origin: CacheOrigin, identity: String, now: @escaping @Sendable () -> Int64,
@@ -46,15 +47,15 @@ package struct CacheServer: Sendable {
         (self.now, self.say, self.log) = (now, say, log)
     }
 
-    /// Serves until `stop` returns or the task is cancelled; then lets answers under way end within five seconds, and ends the
-    /// transport.
+    /// Serves until `stop` returns or the task is cancelled; then gives answers under way five seconds to end, and
+    /// shuts the transport down.
     ///
-    /// - Parameter listening: Told the port once connections are accepted.
+    /// - Parameter listening: Gets the port once connections are accepted.
     /// - Throws: ``CacheError``, or ``/SyncServer/ServerError`` where the address cannot be listened on.
     package func run(listening: @escaping @Sendable (Int) -> Void, until stop: @escaping @Sendable () async -> Void)
         async throws
     {
-        // What there is to do that no client waits for alone.
+        // Work that no client waits for alone.
         let (works, source) = AsyncStream.makeStream(of: (@Sendable () async -> Void).self)
         let store = try CacheStore(path: settings.store, most: settings.most, now: now)
         let desk = CacheDesk(
@@ -77,9 +78,9 @@ package struct CacheServer: Sendable {
         }
     }
 
-    /// Serves to the end, then ends what is on its way, and whoever waits for it.
+    /// Serves to the end, then ends the transport and the work that depends on it.
     ///
-    /// - Returns: Why it could not.
+    /// - Returns: The error that kept it from listening, if any.
     private func serve(
         _ server: HTTPServer, _ listening: @escaping @Sendable (Int) -> Void,
         until stop: @escaping @Sendable () async -> Void, ended: @Sendable () -> Void
@@ -94,17 +95,17 @@ package struct CacheServer: Sendable {
         return nil
     }
 
-    /// The same words at most once a minute.
+    /// Passes the same line on at most once a minute.
     private static func seldom(_ say: @escaping @Sendable (String) -> Void) -> @Sendable (String) -> Void {
         let said = Remembered()
         return { text in if let line = said.line(text) { say(line) } }
     }
 }
 
-/// What has been said within the last minute, and when.
+/// The lines of the last minute, and when each was said.
 private final class Remembered: Sendable {
     private let said = Mutex<[String: ContinuousClock.Instant]>([:])
-    /// Most of it: an origin may refuse whatever paths clients choose.
+    /// Most lines: an origin may refuse whatever paths clients choose.
     private static let most = 30
 
     /// The line to say; `nil` for none.

@@ -1,11 +1,11 @@
 package import SyncModel
 import SyncSystem
 
-/// What is kept on disk. The directory itself is the record: names say what a file holds, sizes how much, and the time of the last
-/// change when it was used last. One process has it at a time.
+/// The files of a cache on disk. The directory itself is the record: a file's name says what the file holds, its size
+/// how much, and its modification time when it was last used. One process uses a store at a time.
 ///
-/// `objects/AB/SHA256.START-END` holds bytes of the object of that name, `documents/SHA256` a document that may change (the name is
-/// the SHA-256 of its URL), `unfinished/` what is being written.
+/// `objects/AB/SHA256.START-END` holds bytes of the object of that name, `documents/SHA256` a document that may change
+/// (the name is the SHA-256 of its URL), `unfinished/` the files that are being written.
 final class CacheStore: Sendable {
     /// A file with some bytes of an object.
     struct Slice: Sendable, Hashable {
@@ -19,15 +19,15 @@ final class CacheStore: Sendable {
 
     private struct Entry {
         let slice: Slice
-        /// When it was used last: numbers in order.
+        /// The number of the last use, in order.
         var used: UInt64
-        /// When that was written down last, in **seconds** since 1970.
+        /// When the time of the file was last set, in **seconds** since 1970.
         var noted: Int64
-        /// Proved in this process, of the file as it was then.
+        /// The proof, if this process has verified the file.
         var proof: Proof?
     }
 
-    /// What was proved: the very file, and a sum of each piece of it.
+    /// A file that was verified: its status then, and a sum of each piece of it.
     struct Proof: Sendable {
         var status: FileStatus
         var sums: [UInt64]
@@ -66,7 +66,7 @@ final class CacheStore: Sendable {
         }
     }
 
-    /// A piece of a slice is read, summed and sent at a time: so many **bytes**.
+    /// **Bytes** of a slice that are read, summed and sent at a time.
     static let piece: UInt64 = 64 << 10
     private static let marker = "syncagent-cache-1"
 
@@ -79,7 +79,7 @@ final class CacheStore: Sendable {
     private let now: @Sendable () -> Int64
     private let state = Mutex(State())
 
-    /// Opens the store, makes it where there is none, clears what was not finished, and counts what is there.
+    /// Opens the store or creates it, removes unfinished files, and counts the others.
     ///
     /// - Parameters:
     ///   - most: **Bytes** that it may hold.
@@ -123,7 +123,7 @@ final class CacheStore: Sendable {
         }
     }
 
-    /// A directory with other things in it is nobody's store.
+    /// Refuses a directory that has other files, and no marker.
     private static func checkMarker(_ root: Int32, _ path: String) throws(FileError) {
         if exists(marker, in: root) { return }
         let names: [String]
@@ -169,7 +169,7 @@ final class CacheStore: Sendable {
                 state.kept = state.kept.saturatingAdd(slice.length)
             }
             for object in state.objects.keys { state.objects[object]?.sort { $0.slice.start < $1.slice.start } }
-            // Small, and asked for first: they go last.
+            // Documents are small, and asked for first, so they are evicted last.
             for (name, size, _) in named.sorted(by: { $0.modified < $1.modified }) {
                 let use = state.use()
                 state.documents[name] = (size, use)
@@ -188,7 +188,7 @@ final class CacheStore: Sendable {
 // MARK: Slices
 
 extension CacheStore {
-    /// The slice that has a **byte** of an object.
+    /// The slice that has a **byte** of an object; counts as a use.
     func slice(of object: SHA256Digest, at offset: UInt64) -> Slice? {
         state.withLock { state in
             guard let index = Self.index(state.objects[object], offset) else { return nil }
@@ -204,7 +204,8 @@ extension CacheStore {
     }
 
     private static func index(_ entries: [Entry]?, _ offset: UInt64) -> Int? {
-        // Slices follow each other, except where another manifest has cut otherwise: the last that begins early enough.
+        // Slices follow each other, except where another manifest has cut otherwise: the last one that begins early
+        // enough and ends behind the offset.
         guard let entries else { return nil }
         var (low, high) = (0, entries.count)
         while low < high {
@@ -214,12 +215,12 @@ extension CacheStore {
         return entries[..<low].lastIndex { $0.slice.end > offset }
     }
 
-    /// What says nothing of a file that cannot be opened: this process, or the machine, is out of descriptors or memory.
+    /// Errors that say nothing about a file: this process, or the machine, is out of descriptors or memory.
     private static let shortages: [Errno] = [.tooManyOpenFiles, .tooManyOpenFilesInSystem, .noMemory]
 
-    /// Opens a slice for reading; a file that is gone, or not as its name says, is dropped.
+    /// Opens a slice for reading. A file that is gone, or not as its name says, is dropped.
     ///
-    /// - Returns: With the proof, where the very file was proved before.
+    /// - Returns: The file, and its proof if this very file was verified before.
     func open(_ slice: Slice) -> (file: SharedDescriptor, proof: Proof?)? {
         guard let file = Descriptor(opening: path(of: slice), in: objects.raw, .unwaitingNoFollow) else {
             if !Self.shortages.contains(Errno.last) { drop(slice) }
@@ -234,7 +235,7 @@ extension CacheStore {
             guard let index = state.objects[slice.object]?.firstIndex(where: { $0.slice == slice }) else {
                 return (nil, false)
             }
-            // What was noted may be from a clock that was ahead.
+            // The noted time may be from a clock that was ahead.
             let isDue = abs(now - (state.objects[slice.object]?[index].noted ?? now)) > 600
             if isDue { state.objects[slice.object]?[index].noted = now }
             return (state.objects[slice.object]?[index].proof, isDue)
@@ -246,7 +247,7 @@ extension CacheStore {
         return (SharedDescriptor(file), known)
     }
 
-    /// Notes that a slice was proved.
+    /// Notes that a slice was verified.
     func note(_ proof: Proof, of slice: Slice) {
         state.withLock { state in
             guard let index = state.objects[slice.object]?.firstIndex(where: { $0.slice == slice }) else { return }
@@ -254,14 +255,14 @@ extension CacheStore {
         }
     }
 
-    /// Removes a slice: it is damaged, or there is no room.
+    /// Removes a slice that is damaged.
     func drop(_ slice: Slice) {
         if state.withLock({ $0.takeOut(slice) }) { removeFile(path(of: slice), in: objects.raw) }
     }
 
-    /// Gives what was written in `file` its name; room for it was taken with ``reserve(_:)``.
+    /// Renames a written file to the name of its slice; room for it was taken with ``reserve(_:)``.
     ///
-    /// - Returns: Why it could not be kept.
+    /// - Returns: Why it could not be kept; `nil` if it was.
     func keep(_ file: UnfinishedFile, as slice: Slice, _ proof: Proof?) -> Errno? {
         let prefix = String(slice.object.hex.prefix(2))
         if let code = makeDirectory(prefix, in: objects.raw, mode: 0o700), code != .fileExists {
@@ -272,7 +273,7 @@ extension CacheStore {
         }
         file.isNamed.withLock { $0 = true }
         let now = now()
-        // Its name has changed, and with it the time of the last change of its entry.
+        // The rename may have changed the file's time of the last status change.
         let proof = status(file.descriptor.raw).flatMap { found in proof.map { Proof(status: found, sums: $0.sums) } }
         let within = state.withLock { state -> [Slice] in
             state.reserved -= min(state.reserved, slice.length)
@@ -295,7 +296,7 @@ extension CacheStore {
 }
 
 extension CacheStore.Slice {
-    /// Reads a file's name.
+    /// The slice in a file's name; `nil` for another name.
     fileprivate init?(name: String) {
         let parts = name.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 2, let object = SHA256Digest(hex: String(parts[0])) else { return nil }
@@ -309,7 +310,7 @@ extension CacheStore.Slice {
 // MARK: Room
 
 extension CacheStore {
-    /// Takes room for **bytes** that will be kept; what was used longest ago goes.
+    /// Takes room for **bytes** that will be kept, and evicts the files that were used longest ago.
     ///
     /// - Returns: Whether there is room; then ``keep(_:as:_:)`` or ``giveBack(_:)`` follows.
     func reserve(_ bytes: UInt64) -> Bool {
@@ -324,7 +325,7 @@ extension CacheStore {
 
     func giveBack(_ bytes: UInt64) { state.withLock { $0.reserved -= min($0.reserved, bytes) } }
 
-    /// Whether a write has failed just now, such as on a full disk: nothing is tried for some seconds.
+    /// Whether a write has just failed, such as on a full disk: nothing is written for some seconds.
     var isTroubled: Bool {
         state.withLock(\.troubledUntil).map { ContinuousClock.now < $0 } ?? false
     }
@@ -339,7 +340,7 @@ extension CacheStore {
     }
 
     private func makeRoom(for bytes: UInt64) {
-        /// Taken out under one lock, so that two that need room do not count the same twice.
+        /// Entries are taken out under one lock, so that two callers that need room do not count the same ones.
         let (slices, names) = state.withLock { state -> ([Slice], [String]) in
             let wanted = state.kept.saturatingAdd(state.reserved).saturatingAdd(bytes)
             guard wanted > most else { return ([], []) }
@@ -369,7 +370,7 @@ extension CacheStore {
     }
 }
 
-// MARK: Documents, and what is being written
+// MARK: Documents, and unfinished files
 
 extension CacheStore {
     /// Opens a kept document; one that is gone is dropped.
@@ -392,7 +393,7 @@ extension CacheStore {
     /// Names of all kept documents, the latest first.
     var documentNames: [String] { state.withLock { $0.documents.sorted { $0.value.used > $1.value.used }.map(\.key) } }
 
-    /// Gives what was written its name; room for it was taken.
+    /// Renames a written file to the name of a document; room for it was taken.
     func keep(_ file: UnfinishedFile, asDocument name: String, bytes: UInt64) -> Errno? {
         if let code = renameEntry(file.name, in: unfinished.raw, to: name, in: documents.raw) {
             return failed(code, bytes)
@@ -412,7 +413,7 @@ extension CacheStore {
         if state.withLock({ $0.takeOut(document: name) }) { removeFile(name, in: documents.raw) }
     }
 
-    /// A new file without a name that lasts; it is removed with its last reference unless it was kept.
+    /// A new file under a temporary name; it is removed with its last reference unless it was kept.
     func unfinishedFile() -> UnfinishedFile? {
         let name = state.withLock { state in
             state.number += 1
@@ -443,7 +444,8 @@ final class UnfinishedFile: Sendable {
     deinit { if !isNamed.withLock(\.self) { removeFile(name, in: directory.raw) } }
 }
 
-/// A checksum of a piece, to tell damage from the bytes that were proved: 64 bits, each of which depends on every byte.
+/// A checksum of a piece, to tell damage from the bytes that were verified: 64 bits, each of which depends on every
+/// byte.
 func pieceSum(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
     var (sum, index) = (UInt64(bytes.count) ^ 0x9E37_79B9_7F4A_7C15, 0)
     func added(_ sum: UInt64, at index: Int) -> UInt64 {
@@ -451,7 +453,7 @@ func pieceSum(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
         let product = (sum ^ word) &* 0x9FB2_1C65_1E98_DF25
         return product ^ product >> 32
     }
-    // Four that do not wait for each other.
+    // Four sums that do not wait for each other.
     var (second, third, fourth) = (sum &+ 1, sum &+ 2, sum &+ 3)
     while index + 32 <= bytes.count {
         sum = added(sum, at: index)
@@ -476,7 +478,7 @@ func pieceSum(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
     return sum ^ sum >> 32
 }
 
-/// The sums of bytes that begin a slice, or a piece of it.
+/// The sums of the pieces of some bytes, which begin where a piece does.
 func pieceSums(_ bytes: UnsafeRawBufferPointer) -> [UInt64] {
     stride(from: 0, to: bytes.count, by: Int(CacheStore.piece)).map { start in
         let end = min(bytes.count, start + Int(CacheStore.piece))
@@ -484,7 +486,7 @@ func pieceSums(_ bytes: UnsafeRawBufferPointer) -> [UInt64] {
     }
 }
 
-/// Why a cache does not come up.
+/// Why a cache cannot start.
 package struct CacheError: Error, Sendable, Equatable {
     package let status: ExitStatus
     /// One line for people.

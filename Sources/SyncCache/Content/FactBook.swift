@@ -4,28 +4,30 @@ import SyncModel
 import SyncServer
 import SyncSystem
 
-/// What the manifests that have passed by say of packs and files: without a manifest nobody knows where a pack's blobs are.
+/// The facts about packs and files in the manifests that have passed through the cache: without a manifest, the blobs
+/// of a pack are unknown.
 ///
-/// Manifests are read when a pack or a file is asked for that needs them, one at a time, the latest first.
+/// Manifests are read when a request for a pack or a file needs them, one at a time, the latest first.
 final class FactBook: Sendable {
     private struct State {
         /// By the path of the manifest, the one read last at the end.
         var facts: [(path: String, facts: SetFacts)] = []
-        /// What all of these know of a pack.
+        /// The facts of all these manifests about a pack.
         var packs: [SHA256Digest: PackMap] = [:]
-        /// Manifests that have come and are not read yet, the latest first.
+        /// Paths of manifests that have arrived and are not read yet, the latest first.
         var unread: [String] = []
-        /// Those of which something could not be had; they are tried again.
+        /// Paths of manifests of which something could not be fetched; they are tried again.
         var missed: [String] = []
-        /// When the directory's own manifest was fetched here last.
+        /// When ``look()`` fetched the directory's own manifest last.
         var looked: ContinuousClock.Instant?
         var isReading = false
         var waiters: [CheckedContinuation<Void, Never>] = []
     }
 
-    /// So many blobs are remembered, about 200 **bytes** of memory each at most; then the manifest that was read first is forgotten.
+    /// Most blobs that are remembered, about 200 **bytes** of memory each at most; beyond them, the manifest that was
+    /// read first is forgotten.
     private static let mostBlobs = 4_000_000
-    /// **Bytes** of a part, or of the dictionary, in either form.
+    /// Most **bytes** of a part, as stored and decoded.
     private static let longestText: UInt64 = 64 << 20
 
     private let documents: DocumentCache
@@ -37,7 +39,7 @@ final class FactBook: Sendable {
         (self.documents, self.objects, self.desk) = (documents, objects, desk)
     }
 
-    /// What a path names by its digest; `nil` for anything else.
+    /// The object that a path names by its digest; `nil` for any other path.
     func object(at path: RequestPath) async -> (object: NamedObject, map: PackMap?)? {
         await readNew()
         if let found = known(path) { return found }
@@ -63,12 +65,12 @@ final class FactBook: Sendable {
 
     // MARK: Reading manifests
 
-    /// What may be manifests, of the documents that have come since the last call; the latest first.
+    /// The documents that have arrived since the last call and may be manifests; the latest first.
     private func arrived() -> [String] {
         documents.takeFresh().filter { $0.hasSuffix(".json") || $0.hasSuffix(".json.zst") }
     }
 
-    /// Reads what has come.
+    /// Reads the manifests that have arrived.
     private func readNew() async {
         let arrived = arrived()
         let isDue = state.withLock { state in
@@ -84,7 +86,7 @@ final class FactBook: Sendable {
         }
     }
 
-    /// Fetches the directory's own manifest: whoever asks for a pack may have the manifest from elsewhere.
+    /// Fetches the directory's own manifest: a client that asks for a pack may have the manifest from elsewhere.
     private func look() async {
         let now = ContinuousClock.now
         let isDue = state.withLock { state in
@@ -106,7 +108,7 @@ final class FactBook: Sendable {
         }
     }
 
-    /// Runs something when nobody else does.
+    /// Runs work while no other call does.
     private func alone(_ work: @escaping @Sendable () async -> Void) async {
         while true {
             let isFree = state.withLock { state in
@@ -135,7 +137,7 @@ final class FactBook: Sendable {
         guard let text = documents.text(at: path).flatMap(plainText), let digest = try? sha256(text) else { return }
         let isKnown = state.withLock { state in
             guard let index = state.facts.firstIndex(where: { $0.facts.digest == digest }) else { return false }
-            // The same in another form, or again: it is the latest.
+            // The same manifest in another form, or again: it becomes the latest.
             let facts = state.facts.remove(at: index).facts
             state.facts.append((path, facts))
             return true
@@ -161,16 +163,17 @@ final class FactBook: Sendable {
         }
     }
 
-    /// - Throws: Where it is no manifest, or some part of it cannot be had.
+    /// - Throws: If the text is no manifest, or some part of it cannot be fetched.
     private func facts(of text: [UInt8], _ digest: SHA256Digest, at path: String) async throws -> SetFacts {
         var directory = path.utf8.split(separator: 0x2F).dropLast().compactMap { percentDecoded($0) }
-        // What stands in these resolves against the manifest beside them.
+        // URLs of manifests in these folders resolve against the directory above.
         if let last = directory.last, ["channels", "manifests"].contains(where: { last.elementsEqual($0.utf8) }) {
             directory.removeLast()
         }
         var assembly = try ManifestAssembly(text, digest: digest)
         var drawn = FactDrawing(digest: digest)
-        // What is made from another text cannot be checked alone: such ranges are checked with their packs, which are small.
+        // A text that is made from another one cannot be checked alone: its range is checked with its pack, which is
+        // small.
         for part in assembly.parts { drawn.add(part.chain[0].blob, part.chain[0].digest) }
         var dictionary: DecodingDictionary?
         if let shared = assembly.dictionary {
@@ -198,7 +201,7 @@ final class FactBook: Sendable {
 
     private struct Unavailable: Error {}
 
-    /// The raw bytes of a text or of the dictionary, by way of the cache itself.
+    /// The raw bytes of a text or of the dictionary, read through the cache itself.
     ///
     /// - Parameter prefix: The text that it is made from.
     private func content(
@@ -235,7 +238,7 @@ private struct FactDrawing {
 
     init(digest: SHA256Digest) { self.digest = digest }
 
-    /// What is known of a pack before the manifest has been read.
+    /// The map of a pack before the whole manifest has been read.
     func map(of number: UInt32, _ pack: Manifest.Pack) -> PackMap {
         PackMap(size: pack.size, found: blobs[number] ?? [], dictionary: nil)
     }

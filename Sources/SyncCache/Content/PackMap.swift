@@ -2,7 +2,7 @@ import SyncContent
 import SyncManifest
 import SyncModel
 
-/// What a manifest says of a pack: where its blobs are, and what they give.
+/// The blobs of a pack, as manifests describe them.
 struct PackMap: Sendable {
     /// Its length in **bytes**.
     let size: UInt64
@@ -10,13 +10,13 @@ struct PackMap: Sendable {
     let blobs: [BlobCheck]
     let dictionary: DecodingDictionary?
 
-    /// A slice begins with the first blob of each so many **bytes**, so that slices stay the same when a later manifest knows
-    /// other blobs of the pack.
+    /// A slice begins with the first blob of each section of so many **bytes**, so that slices stay the same when a
+    /// later manifest knows other blobs of the pack.
     static let step: UInt64 = 1 << 20
-    /// Most **bytes** that are fetched at a time, but for a blob that is longer.
+    /// Most **bytes** that are fetched at a time, except for a longer blob.
     static let longestSlice: UInt64 = 4 << 20
 
-    /// - Parameter found: In any order, also some that lie over another; these cannot be of the same pack, and one is left out.
+    /// - Parameter found: Blobs in any order. If two overlap, they cannot be of the same pack, and one is left out.
     init(size: UInt64, found: [BlobCheck], dictionary: DecodingDictionary?) {
         var blobs: [BlobCheck] = []
         for blob in found.sorted(by: { ($0.offset, $0.storedLength) < ($1.offset, $1.storedLength) }) {
@@ -29,7 +29,7 @@ struct PackMap: Sendable {
         (self.size, self.blobs, self.dictionary) = (size, blobs, dictionary)
     }
 
-    /// The same with what an earlier manifest knows of it besides.
+    /// The same map with the blobs that only an earlier manifest knows.
     func adding(_ earlier: PackMap) -> PackMap {
         guard earlier.size == size else { return self }
         let others = earlier.blobs.filter { blob in
@@ -38,16 +38,16 @@ struct PackMap: Sendable {
         }
         guard !others.isEmpty else { return self }
         let dictionary = dictionary ?? earlier.dictionary
-        // Blobs of the other dictionary cannot be proved with this one.
+        // Blobs of the other dictionary cannot be verified with this one.
         let isOther = dictionary !== earlier.dictionary
         return PackMap(
             size: size, found: blobs + others.filter { !isOther || !$0.codec.needsDictionary }, dictionary: dictionary)
     }
 
-    /// The slice that has a **byte** of the pack, and how it is proved, together with those behind it up to `end`.
+    /// The slice that has a **byte** of the pack, together with those behind it up to `end`, and how it is verified.
     ///
     /// - Parameter isThere: Whether a **byte** is held, or on its way.
-    /// - Returns: `nil` where no manifest tells the bytes up to `end`: only the whole pack can be proved then.
+    /// - Returns: `nil` where no manifest describes the bytes up to `end`: only the whole pack can be verified then.
     func slice(at offset: UInt64, until end: UInt64, isThere: (UInt64) -> Bool) -> (Range<UInt64>, SliceCheck)? {
         var first = index(at: offset)
         guard first < blobs.count, blobs[first].offset <= offset else { return nil }
@@ -70,7 +70,7 @@ struct PackMap: Sendable {
         return (start..<stop, .blobs(Array(blobs[first...last]), dictionary))
     }
 
-    /// How exactly these **bytes** are proved; `nil` where they are not blobs side by side.
+    /// The check of exactly these **bytes**; `nil` if they are not blobs side by side.
     func check(of range: Range<UInt64>) -> SliceCheck? {
         let first = index(at: range.lowerBound)
         guard first < blobs.count, blobs[first].offset == range.lowerBound else { return nil }
@@ -82,7 +82,7 @@ struct PackMap: Sendable {
         return blobs[last].end == range.upperBound ? .blobs(Array(blobs[first...last]), dictionary) : nil
     }
 
-    /// Whether blobs stand side by side from one of them on.
+    /// Whether blobs stand side by side from one of them up to `end`.
     private func isCovered(from first: Int, to end: UInt64) -> Bool {
         var index = first
         while blobs[index].end < end {
@@ -103,12 +103,12 @@ struct PackMap: Sendable {
     }
 }
 
-/// What one manifest says of the packs and of the files that lie below one directory of a server.
+/// The facts of one manifest about the packs and the files below one directory of a server.
 struct SetFacts: Sendable {
     /// SHA-256 of the manifest's text.
     let digest: SHA256Digest
     var packs: [SHA256Digest: PackMap] = [:]
-    /// What is at a path below the directory: packs, and files of their own.
+    /// The objects by their path below the directory: packs, and files of their own.
     var objects: [[UInt8]: NamedObject] = [:]
     /// Blobs in all packs.
     var blobCount = 0
@@ -117,7 +117,7 @@ struct SetFacts: Sendable {
 /// Bytes that never change: their SHA-256 names them.
 struct NamedObject: Sendable, Equatable {
     var digest: SHA256Digest
-    /// **Bytes**; `nil` where nobody has said.
+    /// **Bytes**; `nil` if unknown.
     var size: UInt64?
     var isPack: Bool
 }

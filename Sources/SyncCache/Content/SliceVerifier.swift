@@ -1,7 +1,7 @@
 import SyncContent
 import SyncModel
 
-/// What a blob in a pack must give: the manifest's word for it.
+/// A blob of a pack, as the manifest describes it.
 struct BlobCheck: Sendable, Equatable {
     /// First **byte** in the pack.
     var offset: UInt64
@@ -16,16 +16,17 @@ struct BlobCheck: Sendable, Equatable {
     var end: UInt64 { offset &+ storedLength }
 }
 
-/// How the bytes of a slice are proved.
+/// How the bytes of a slice are verified.
 enum SliceCheck: Sendable {
     /// Blob by blob; the first begins the slice, and each begins where the one before it ends.
     case blobs([BlobCheck], DecodingDictionary?)
-    /// All of an object, which the slice is.
+    /// As the whole object, which the slice is.
     case whole(SHA256Digest)
 }
 
 extension SliceCheck {
-    /// The blobs on the side of a wrong one where another **byte** is; `nil` where there is nothing but the wrong one.
+    /// The check without a wrong blob, for the blobs on that side of it where `offset` is; `nil` if `offset` is in the
+    /// wrong blob.
     func leavingOut(_ wrong: UInt64, keeping offset: UInt64) -> (Range<UInt64>, SliceCheck)? {
         guard case .blobs(let blobs, let dictionary) = self,
             let index = blobs.firstIndex(where: { $0.offset <= wrong && wrong < $0.end })
@@ -38,7 +39,7 @@ extension SliceCheck {
     }
 }
 
-/// Proves the bytes of a slice as they come, in one pass and in little memory.
+/// Verifies the bytes of a slice as they arrive, in one pass and in little memory.
 struct SliceVerifier: ~Copyable {
     private let check: SliceCheck
     private var hasher: SHA256Hasher
@@ -46,16 +47,16 @@ struct SliceVerifier: ~Copyable {
     private var output: [UInt8] = []
     /// The blob that the next byte is of.
     private var blob = 0
-    /// **Bytes** of it that have come, and those that came out.
+    /// **Bytes** of that blob taken so far, and **bytes** decoded from them.
     private var (taken, raw): (UInt64, UInt64) = (0, 0)
     private var frameHasEnded = false
-    /// Everything before this offset of the object is proved.
+    /// Everything before this offset of the object is verified.
     private(set) var proven: UInt64
 
-    /// Windows of zstd frames above `2^24` bytes are refused: many slices are proved at a time.
+    /// Windows of zstd frames above `2^24` bytes are refused: many slices are verified at a time.
     static let longestWindow: UInt64 = 16 << 20
 
-    /// - Throws: Where there is no memory, or no SHA-256.
+    /// - Throws: If there is no memory, or no SHA-256.
     init(_ check: SliceCheck, from start: UInt64) throws {
         let hasher = try SHA256Hasher()
         let decoder = try BlobDecoder(maximumWindowLog: 24)
@@ -75,7 +76,7 @@ struct SliceVerifier: ~Copyable {
         }
     }
 
-    /// Whether everything was right; nothing more comes.
+    /// Whether all bytes up to `end` were right; called after the last ones.
     mutating func end(at end: UInt64) -> Bool {
         switch check {
         case .whole(let digest):

@@ -2,11 +2,11 @@ import SyncModel
 package import SyncPlugins
 import SyncSystem
 
-/// The published directory that is cached, and the one way to it.
+/// The published directory that is cached, and the transport that fetches from it.
 package struct CacheOrigin: Sendable {
     /// Its URL, with a slash at the end and without a query.
     package let base: String
-    /// What a store knows it by.
+    /// The name of the origin in a store.
     let name: String
     let transport: any Transport
     private let last = Counter()
@@ -18,12 +18,13 @@ package struct CacheOrigin: Sendable {
     /// The URL of a file below the directory: each name encoded anew, so that it can lead nowhere else.
     func url(_ names: [[UInt8]]) -> String { base + Self.path(names) }
 
-    /// What follows the directory in that URL. It is ASCII: no two names are taken for one that look the same, or are no text.
+    /// The part of that URL behind the directory. It is ASCII, so names that look the same, or that are not valid text,
+    /// are not confused.
     static func path(_ names: [[UInt8]]) -> String {
         names.map { percentEncoded(bytes: $0, keepsSlash: false) }.joined(separator: "/")
     }
 
-    /// A request for it.
+    /// A request for a file below the directory.
     func request(_ names: [[UInt8]], range: Range<UInt64>? = nil, size: UInt64? = nil, reload: Bool = false)
         -> TransferRequest
     {
@@ -32,7 +33,7 @@ package struct CacheOrigin: Sendable {
             limit: UInt64(Int64.max), reload: reload)
     }
 
-    /// The names of what a URL in a manifest leads to; `nil` where that is not below the directory, or has a query.
+    /// The path that a URL in a manifest leads to, as names; `nil` if it is not below the directory, or has a query.
     ///
     /// - Parameter directory: The names of the manifest's own directory.
     func names(of url: String, from directory: [[UInt8]]) -> [[UInt8]]? {
@@ -74,7 +75,7 @@ final class Counter: Sendable {
     }
 }
 
-/// What is done for several at a time, and what they are told.
+/// The result of work that several tasks wait for.
 final class Shared<Value: Sendable>: Sendable {
     private struct State {
         var value: Value?
@@ -93,7 +94,7 @@ final class Shared<Value: Sendable>: Sendable {
         for waiter in waiters { waiter.resume(returning: value) }
     }
 
-    /// Waits for the end; `nil` where the task is cancelled before.
+    /// Waits for the result; `nil` if the task is cancelled before.
     func value() async -> Value? {
         let number = state.withLock { state in
             state.last += 1
@@ -115,11 +116,11 @@ final class Shared<Value: Sendable>: Sendable {
     }
 }
 
-/// What every part of a cache works with: its store and its origin, whoever runs it, and what is counted.
+/// The state that every part of a cache shares: its store and its origin, messages to its operator, and its counters.
 struct CacheDesk: Sendable {
     let store: CacheStore
     let origin: CacheOrigin
-    /// Says a line, at most once a minute the same one.
+    /// Passes a line to the operator, the same one at most once a minute.
     let say: @Sendable (String) -> Void
     /// Runs work that nobody waits for, until the cache ends.
     let start: @Sendable (_ work: @escaping @Sendable () async -> Void) -> Void
@@ -127,24 +128,24 @@ struct CacheDesk: Sendable {
     let now: @Sendable () -> Int64
     let counts = CacheCounts()
 
-    /// Says that something could not be kept; nothing more is written for some seconds.
+    /// Reports that something could not be kept; nothing more is written for some seconds.
     func couldNotKeep(_ code: Errno) {
         store.isInTrouble()
         say("The store takes nothing more, what comes is handed on: \(code).")
     }
 }
 
-/// What a cache counts besides bytes of its origin and of its store.
+/// The counters of a cache, besides the bytes of its origin and of its store.
 struct CacheCounts: Sendable {
     let requests = Counter()
     let sentBytes = Counter()
-    /// Answers that began with bytes that were held, and those that did not.
+    /// Answers that began with held bytes, and all other answers.
     let hits = Counter()
     let misses = Counter()
     /// Slices that were not what their names say: from the origin, and from the store.
     let refused = Counter()
     let damaged = Counter()
-    /// Answers that were passed through, and answers with what could not be asked for anew.
+    /// Answers that were passed through, and answers with documents that could not be revalidated.
     let passed = Counter()
     let stale = Counter()
 }

@@ -3,19 +3,19 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// Documents that may change: manifests, channels, signed statements. The origin is asked each time; what is held is sent when it is
-/// gone.
+/// Documents that may change: manifests, channels, signed statements. The origin is asked each time; the held document
+/// is sent when the origin is gone.
 final class DocumentCache: Sendable {
-    /// What is held of a path. Its file begins with a line of JSON in a block of its own.
+    /// A held document. Its file begins with a line of JSON in a block of its own.
     struct Document: Sendable, Equatable {
-        /// As in its URL.
+        /// Encoded as in its URL.
         var path: String
-        /// What the origin said of its version.
+        /// The version, as the origin named it.
         var validator: Validator
         /// **Bytes** without the block.
         var size: UInt64
         var sha256: SHA256Digest
-        /// When the origin said that it is the newest, in **seconds** since 1970.
+        /// When the origin last said that this is the newest version, in **seconds** since 1970.
         var checked: Int64
 
         /// The first **byte** of the text in the file.
@@ -30,19 +30,19 @@ final class DocumentCache: Sendable {
         }
     }
 
-    /// What there is at a path.
+    /// The result for a path.
     enum Outcome: Sendable {
         case current(Document, SharedDescriptor)
-        /// What is held; the origin could not be asked.
+        /// The held document; the origin could not be asked.
         case stale(Document, SharedDescriptor)
         case failed(TransferError)
-        /// It is named by a digest, and what came is something else.
+        /// A digest names the document, and the origin sent something else.
         case refused
-        /// It cannot be kept.
+        /// The document cannot be kept.
         case pass
     }
 
-    /// What those who ask at the same time share.
+    /// The key of a request that concurrent clients share.
     private struct Question: Hashable {
         let path: String
         let reload: Bool
@@ -51,28 +51,28 @@ final class DocumentCache: Sendable {
     private struct State {
         var documents: [String: (document: Document, status: FileStatus)] = [:]
         var running: [Question: Shared<Outcome>] = [:]
-        /// What the origin answered last where it said no, by path.
+        /// The last answers of the origin that were refusals, by path.
         var refusals: [String: TransferError] = [:]
-        /// Until when the origin is not asked again for what is held, after it could not be reached.
+        /// Until when held documents are sent without asking the origin, after it could not be reached.
         var goneUntil: ContinuousClock.Instant?
-        /// Documents that have come since they were asked for, the latest last.
+        /// Documents that have arrived since ``takeFresh()`` was called, the latest last.
         var fresh: [String] = []
 
-        /// Each is there once: an origin that tells no versions sends them again with every request.
+        /// Each document is in ``fresh`` once: an origin without versions sends it again with every request.
         mutating func hold(_ document: Document, _ status: FileStatus) {
             let former = documents.updateValue((document, status), forKey: document.path)
             if former != nil { fresh.removeAll { $0 == document.path } }
             fresh.append(document.path)
         }
 
-        /// Clients choose paths: of so many refusals none is remembered any more.
+        /// Clients choose paths, so the number of refusals is bounded: at the bound all are forgotten.
         mutating func note(_ refusal: TransferError, at path: String) {
             if refusals.count >= 1_000 { refusals = [:] }
             refusals[path] = refusal
         }
     }
 
-    /// Most **bytes** of one that is kept.
+    /// Most **bytes** of a document that is kept.
     private static let longest: UInt64 = 128 << 20
 
     private let desk: CacheDesk
@@ -83,7 +83,7 @@ final class DocumentCache: Sendable {
         for name in desk.store.documentNames { read(name) }
     }
 
-    /// Documents that have come since the last call, the latest first.
+    /// Documents that have arrived since the last call, the latest first.
     func takeFresh() -> [String] {
         state.withLock { state in
             defer { state.fresh = [] }
@@ -106,12 +106,13 @@ final class DocumentCache: Sendable {
         return readBytes(file.raw, Document.start, Int(document.size))
     }
 
-    // MARK: What is held
+    // MARK: Held documents
 
-    /// The name of its file: what a store holds of another origin is not shown as this one's.
+    /// The name of a document's file. It depends on the origin, so that a store never shows a document of another
+    /// origin.
     private func fileName(_ path: String) -> String? { (try? SyncContent.sha256(desk.origin.name + path))?.hex }
 
-    /// Reads what a file of the store says; one that is damaged goes.
+    /// Reads the file of a document; a damaged one is removed.
     @discardableResult private func read(_ name: String) -> Document? {
         guard let file = desk.store.openDocument(name) else { return nil }
         guard let found = status(file.raw), found.size >= Document.start,
@@ -139,7 +140,7 @@ final class DocumentCache: Sendable {
         return try? hasher.finish()
     }
 
-    /// What is held at a path, proved; a file that was changed is looked at anew.
+    /// The held document of a path, verified; a file that was changed is read again.
     private func held(_ path: String) -> (Document, SharedDescriptor)? {
         guard let known = state.withLock({ $0.documents[path] }), let name = fileName(path) else { return nil }
         guard let file = desk.store.openDocument(name), let found = status(file.raw) else { return nil }
@@ -158,9 +159,9 @@ final class DocumentCache: Sendable {
 // MARK: Asking
 
 extension DocumentCache {
-    /// What is at a path now; everybody who asks at the same time gets one answer.
+    /// The current document of a path; concurrent requests get one answer.
     ///
-    /// - Parameter reload: Whether caches on the way to the publisher are passed by, too.
+    /// - Parameter reload: Whether caches on the way to the publisher are bypassed, too.
     func current(_ names: [[UInt8]], reload: Bool = false) async -> Outcome {
         let path = CacheOrigin.path(names)
         let question = Question(path: path, reload: reload)
@@ -228,7 +229,7 @@ extension DocumentCache {
 
     private func failed(_ error: TransferError, _ known: (Document, SharedDescriptor)?, _ path: String) -> Outcome {
         if let status = error.code.status ?? error.status {
-            // It says no: what is held is not shown to whoever may not see it, also when this process is gone.
+            // A refusal: the held document must not be shown to those who may not see it, even after a restart.
             if status < 500, status != 408, status != 429 {
                 if [401, 403, 404, 410].contains(status) { forget(path) }
                 if error.cause != .notThere { desk.say("\(error)") }
@@ -246,9 +247,10 @@ extension DocumentCache {
         return former
     }
 
-    /// What the origin has said last: no, as of a next root that a pull of a signed set looks for; otherwise what is held.
+    /// The last answer of the origin: a refusal, such as for the next root that a pull of a signed set looks for;
+    /// otherwise the held document.
     private static func former(_ known: (Document, SharedDescriptor)?, _ refusal: TransferError?) -> Outcome? {
-        // It may have come before the refusal.
+        // The held document may be older than the refusal.
         if let refusal { return .failed(refusal) }
         return known.map { Outcome.stale($0.0, $0.1) }
     }
@@ -284,7 +286,7 @@ extension DocumentCache {
             desk.say("Not what its name says, and not kept: \(escaped(path)).")
             return .refused
         }
-        // What cannot be kept is still an answer.
+        // A document that cannot be kept is still an answer.
         guard let name = fileName(path), let block = document.block else { return .pass }
         let whole = Document.start + size
         var code = block.withUnsafeBytes { writeAll($0, to: file.descriptor.raw, at: 0) }
@@ -307,14 +309,14 @@ extension DocumentCache {
     }
 }
 
-/// A manifest's text, of its bytes as they are served; `nil` where they are a broken zstd frame.
+/// A manifest's text, from its bytes as they are served; `nil` if they are a broken zstd frame.
 func plainText(_ bytes: [UInt8]) -> [UInt8]? {
     guard bytes.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) else { return bytes }
     return try? decodeZstd(bytes, limit: 128 << 20)
 }
 
 extension DocumentCache.Document {
-    /// The first block of its file: a line, filled up with blanks; `nil` where it does not fit.
+    /// The first block of its file: a line, filled up with blanks; `nil` if it does not fit.
     fileprivate var block: [UInt8]? {
         let line = JSONLine.object { line in
             line.field("path", path)

@@ -1,10 +1,10 @@
 import SyncPlugins
 import SyncSystem
 
-/// One transfer from the origin as a task reads it, piece by piece: a document, or what is passed through. At most so many
-/// **bytes** wait for the reader, then the transfer does.
+/// One transfer from the origin that a task reads piece by piece: a document, or a body that is passed through. The
+/// transfer pauses while ``capacity`` **bytes** wait for the reader.
 final class Download: TransferSink {
-    /// What comes next.
+    /// The result of one read.
     enum Next: Sendable {
         case bytes([UInt8])
         case ended
@@ -29,14 +29,14 @@ final class Download: TransferSink {
 
     private init(_ transport: any Transport, _ id: TransferID) { (self.transport, self.id) = (transport, id) }
 
-    /// Begins.
+    /// Starts a transfer.
     static func start(_ request: TransferRequest, on transport: any Transport) -> Download {
         let download = Download(transport, request.id)
         transport.start(request, sink: download) { download.complete($0) }
         return download
     }
 
-    /// Ends it early. Harmless when it has ended.
+    /// Ends the transfer early. Harmless when it has ended.
     func cancel() { transport.cancel(id) }
 
     /// Waits for the head of the answer.
@@ -51,7 +51,7 @@ final class Download: TransferSink {
         }
     }
 
-    /// Waits for the next bytes. One task reads.
+    /// Waits for the next bytes. Only one task may read.
     func next() async -> Next {
         while true {
             let (found, isPaused) = state.withLock { state -> (Next?, Bool) in

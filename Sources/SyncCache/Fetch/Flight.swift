@@ -2,22 +2,22 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// One slice on its way from the origin, for everybody who asks for it meanwhile. Bytes are proved as they come; what is proved can be
-/// read at once.
+/// One slice on its way from the origin, for all answers that need it meanwhile. Bytes are verified as they arrive;
+/// verified ones can be read at once.
 ///
 /// Slices of a few MiB are held in memory until they are kept, larger ones in a file of the store.
 final class Flight: TransferSink {
     enum End: Sendable {
-        /// All of it is proved; it is in the store where there was room.
+        /// All of it is verified; it is in the store if there was room.
         case proved
-        /// It is not what its name says.
+        /// The bytes are not what its name says.
         case wrong
         case failed(TransferError)
-        /// The store could not take it.
+        /// The store could not write it.
         case unwritten
     }
 
-    /// What is there for a reader at a position.
+    /// The result of a read at a position.
     enum Progress: Sendable {
         case bytes([UInt8], isProven: Bool)
         case ended(End)
@@ -32,9 +32,9 @@ final class Flight: TransferSink {
 
     private struct State {
         var buffer: Buffer
-        /// The next **byte** that comes.
+        /// The offset of the next **byte** to arrive.
         var filled: UInt64
-        /// Everything before is proved.
+        /// Everything before this offset is verified.
         var proven: UInt64
         var isWrong = false
         var trouble: Errno?
@@ -49,14 +49,15 @@ final class Flight: TransferSink {
     }
 
     let slice: CacheStore.Slice
-    /// Whether bytes can be given before all of it is proved: those of a whole object, where a reader's last ones wait.
+    /// Whether bytes can be read before all of the slice is verified: those of a whole object, of which a reader's last
+    /// ones wait.
     let givesUnproven: Bool
-    /// Told when the server gives whole objects only.
+    /// Called when the server gives whole objects only.
     private let isRangeless: @Sendable () -> Void
     private let verifier: Mutex<SliceVerifier>
     private let state: Mutex<State>
 
-    /// - Parameter file: Where it is too large for memory.
+    /// - Parameter file: The file of a slice that is too large for memory.
     init(
         _ slice: CacheStore.Slice, _ check: SliceCheck, file: UnfinishedFile?,
         isRangeless: @escaping @Sendable () -> Void
@@ -82,7 +83,7 @@ final class Flight: TransferSink {
         }
         let (isGood, waiters) = state.withLock { state -> (Bool, [CheckedContinuation<Void, Never>]) in
             guard isRight, offset == state.filled else {
-                // What is proved of it stays good.
+                // The verified bytes of it stay good.
                 state.proven = max(state.proven, proven)
                 state.isWrong = true
                 return (false, state.takeWaiters())
@@ -107,7 +108,7 @@ final class Flight: TransferSink {
         return isGood ? .taken : .stop
     }
 
-    /// What became of it; told with ``finish(_:)``.
+    /// The outcome of the transfer, for ``finish(_:)``.
     func outcome(_ result: Result<TransferReport, TransferError>) -> End {
         let (isWrong, trouble, isFull) = state.withLock { ($0.isWrong, $0.trouble, $0.filled == slice.end) }
         if trouble != nil { return .unwritten }
@@ -117,16 +118,16 @@ final class Flight: TransferSink {
         return .proved
     }
 
-    /// Whether all of it has come and was right.
+    /// Whether all of it has arrived and was right.
     var isProved: Bool { state.withLock { if case .proved? = $0.end { true } else { false } } }
 
     /// Why the store could not take it.
     var trouble: Errno? { state.withLock(\.trouble) }
 
-    /// Where the bytes begin that are not proved.
+    /// The offset of the first byte that is not verified.
     var firstUnproven: UInt64 { state.withLock(\.proven) }
 
-    /// The bytes, for the store, once they are proved.
+    /// The bytes, for the store, once they are verified.
     var content: (bytes: [UInt8]?, file: UnfinishedFile?) {
         state.withLock { state in
             switch state.buffer {
@@ -136,12 +137,12 @@ final class Flight: TransferSink {
         }
     }
 
-    /// Gives the memory back; whoever still reads gets the rest from elsewhere.
+    /// Frees the memory; readers get the rest from elsewhere.
     func letGo() {
         state.withLock { state in if case .memory = state.buffer { state.buffer = .memory([]) } }
     }
 
-    /// Tells the end.
+    /// Ends the flight, and wakes its readers.
     func finish(_ end: End) {
         let waiters = state.withLock { state -> [CheckedContinuation<Void, Never>] in
             state.end = end
@@ -156,8 +157,8 @@ final class Flight: TransferSink {
     /// Waits for bytes at an offset of the object.
     ///
     /// - Parameters:
-    ///   - most: **Bytes** at a time.
-    ///   - hold: Bytes from here on are given only when they are proved.
+    ///   - most: Most **bytes** at a time.
+    ///   - hold: Bytes from here on are given only when they are verified.
     func bytes(at offset: UInt64, atMost most: UInt64, holding hold: UInt64) async -> Progress {
         while true {
             let found = state.withLock { state -> Progress? in
@@ -176,7 +177,7 @@ final class Flight: TransferSink {
         }
     }
 
-    /// Everything before this offset can be given.
+    /// Everything before this offset can be read.
     private func readable(_ state: State, holding hold: UInt64) -> UInt64 {
         let givesMore = givesUnproven && !state.isWrong && state.end == nil
         return min(slice.end, givesMore ? max(state.proven, min(state.filled, hold)) : state.proven)

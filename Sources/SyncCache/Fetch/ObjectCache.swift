@@ -3,9 +3,9 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// Objects that their SHA-256 names: what is held of them, and what is on its way.
+/// Objects that are named by their SHA-256: slices in the store, and slices on their way.
 final class ObjectCache: Sendable {
-    /// What one answer reads.
+    /// The part of an object that one answer reads.
     struct Reading: Sendable {
         let object: NamedObject
         let names: [[UInt8]]
@@ -15,23 +15,25 @@ final class ObjectCache: Sendable {
 
         fileprivate var place: Place { Place(object: object.digest, names: names) }
 
-        /// From here on bytes of it are sent only when they are proved: an answer comes to its end only if it is right.
+        /// Bytes from this offset on are sent only when they are verified, so that only a right answer comes to its
+        /// end.
         var hold: UInt64 { range.upperBound - min(CacheStore.piece, range.upperBound - range.lowerBound) }
     }
 
-    /// What is next for an answer.
+    /// The next piece of an answer.
     enum Piece: Sendable {
-        /// Those that are not proved yet come with the flight that will prove them.
+        /// Bytes that are not verified yet come with the flight that will verify them.
         case bytes([UInt8], unproven: Flight?, wasHeld: Bool)
-        /// Two times in a row what came was not what its name says.
+        /// The origin sent wrong bytes two times in a row, or bytes that were sent to the client turned out wrong.
         case refused
         case failed(TransferError)
-        /// It is to be passed through from here on: it cannot be kept.
+        /// The rest is passed through, since it cannot be kept.
         case pass
         case stopped
     }
 
-    /// An object, and the path that it is fetched from: what one path gives says nothing of another, and clients choose them.
+    /// An object, and the path that it is fetched from: wrong bytes of one path say nothing about another, and clients
+    /// choose paths.
     fileprivate struct Place: Hashable {
         let object: SHA256Digest
         let names: [[UInt8]]
@@ -46,9 +48,9 @@ final class ObjectCache: Sendable {
         var wrong: [Place: [Wrong]] = [:]
         /// Objects whose server gives them as a whole only.
         var rangeless: Set<Place> = []
-        /// Lengths that no manifest tells, and until when they are believed; `nil` for good.
+        /// Lengths that no manifest states, and until when they are valid; `nil` for good.
         var sizes: [Place: (size: UInt64, until: ContinuousClock.Instant?)] = [:]
-        /// Kept slices that are being proved.
+        /// Kept slices that are being verified.
         var proving: [CacheStore.Slice: Shared<CacheStore.Proof?>] = [:]
 
         mutating func note(_ size: UInt64, of place: Place, until: ContinuousClock.Instant?) {
@@ -70,17 +72,17 @@ final class ObjectCache: Sendable {
         case pass
     }
 
-    /// **Bytes** of slices that are held in memory on their way, at most.
+    /// Most **bytes** of slices on their way that are held in memory.
     static let mostMemory: UInt64 = 64 << 20
     /// A slice of more **bytes** goes to a file at once.
     private static let longestInMemory: UInt64 = 8 << 20
-    /// What one answer fetches ahead, in **bytes**.
+    /// How far one answer fetches ahead, in **bytes**.
     private static let ahead: UInt64 = 16 << 20
-    /// After so many **bytes** of what is held it is looked ahead again.
+    /// An answer from the store fetches ahead again after this many **bytes**.
     private static let step: UInt64 = 1 << 20
-    /// Pieces that are read at a time.
+    /// Pieces of the store that are read at a time.
     private static let piecesAtOnce: UInt64 = 4
-    /// Slices on their way at a time, but for those that somebody waits for.
+    /// Most slices on their way for fetching ahead; slices that a client waits for are not limited.
     private static let mostAhead = 64
 
     private let desk: CacheDesk
@@ -88,8 +90,8 @@ final class ObjectCache: Sendable {
 
     init(_ desk: CacheDesk) { self.desk = desk }
 
-    /// The length of an object that no manifest names: the origin's word for it, asked again after a while until all of the object
-    /// has been proved.
+    /// The length of an object that no manifest names, as the origin says. It is asked for again after a while, until
+    /// the whole object has been verified.
     func size(of object: SHA256Digest, _ names: [[UInt8]]) async -> Result<UInt64, TransferError> {
         let (place, now) = (Place(object: object, names: names), ContinuousClock.now)
         if let known = state.withLock({ $0.sizes[place] }), known.until.map({ now < $0 }) ?? true {
@@ -108,7 +110,7 @@ final class ObjectCache: Sendable {
         }
     }
 
-    /// Whether a file of the store has a byte of it, proved or not yet.
+    /// Whether a file of the store has a byte of the object, verified or not yet.
     func isHeld(_ object: SHA256Digest, at offset: UInt64) -> Bool { desk.store.has(object, at: offset) }
 }
 
@@ -117,15 +119,16 @@ final class ObjectCache: Sendable {
 extension ObjectCache {
     /// The next bytes of an answer, at an offset of the object.
     ///
-    /// - Parameter unproven: The flight that bytes before were of when they were not proved yet. Until they are, the answer goes on with
-    ///   that one, and comes to its end only with it: the right bytes from elsewhere would not make those right that were sent.
+    /// - Parameter unproven: The flight that the bytes before came from, if they were not verified yet. Until they are,
+    ///   the answer continues with that flight, and ends only with it: valid bytes from elsewhere would not correct
+    ///   the bytes already sent.
     func next(_ reading: Reading, at offset: UInt64, unproven: Flight?, _ cursor: ReadCursor) async -> Piece {
         while true {
             if Task.isCancelled { return .stopped }
             let bound = unproven.flatMap { $0.isProved ? nil : $0 }
             if bound == nil, let bytes = await held(reading, at: offset, cursor) {
                 cursor.flight = nil
-                // Not for each piece: that looks at everything that lies ahead.
+                // Not for each piece, since fetching ahead scans all the slices ahead.
                 if cursor.fetched.map({ offset - $0 >= Self.step }) ?? true {
                     cursor.fetched = offset
                     fetchAhead(reading, from: offset)
@@ -154,25 +157,25 @@ extension ObjectCache {
             case .ended(.proved): cursor.flight = nil
             case .ended(.wrong):
                 cursor.flight = nil
-                // What was sent of it may have been wrong.
+                // Bytes of it that were sent may have been wrong.
                 if bound != nil { return .refused }
             case .ended(.failed(let error)): return .failed(error)
             case .ended(.unwritten):
                 if bound != nil { return .refused }
                 guard flight.isProved, flight.slice.length <= Self.longestInMemory else { return .pass }
-                // Its memory was given back meanwhile: another one brings it.
+                // Its memory was freed meanwhile: another flight fetches the slice again.
                 cursor.flight = nil
             }
         }
     }
 
-    /// The next pieces of what is kept, proved.
+    /// The next pieces from the store, verified.
     private func held(_ reading: Reading, at offset: UInt64, _ cursor: ReadCursor) async -> [UInt8]? {
         while true {
             guard let slice = desk.store.slice(of: reading.object.digest, at: offset) else { return nil }
             if cursor.slice != slice {
                 guard let (file, known) = desk.store.open(slice) else {
-                    // It is still there where this process has no descriptor left for it.
+                    // The slice is still there if this process has no descriptor left for it.
                     if desk.store.slice(of: slice.object, at: offset) == slice { return nil }
                     continue
                 }
@@ -217,7 +220,8 @@ extension ObjectCache {
         return reading.map?.check(of: slice.start..<slice.end)
     }
 
-    /// Proves a kept slice: once in the life of this process, however many ask for it, and after each change of the file.
+    /// Verifies a kept slice: once in the life of this process, however many answers need it, and after each change of
+    /// the file.
     private func proveOnce(_ file: SharedDescriptor, _ slice: CacheStore.Slice, _ check: SliceCheck) async
         -> CacheStore.Proof?
     {
@@ -236,11 +240,11 @@ extension ObjectCache {
         }
         let proof: CacheStore.Proof? = await shared.value() ?? nil
         if isNew || Task.isCancelled || proof.map({ $0.status == status(file.raw) }) == true { return proof }
-        // What the other one had opened may have been another file.
+        // The other call may have opened another file.
         return await prove(file, slice, check)
     }
 
-    /// Reads a kept slice and proves it.
+    /// Reads a kept slice and verifies it.
     private func prove(_ file: SharedDescriptor, _ slice: CacheStore.Slice, _ check: SliceCheck) async
         -> CacheStore.Proof?
     {
@@ -271,14 +275,14 @@ extension ObjectCache {
     }
 }
 
-/// Where an answer has come to in what is kept; of one task.
+/// The position of one answer in the store; for one task.
 final class ReadCursor {
     var slice: CacheStore.Slice?
     var file: SharedDescriptor?
     var sums: [UInt64] = []
-    /// Where it was looked ahead last.
+    /// The offset at which the answer fetched ahead last.
     var fetched: UInt64?
-    /// What is on its way, or could not be kept.
+    /// The flight that the answer reads from: it is on its way, or could not be kept.
     var flight: Flight?
 }
 
@@ -287,7 +291,7 @@ final class ReadCursor {
 extension ObjectCache {
     private func fetchAhead(_ reading: Reading, from start: UInt64) {
         var offset = start
-        // Not so far that what is fetched pushes out what is not sent yet.
+        // Not so far that fetched slices evict slices that are not sent yet.
         let end = min(reading.range.upperBound, start.saturatingAdd(min(Self.ahead, desk.store.most / 4)))
         while offset < end {
             if let slice = desk.store.slice(of: reading.object.digest, at: offset) {
@@ -300,7 +304,7 @@ extension ObjectCache {
         }
     }
 
-    /// The flight that brings a byte, a new one if need be.
+    /// The flight that fetches a byte; starts one if there is none.
     private func way(_ reading: Reading, at offset: UInt64) -> Way {
         let object = reading.object.digest
         let now = ContinuousClock.now
@@ -395,7 +399,7 @@ extension ObjectCache {
         }
         if let code = flight.trouble { desk.couldNotKeep(code) }
         let now = ContinuousClock.now
-        // What could not be kept stays for a moment, for whoever asks for the same at about the same time.
+        // A slice that could not be kept stays for a moment, for others who need it at about the same time.
         let lingers = isProved && !isKept && isInMemory
         if lingers {
             desk.start {
@@ -415,7 +419,7 @@ extension ObjectCache {
                 known.append(Wrong(offset: offset, times: times, until: now + .seconds(30)))
             } else if isProved {
                 known.removeAll { (slice.start..<slice.end).contains($0.offset) }
-                // With all of an object its length is proved.
+                // The whole object proves its length.
                 if flight.givesUnproven { state.note(slice.end, of: place, until: nil) }
             }
             if !isProved { state.sizes[place] = nil }
@@ -439,7 +443,7 @@ extension ObjectCache {
         }
     }
 
-    /// Puts a proved slice into the store.
+    /// Puts a verified slice into the store.
     private func keep(_ flight: Flight) -> Errno? {
         let slice = flight.slice
         let (bytes, held) = flight.content

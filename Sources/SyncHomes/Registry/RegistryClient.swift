@@ -6,9 +6,10 @@ import SyncSources
 import SyncSystem
 import SyncTransfer
 
-/// Asks one repository of a registry, and tries again what may help. OCI Distribution Specification 1.1.
+/// Sends requests to one repository of a registry, and repeats requests that may succeed later. OCI Distribution
+/// Specification 1.1.
 ///
-/// One authorization is for all its threads: when a registry wants another one, one of them gets it and the others wait.
+/// All threads share one authorization: when the registry wants another one, one thread gets it and the others wait.
 final class RegistryClient: Sendable {
     let address: RegistryAddress
     private let calls: StoreCalls
@@ -18,36 +19,37 @@ final class RegistryClient: Sendable {
     typealias Answer = StoreCalls.Answer
 
     private struct State: Sendable {
-        /// Where the registry is, once it has answered.
+        /// The registry's URL, once it has answered.
         var endpoint: String?
-        /// Whether its last answer came from a public address: then it leads to no others.
+        /// Whether its last answer came from a public address: then requests to other hosts go to public addresses
+        /// only.
         var isPublic = false
-        /// `nil` for nobody's.
+        /// `nil` for anonymous requests.
         var authorization: Credential.Kind?
         /// Raised with each new authorization.
         var version = 0
         var isAsking = false
-        /// What a token is to be good for.
+        /// The actions that a token should permit.
         var actions: Set<String>
-        /// Scopes of other repositories that it is to be good for besides.
+        /// The scopes of other repositories that a token should have, too.
         var others: Set<String> = []
-        /// Whether blobs of other repositories may be asked for.
+        /// Whether blobs of other repositories may be mounted.
         var mounts = true
         /// Most **bytes** of one body, where the registry has refused longer ones.
         var longestBody: UInt64?
     }
 
-    /// Requests that follow redirects, at most.
+    /// Most redirects that one request follows.
     private static let mostRedirects = 5
-    /// Authorizations that are tried for one request.
+    /// Most authorizations that are tried for one request.
     private static let mostAuthorizations = 2
-    /// Tries of one request.
+    /// Attempts of one request.
     private static let mostTries = 8
 
     /// - Parameters:
-    ///   - configuration: For trust, proxies, rates and who answers challenges.
-    ///   - notice: Told what is waited for where it takes long, in words for people.
-    ///   - isWriting: Whether something is to be put there: one token is asked for then.
+    ///   - configuration: For trust, proxies, rates and the credentials that answer challenges.
+    ///   - notice: Gets the reason for a long wait, for people.
+    ///   - isWriting: Whether something will be put there, so that one token is asked for that permits it.
     init(
         _ address: RegistryAddress, _ configuration: TransportConfiguration, isWriting: Bool,
         notice: @escaping @Sendable (String) -> Void, isStopped: @escaping @Sendable () -> Bool
@@ -60,27 +62,27 @@ final class RegistryClient: Sendable {
     /// For people.
     var shown: String { "oci://\(address.host)/\(address.name)" }
 
-    /// A request for something of the repository.
+    /// A request to the repository.
     ///
-    /// - Parameter url: Absolute; or, with a slash before it, from the registry's own URL on.
+    /// - Parameter url: Absolute; or, with a leading slash, relative to the registry's own URL.
     func request(_ method: String = "GET", _ url: String, headers: [String] = [], text: [UInt8]? = nil) -> Request {
         Request(method: method, url: url, headers: headers, text: text, limit: RegistryAnswer.limit)
     }
 
-    /// Waits before the next try of what takes several requests.
+    /// Waits before the next attempt of an operation that takes several requests.
     func pause(_ failures: Int, _ reason: String, _ answer: Answer?) { calls.pause(failures, reason, shown, answer) }
 
     /// Most **bytes** of one body; `nil` as long as none was refused.
     var longestBody: UInt64? { state.withLock(\.longestBody) }
 
-    /// Notes that a body was refused for its length, and what to try.
+    /// Notes that a body was refused for its length, and the length to try next.
     func shorten(to length: UInt64) {
         state.change { $0.longestBody = min($0.longestBody ?? .max, length) }
     }
 
     // MARK: Requests
 
-    /// Sends a request until there is an answer that trying again does not better.
+    /// Sends a request until another attempt would not improve the answer.
     func send(_ request: Request) throws(PublishError) -> Answer {
         guard request.url.hasPrefix("/"), state.withLock(\.endpoint) == nil else {
             return try send(request, to: url(request.url))
@@ -140,7 +142,7 @@ final class RegistryClient: Sendable {
                 failures += 1
                 guard request.mayRepeat, failures < Self.mostTries else { throw unreachable(error.detail) }
                 calls.pause(failures, error.detail, shown)
-                // What led elsewhere may have been good for a moment only.
+                // The target of a redirect may have been valid for a moment only.
                 (url, redirects) = (first, 0)
             }
         }
@@ -152,7 +154,7 @@ final class RegistryClient: Sendable {
             "the published set is unchanged; run it again")
     }
 
-    /// The absolute URL to which an answer leads; `nil` for none, and for what others on the way could read.
+    /// The absolute URL to which an answer leads; `nil` if it is not valid, or leads from HTTPS to another scheme.
     func target(_ location: String, from url: String) -> String? {
         guard let next = try? CurlURL(url).joined(location), let own = try? CurlURL(url) else { return nil }
         return own.origin.scheme == "https" && next.origin.scheme != "https" ? nil : next.text
@@ -165,7 +167,7 @@ final class RegistryClient: Sendable {
 
     // MARK: Authorizations
 
-    /// Gets another authorization than the one that was refused, unless somebody else has.
+    /// Gets a new authorization in place of the refused one, unless another thread has done so.
     ///
     /// - Returns: Whether there is one.
     private func authorize(_ challenge: String, _ refusal: Answer, instead version: Int, isAgain: Bool)
@@ -200,7 +202,7 @@ final class RegistryClient: Sendable {
             isPassing ? "run it again" : "log in with 'docker login \(address.host)' or 'oras login \(address.host)'")
     }
 
-    /// The same challenge for everything that was wanted so far: a token for all of it is asked for once.
+    /// The same challenge, for all scopes wanted so far, so that one token serves them all.
     private func widened(_ challenge: String, _ state: inout State) -> String {
         guard case .bearer(let realm, let service, let scope)? = RegistryChallenge(challenge) else { return challenge }
         let start = "repository:\(address.name):"
@@ -223,17 +225,17 @@ final class RegistryClient: Sendable {
             + ",scope=\(quoted(all.joined(separator: " ")))"
     }
 
-    /// Other repositories that one token may be for.
+    /// Most scopes of other repositories in one token.
     private static let mostOthers = 8
 
-    /// Asks for no blobs of other repositories any more.
+    /// Stops mounting blobs of other repositories.
     func mountNothing() { state.change { ($0.others, $0.mounts) = ([], false) } }
 
     var mayMount: Bool { state.withLock(\.mounts) }
 
     // MARK: Refusals
 
-    /// What a registry's refusal means.
+    /// The error for a registry's refusal.
     func refusal(_ answer: Answer, _ what: String) -> PublishError {
         let said = Self.words(answer.body).map { ": \($0)" } ?? ""
         switch answer.status {
@@ -256,7 +258,7 @@ final class RegistryClient: Sendable {
         }
     }
 
-    /// The first of the registry's errors, in its words.
+    /// The first of the registry's errors, in its own words.
     private static func words(_ body: [UInt8]) -> String? {
         guard body.count <= 64 << 10, let value = body.withUnsafeBytes({ JSONParser.parse($0) }),
             let first = value["errors"]?.array?.first

@@ -5,49 +5,49 @@ package import SyncSources
 import SyncSystem
 package import SyncTransfer
 
-/// A tag of a repository as a place that sets are published to.
+/// A tag of a repository as a store that sets are published to.
 ///
-/// | of a published directory | in the registry |
+/// | file of a published directory | in the registry |
 /// | --- | --- |
 /// | `packs/SHA256.pack` | the blob of that digest; uploaded at once |
-/// | `manifest.json.zst`, `trust/…` | layers of what has the tag |
+/// | `manifest.json.zst`, `trust/…` | layers of the artifact with the tag |
 /// | `manifest.json` | not kept: the text of `manifest.json.zst` |
-/// | `manifests/SHA256.json.zst` | the layer `manifest.json.zst` of what has the tag `TAG.rREVISION` |
-/// | `manifests/unnamed.json` | an annotation of what has the tag `TAG.unnamed` |
+/// | `manifests/SHA256.json.zst` | the layer `manifest.json.zst` of the artifact with the tag `TAG.rREVISION` |
+/// | `manifests/unnamed.json` | an annotation of the artifact with the tag `TAG.unnamed` |
 ///
-/// Nothing of a release can be seen before ``commit()``: first the release's own tag names it, then the tag itself. Blobs that
-/// nothing names are for the registry to remove.
+/// Nothing of a release is visible before ``commit()``: first the release's own tag names it, then the tag itself. The
+/// registry has to remove blobs that nothing names.
 package final class RegistryStore: ObjectStore {
     private let client: RegistryClient
     private let state = Mutex(State())
 
     private struct State {
-        /// All tags, as they were at the beginning.
+        /// All tags, as they were first listed, or are since.
         var tags: Set<String>?
-        /// What has other tags, once that was asked.
+        /// The artifacts with other tags, once they were asked for.
         var others: Set<SHA256Digest>?
-        /// What the tag names, as it was at the beginning or is since.
+        /// The release that the tag names, as it was first read, or is since.
         var named: Kept?
-        /// Its text.
+        /// The text of its manifest.
         var text: [UInt8]?
-        /// By revision.
+        /// The releases with tags of their own, by revision.
         var releases: [UInt64: Kept]?
-        /// `nil` as long as nobody has looked for them; `.some(nil)` where there are none.
+        /// `nil` until they were read; `.some(nil)` where there are none.
         var marks: [UInt8]??
-        /// Packs that are there, and how many of them were sent.
+        /// Packs in the registry with their **bytes**, and how many packs were sent.
         var packs: [SHA256Digest: UInt64] = [:]
         var sent = 0
         /// Files that were put and are not yet named.
         var pending: [String: [UInt8]] = [:]
-        /// Files that are not to be named any more.
+        /// Files that the next commit does not name any more.
         var removed: Set<String> = []
         var hasEmpty = false
     }
 
-    /// A release that is there.
+    /// A release in the registry.
     private struct Kept {
         var release: RegistryRelease
-        /// Of the artifact's manifest.
+        /// The digest and the bytes of the artifact's manifest.
         var artifact: SHA256Digest
         var bytes: [UInt8]
     }
@@ -69,9 +69,9 @@ package final class RegistryStore: ObjectStore {
     package var shown: String { address.text }
     package var namesAtOnce: Bool { false }
 
-    // MARK: Looking
+    // MARK: Reading
 
-    /// What has the tag, and which tags there are.
+    /// Reads the release with the tag, and the list of tags, once.
     private func look(_ state: inout State) throws(PublishError) {
         guard state.tags == nil else { return }
         let tags = Set(try client.tags())
@@ -84,7 +84,7 @@ package final class RegistryStore: ObjectStore {
         state.tags = tags
     }
 
-    /// The releases that have tags of their own.
+    /// Reads the releases that have tags of their own, once.
     private func lookBack(_ state: inout State) throws(PublishError) -> [UInt64: Kept] {
         try look(&state)
         if let releases = state.releases { return releases }
@@ -99,7 +99,7 @@ package final class RegistryStore: ObjectStore {
         return releases
     }
 
-    /// A release by its tag; `nil` where there is none, and for something else.
+    /// The release with a tag; `nil` where there is none, or the tag names something else.
     private func kept(_ tag: String) throws(PublishError) -> Kept? {
         guard let found = try client.manifest(tag) else { return nil }
         let read = Result { () throws(ListingError) in try RegistryAnswer.read(found.bytes, prefix: "") }
@@ -117,7 +117,7 @@ package final class RegistryStore: ObjectStore {
         for layer in release.layers where layer.path.hasPrefix("packs/") { state.packs[layer.digest] = layer.size }
     }
 
-    /// A file, where it is.
+    /// A file: its bytes, or the blob that has them.
     private enum Found {
         case bytes([UInt8], tag: String)
         case blob(RegistryRelease.Layer)
@@ -153,7 +153,7 @@ package final class RegistryStore: ObjectStore {
             return kept?.release.layer(Self.frame).map { .blob($0) }
         }
         if let layer = state.named?.release.layer(name) { return .blob(layer) }
-        // A statement about an older release is kept with that.
+        // A statement about an older release is kept with that release.
         guard name.hasPrefix("trust/") else { return nil }
         for kept in try lookBack(&state).values where name == Self.statement(kept.release) {
             return kept.release.layer(name).map { .blob($0) }
@@ -187,7 +187,7 @@ package final class RegistryStore: ObjectStore {
         PublishError(.dataInvalid, "\(escaped(shown)): its manifest cannot be read", "publish with --no-base")
     }
 
-    /// A whole blob, with the digest that it should have.
+    /// A whole blob, its digest checked.
     private func blob(_ layer: RegistryRelease.Layer, limit: Int) throws(PublishError) -> [UInt8] {
         let bytes = try client.blob(layer.digest, limit: limit)
         guard try RegistryClient.digest(of: bytes) == layer.digest else {
@@ -307,7 +307,7 @@ package final class RegistryStore: ObjectStore {
             state.withLock { $0.packs[pack.digest] = pack.size }
             return nil
         }
-        // What would be refused in the end is not sent.
+        // A pack is not sent if the manifest would be refused in the end.
         guard sent < Self.mostLayers else { throw tooMany(sent + 1) }
         try client.upload(pack)
         state.withLock { state in
@@ -319,7 +319,7 @@ package final class RegistryStore: ObjectStore {
 
     package func isBeside(_ location: String) -> Bool { repository(at: location) != nil }
 
-    /// The repository of this registry in which a set is; `nil` for one elsewhere.
+    /// The repository of this registry that has a set; `nil` for a set elsewhere.
     private func repository(at location: String) -> String? {
         (try? RegistryAddress(location)).flatMap { $0.host == address.host ? $0.name : nil }
     }
@@ -334,7 +334,7 @@ package final class RegistryStore: ObjectStore {
         state.withLock { $0.packs[pack.digest] = pack.size }
     }
 
-    /// The shortest that a layer is in a manifest, in **bytes**: what registries take of it then has so many layers.
+    /// Most layers of one manifest: each takes at least 260 **bytes** of it, and registries limit its length.
     private static let mostLayers = RegistryAnswer.limit / 260
 
     private func tooMany(_ count: Int) -> PublishError {
@@ -344,7 +344,7 @@ package final class RegistryStore: ObjectStore {
             "make larger packs, with --pack-size 256M; the published set is unchanged")
     }
 
-    /// The empty configuration, which every manifest names.
+    /// Uploads the empty configuration, which every manifest names.
     private func putEmpty(_ state: inout State) throws(PublishError) {
         guard !state.hasEmpty else { return }
         let empty = try NewObject(RegistryRelease.empty)
@@ -367,7 +367,7 @@ package final class RegistryStore: ObjectStore {
             line.list("layers", [0]) { _, line in empty(&line) }
             line.object("annotations") { $0.field(Self.marksKey, String(decoding: bytes, as: UTF8.self)) }
         }
-        // An aid only: without it, what is to be removed stays longer.
+        // The marks are only an aid: without them, unneeded files stay longer.
         guard json.bytes.count <= RegistryAnswer.limit else { return }
         try client.put(manifest: json.bytes, as: marksTag)
         state.marks = .some(bytes)
@@ -403,7 +403,7 @@ package final class RegistryStore: ObjectStore {
                         "manifests/\($0.value.release.manifest)\(Self.suffix)" == name
                     }
                     for (revision, kept) in gone {
-                        // What else has a tag is somebody's.
+                        // An artifact that has other tags belongs to somebody else.
                         guard kept.artifact != state.named?.artifact,
                             try !digestsOfOthers(&state).contains(kept.artifact)
                         else { continue }
@@ -424,11 +424,11 @@ package final class RegistryStore: ObjectStore {
         }
     }
 
-    /// What has tags that are not those of this set's releases.
+    /// The artifacts with tags that are not those of this set's releases.
     private func digestsOfOthers(_ state: inout State) throws(PublishError) -> Set<SHA256Digest> {
         if let others = state.others { return others }
         var digests: Set<SHA256Digest> = []
-        // As they are now: a publish may have looked hours ago, and with a manifest all its tags are deleted.
+        // The tags are listed again: the first list may be hours old, and deleting a manifest deletes all its tags.
         for tag in try client.tags() where address.revision(ofTag: tag) == nil && tag != marksTag {
             if let digest = try client.digest(ofTag: tag) { digests.insert(digest) }
         }
@@ -436,7 +436,7 @@ package final class RegistryStore: ObjectStore {
         return digests
     }
 
-    /// Names a release anew, without the statement by which its number can be asked for.
+    /// Puts a release again, without the statement by which a pull asks for its number.
     private func removeStatement(_ name: String, of kept: Kept, _ revision: UInt64, _ state: inout State)
         throws(PublishError)
     {
@@ -453,7 +453,7 @@ package final class RegistryStore: ObjectStore {
 
     // MARK: Naming
 
-    /// Names what was put: the release by its own tag, then by the tag itself.
+    /// Tags the manifest that was put: first with the release's own tag, then with the set's tag.
     package func commit() throws(PublishError) {
         try state.withLock { state throws(PublishError) in
             try look(&state)
@@ -479,11 +479,12 @@ package final class RegistryStore: ObjectStore {
     }
 
     private func name(_ kept: Kept, _ state: inout State) throws(PublishError) {
-        // Whoever was faster has put the tag: then nothing of theirs is touched.
+        // If another publish was faster and has put the tag, nothing of it is touched.
         guard try client.digest(ofTag: address.reference) == state.named?.artifact else {
             throw taken(address.reference)
         }
-        // One that another client has pushed, or that was published before releases had tags, keeps a tag when this one takes its.
+        // A former release without a tag of its own gets one when it loses this tag: another client may have pushed it,
+        // or it was published before releases had tags.
         if let former = state.named, former.release.revision != kept.release.revision {
             let tag = address.releaseTag(former.release.revision)
             if state.tags?.contains(tag) != true {
@@ -503,7 +504,7 @@ package final class RegistryStore: ObjectStore {
         }
         try client.put(manifest: kept.bytes, as: tag)
         state.tags?.insert(tag)
-        // A registry does not replace a tag only if it is unchanged: this is as near as one can look.
+        // A registry cannot replace a tag on the condition that it is unchanged, so it is checked as late as possible.
         guard try client.digest(ofTag: address.reference) == state.named?.artifact else {
             throw taken(address.reference)
         }
@@ -517,7 +518,7 @@ package final class RegistryStore: ObjectStore {
             "another publish was faster; run it again")
     }
 
-    /// The release as it is with everything that was put.
+    /// The release with everything that was put.
     private func release(state: inout State) throws(PublishError) -> RegistryRelease {
         let frame = state.pending[Self.frame]
         let text: [UInt8]
@@ -559,14 +560,14 @@ package final class RegistryStore: ObjectStore {
             layers: layers)
     }
 
-    /// Whether a file is a statement that goes with a revision: all but those about other releases.
+    /// Whether a file is a statement that belongs to a revision: all but those about other releases.
     private static func isStatement(_ name: String, of revision: UInt64) -> Bool {
         name.hasPrefix("trust/") && (!name.hasSuffix(".release") || name == "trust/\(revision).release")
     }
 }
 
 extension NewObject {
-    /// The whole of it, in memory; `nil` if it cannot be read.
+    /// All bytes of the object, in memory; `nil` if they cannot be read.
     fileprivate var bytes: [UInt8]? {
         guard let size = Int(exactly: size) else { return nil }
         var bytes = [UInt8](repeating: 0, count: size)

@@ -11,7 +11,7 @@ extension RegistryClient {
 
     // MARK: Manifests
 
-    /// What a registry has under a tag or a digest; `nil` where it has nothing.
+    /// The manifest that a registry has under a tag or a digest; `nil` where there is none.
     func manifest(_ reference: String) throws(PublishError) -> (bytes: [UInt8], digest: SHA256Digest)? {
         let answer = try send(
             request("GET", base + "manifests/" + reference, headers: ["Accept: \(RegistryAnswer.accepted)"]))
@@ -25,7 +25,7 @@ extension RegistryClient {
         return (answer.body, digest)
     }
 
-    /// The digest of what has a tag; `nil` where nothing has.
+    /// The digest of the manifest with a tag; `nil` where there is none.
     func digest(ofTag tag: String) throws(PublishError) -> SHA256Digest? {
         let answer = try send(
             request("HEAD", base + "manifests/" + tag, headers: ["Accept: \(RegistryAnswer.accepted)"]))
@@ -35,11 +35,11 @@ extension RegistryClient {
         {
             return digest
         }
-        // Some know no HEAD, and some say no digest.
+        // Some registries do not know HEAD, and some send no digest.
         return try manifest(tag)?.digest
     }
 
-    /// Puts a manifest under a tag, in place of what has it.
+    /// Puts a manifest under a tag, which leaves any former one.
     func put(manifest bytes: [UInt8], as tag: String) throws(PublishError) {
         let answer = try send(
             request(
@@ -72,7 +72,7 @@ extension RegistryClient {
             guard let value = answer.body.withUnsafeBytes({ JSONParser.parse($0) }) else {
                 throw PublishError(.dataInvalid, "\(shown): its list of tags cannot be read", "ask its operator")
             }
-            // No tags are null.
+            // A repository without tags may have `null` here.
             tags += (value["tags"]?.array ?? []).compactMap(\.string)
             pages += 1
             next = answer.headers.link.flatMap { nextLink($0) }.flatMap { target($0, from: answer.url) }
@@ -90,9 +90,9 @@ extension RegistryClient {
 
     // MARK: Blobs
 
-    /// Whether a blob is there.
+    /// Whether the repository has a blob.
     ///
-    /// - Parameter size: In **bytes**; one of another size is none.
+    /// - Parameter size: In **bytes**; a blob of another size does not count.
     func has(_ digest: SHA256Digest, _ size: UInt64) throws(PublishError) -> Bool {
         let answer = try send(request("HEAD", base + "blobs/sha256:\(digest)"))
         switch answer.status {
@@ -117,11 +117,13 @@ extension RegistryClient {
         }
     }
 
-    /// Uploads a blob; it is there under its digest, or not at all.
+    /// Uploads a blob, which is then there under its digest, or not at all.
     ///
-    /// In one request after another that says where to, or, where the registry refuses so long a body, in chunks.
+    /// One request asks where to upload, and the next one sends the blob; if the registry refuses so long a body, it is
+    /// sent in chunks.
     ///
-    /// - Parameter repository: Another one that has it: from there the registry takes it without an upload, if it can.
+    /// - Parameter repository: Another repository that has the blob: the registry mounts it from there without an
+    ///   upload, if it can.
     func upload(_ object: NewObject, from repository: String? = nil) throws(PublishError) {
         var (tries, trouble) = (0, "")
         var source = mayMount ? repository : nil
@@ -131,17 +133,17 @@ extension RegistryClient {
             do throws(PublishError) {
                 start = try begin(object, from: source)
             } catch {
-                // Nobody gives a token for both repositories.
+                // No token is given for both repositories.
                 guard source != nil, error.exitStatus == .refused else { throw error }
                 mountNothing()
                 source = nil
                 continue
             }
             if source != nil {
-                // Nothing but a mount answers so.
+                // Only a mount is answered with 201.
                 if start.status == 201 { return }
                 source = nil
-                // It knows no mounts, or does not let this user.
+                // The registry knows no mounts, or does not let this user mount.
                 if start.status != 202 { continue }
             }
             guard start.status == 202, let location = start.headers.location,
@@ -152,13 +154,13 @@ extension RegistryClient {
             }
             var refused: Answer?
             switch outcome {
-            // 202 is that of an upload that goes on.
+            // 202 means that the upload goes on.
             case .success(let answer) where (200..<300).contains(answer.status) && answer.status != 202: return
             case .success(let answer) where answer.status == 413 && length > Self.leastChunk:
                 shorten(to: max(Self.leastChunk, min(length / 2, Self.usualChunk)))
                 continue
             case .success(let answer):
-                // The upload is unknown by now, or the server was not well.
+                // The upload is no longer known, or the server had trouble.
                 guard [202, 404, 408, 416, 425, 429].contains(answer.status) || answer.status >= 500 else {
                     throw refusal(answer, "a blob of \(ByteCount(object.size))")
                 }
@@ -179,7 +181,7 @@ extension RegistryClient {
         }
     }
 
-    /// Asks where to upload a blob, unless it is in another repository already.
+    /// Asks where to upload a blob, or mounts it from another repository.
     private func begin(_ object: NewObject, from repository: String?) throws(PublishError) -> Answer {
         let mount = repository.map {
             "?mount=sha256%3A\(object.digest)&from=\(percentEncoded(bytes: $0.utf8, keepsSlash: false))"
@@ -191,7 +193,7 @@ extension RegistryClient {
     }
 
     private static let mostUploads = 8
-    /// **Bytes** of a chunk: the largest that goes through most proxies, and the smallest that is tried.
+    /// **Bytes** of a chunk: the most that most proxies let through, and the least that is tried.
     private static let (usualChunk, leastChunk): (UInt64, UInt64) = (8 << 20, 64 << 10)
 
     private func whole(_ object: NewObject, _ place: String) throws(PublishError) -> Answer {

@@ -6,7 +6,8 @@ import SyncS3
 import SyncSystem
 import SyncTransfer
 
-/// Asks one bucket, and tries again what may help. No redirect is followed: the keys are for the bucket's own origin.
+/// Sends requests to one bucket, and repeats requests that may succeed later. No redirect is followed: the keys are for
+/// the bucket's own origin.
 final class S3Client: Sendable {
     let address: S3Address
     private let credentials: AWSCredentials
@@ -18,10 +19,10 @@ final class S3Client: Sendable {
     /// One request.
     struct Request {
         var method = "GET"
-        /// The object's, below the prefix; `nil` for the bucket.
+        /// The object's name below the prefix; `nil` for the bucket itself.
         var name: String?
         var query: [(name: String, value: String)] = []
-        /// In lower case, with what they say; they are signed.
+        /// Names in lower case, with their values; they are signed.
         var headers: [(name: String, value: String)] = []
         var body: NewObject?
         /// Most **bytes** of the answer.
@@ -40,7 +41,7 @@ final class S3Client: Sendable {
         calls = StoreCalls(configuration, patience: configuration.idleTimeout, notice: notice, isStopped: isStopped)
     }
 
-    /// Sends a request until there is an answer that another try would not change.
+    /// Sends a request until there is an answer that another attempt would not change.
     ///
     /// - Returns: An answer with a status below 300, or one of `expected`.
     func send(_ request: Request, expecting expected: Set<Int> = []) throws(PublishError) -> Answer {
@@ -78,7 +79,7 @@ final class S3Client: Sendable {
         }
     }
 
-    /// Whether the same request may be answered otherwise a moment later.
+    /// Whether the same request may get another answer a moment later.
     private static func isPassing(_ status: Int, _ fault: S3Error) -> Bool {
         if [408, 429, 500, 502, 503, 504].contains(status) { return true }
         return ["RequestTimeout", "SlowDown", "OperationAborted", "ConditionalRequestConflict", "Throttling"].contains(
@@ -96,7 +97,7 @@ final class S3Client: Sendable {
 
     func shown(of request: Request) -> String { (request.name.map(address.object) ?? address).shown }
 
-    // MARK: One try
+    // MARK: One attempt
 
     private func sendOnce(_ request: Request) throws(PublishError) -> Result<Answer, CurlError> {
         let now = calls.configuration.clock.unixTime()
@@ -148,11 +149,11 @@ final class S3Client: Sendable {
     }
 }
 
-/// What a bucket says of an error.
+/// A bucket's description of an error.
 struct S3Error {
     let code: String
     private let message: String
-    /// Where the bucket is, if the request was signed for another region.
+    /// The bucket's region, if the request was signed for another one.
     let region: String?
 
     init(_ body: [UInt8]) {

@@ -7,7 +7,7 @@ import SyncSources
 /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html>
 struct S3Listing {
     private(set) var objects: [(key: String, object: StoredObject)] = []
-    /// What the next page begins with; `nil` for the last one.
+    /// The token of the next page; `nil` on the last one.
     private(set) var next: String?
 
     init(_ body: [UInt8]) throws(ListingError) {

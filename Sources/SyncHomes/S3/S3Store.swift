@@ -7,26 +7,26 @@ import SyncSources
 import SyncSystem
 package import SyncTransfer
 
-/// A bucket, or a part of one, that a set is published to: AWS's S3, and what speaks its protocol.
+/// A bucket, or a part of one, that a set is published to: AWS's S3, and servers with its protocol.
 ///
-/// A pack is sent with its name as the hash of the body, so that what arrives otherwise is refused; and only if there is none of
-/// the name. What is replaced is replaced only if it is what was seen.
+/// A pack is sent with its name as the hash of the body, so that a body that is damaged on the way is refused; and only
+/// if there is no object of the name. Other objects are replaced only if they are as they were seen.
 package final class S3Store: ObjectStore {
     private let client: S3Client
     private let isCustom: Bool
-    /// Which conditions of a put the bucket looks at.
+    /// The conditions of a put that the bucket observes.
     private let knows = Mutex((absent: true, unchanged: true))
 
-    /// What is asked for to find that out; it stays there.
+    /// The object that is put to find that out; it stays there.
     private static let probe = ".syncagent"
     private static let mostPages = 10_000
-    /// Requests at a time where there are many small ones.
+    /// Requests at a time, where there are many small ones.
     private static let width = 8
 
     /// - Parameters:
-    ///   - environment: Says where the bucket is, unless the address does.
-    ///   - configuration: For trust, proxies and the limit on what is sent.
-    ///   - notice: Told what is waited for where it takes long, in words for people.
+    ///   - environment: Has the keys, and endpoint and region of the bucket unless the address names them.
+    ///   - configuration: For trust, proxies and the sending rate.
+    ///   - notice: Gets the reason for a long wait, for people.
     package init(
         _ address: S3Address, _ environment: AWSEnvironment, _ configuration: TransportConfiguration,
         notice: @escaping @Sendable (String) -> Void, isStopped: @escaping @Sendable () -> Bool
@@ -43,7 +43,7 @@ package final class S3Store: ObjectStore {
 
     package var shown: String { client.address.shown }
 
-    // MARK: Looking
+    // MARK: Reading
 
     package func list(_ prefix: String) throws(PublishError) -> [String: StoredObject] {
         let own = client.address.prefix.isEmpty ? "" : client.address.prefix + "/"
@@ -75,7 +75,8 @@ package final class S3Store: ObjectStore {
         return try object(answer, name)
     }
 
-    /// The MD5 of what was put in one request, unless the bucket encrypts with keys of its own: then none is equal to it.
+    /// The MD5 of the bytes, which is the ETag of an object put in one request. If the bucket encrypts with keys of its
+    /// own, no ETag is equal to it.
     package func tag(of bytes: [UInt8]) -> String? { md5(bytes).map { "\"\($0)\"" } }
 
     private func object(_ answer: S3Client.Answer, _ name: String) throws(PublishError) -> StoredObject {
@@ -110,7 +111,7 @@ package final class S3Store: ObjectStore {
     // MARK: Putting
 
     package func prepare() throws(PublishError) -> [String] {
-        // AWS looks at both.
+        // AWS observes both conditions.
         guard isCustom else { return [] }
         let object = try NewObject(Array("syncagent\n".utf8))
         /// Whether a condition that does not hold keeps the object from being put.
@@ -120,7 +121,7 @@ package final class S3Store: ObjectStore {
             return try client.send(request, expecting: [400, 404, 409, 412, 501]).status == 412
         }
         var isAbsent = try isSeen(("if-none-match", "*"))
-        // It may be the first publish there.
+        // This may be the first publish there, whose put has succeeded.
         if !isAbsent { isAbsent = try isSeen(("if-none-match", "*")) }
         let found = (absent: isAbsent, unchanged: try isSeen(("if-match", "\"00000000000000000000000000000000\"")))
         knows.withLock { $0 = found }
@@ -153,18 +154,19 @@ package final class S3Store: ObjectStore {
             throw PublishError(
                 .noInput, "\(shown)/\(name): it cannot be put there, status 404", "is there such a bucket?")
         }
-        // Whoever puts packs looks at what is there.
+        // The sender of packs checks the existing one itself.
         guard condition != .absent || !name.hasPrefix("packs/") else { return nil }
         return try tagOfSame(object, name)
     }
 
-    /// The tag of what has a name, if it is what was to be put: the answer to the put may have been lost, and the put sent again,
-    /// by ``S3Client`` or by libcurl, which does so by itself where a connection that was used before breaks.
+    /// The tag of an existing object, if it has the bytes that were to be put: the answer to the put may have been
+    /// lost, and the put repeated by ``S3Client``, or by libcurl, which does so by itself if a reused connection
+    /// breaks.
     private func tagOfSame(_ object: NewObject, _ name: String) throws(PublishError) -> String? {
         guard let limit = Int(exactly: object.size) else { return nil }
         let there: (bytes: [UInt8], object: StoredObject)?
         do throws(PublishError) { there = try read(name, limit: max(limit, 1)) } catch {
-            // A longer one is another one; from one that cannot be read nothing follows.
+            // A longer object is another one; any other error says nothing about the object.
             guard error.exitStatus == .dataInvalid else { throw error }
             return nil
         }

@@ -4,9 +4,10 @@ extension ManifestAssembly {
     private static let deltasKey = Array("x-deltas".utf8)
     private static let chunkingKey = Array("x-chunking".utf8)
 
-    /// Takes `x-deltas` or `x-user-data` of a file entry, or skips any other key that starts with `x-`.
+    /// Reads `x-deltas` or `x-user-data` of a file entry, or skips any other key that starts with `x-`.
     ///
-    /// Values of such keys can be anything: one of another shape is ignored, as by a reader that does not know it.
+    /// The value of such a key can be anything: a value of another shape is ignored, as by a reader that does not know
+    /// the key.
     mutating func readExtension(_ key: UnsafeBufferPointer<UInt8>, seen: inout Set<[UInt8]>) throws(ManifestError)
         -> [Delta]
     {
@@ -19,7 +20,8 @@ extension ManifestAssembly {
         } ?? []
     }
 
-    /// Takes `x-directories`, `x-chunking` or `x-user-data` of the top level, or skips any other key that starts with `x-`.
+    /// Reads `x-directories`, `x-chunking` or `x-user-data` of the top level, or skips any other key that starts with
+    /// `x-`.
     mutating func readTopExtension(_ key: UnsafeBufferPointer<UInt8>, seen: inout Set<[UInt8]>) throws(ManifestError) {
         if key.elementsEqual(Self.directoriesKey) {
             try reader.insert(key, into: &seen)
@@ -35,7 +37,7 @@ extension ManifestAssembly {
             } ?? nil
     }
 
-    /// Reads a value in our way, and again as anything; `nil` when it is not of our shape.
+    /// Tries to read a value with `read`, and then skips it as a value of any kind; `nil` if `read` has failed.
     mutating func readOrSkip<Value>(
         _ key: [UInt8], _ seen: inout Set<[UInt8]>, _ read: (inout Self) throws(ManifestError) -> Value
     ) throws(ManifestError) -> Value? {
@@ -94,7 +96,7 @@ extension ManifestAssembly {
         return deltas
     }
 
-    /// The next number of an array in our own way.
+    /// Reads the next number of an array.
     mutating func nextNumber() throws(ManifestError) -> UInt64 {
         guard try reader.nextElement() else { throw ManifestError("too few members", "") }
         return try reader.integer()

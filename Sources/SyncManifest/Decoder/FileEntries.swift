@@ -114,7 +114,7 @@ extension ManifestAssembly {
         try checkMemory()
     }
 
-    /// A file whose size or SHA-256 nobody knows yet.
+    /// Finishes a file whose SHA-256, and perhaps size, is not known yet.
     private mutating func finish(_ row: inout FileTable.Pending, _ seen: FileKeys, _ check: ContentCheck)
         throws(ManifestError)
     {
@@ -139,7 +139,7 @@ extension ManifestAssembly {
         otherBytes += 200 + (check.stamp?.utf8.count ?? 0)
     }
 
-    /// Rules that need several keys of one file.
+    /// Checks the rules that need several keys of one file.
     private mutating func finishFile(_ row: inout FileTable.Pending, _ seen: FileKeys) throws(ManifestError) {
         try require(.size, in: seen)
         try require(.sha256, in: seen)
@@ -238,7 +238,7 @@ extension FileTable.Text {
     }
 }
 
-/// Directories that are named themselves, and what is kept of entries besides their content.
+/// Named directories, and the traits of entries that are kept besides their content.
 extension ManifestAssembly {
     static let directoriesKey = Array("x-directories".utf8)
 

@@ -1,13 +1,13 @@
 package import SyncModel
 
-/// JSON text → checked ``Manifest``: text by text, first its own, then that of each part, in order.
+/// Turns JSON text into a checked ``Manifest``: first the manifest's own text, then the text of each part, in order.
 ///
 /// 1. One pass over the bytes reads every value, checks what one value can show, and fills the table.
-/// 2. Rows are put in ``PathOrder``, unless they stand so already.
+/// 2. Rows are put in ``PathOrder``, unless they are in it already.
 /// 3. Rules that need the whole are checked: duplicates, directories that are files, blobs against packs.
 ///
-/// A manifest without parts is complete at once. Of parts, one text is looked at at a time, and nothing of it is kept but its
-/// rows. Either everything holds, or the first broken rule is thrown. The normative text is `Manifests/FORMAT.md`.
+/// A manifest without parts is complete at once. Parts are read one text at a time, and nothing of a text is kept but
+/// its rows. Either every rule holds, or the first broken one is thrown. The normative text is `Manifests/FORMAT.md`.
 package struct ManifestAssembly {
     var reader: JSONReader
     let limits: ManifestLimits
@@ -25,7 +25,7 @@ package struct ManifestAssembly {
     var chunking: ChunkParameters?
     /// `x-user-data` of the top level.
     var userData: String?
-    /// Where it was derived from.
+    /// The source that the manifest was derived from.
     var source: SourceOrigin?
     /// Whether some path has characters outside ASCII, so that normalisation matters.
     var hasWidePaths = false
@@ -36,7 +36,7 @@ package struct ManifestAssembly {
     let ownBytes: Int
     /// The parts to add, in this order; none when the manifest is one text.
     package internal(set) var parts: [Manifest.Part] = []
-    /// Whether some parts were left out, so that nothing can be said about the whole.
+    /// Whether some parts were left out, so that rules about the whole cannot be checked.
     var isNarrowed = false
     /// The first row of each part read so far.
     var partStarts: [Int] = []
@@ -44,11 +44,11 @@ package struct ManifestAssembly {
     var order: [UInt32]?
     /// The numbers of the packs that parts name by their digests.
     private var packNumbers: [SHA256Digest: UInt32] = [:]
-    /// What blobs of the codec ``Codec/zstdDictionary`` are decoded with.
+    /// The dictionary for blobs whose codec needs one.
     package internal(set) var dictionary: Manifest.OwnBlob?
-    /// Where a blob that needs a dictionary was read first.
+    /// The place and the codec of the first blob that needs a dictionary.
     var needsDictionary: (place: JSONPosition, codec: Codec)?
-    /// **Bytes** of memory of what is not in ``files``, about.
+    /// Approximate **bytes** of memory outside ``files`` and ``directories``.
     var otherBytes = 0
 
     private static let format: StaticString = "syncagent-manifest/1"
@@ -69,21 +69,21 @@ package struct ManifestAssembly {
         forgetText()
     }
 
-    /// The same, of an array.
+    /// Reads the manifest's own text from an array.
     package init(_ text: [UInt8], digest: SHA256Digest, limits: ManifestLimits = .standard) throws(ManifestError) {
         self = try text.withUnsafeBufferPointer { bytes throws(ManifestError) in
             try ManifestAssembly(UnsafeRawBufferPointer(bytes), digest: digest, limits: limits)
         }
     }
 
-    /// Whether files are fetched one by one, from where they are, and no pack is named.
+    /// Whether files are fetched one by one, and no pack is named.
     package var isLoose: Bool { packs.isEmpty && files.indices.contains { !files.urls($0).isEmpty } }
 
-    /// The pack with a part's text, one that it is made from, or the dictionary.
+    /// The pack with a part's text, with one of its former texts, or with the dictionary.
     package func pack(of own: Manifest.OwnBlob) -> Manifest.Pack { packs[Int(own.blob.pack)] }
 
-    /// Reads the text of the next part, uncompressed; the caller has checked its SHA-256. The JSON path of an error begins
-    /// with the part, its line and column count in the part's text.
+    /// Reads the text of the next part, uncompressed; the caller has checked its SHA-256. The JSON path of an error
+    /// begins with the part, its line and column count in the part's text.
     package mutating func add(_ bytes: UnsafeRawBufferPointer) throws(ManifestError) {
         guard partStarts.count < parts.count else {
             throw ManifestError(at: "$.parts", "one part too many", "report this as a bug")
@@ -98,7 +98,7 @@ package struct ManifestAssembly {
         forgetText()
     }
 
-    /// Lets go of the text that was read.
+    /// Drops the text that was read.
     private mutating func forgetText() {
         reader = JSONReader(UnsafeBufferPointer(start: nil, count: 0), limits: limits)
     }
@@ -135,7 +135,7 @@ package struct ManifestAssembly {
         "format", "project", "revision", "created", "packs", "files", "groups", "parts", "dictionary", "source",
     ]
 
-    /// Gives a fault its place.
+    /// A fault with its place in the text.
     private func placed(_ fault: ManifestError) -> ManifestError {
         let before = reader.bytes.prefix(reader.position)
         let lineStart = before.lastIndex(of: 0x0A).map { $0 + 1 } ?? 0
@@ -145,7 +145,7 @@ package struct ManifestAssembly {
             place.text, offset: reader.position, line: line, column: reader.position - lineStart + 1)
     }
 
-    /// Says plainly what was given in place of a manifest, where its first bytes show it.
+    /// Refuses bytes that are clearly no manifest, and names their format if the first bytes show it.
     private mutating func checkStart() throws(ManifestError) {
         let bytes = reader.bytes
         let most = min(limits.manifestBytes, limits.ownTextBytes)
@@ -239,7 +239,8 @@ package struct ManifestAssembly {
         return digest
     }
 
-    /// Counts what the manifest takes so far, and the text that is read, against ``ManifestLimits/memoryBytes``.
+    /// Checks the memory that the manifest takes so far, with the text that is read, against
+    /// ``ManifestLimits/memoryBytes``.
     ///
     /// - Parameter more: **Bytes** that are in neither table yet.
     func checkMemory(adding more: Int = 0) throws(ManifestError) {
@@ -250,7 +251,7 @@ package struct ManifestAssembly {
         }
     }
 
-    /// Counts one thing more against a limit.
+    /// Checks one thing more against a limit.
     func check(_ count: Int, below limit: Int, _ what: String) throws(ManifestError) {
         guard count < limit else {
             throw ManifestError("more than \(limit) \(what)", "split the set, or raise the limit")
@@ -260,12 +261,12 @@ package struct ManifestAssembly {
 
 extension ManifestAssembly {
     private static let userDataKey = Array("x-user-data".utf8)
-    /// Most **bytes** at the top level and at a group, without white space.
+    /// Most **bytes** of user data at the top level and at a group, without white space.
     private static let longest = 64 << 10
-    /// Most **bytes** at a file.
+    /// Most **bytes** of user data at a file.
     private static let longestOfFile = 4 << 10
 
-    /// Takes `x-user-data` as JSON text on one line, or skips any other key that starts with `x-` and gives `nil`.
+    /// Reads `x-user-data` as JSON text on one line, or skips any other key that starts with `x-` and returns `nil`.
     mutating func readUserData(_ key: UnsafeBufferPointer<UInt8>, isOfFile: Bool = false, seen: inout Set<[UInt8]>)
         throws(ManifestError) -> String?
     {
@@ -285,7 +286,7 @@ extension ManifestAssembly {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// A JSON value, which was checked, without the white space between its tokens.
+    /// A JSON value, which was checked already, without the white space between its tokens.
     private static func compact(_ json: Slice<UnsafeBufferPointer<UInt8>>) -> [UInt8] {
         var result: [UInt8] = []
         var (isInString, isEscaped) = (false, false)
@@ -346,7 +347,7 @@ extension ManifestAssembly {
         return Manifest.Group(name: name, include: include ?? [], hooks: hooks ?? [], userData: userData)
     }
 
-    /// A group's name. `all` is every run's own group.
+    /// Reads a group's name. `all` is taken, as the group that every run has.
     mutating func readGroupName() throws(ManifestError) -> String {
         let name = try ManifestRules.check(identifier: try reader.string(), what: "group name")
         guard name != RunRecipe.groupOfAll else {
@@ -366,7 +367,7 @@ extension ManifestAssembly {
         }
     }
 
-    /// Names that the local configuration resolves: never paths, never commands.
+    /// Reads names of hooks, which the local configuration resolves: never paths, never commands.
     private mutating func readHooks() throws(ManifestError) -> [String] {
         try readTexts(most: limits.patternsPerGroup, "hooks of one group") {
             (decoder: inout Self) throws(ManifestError) in
@@ -376,7 +377,7 @@ extension ManifestAssembly {
         }
     }
 
-    /// Reads a list that is a member.
+    /// Reads a member that is a list of texts.
     mutating func readTexts(
         most: Int, _ what: String, _ read: (inout Self) throws(ManifestError) -> String
     ) throws(ManifestError) -> [String] {

@@ -9,7 +9,8 @@ package struct ManifestError: Error, Sendable, Hashable {
     /// What to do about it.
     package let remedy: String
 
-    /// Where: a JSON path such as `$.files[17].path`. Indices count in the document, from 0. Empty as long as nobody knows.
+    /// The place: a JSON path such as `$.files[17].path`. Indices count in the document, from 0. Empty until it is
+    /// known.
     package private(set) var path = ""
 
     /// Where reading stopped, in **bytes** from the start, or `nil` when the whole document was read first.
@@ -25,7 +26,7 @@ package struct ManifestError: Error, Sendable, Hashable {
         (self.reason, self.remedy, self.path) = (reason, remedy, path)
     }
 
-    /// The same with its place.
+    /// The same error with its place.
     func placed(_ path: String, offset: Int? = nil, line: Int? = nil, column: Int? = nil) -> ManifestError {
         var error = ManifestError(at: path, reason, remedy)
         (error.offset, error.line, error.column) = (offset, line, column)

@@ -1,7 +1,7 @@
 import SyncModel
 
-/// The most a manifest may hold. Each has a default that no honest set should meet; past it the manifest is
-/// refused and the message names the limit. Of a manifest in parts, entries, blobs and texts count as far as they are read: a
+/// The limits of a manifest. Each default is above what an honest set should need; beyond it the manifest is refused,
+/// and the message names the limit. Of a manifest in parts, only the entries, blobs and texts that are read count: a
 /// shard reads its own.
 package struct ManifestLimits: Sendable {
     /// JSON text in **bytes**, uncompressed, that of parts included.
@@ -10,11 +10,11 @@ package struct ManifestLimits: Sendable {
     package var ownTextBytes = 128 << 20
     /// The text of one part in **bytes**, in either form.
     package var partBytes = 64 << 20
-    /// What a decoded manifest may take, with the text that is read, in **bytes** of memory, about.
+    /// The memory of a decoded manifest, with the text that is read, in **bytes**, about.
     package var memoryBytes = 230 << 20
     /// Files and links.
     package var entries = 5_000_000
-    /// With a thousand entries in each, on average.
+    /// Parts, of a thousand entries each on average.
     package var parts = 250_000
     package var packs = 1_000_000
     /// Blobs of all files together.
@@ -31,17 +31,18 @@ package struct ManifestLimits: Sendable {
     package var urlBytes = 8_192
     /// Paths, link targets and URLs together, in **bytes**.
     package var textBytes = 1 << 30
-    /// What URLs may begin with, in lower case: http and https, and what a transport plugin of this machine is for;
-    /// `nil` for anything, where nothing is fetched.
+    /// The schemes that URLs may have, in lower case: http and https, and those of the transport plugins on this
+    /// machine; `nil` for any, where nothing is fetched.
     package var schemes: Set<String>? = webSchemes
-    /// Whether entries may leave out what is learnt with their bytes, as what sources list may: `x-learn`.
+    /// Whether entries may leave out facts that are learnt with their bytes, as the listings of sources do: `x-learn`.
     package var learns = false
     /// Nested arrays and objects.
     package var depth = 64
     /// Members of one object under an `x-` key.
     package var extensionMembers = 10_000
 
-    /// What to do about a manifest that is too large for memory. Nobody can publish somebody else's listing in parts.
+    /// The remedy for a manifest that is too large for memory. The listing of somebody else's source cannot be
+    /// published in parts.
     var remedy: String {
         learns
             ? "pull some of what it lists, as of a list with fewer lines, or raise the limit with --max-manifest"

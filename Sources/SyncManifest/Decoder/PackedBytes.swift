@@ -86,7 +86,7 @@ extension ManifestAssembly {
         }
     }
 
-    /// What the blobs of one file must be together: its size, and each provable by itself.
+    /// Checks that the blobs of one file give its size, and that each can be verified by itself.
     mutating func checkBlobs(of row: FileTable.Pending) throws(ManifestError) {
         place.enter("blobs")
         let blobs = files.blobs[row.firstBlob...]
@@ -122,7 +122,7 @@ extension ManifestAssembly {
             place.enter(section: "packs", entry: packs.count)
             try check(packs.count, below: limits.packs, "packs")
             let pack = try readPack()
-            // Its record, and its entries in the tables by which packs are looked up.
+            // The pack's record, and its entries in the tables by which packs are looked up.
             otherBytes += 160 + pack.urls.reduce(0) { $0 + 16 + $1.utf8.count }
             try checkMemory()
             packs.append(pack)
@@ -172,7 +172,7 @@ extension ManifestAssembly {
         return String(decoding: url, as: UTF8.self)
     }
 
-    /// Goes to a member of an object, which may be there once.
+    /// Enters a member of an object, which may occur once.
     mutating func enter(_ member: StaticString, isFirst: Bool) throws(ManifestError) {
         place.enter(member)
         guard isFirst else { throw reader.duplicateKey("\(member)".utf8) }
@@ -199,7 +199,7 @@ extension ManifestAssembly {
         dictionary = own
     }
 
-    /// Reads a blob that is no file's: it names its SHA-256, and is decoded without the dictionary.
+    /// Reads a blob that belongs to no file: it has a SHA-256 of its own, and is decoded without the dictionary.
     mutating func readOwnBlob(_ what: String, refusal: String) throws(ManifestError) -> Manifest.OwnBlob {
         var blob = try readBlob()
         guard blob.digestIndex != nil, let digest = files.blobDigests.popLast() else {
@@ -213,9 +213,9 @@ extension ManifestAssembly {
         return Manifest.OwnBlob(blob: blob, digest: digest)
     }
 
-    /// It lies in its pack.
+    /// Checks that a blob lies in its pack.
     ///
-    /// - Parameter what: What it is, for people.
+    /// - Parameter what: What the blob is, for people.
     func checkOwnBlob(_ what: String, _ blob: Blob) throws(ManifestError) {
         let number = Int(blob.pack)
         guard number < packs.count else {
@@ -228,7 +228,7 @@ extension ManifestAssembly {
         }
     }
 
-    /// It lies in its pack.
+    /// Checks that the dictionary lies in its pack; or, where there is none, that no blob needs one.
     mutating func checkDictionary() throws(ManifestError) {
         guard let dictionary else { return try checkDictionaryIsHere() }
         place.enter(section: "dictionary")
@@ -236,7 +236,7 @@ extension ManifestAssembly {
         place = JSONPosition()
     }
 
-    /// Blobs that need one have one.
+    /// Checks that there is a dictionary if a blob needs one.
     mutating func checkDictionaryIsHere() throws(ManifestError) {
         guard dictionary == nil, let needsDictionary else { return }
         place = needsDictionary.place

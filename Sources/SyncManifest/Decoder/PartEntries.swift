@@ -2,7 +2,7 @@ import SyncModel
 
 /// Manifests in parts: the root names texts that hold the entries.
 extension ManifestAssembly {
-    /// Leaves out parts: what is assembled has the entries of these, and nothing is said about the others.
+    /// Leaves out the other parts: the assembled manifest has the entries of these, and the whole is not checked.
     package mutating func narrow(to range: Range<Int>) throws(ManifestError) {
         guard partStarts.isEmpty, range.lowerBound >= 0, range.upperBound <= parts.count else {
             throw ManifestError(at: "$.parts", "parts that are not there", "report this as a bug")
@@ -24,7 +24,7 @@ extension ManifestAssembly {
         while try reader.nextElement() {
             place.enter(section: "parts", entry: parts.count)
             try check(parts.count, below: limits.parts, "parts")
-            // Its record, which moves as they become more.
+            // The part's record, which is copied as the array grows.
             otherBytes += 256
             try checkMemory()
             parts.append(try readReference())
@@ -82,7 +82,8 @@ extension ManifestAssembly {
         return texts
     }
 
-    /// Each text of a part lies in its pack, and each but the first is a frame with the one before it as prefix.
+    /// Checks that each text of a part lies in its pack, and that each but the first is a frame with the one before it
+    /// as prefix.
     private mutating func checkChain(_ part: Manifest.Part) throws(ManifestError) {
         for (index, (former, text)) in zip(part.from, part.chain.dropFirst()).enumerated() {
             place.enter("from")
@@ -119,7 +120,7 @@ extension ManifestAssembly {
         return Int(count)
     }
 
-    /// What each part must be: in its packs, and no longer than a part may be.
+    /// Checks that each part lies in its packs, and is no longer than a part may be.
     mutating func checkParts() throws(ManifestError) {
         for (index, part) in parts.enumerated() {
             place.enter(section: "parts", entry: index)
@@ -136,7 +137,7 @@ extension ManifestAssembly {
         place = JSONPosition()
     }
 
-    /// The parts that are read are together within the limits, however many there are of the others.
+    /// Checks that the parts that are read are within the limits together, however many others there are.
     package func checkTotals() throws(ManifestError) {
         var (entries, bytes, formerBytes) = (0, UInt64(ownBytes), UInt64(0))
         for (index, part) in parts.enumerated() {
@@ -173,10 +174,10 @@ extension ManifestAssembly {
         }
     }
 
-    /// What comes before the first part is read.
+    /// Prepares for reading the first part.
     mutating func prepareParts() throws(ManifestError) {
         try checkTotals()
-        // The root's word for it, which is not believed beyond a million: room grows with what comes.
+        // The root states the number, which is not trusted beyond a million: from there on room grows with the entries.
         let expected = min(parts.reduce(0) { $0 + $1.files }, 1 << 20)
         files.reserve(count: expected, pathBytes: expected * 40)
     }
@@ -239,7 +240,7 @@ extension ManifestAssembly {
 
     private var entriesHere: Int { files.count - (partStarts.last ?? 0) }
 
-    /// Entries that the root promises for the part that is read.
+    /// The number of entries that the root states for the part that is read.
     private var entriesPromised: Int {
         parts.indices.contains(partStarts.count - 1) ? parts[partStarts.count - 1].files : 0
     }
@@ -260,7 +261,7 @@ extension ManifestAssembly {
         }
     }
 
-    /// In parts, entries stand in path order: nobody sorts a million of them.
+    /// Checks that the entries of parts are in path order: a million of them are not sorted.
     mutating func checkOrder(_ row: FileTable.Pending) throws(ManifestError) {
         guard files.count > 0 else { return }
         let isOrdered = files.arena.withUnsafeBufferPointer { arena in
@@ -273,7 +274,8 @@ extension ManifestAssembly {
         }
     }
 
-    /// Blobs of a part count in its own packs; from here on in the manifest's.
+    /// Translates the pack numbers of a part's blobs and deltas, which count in the part's own packs, to the
+    /// manifest's.
     ///
     /// - Parameter first: How many blobs and deltas there were before the part.
     mutating func renumberPacks(_ packs: [UInt32], from first: (blob: Int, delta: Int)) throws(ManifestError) {

@@ -1,10 +1,10 @@
 package import SyncModel
 
-/// The text of a JSON object with other members: each takes the place of the value that its key has, or comes first.
-/// Everything else stays as it is written, byte for byte.
+/// The text of a JSON object with some members replaced; those that it does not have come first. Everything else stays
+/// as it is written, byte for byte.
 ///
-/// - Parameter members: Keys, and what makes the value of each, given the one that is there.
-/// - Throws: ``ManifestError`` for what is no JSON object, or has one of the keys twice; what a value throws.
+/// - Parameter members: Keys, each with a function that makes its value from the former one.
+/// - Throws: ``ManifestError`` if the text is no JSON object, or has one of the keys twice; errors of the functions.
 private func replacing(
     _ members: [(key: String, value: (_ former: ArraySlice<UInt8>?) throws(ManifestError) -> [UInt8])], in text: [UInt8]
 ) throws(ManifestError) -> [UInt8] {
@@ -39,13 +39,14 @@ private func replacing(
     return made + text[end...]
 }
 
-/// A manifest's own text under another revision and time, and another name; everything else stays as it is written, byte for byte.
+/// A manifest's own text with another revision and time, and perhaps another name; everything else stays as it is
+/// written, byte for byte.
 ///
 /// - Parameters:
 ///   - text: A manifest's own text, uncompressed.
-///   - project: The project's name; `nil` leaves the one that is there.
+///   - project: The project's name; `nil` keeps it.
 ///   - created: When it is published, RFC 3339.
-/// - Throws: ``ManifestError`` for a text that is no JSON object.
+/// - Throws: ``ManifestError`` if the text is no JSON object.
 package func manifestText(_ text: [UInt8], project: String? = nil, revision: UInt64, created: String)
     throws(ManifestError) -> [UInt8]
 {
@@ -58,17 +59,17 @@ package func manifestText(_ text: [UInt8], project: String? = nil, revision: UIn
 }
 
 extension SourceOrigin {
-    /// Puts the member `source` into the text of a manifest that somebody else made, in the place of what stands there.
+    /// Puts the member `source` into the text of a manifest that somebody else made, in place of a former one.
     ///
-    /// - Parameter make: Makes it of `at` of the one that stands there; `nil` where there is none.
-    /// - Throws: ``ManifestError`` for what is no JSON object, or has two.
+    /// - Parameter make: Makes the source from the `at` of the former one; `nil` where there is none.
+    /// - Throws: ``ManifestError`` if the text is no JSON object, or has two sources.
     package static func put(into text: [UInt8], _ make: (_ at: String?) -> SourceOrigin) throws(ManifestError)
         -> [UInt8]
     {
         try withoutActuallyEscaping(make) { make throws(ManifestError) in
             let value = { (former: ArraySlice<UInt8>?) throws(ManifestError) -> [UInt8] in
                 let origin = make(try former.flatMap { former throws(ManifestError) in try state(former) })
-                // `{"source":{…}}`, of which the value is wanted.
+                // Only the value of `{"source":{…}}` is needed.
                 let made = JSONLine.object { line in line.field(origin) }.bytes
                 return Array(made.dropFirst("{\"source\":".utf8.count).dropLast())
             }
@@ -76,7 +77,7 @@ extension SourceOrigin {
         }
     }
 
-    /// `at` of what may be of any kind, and may lack the rest.
+    /// The `at` of a JSON value; `nil` if the value is no object, or has none.
     private static func state(_ json: ArraySlice<UInt8>) throws(ManifestError) -> String? {
         try json.withUnsafeBufferPointer { bytes throws(ManifestError) in
             var reader = JSONReader(bytes, limits: .standard)

@@ -1,6 +1,6 @@
 import SyncModel
 
-/// Where in the document the reader is, as a JSON path (RFC 9535) that costs nothing until it is printed.
+/// The reader's place in the document, as a JSON path (RFC 9535) that costs nothing until it is printed.
 struct JSONPosition {
     /// The part whose text is read, or -1 for the manifest's own.
     var document = -1
@@ -14,7 +14,7 @@ struct JSONPosition {
     var element = -1
     /// The index in that element, or -1.
     var part = -1
-    /// A key that is not ours.
+    /// A key that the format does not define.
     var foreign: [UInt8]?
 
     /// `$.files[17].blobs[0][2]`, in a part `$.parts[3].files[17].blobs[0][2]`

@@ -5,8 +5,8 @@ import SyncModel
 /// Strict: no byte order mark, comments, trailing commas, NaN or text after the value; UTF-8 is checked.
 /// Total and linear: every byte is looked at a fixed number of times, and nothing in the text traps.
 ///
-/// `begin…` opens an object or array; `nextKey` or `nextElement` is called until it says that it has ended,
-/// and each value is read before the next call.
+/// `begin…` opens an object or array; `nextKey` or `nextElement` is called until it reports the end, and each value is
+/// read before the next call.
 package struct JSONReader {
     let bytes: UnsafeBufferPointer<UInt8>
     /// The next byte to read.
@@ -148,7 +148,7 @@ package struct JSONReader {
 
     // MARK: Faults
 
-    /// Another kind of value was wanted.
+    /// The error for a value of another kind.
     package mutating func expected(_ what: String) -> ManifestError {
         let place = position
         defer { position = place }
@@ -377,7 +377,7 @@ final class ScratchBytes {
 }
 
 extension JSONReader {
-    /// Reads one value of any kind and forgets it: well-formed, without duplicate keys, not too deep.
+    /// Skips one value of any kind, which must be well-formed, without duplicate keys, and not too deep.
     ///
     /// Recursion is bounded by ``maximumDepth``.
     package mutating func skipValue() throws(ManifestError) {
@@ -407,7 +407,7 @@ extension JSONReader {
     /// Most **bytes** of a key under `x-`: all keys of an object are kept while it is read.
     private static let longestKey = 4_096
 
-    /// Notes a key that was seen; refuses the second time, and too many.
+    /// Notes a key; refuses one that was noted before, and too many.
     func insert(_ key: UnsafeBufferPointer<UInt8>, into seen: inout Set<[UInt8]>) throws(ManifestError) {
         guard seen.count < maximumExtensionMembers else {
             throw ManifestError("more than \(maximumExtensionMembers) extension keys in one object", "use fewer")
@@ -418,7 +418,7 @@ extension JSONReader {
         guard seen.insert(Array(key)).inserted else { throw duplicateKey(key) }
     }
 
-    /// The same key twice in one object: two readers could see two documents.
+    /// The error for a key that appears twice in one object: two readers could see two documents.
     func duplicateKey(_ key: some Collection<UInt8>) -> ManifestError {
         ManifestError("the key \(quoted(key)) appears twice in one object", "keep one of them")
     }

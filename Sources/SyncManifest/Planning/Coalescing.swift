@@ -5,9 +5,10 @@ package struct CoalescingRule: Sendable, Equatable {
     /// Reading a gap pays while it costs less than a round trip: first-byte time × rate of one connection,
     /// clamped to 16 KiB...2 MiB. 256 KiB until something is measured. Arrow's `CacheOptions` has the formula.
     package var maximumGap: UInt64
-    /// **Bytes** of a gap that is always read, if it is no longer than ``maximumGap``: it costs less than a request of its own,
-    /// whatever the line. A request's headers are about 1 KiB, and where requests are charged for, one costs as much as 4 KiB
-    /// of traffic. The blobs of tiny files that have changed since a pack was made would otherwise each cost a request.
+    /// **Bytes** of a gap that is always read, if it is no longer than ``maximumGap``: it costs less than a request of
+    /// its own, whatever the line. A request's headers are about 1 KiB, and where requests are charged for, one costs
+    /// as much as 4 KiB of traffic. The blobs of tiny files that have changed since a pack was made would otherwise
+    /// each cost a request.
     package var freeGap: UInt64
     /// Length in **bytes** past which a span is cut, at a range boundary.
     package var spanLength: UInt64
@@ -27,8 +28,8 @@ package struct CoalescingRule: Sendable, Equatable {
 ///
 /// - Parameter ranges: Half-open, in **bytes**, by ascending start, none empty. A range that overlaps the
 ///   one before starts a span of its own, so that every span's ranges follow one another.
-/// - Returns: Spans by ascending start, each fetched by one request: what it asks for, the positions of its ranges in the
-///   input, and the **bytes** of it that nobody wants. Each input range is in exactly one.
+/// - Returns: Spans by ascending start, each fetched by one request: its range, the positions of its ranges in the
+///   input, and its **bytes** that no range wants. Each input range is in exactly one.
 /// - Complexity: O(*n* log *n*): the shortest gaps are bridged first until the waste limit is used up.
 package func coalesce(_ ranges: [Range<UInt64>], rule: CoalescingRule) -> [(
     range: Range<UInt64>, members: Range<Int>, waste: UInt64

@@ -8,7 +8,7 @@ package struct Plan: Sendable {
     package var slots: [Slot] = []
     /// Where blobs go; slots point here.
     package var targets: [Target] = []
-    /// Rows fetched by URLs of their own, largest first; of those with the same content one.
+    /// Rows fetched by URLs of their own, largest first; one of those with the same content.
     package var loose: [Int] = []
     /// Wanted rows that have neither blobs nor content: empty files.
     package var empty: [Int] = []
@@ -45,22 +45,22 @@ package struct Plan: Sendable {
     /// HTTP requests without redirects and retries.
     package var requestCount: Int { spans.count }
 
-    /// Requests that one request a file would have cost on top.
+    /// How many more requests one for each file would take.
     package var requestsAvoided: Int { max(0, files - empty.count - requestCount) }
 
     /// **Bytes** that will cross the network.
     package var fetchBytes: UInt64 { packBytes &+ gapBytes &+ looseBytes }
 }
 
-/// Makes the plan for the rows that are not here.
+/// Plans the requests for rows whose content is missing.
 ///
 /// - Parameters:
-///   - wanted: Rows of `manifest.files`; links take no part.
-///   - skipping: Tells blobs of a large file that are here already, by row and position in the row.
-///   - delta: The index of a delta that can be used for a blob, by row and position in the row; it is chosen when it
-///     is not longer than the blob.
+///   - wanted: Rows of `manifest.files`; links are ignored.
+///   - skipping: Whether a blob of a large file is here already, by row and position in the row.
+///   - delta: The index of a delta that can be used for a blob, by row and position in the row; it is chosen when it is
+///     not longer than the blob.
 ///   - looseOnly: Rows to fetch by their URLs although packs have them.
-///   - gaps: The **bytes** that are missing of a loose file of which an earlier run left some here; `nil` for none.
+///   - gaps: The missing **bytes** of a loose file that an earlier run has left partial; `nil` for any other.
 /// - Complexity: O(*n* log *n*) for *n* wanted blobs.
 package func makePlan(
     _ manifest: Manifest, wanted: [Int], rule: CoalescingRule, looseOnly: Set<Int> = [],
@@ -91,7 +91,7 @@ package func makePlan(
                         row: row, blob: position, fileOffset: fileOffset, isWhole: blobs.count == 1)
                     wantedBlobs.append(WantedBlob(blob, delta: short, of: manifest, for: target))
                 }
-                // As long as the file at most, as has been checked.
+                // At most the length of the file, as has been checked.
                 fileOffset = fileOffset.saturatingAdd(blob.rawLength)
             }
         }
@@ -105,7 +105,7 @@ package func makePlan(
 
 /// A wanted blob: where it is, and where it goes. Everything else is looked up, so that a million fit in memory.
 private struct WantedBlob {
-    /// Where the blob's or its delta's first stored **byte** is.
+    /// The first stored **byte** of the blob, or of its delta, in the pack.
     var offset: UInt64
     /// **Bytes** there.
     var storedLength: UInt64
@@ -136,7 +136,7 @@ private struct WantedBlob {
         return blobs[blobs.startIndex + target.blob]
     }
 
-    /// Everything about it but where it goes.
+    /// The slot of the blob, for these targets.
     func slot(of manifest: Manifest, targets: Range<Int>) -> Plan.Slot {
         let blob = blob(in: manifest)
         return Plan.Slot(
@@ -145,7 +145,7 @@ private struct WantedBlob {
             delta: delta == Plan.noDelta ? nil : Int(delta))
     }
 
-    /// Whether these are the same stored bytes as another's, decoded the same way.
+    /// Whether another one has the same stored bytes, decoded the same way.
     func isSameBlob(as other: WantedBlob, of manifest: Manifest) -> Bool {
         guard (pack, offset, storedLength) == (other.pack, other.offset, other.storedLength),
             (delta == Plan.noDelta) == (other.delta == Plan.noDelta)
@@ -160,8 +160,8 @@ extension Optional {
     fileprivate func filter(_ isKept: (Wrapped) -> Bool) -> Wrapped? { flatMap { isKept($0) ? $0 : nil } }
 }
 
-/// One request for each content: rows with the same are served by the first one's. Each gap of a partial download is a
-/// request of its own.
+/// Adds one request for each content, which serves all rows that have it. Each gap of a partial download is a request
+/// of its own.
 private func addLoose(of manifest: Manifest, gaps: (_ row: Int) -> [Range<UInt64>]?, to plan: inout Plan) {
     var places: [SHA256Digest: Int] = [:]
     var requests: [(row: Int, gaps: [Range<UInt64>]?, twins: [Int])] = []
@@ -187,7 +187,7 @@ private func addLoose(of manifest: Manifest, gaps: (_ row: Int) -> [Range<UInt64
     }
 }
 
-/// - Parameter rows: Those with one content, the one that is asked for first.
+/// - Parameter rows: The rows with one content; the first one's URLs are asked.
 private func addLoose(_ rows: [Int], _ range: Range<UInt64>, isWhole: Bool, to plan: inout Plan) {
     guard let row = rows.first else { return }
     let targets = plan.targets.count..<(plan.targets.count + rows.count)
@@ -229,7 +229,7 @@ private func cut(_ wantedBlobs: [WantedBlob], of manifest: Manifest, rule: Coale
     }
 }
 
-/// About how many blobs that differ there are among those in order.
+/// The number of different blobs among blobs in order, about.
 private func countBlobs(_ wantedBlobs: [WantedBlob]) -> Int {
     wantedBlobs.indices.count {
         $0 == 0 || wantedBlobs[$0].offset != wantedBlobs[$0 - 1].offset
@@ -240,7 +240,7 @@ private func countBlobs(_ wantedBlobs: [WantedBlob]) -> Int {
 extension Plan {
     static let noDelta = UInt32.max
 
-    /// One stored blob and what it must become, in **40 bytes**: a plan of a million files has a million.
+    /// One stored blob and the places of its content, in **40 bytes**: a plan of a million files has a million.
     package struct Slot: Sendable, Equatable {
         private var offset: UInt64
         private var storedLength: UInt64
@@ -332,11 +332,11 @@ extension Plan {
     /// Fewest **bytes** worth a request of their own, when they are not at the start of a span.
     private static let worthCutting: UInt64 = 32 << 10
 
-    /// Leaves out what is here already of blobs that an interrupted run left partial.
+    /// Leaves out the bytes that an interrupted run has left of partial blobs.
     ///
-    /// A span that begins with such a blob begins behind those bytes; another is cut in two there.
+    /// A span that begins with such a blob begins behind those bytes; any other span is cut in two there.
     ///
-    /// - Parameter kept: How many first **bytes** of a slot are here; 0 for none.
+    /// - Parameter kept: The number of leading **bytes** of a slot that are here.
     /// - Returns: The places of the blobs whose first bytes will not be asked for.
     package mutating func leaveOut(_ kept: (_ place: PackPosition, _ slot: Slot) -> UInt64) -> Set<PackPosition> {
         var used: Set<PackPosition> = []

@@ -1,7 +1,7 @@
 import SyncModel
 
-/// One of several equal pieces of the work on a set, done by processes that do not talk to each other: `3/16` is the fourth of
-/// sixteen.
+/// One of several equal pieces of the work on a set, done by processes that do not talk to each other: `3/16` is the
+/// fourth of sixteen.
 package struct Shard: Sendable, Hashable {
     /// From 0.
     package let number: Int
@@ -46,11 +46,11 @@ package struct Shard: Sendable, Hashable {
     }
 }
 
-/// What a process does of the work on a set that is done in pieces.
+/// The part of one process in work on a set that is done in pieces.
 package enum ShardWork: Sendable, Hashable {
     /// One piece.
     case shard(Shard)
-    /// What makes one of so many pieces, once they are done.
+    /// The join of so many pieces, once they are done.
     case join(Int)
 
     /// How many pieces there are.
@@ -63,12 +63,12 @@ package enum ShardWork: Sendable, Hashable {
 }
 
 extension Shard {
-    /// The entries that belong to this shard of those that are known, in path order; see ``ShardBorders``.
+    /// The entries of a known listing, in path order, that belong to this shard; see ``ShardBorders``.
     ///
     /// - Parameters:
     ///   - entries: How many entries there are.
     ///   - size: The **bytes** of one.
-    ///   - hash: What ``PartCutter/hash(_:)`` gives for its path.
+    ///   - hash: The ``PartCutter/hash(_:)`` of its path.
     package func rows(ofEntries entries: Int, size: (Int) -> UInt64, hash: (Int) -> UInt64) -> Range<Int> {
         var borders = ShardBorders<Int>(count)
         for index in 0..<entries { borders.add(hash: hash(index), size: size(index)) { index } }
@@ -77,13 +77,13 @@ extension Shard {
     }
 }
 
-/// Where the shards of a set begin: runs of entries in path order with about equal shares of the work. Every process finds the same
-/// borders from the same listing, and nobody has to be asked.
+/// Finds where the shards of a set begin: runs of entries in path order with about equal shares of the work. Every
+/// process finds the same borders from the same listing, without asking others.
 ///
-/// A shard begins where an equal share ends, or a little later, where a path's hash says so: there a part of the manifest ends, too,
-/// so that parts stay the same whatever the number of shards. Of the entries, which come one by one, only those are held that could
-/// be a border. Once they are many, every second of them is let go, by their hashes, so that what is held has a limit whatever
-/// comes, and is the same whenever somebody looks.
+/// A shard begins where an equal share ends, or a little later, at an entry that the hash of its path makes a possible
+/// border: there a part of the manifest ends, too, so that parts stay the same for any number of shards. Entries
+/// come one by one, and only possible borders are held. Once there are too many, about half of them are dropped, by
+/// their hashes, so that their number has a limit whatever comes, and they are the same at any time.
 package struct ShardBorders<Place> {
     private let count: Int
     /// Entries from one possible border to the next, on average: a power of two.
@@ -93,26 +93,26 @@ package struct ShardBorders<Place> {
 
     /// What an entry costs besides its content, in **bytes** that could be read meanwhile.
     private static var costOfEntry: UInt64 { 16 << 10 }
-    /// Possible borders for each shard, at most, and half of that at least, of a set that has so many entries.
+    /// Most possible borders for each shard; at least half as many are held of a set with enough entries.
     private static var mostOfShard: UInt64 { 16 }
-    /// From this distance on, a few parts of the manifest, shares are equal enough, and more of them are held …
+    /// The distance, a few parts of the manifest, from which on ``mostOfFew`` counts as well.
     private static var fewParts: UInt64 { 1_024 }
-    /// … at least.
+    /// From that distance on, at least so many possible borders may be held.
     private static var mostOfFew: UInt64 { 4_096 }
 
     /// - Parameter count: How many shards there are.
     package init(_ count: Int) { self.count = max(1, count) }
 
-    /// How many entries are held that could be a border.
+    /// The number of possible borders that are held.
     package var held: Int { possible.count }
 
-    /// Takes the next entry.
+    /// Adds the next entry.
     ///
     /// - Parameters:
-    ///   - hash: What ``PartCutter/hash(_:)`` gives for its path.
+    ///   - hash: The ``PartCutter/hash(_:)`` of its path.
     ///   - size: Its **bytes**.
-    ///   - mayBegin: Whether a shard may begin with it; the same for everybody.
-    ///   - place: What ``start(of:)`` says of it.
+    ///   - mayBegin: Whether a shard may begin with it; the same in every process.
+    ///   - place: The place that ``start(of:)`` returns for it.
     package mutating func add<Failure: Error>(
         hash: UInt64, size: UInt64, mayBegin: @autoclosure () -> Bool = true, _ place: () throws(Failure) -> Place
     ) throws(Failure) {
@@ -131,7 +131,7 @@ package struct ShardBorders<Place> {
         return distance < Self.fewParts ? most : max(most, Self.mostOfFew)
     }
 
-    /// The first entry of a shard other than the first; `nil` for one without entries, as are all after it.
+    /// The first entry of a shard other than the first; `nil` if that shard, and so every later one, has no entries.
     package func start(of number: Int) -> Place? {
         let (high, low) = total.multipliedFullWidth(by: UInt64(min(max(0, number), count)))
         guard high < UInt64(count) else { return nil }

@@ -7,10 +7,10 @@
 package struct Glob: Sendable {
     /// The path all matches begin with, up to the first component with a wildcard; no `/` at its end.
     package let literalPrefix: [UInt8]
-    /// What follows it; `nil` when the pattern is a path.
+    /// The rest of the pattern; `nil` when the pattern is a path.
     private let matcher: PatternMachine?
 
-    /// Takes a pattern as the manifest has it.
+    /// Makes a glob from a pattern as the manifest has it.
     package init(_ pattern: String) {
         var components = pattern.utf8.split(separator: 0x2F, omittingEmptySubsequences: false).map(Array.init)
         let literal = components.prefix { !$0.contains(0x2A) && !$0.contains(0x3F) }
@@ -19,12 +19,12 @@ package struct Glob: Sendable {
         matcher = components.isEmpty ? nil : PatternMachine(Self.letters(components))
     }
 
-    /// Whether a text has anything that does not stand for itself.
+    /// Whether a text has a wildcard.
     package static func isPattern(_ text: some StringProtocol) -> Bool {
         text.utf8.contains { $0 == 0x2A || $0 == 0x3F }
     }
 
-    /// What looking at one **byte** of a path takes; see ``PatternBudget``.
+    /// The work of matching one **byte** of a path; see ``PatternBudget``.
     package var cost: Int { matcher?.cost ?? 1 }
 
     private static func letters(_ components: [[UInt8]]) -> [PatternMachine.Letter] {
@@ -32,7 +32,7 @@ package struct Glob: Sendable {
         for (index, component) in components.enumerated() {
             let isLast = index + 1 == components.count
             if component == [0x2A, 0x2A] {
-                // The next one says it, too.
+                // The next component means the same.
                 if isLast || components[index + 1] != component { letters.append(.depth) }
                 continue
             }
@@ -48,7 +48,7 @@ package struct Glob: Sendable {
         return letters
     }
 
-    /// Whether the whole path is meant.
+    /// Whether the pattern matches the whole path.
     ///
     /// - Complexity: O(*n* · ⌈*m* / 64⌉) for a path of *n* bytes and a pattern of *m*.
     package func matches(_ path: UnsafeBufferPointer<UInt8>) -> Bool {
@@ -63,15 +63,16 @@ package struct Glob: Sendable {
     }
 }
 
-/// Which paths somebody wants, by patterns of groups. A pattern stands for what it matches, and for all that is below a
+/// Selects paths by patterns like those of groups. A pattern selects every path that it matches, and everything below a
 /// directory that it matches.
 package struct PathFilter: Sendable {
     private let include: [Glob]
     private let exclude: [Glob]
 
     /// - Parameters:
-    ///   - include: What is wanted; all when there is none. One `/` at the end of a pattern is left out.
-    ///   - exclude: What is not, of that.
+    ///   - include: Patterns of the wanted paths; all paths when there are none. One `/` at the end of a pattern is
+    ///     left out.
+    ///   - exclude: Patterns of paths among these that are not wanted.
     package init(include: [String], exclude: [String]) {
         func globs(_ patterns: [String]) -> [Glob] {
             patterns.map { Glob($0.hasSuffix("/") ? String($0.dropLast()) : $0) }

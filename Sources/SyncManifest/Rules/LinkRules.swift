@@ -1,4 +1,4 @@
-/// What the target of a link may look like: it stays inside the tree, wherever it is followed from.
+/// The rules for the target of a link: it stays inside the tree, wherever it is followed from.
 ///
 /// A target whose `..` components stand only at the front leads exactly where its text says, since the
 /// directories above a link are real ones: no path of a manifest goes through a link. Behind a name, `..` would
@@ -26,12 +26,12 @@ extension ManifestRules {
             throw ManifestError(
                 "the link's target \(quoted(target)) has a control or bidirectional formatting character", remedy)
         }
-        /// Directories between the root of the tree and where the text leads so far.
+        /// The number of directories between the root of the tree and the place where the text leads so far.
         var depth = path.count { $0 == 0x2F }
         var named = 0
         var mustBeReal: [[UInt8]] = []
         var followsName = false
-        /// Where the text leads so far, from the root of the tree.
+        /// The path that the text leads to so far, from the root of the tree.
         var here = Array(path.prefix(path.lastIndex(of: 0x2F) ?? 0))
         var start = 0
         while start < target.count {
@@ -39,7 +39,7 @@ extension ManifestRules {
             let component = UnsafeBufferPointer(rebasing: target[start..<end])
             if equals(component, "..") {
                 if named > 0 {
-                    // What is above a real directory is one, too.
+                    // The parent of a real directory is a real directory, too.
                     if followsName, mustBeReal.last != here {
                         guard mustBeReal.count < mostTurns else {
                             throw ManifestError(

@@ -1,9 +1,9 @@
 import SyncModel
 
-/// What a manifest may say of a path, a link, a name, a time and a URL: ``ManifestAssembly`` throws what is wrong, and those
-/// who write manifests ask for the objection.
+/// The rules for a path, a link, a name, a time and a URL in a manifest. ``ManifestAssembly`` throws the error; writers
+/// of manifests ask for the objection.
 package enum ManifestRules {
-    /// Why a path cannot stand in a manifest, or `nil`.
+    /// Why a path cannot be in a manifest, or `nil`.
     package static func objection(path: UnsafeBufferPointer<UInt8>) -> String? {
         guard path.allSatisfy({ $0 < 0x80 }) || String(validating: path, as: UTF8.self) != nil else {
             return "the name is not UTF-8"
@@ -12,7 +12,7 @@ package enum ManifestRules {
         return nil
     }
 
-    /// Why text cannot name a project, group or hook, or `nil`; `what` it is to name is said in the message.
+    /// Why text cannot name a project, group or hook, or `nil`; the message says `what` it cannot name.
     package static func objection(identifier: String, what: String) -> String? {
         check(identifier) { bytes throws(ManifestError) in _ = try check(identifier: bytes, what: what) }
     }

@@ -13,8 +13,8 @@ extension ManifestAssembly {
         }
     }
 
-    /// Finds rows whose paths are equal in another form without being the same bytes, each with the first that it collides
-    /// with. The form is that of one component; Swift's string equality normalises it.
+    /// Finds rows whose paths are equal in another form without being the same bytes, each with the first that it
+    /// collides with. The form is that of one component; Swift's string equality normalises it.
     ///
     /// - Parameter all: Whether paths of ASCII alone take part.
     /// - Complexity: O(*n*) for *n* bytes of paths.
@@ -89,8 +89,8 @@ extension ManifestAssembly {
     }
 }
 
-/// Two paths of a manifest that one file system keeps apart and another does not: their rows in ``FileTable``, and whether the
-/// first would be a directory of the second.
+/// Two paths of a manifest that one file system keeps apart and another does not: their rows in ``FileTable``, and
+/// whether the first would be a directory of the second.
 package typealias PathCollision = (first: Int, second: Int, isDirectory: Bool)
 
 extension Manifest {
@@ -98,7 +98,8 @@ extension Manifest {
     /// directory with the casefold flag. They are real on Linux; refuse them only where the destination
     /// folds case.
     ///
-    /// - Returns: Pairs of rows of ``allPaths``, each later one with the first it collides with; empty when the set is safe.
+    /// - Returns: Pairs of rows of ``allPaths``, each later one with the first it collides with; empty when the set is
+    ///   safe.
     package func caseCollisions() -> [PathCollision] {
         let all = allPaths
         return ManifestAssembly.collisions(in: all, all: true, form: caseFolded).filter { pair in

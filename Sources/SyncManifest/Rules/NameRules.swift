@@ -1,4 +1,4 @@
-/// What identifiers in a manifest may look like: they become file names, arguments and environment values.
+/// The rules for identifiers in a manifest: they become file names, arguments and environment values.
 extension ManifestRules {
     /// The longest identifier in **bytes**.
     static let identifierBytes = 255
@@ -56,8 +56,8 @@ extension ManifestRules {
     private static func isDigit(_ byte: UInt8) -> Bool { byte &- 0x30 <= 9 }
 }
 
-/// Why Windows cannot hold a name: it is a device's, ends in a dot or a space, or has a character that means something
-/// there. Such names are real on Linux and ordinary in a manifest; `publish` warns of them.
+/// Why Windows cannot hold a name: it is that of a device, ends in a dot or a space, or has a character that means
+/// something there. Such names are real on Linux and ordinary in a manifest; `publish` warns of them.
 package func windowsProblem(_ name: UnsafeBufferPointer<UInt8>) -> String? {
     if let last = name.last, last == 0x2E || last == 0x20 { return "ends in a dot or a space" }
     if name.contains(where: { [0x22, 0x2A, 0x3A, 0x3C, 0x3E, 0x3F, 0x5C, 0x7C].contains($0) }) {

@@ -1,6 +1,6 @@
 import SyncModel
 
-/// What a path in a manifest may look like. Nothing is repaired: a path is taken as it is or refused.
+/// The rules for a path in a manifest. Nothing is repaired: a path is taken as it is, or refused.
 extension ManifestRules {
     /// The longest component in **bytes**: `NAME_MAX` of Linux, limits.h(0p).
     static let componentBytes = 255

@@ -1,14 +1,14 @@
 import SyncModel
 
-/// A pattern as a machine whose states are bits: a text is read once, whatever the pattern looks like, and nothing is ever
-/// tried again (R. Baeza-Yates and G. Gonnet, "A New Approach to Text Searching", CACM 35(10), 1992).
+/// A pattern as a machine whose states are bits: a text is read once, without backtracking, for any pattern (R.
+/// Baeza-Yates and G. Gonnet, "A New Approach to Text Searching", CACM 35(10), 1992).
 ///
-/// State *i* waits for the *i*-th letter, the last one is a match. ``Glob`` and the patterns of `.syncignore` are made into
-/// its letters.
+/// State *i* waits for the *i*-th letter, the last one is a match. ``Glob`` and the patterns of `.syncignore` are made
+/// into its letters.
 package final class PatternMachine: Sendable {
     package enum Letter: Sendable {
         case byte(UInt8)
-        /// One character of UTF-8 but `/`.
+        /// One character of UTF-8, except `/`.
         case character
         /// One byte of these.
         case set(Set<UInt8>)
@@ -20,31 +20,32 @@ package final class PatternMachine: Sendable {
         case anything
     }
 
-    /// 64 states each.
+    /// The number of words, each with 64 states.
     private let words: Int
-    /// For every byte the states that it takes to the next: `words` of them, then those of the next byte.
+    /// For every byte, in `words` words, the states that it moves to the next one.
     private let steps: [UInt64]
     /// States that any byte but `/` keeps.
     private let runs: [UInt64]
     /// States that every byte keeps.
     private let kept: [UInt64]
-    /// States that need nothing to be left: those of ``Letter/run`` and ``Letter/anything``.
+    /// States that can be left without a byte: those of ``Letter/run`` and ``Letter/anything``.
     private let free: [UInt64]
-    /// States that need nothing to be left where a component begins.
+    /// States that can be left without a byte where a component begins.
     private let depths: [UInt64]
-    /// States that the rest of a character keeps: behind ``Letter/character``. UTF-8 continuation bytes, RFC 3629 section 3.
+    /// States that the rest of a character keeps: behind ``Letter/character``. UTF-8 continuation bytes, RFC 3629
+    /// section 3.
     private let characters: [UInt64]
     private let last: Int
     /// Whether the pattern ends in ``Letter/depth``.
     private let isOpen: Bool
-    /// What every match ends with.
+    /// The bytes that every match ends with.
     private let suffix: [UInt8]
 
-    /// What reading one **byte** of a text takes: 1 for each 64 states, about **1 ns** and **2 KiB** of memory each.
+    /// The work of reading one **byte** of a text: 1 for each 64 states, about **1 ns** and **2 KiB** of memory each.
     package var cost: Int { words }
 
-    /// - Parameter letters: Of ``Letter/run``, ``Letter/depth`` and ``Letter/anything`` no two equal ones in a row, and behind
-    ///   ``Letter/depth`` one of the others at most.
+    /// - Parameter letters: Among ``Letter/run``, ``Letter/depth`` and ``Letter/anything`` there are no two equal ones
+    ///   in a row, and behind ``Letter/depth`` there is at most one of the others.
     package init(_ letters: [Letter]) {
         let words = letters.count / 64 + 1
         let none = [UInt64](repeating: 0, count: words)
@@ -76,7 +77,7 @@ package final class PatternMachine: Sendable {
         (self.characters, self.words, self.suffix, last) = (characters, words, suffix, letters.count)
     }
 
-    /// Whether the whole text is meant.
+    /// Whether the pattern matches the whole text.
     package func matches(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
         guard text.count >= suffix.count, text.suffix(suffix.count).elementsEqual(suffix) else { return false }
         return words == 1 ? matchesInOneWord(text) : matchesInWords(text)
@@ -135,7 +136,7 @@ package final class PatternMachine: Sendable {
         active[state / 64] >> UInt64(state % 64) & 1 == 1
     }
 
-    /// Lets what may stand for nothing stand for nothing; no two such letters follow each other.
+    /// Activates the states behind letters that may match nothing; no two such letters follow each other.
     private func pass(_ active: inout [UInt64], _ letters: [UInt64]) {
         var carry: UInt64 = 0
         for word in 0..<words {
@@ -146,7 +147,7 @@ package final class PatternMachine: Sendable {
     }
 }
 
-/// How much work patterns may make, so that whoever writes them cannot keep others busy for hours.
+/// A limit on the work of matching patterns, so that their author cannot keep others busy for hours.
 package struct PatternBudget: Sendable {
     private let limits: ManifestLimits
     private var tries = 0
@@ -170,10 +171,10 @@ package struct PatternBudget: Sendable {
         return spend((pathBytes() + 256) * glob.cost)
     }
 
-    /// Gives so many **bytes** more: what takes long because there is much of it is no attack.
+    /// Raises the limit by so many **bytes**: a set that takes long because it is large is no attack.
     package mutating func allow(_ count: Int) { allowance = allowance.saturatingAdd(count) }
 
-    /// Counts **bytes**.
+    /// Counts **bytes**; returns why that is too much, or `nil`.
     package mutating func spend(_ count: Int) -> String? {
         bytes += count
         let most = limits.patternBytes.saturatingAdd(allowance)

@@ -66,7 +66,7 @@ extension ManifestAssembly {
         return order
     }
 
-    /// Equal paths, and paths that are a directory of another, are neighbours in ``PathOrder``.
+    /// Refuses equal paths, and paths that are a directory of another: both are neighbours in ``PathOrder``.
     private func checkNeighbours() throws(ManifestError) {
         let found: (row: Int, other: Int, isSame: Bool)? = files.arena.withUnsafeBufferPointer { arena in
             for row in files.indices.dropFirst() {
@@ -108,7 +108,7 @@ extension ManifestAssembly {
         }
     }
 
-    /// Blobs lie in packs that exist.
+    /// Checks that blobs lie in packs that exist.
     private func checkBlobs() throws(ManifestError) {
         let limits = packs.map(\.size)
         for row in files.indices {
@@ -129,8 +129,8 @@ extension ManifestAssembly {
         }
     }
 
-    /// Patterns that begin with a wildcard are tried on every path: too many of them, or too long ones on long paths,
-    /// would take hours.
+    /// Checks the cost of the patterns. One that begins with a wildcard is tried on every path: too many of them, or
+    /// too long ones on long paths, would take hours.
     private func checkPatterns() throws(ManifestError) {
         let tables = [files, directories]
         var budget = PatternBudget(limits)
@@ -150,7 +150,7 @@ extension ManifestAssembly {
     }
 }
 
-// Where rows stand in the document.
+// The places of rows in the document.
 extension ManifestAssembly {
     /// The number of a row's entry, counted through the whole document.
     private func entry(of row: Int) -> Int { order.map { Int($0[row]) } ?? row }
@@ -174,7 +174,7 @@ extension ManifestAssembly {
         where directories.withPath(row, { path in directories.withPath(row - 1) { $0.elementsEqual(path) } }) {
             throw Self.refusal(directories, row, "is named twice", "keep one of them")
         }
-        // What is below a file stands behind it, and nothing else in between.
+        // A path below a file sorts behind it, with nothing else in between.
         var file = 0
         for row in directories.indices {
             let isInTheWay = directories.withPath(row) { path in
@@ -205,6 +205,7 @@ extension ManifestAssembly {
 }
 
 extension FileTable {
+    /// Whether this directory, or one below it, is named.
     func names(_ directory: [UInt8]) -> Bool { !rows(below: directory).isEmpty }
 
     /// The paths and kinds of this table's rows and of directories, in ``PathOrder``, and nothing else of them.
@@ -231,8 +232,7 @@ extension FileTable {
         return all
     }
 
-    /// Whether two rows that meet cannot both be there: directories are there for others, and meet each other in peace
-    /// where only case is folded.
+    /// Whether two rows that collide cannot both exist: a directory that would be above the other row does no harm.
     func isConflict(_ pair: PathCollision) -> Bool { !(pair.isDirectory && kind(pair.first) == .directory) }
 }
 
@@ -240,8 +240,8 @@ extension Manifest {
     /// Files, links and named directories alike: paths and kinds in ``PathOrder``.
     package var allPaths: FileTable { files.merged(with: directories) }
 
-    /// The directories that go with some rows of files and links: those that are not empty with what is wanted below them,
-    /// empty ones where they are wanted themselves. All rows ascend.
+    /// The directories that belong to some rows of files and links: those with content if rows below them are wanted,
+    /// and empty ones if they are selected themselves. All rows ascend.
     ///
     /// - Parameter names: Groups of this manifest; none means everything.
     package func directories(with rows: [Int], groups names: [String], filter: PathFilter?) -> [Int] {

@@ -1,9 +1,9 @@
 import SyncModel
 
-/// What a URL in a manifest may look like: http, https, a scheme that a plugin of this machine serves, or relative to the
+/// The rules for a URL in a manifest: http, https, a scheme that a plugin of this machine serves, or relative to the
 /// manifest. RFC 3986.
 ///
-/// Only what every URL parser reads alike is let through; resolving and fetching are libcurl's work.
+/// Only URLs that every parser reads alike are accepted; resolving and fetching are libcurl's work.
 extension ManifestRules {
     static func check(url: UnsafeBufferPointer<UInt8>, limit: Int, schemes: Set<String>? = webSchemes)
         throws(ManifestError)
@@ -25,7 +25,7 @@ extension ManifestRules {
         }
     }
 
-    /// Refuses what could end a line or a string after one more decoding, and what parsers read in
+    /// Refuses characters that could end a line or a string after one more decoding, and those that parsers read in
     /// different ways.
     private static func checkCharacters(_ url: UnsafeBufferPointer<UInt8>) throws(ManifestError) {
         for index in 0..<url.count {

@@ -1,7 +1,7 @@
 package import SyncModel
 
-/// What a listing says of a file's content, where it does not say both its size and its SHA-256: the file is fetched once,
-/// compared with this, and its SHA-256 holds from then on.
+/// The facts that a listing states about a file's content, if it does not state both size and SHA-256. The file is
+/// fetched once and compared with them, and its SHA-256 counts from then on.
 package struct ContentCheck: Sendable, Hashable {
     /// Digests that listings have, by their names in a manifest; the strongest first.
     package enum Algorithm: String, Sendable, CaseIterable {
@@ -29,9 +29,9 @@ package struct ContentCheck: Sendable, Hashable {
     }
     private var algorithm: Algorithm?
     private var hex = ""
-    /// What changes whenever the content does, where no digest does: a time, an ETag.
+    /// A value that changes whenever the content does, where no digest does: a time, an ETag.
     package var stamp: String?
-    /// Whether the size is known; else it is found out with the bytes.
+    /// Whether the size is known; if not, it is learnt with the bytes.
     package var isSizeKnown: Bool
 
     package init(_ digest: (algorithm: Algorithm, hex: String)?, stamp: String? = nil, isSizeKnown: Bool) {
@@ -48,8 +48,8 @@ package struct ContentCheck: Sendable, Hashable {
         return (algorithm, String(decoding: digits, as: UTF8.self).lowercased())
     }
 
-    /// What stands for the SHA-256 as long as nobody knows it: no content has it, and the same for what the listing calls the
-    /// same. Where the SHA-256 is known, that.
+    /// A stand-in for the SHA-256 as long as it is unknown: no content has it, and files that the listing calls the
+    /// same have the same. If the SHA-256 is known, that is returned.
     package func standIn(size: UInt64, url: some Sequence<UInt8>) -> SHA256Digest {
         if let digest, digest.algorithm == .sha256, let known = SHA256Digest(hex: digest.hex) { return known }
         var hash: [UInt64] = [0xCBF2_9CE4_8422_2325, 0x6C62_272E_07BB_0142, size]
@@ -67,7 +67,7 @@ package struct ContentCheck: Sendable, Hashable {
             take(url)
             take((stamp ?? "").utf8)
         }
-        // Eight bytes that say what it is.
+        // Eight bytes that mark a stand-in.
         var bytes = Array("unknown:".utf8)
         for word in hash {
             for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(word >> shift & 255)) }
@@ -79,7 +79,7 @@ package struct ContentCheck: Sendable, Hashable {
 extension ManifestAssembly {
     static let learnKey = Array("x-learn".utf8)
 
-    /// `{"git-sha1": "…", "stamp": "…"}`: the first algorithm of ``ContentCheck/Algorithm`` counts.
+    /// `{"git-sha1": "…", "stamp": "…"}`: of several algorithms, the first in ``ContentCheck/Algorithm`` counts.
     mutating func readCheck() throws(ManifestError) -> ContentCheck {
         var check = ContentCheck(nil, isSizeKnown: true)
         var seen: Set<[UInt8]> = []

@@ -1,6 +1,6 @@
 package import SyncModel
 
-/// A blob in another form, for whoever has a former version of the file: one zstd frame made with some of that
+/// A blob in another form, for readers that have a former version of the file: one zstd frame made with some of that
 /// version's bytes as prefix. An addition that readers may ignore; `x-deltas` in `Manifests/FORMAT.md`.
 package struct Delta: Sendable, Equatable {
     /// Position of the blob in its file.
@@ -31,8 +31,8 @@ package struct Delta: Sendable, Equatable {
     /// Most raw **bytes**, and most stored ones, of a blob that has a delta.
     package static let longestBlob: UInt64 = 1 << 20
 
-    /// **Bytes** that a delta may be longer than its blob, given the blob's stored ones, and be preferred: it stands
-    /// with others, and the blob alone.
+    /// How many **bytes** longer than its blob's stored form a delta may be and still be preferred: it lies beside
+    /// other deltas, and the blob lies alone.
     package static func slack(_ storedLength: UInt64) -> UInt64 { min(64, storedLength / 64) }
 
     /// The bytes in the pack.
@@ -41,7 +41,7 @@ package struct Delta: Sendable, Equatable {
 
 /// Deltas of a table by row; few rows have any.
 struct DeltaColumn: Sendable {
-    /// Rows that have some, in the order they were added.
+    /// Rows that have deltas, in the order they were added.
     private var rows: [UInt32] = []
     private var starts: [UInt32] = []
     private(set) var all: [Delta] = []
@@ -54,7 +54,7 @@ struct DeltaColumn: Sendable {
         all.append(contentsOf: deltas)
     }
 
-    /// Names the packs of the deltas from `first` on anew; those without a new name become useless.
+    /// Renumbers the packs of the deltas from `first` on; deltas without a new number become useless.
     mutating func renumberPacks(from first: Int, _ numbers: [UInt32]) {
         for index in all.indices[first...] {
             let pack = Int(all[index].pack)

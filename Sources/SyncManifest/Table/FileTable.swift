@@ -21,15 +21,16 @@ package struct FileTable: Sendable {
     /// Index into `names`, or ``noGroup``.
     private(set) var groupNumbers: [UInt16] = []
     var deltaColumn = DeltaColumn()
-    /// Of the rows up to the last that has some; empty where nothing is kept.
+    /// The traits of the rows up to the last that has some; empty where none are kept.
     private var traitColumn: [FileTraits] = []
     /// Whether files are placed in a tree that shares them with others.
     package var isShared = false
     /// `x-user-data` of the rows that have it: JSON text on one line.
     package internal(set) var userData: [Int: String] = [:]
-    /// Rows whose size or SHA-256 nobody knows yet, only in what a source has listed: their digests are stand-ins.
+    /// Rows whose SHA-256, and perhaps size, is not known yet, only in manifests made from a source: their digests are
+    /// stand-ins.
     package internal(set) var checks: [Int: ContentCheck] = [:]
-    /// What sources have listed of rows whose SHA-256 was learnt since.
+    /// The listed facts of rows whose SHA-256 was learnt since.
     package internal(set) var learned: [Int: ContentCheck] = [:]
     /// Rows that have the blobs of another row, see ``shareBlobs(among:)``.
     private var lenders: [Int: Int] = [:]
@@ -40,7 +41,7 @@ package struct FileTable: Sendable {
     /// Where each group's rows end in ``groupRows``.
     private var groupEnds: [Int] = []
 
-    /// What a row names.
+    /// The kind of a row.
     package enum Kind: UInt8, Sendable {
         case file, executable, link
         /// Only in ``Manifest/directories``.
@@ -171,9 +172,9 @@ package struct FileTable: Sendable {
     /// Whether a row's SHA-256 is that of the first bytes that came: whoever listed it gave none.
     package func isLearned(_ index: Int) -> Bool { learned[index] != nil }
 
-    /// What is kept of a row besides its content.
+    /// The traits of a row that are kept besides its content.
     ///
-    /// Where trees share their files, nobody may write to one, whatever mode its publisher gave it.
+    /// Files that trees share are not writable, whatever mode their publisher gave them.
     package func traits(_ index: Int) -> FileTraits {
         guard index < traitColumn.count else { return .none }
         guard isShared, let mode = traitColumn[index].mode else { return traitColumn[index] }
@@ -192,7 +193,8 @@ package struct FileTable: Sendable {
         return blobs[Int(blobStarts[index])..<end]
     }
 
-    /// Gives rows without blobs those of another one with the same content, so that it is brought once for both.
+    /// Lets rows without blobs use those of another row with the same content, so that the content is fetched once for
+    /// both.
     mutating func shareBlobs(among rows: [Int]) {
         guard !blobs.isEmpty else { return }
         var loose: [SHA256Digest: [Int]] = [:]
@@ -205,7 +207,7 @@ package struct FileTable: Sendable {
         }
     }
 
-    /// The row that has the blobs of a row: itself nearly always.
+    /// The row whose blobs a row uses: itself nearly always.
     func lender(of row: Int) -> Int { lenders.isEmpty ? row : lenders[row] ?? row }
 
     /// The digest of a blob's raw bytes.
@@ -236,7 +238,7 @@ package struct FileTable: Sendable {
     /// The number that ``groupNumbers`` has for a group, or `nil` when no entry names it.
     func number(ofGroup name: String) -> UInt16? { numbers[name] }
 
-    /// What the table takes, and what a run notes of each row besides, in **bytes** of memory, about.
+    /// The memory of the table, and of what a run notes of each row, in **bytes**, about.
     package var memoryBytes: Int {
         // Measured: a million small files, two million links, a million chunks.
         let further = max(0, blobs.count - kinds.count)

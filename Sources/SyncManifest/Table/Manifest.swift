@@ -16,7 +16,7 @@ package struct Manifest: Sendable {
     /// SHA-256 of the JSON text, uncompressed. Names this revision of the set.
     package let digest: SHA256Digest
 
-    /// Where blobs are.
+    /// The packs that have the blobs.
     package let packs: [Pack]
 
     /// Named subsets.
@@ -30,22 +30,23 @@ package struct Manifest: Sendable {
     /// How the publisher cut large files, where it said so; a hint, `x-chunking` in `Manifests/FORMAT.md`.
     package let chunking: ChunkParameters?
 
-    /// What its publisher wants handed on to hooks and programs, `x-user-data`: JSON text on one line.
+    /// Data that the publisher hands on to hooks and programs, `x-user-data`: JSON text on one line.
     package let userData: String?
 
-    /// Where it was derived from, if it was.
+    /// The source that it was derived from, if any.
     package let source: SourceOrigin?
 
     /// The texts that hold the entries, in path order; empty when the manifest is one text.
     package let parts: [Part]
 
-    /// Bytes that many blobs have in common: those of the codec ``Codec/zstdDictionary`` are decoded with it.
+    /// Bytes that many blobs have in common: blobs of the codec ``Codec/zstdDictionary`` are decoded with it.
     package let dictionary: OwnBlob?
 
-    /// Whether some of its parts were left out: it has a run of the entries, in path order.
+    /// Whether some of its parts were left out: then it has only a run of the entries, in path order.
     package internal(set) var isNarrowed = false
 
-    /// The same manifest, where rows that have only URLs take the blobs of a row with the same content: both of `rows`.
+    /// The same manifest, in which rows that have only URLs use the blobs of a row with the same content; both are
+    /// among `rows`.
     package func sharingBlobs(among rows: [Int]) -> Manifest {
         var shared = self
         shared.files.shareBlobs(among: rows)
@@ -60,9 +61,9 @@ package struct Manifest: Sendable {
         return shared
     }
 
-    /// A blob that is no file's: the dictionary, or the text of a part.
+    /// A blob that belongs to no file: the dictionary, or the text of a part.
     package struct OwnBlob: Sendable, Hashable {
-        /// Where it is.
+        /// Its place in a pack.
         package var blob: Blob
         /// SHA-256 of its raw bytes.
         package var digest: SHA256Digest
@@ -72,7 +73,7 @@ package struct Manifest: Sendable {
         }
     }
 
-    /// The most raw **bytes** a dictionary may have: whoever reads a set keeps all of them in memory.
+    /// The most raw **bytes** a dictionary may have: every reader of a set keeps all of them in memory.
     package static let longestDictionary: UInt64 = 8 << 20
 
     /// Some entries of a manifest that is in parts: a JSON text of its own, in a pack.
@@ -81,8 +82,9 @@ package struct Manifest: Sendable {
         package var text: OwnBlob
         /// How many entries it has, at least 1.
         package var files: Int
-        /// The former texts that it is made from: the first is stored whole, each further one, and at last ``text``, is a zstd
-        /// frame made with the text before it as prefix. Empty where ``text`` is whole; `from` in `Manifests/FORMAT.md`.
+        /// The former texts that it is made from: the first is stored whole, each further one, and at last ``text``, is
+        /// a zstd frame made with the text before it as prefix. Empty where ``text`` is whole; `from` in
+        /// `Manifests/FORMAT.md`.
         package var from: [OwnBlob]
 
         package init(text: OwnBlob, files: Int, from: [OwnBlob] = []) {
@@ -100,7 +102,7 @@ package struct Manifest: Sendable {
 
     /// One large object that holds blobs.
     package struct Pack: Sendable, Equatable {
-        /// Where it can be had, best first; as written, so relative ones resolve against the manifest's URL.
+        /// Its URLs, best first; as written, so relative ones resolve against the manifest's URL.
         package var urls: [String]
         /// Its length in **bytes**.
         package var size: UInt64

@@ -1,17 +1,18 @@
 import SyncModel
 
-/// What is different between two manifests, and what somebody who holds the old one has to fetch for the new one. Pure.
+/// The difference between two manifests, and what a reader that holds the old one has to fetch for the new one. Pure.
 package struct ManifestDifference: Sendable, Equatable {
-    /// Files and links that are not the same, in path order of the new manifest; what is only in the old one stands where
-    /// it would.
+    /// Files and links that differ or are in only one of the manifests, in path order; behind them,
+    /// directories.
     package private(set) var changes: [Change] = []
     /// Files and links that are the same.
     package private(set) var unchanged = 0
-    /// **Bytes** to fetch: blobs that no file of the old manifest has, as they are stored, or their deltas, each counted
-    /// once. What lies between them in a request, and the manifest itself, come on top.
+    /// **Bytes** to fetch: blobs that no file of the old manifest has, as they are stored, or their deltas, each
+    /// counted once, and a new dictionary if it is needed. Gaps that a request reads, and the manifest itself, are not
+    /// included.
     package private(set) var fetchBytes: UInt64 = 0
 
-    /// One file or link.
+    /// One file, link or directory.
     package struct Change: Sendable, Equatable {
         package enum Kind: String, Sendable, CaseIterable { case added, changed, renamed, removed }
 
@@ -20,9 +21,9 @@ package struct ManifestDifference: Sendable, Equatable {
 
         package let kind: Kind
         package let path: String
-        /// Where it was, of what is renamed.
+        /// The former path, of a renamed file.
         package var from: String?
-        /// **Bytes** of content; 0 for links, and for what is removed those that it had.
+        /// **Bytes** of content; 0 for links; for a removed file, its former size.
         package var size: UInt64
         /// **Bytes** of ``ManifestDifference/fetchBytes``.
         package var fetch: UInt64 = 0
@@ -33,7 +34,7 @@ package struct ManifestDifference: Sendable, Equatable {
 
     package var isEmpty: Bool { changes.isEmpty }
 
-    /// Files and links of one kind.
+    /// The number of changes of one kind.
     package func count(_ kind: Change.Kind) -> Int { changes.count { $0.kind == kind } }
 
     /// - Complexity: O(*n*) for all files and blobs of both.
@@ -90,8 +91,8 @@ package struct ManifestDifference: Sendable, Equatable {
         }
     }
 
-    /// Directories that come and go, with a `/` at the end, and those with another mode. Their times follow from what
-    /// changes in them.
+    /// Adds directories that come and go, with a `/` at the end, and those with another mode. Times are not compared:
+    /// they follow from what changes in a directory.
     private mutating func compareDirectories(_ old: FileTable, _ new: FileTable) {
         func add(_ kind: Change.Kind, _ table: FileTable, _ row: Int, _ aspects: [Change.Aspect] = []) {
             changes.append(Change(kind: kind, path: table.path(row) + "/", size: 0, aspects: aspects))
@@ -106,7 +107,7 @@ package struct ManifestDifference: Sendable, Equatable {
         }
     }
 
-    /// A file that is gone and one that is new are one file with a new name when their content is the same.
+    /// Turns a removed file and an added one with the same content into one renamed file.
     private mutating func findRenames(
         _ added: [Int], _ gone: [SHA256Digest: ArraySlice<Int>], _ former: FileTable, _ files: FileTable
     ) {
@@ -127,7 +128,7 @@ package struct ManifestDifference: Sendable, Equatable {
     }
 }
 
-/// What somebody has who holds a manifest's files, and what was counted already.
+/// The content that a reader with a manifest's files has, and what was counted already.
 private struct Holdings {
     private var content: Set<SHA256Digest> = []
     private(set) var needsDictionary = false
@@ -139,7 +140,7 @@ private struct Holdings {
         }
     }
 
-    /// **Bytes** to fetch for a row; from now on its content is here.
+    /// **Bytes** to fetch for a row; from then on its content counts as held.
     mutating func fetch(_ row: Int, of manifest: Manifest) -> UInt64 {
         let files = manifest.files
         guard files.kind(row) != .link, files.size(row) > 0, !content.contains(files.digest(row)) else { return 0 }

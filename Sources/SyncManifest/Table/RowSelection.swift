@@ -1,12 +1,12 @@
 import SyncModel
 
 extension Manifest {
-    /// The rows that belong to any of the named groups; none means all files.
+    /// The rows that belong to any of the named groups; without names, all files.
     ///
     /// A row belongs to a group when its own `group` names it, or when one of the group's patterns matches its
     /// path. Every row belongs to ``RunRecipe/groupOfAll``.
     ///
-    /// - Parameter isStopped: Asked often: matching patterns can take seconds.
+    /// - Parameter isStopped: Called often: matching patterns can take seconds.
     /// - Returns: `nil` when it was stopped.
     package func selection(groups names: [String], isStopped: () -> Bool = { false }) throws(UnknownGroup)
         -> RowSelection?
@@ -115,7 +115,7 @@ package struct RowSelection: Sendable, Equatable {
     }
 }
 
-/// A group was asked for that the manifest does not have.
+/// The error for a group that the manifest does not have.
 package struct UnknownGroup: Error, Sendable, Equatable, CustomStringConvertible {
     package let name: String
     package let known: [String]

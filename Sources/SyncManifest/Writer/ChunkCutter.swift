@@ -17,7 +17,7 @@ package struct ChunkParameters: Sendable, Equatable {
         (self.minimum, self.average, self.maximum) = (minimum, average, maximum)
     }
 
-    /// Whether chunks can be cut so.
+    /// Whether these parameters are possible.
     package var isValid: Bool {
         minimum >= ChunkCutter.window && minimum <= average && average <= maximum && maximum <= 16 << 20
     }

@@ -15,7 +15,7 @@ package struct ManifestWriter: Sendable {
     private var isFirst = true
     private let isInParts: Bool
 
-    /// Starts a manifest. A revision of 0 is left out, and so is what is `nil`.
+    /// Starts a manifest. A revision of 0, and everything that is `nil`, is left out.
     package init(
         project: String, revision: UInt64, created: String?, chunking: ChunkParameters? = nil, isInParts: Bool = false,
         dictionary: Manifest.OwnBlob? = nil, userData: String? = nil, source: SourceOrigin? = nil
@@ -48,7 +48,7 @@ package struct ManifestWriter: Sendable {
         }
     }
 
-    /// Starts the text of a part. The blobs of its files count in these packs.
+    /// Starts the text of a part. The pack numbers of its blobs are indices into these packs.
     package init(partWithPacks packs: [SHA256Digest]) {
         isInParts = false
         put("{\"packs\":[")
@@ -95,12 +95,11 @@ package struct ManifestWriter: Sendable {
         put("}")
     }
 
-    /// Adds a file, its blobs in file order with the digest of each one's raw bytes; their `digestIndex` is not
-    /// looked at.
+    /// Adds a file, its blobs in file order with the digest of each one's raw bytes; their `digestIndex` is ignored.
     ///
     /// - Parameters:
-    ///   - size: `nil` where nobody knows it, as with `digest`.
-    ///   - check: What a listing says of a file of which it does not say everything.
+    ///   - size: `nil` if it is unknown, as with `digest`.
+    ///   - check: The facts that a listing states about the file, if it does not state all.
     package mutating func file(
         path: UnsafeBufferPointer<UInt8>, size: UInt64?, digest: SHA256Digest?, executable: Bool,
         blobs: some Collection<(blob: Blob, digest: SHA256Digest)> = EmptyCollection(), urls: [String] = [],
@@ -148,7 +147,7 @@ package struct ManifestWriter: Sendable {
         put("}")
     }
 
-    /// All of them have the first one's base.
+    /// Writes deltas that all have the first one's base.
     private mutating func put(_ deltas: some Collection<Delta>) {
         guard let first = deltas.first else { return }
         put(",\"x-deltas\":{\"base\":", first.baseFile)
@@ -351,7 +350,8 @@ package struct ManifestWriter: Sendable {
                 switch byte {
                 case 0x22, 0x5C: bytes.append(contentsOf: [0x5C, byte])
                 case 0..<0x20:
-                    // No rule lets these through; escaped all the same, so that the text is always JSON.
+                    // The rules forbid these characters; they are escaped all the same, so that the text is always
+                    // JSON.
                     put("\\u00")
                     bytes.append(0x30 + byte >> 4)
                     bytes.append(byte & 15 < 10 ? 0x30 + byte & 15 : 0x57 + byte & 15)

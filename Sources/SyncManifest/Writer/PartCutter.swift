@@ -1,5 +1,5 @@
-/// Where the parts of a manifest end: by the paths alone, so that entries that come or go move only the borders
-/// around them. `Manifests/FORMAT.md` describes it; readers need not know.
+/// Decides where the parts of a manifest end: by paths and weights of entries, so that entries that come or go move
+/// only the borders around them. `Manifests/FORMAT.md` describes it; readers need not know.
 package struct PartCutter: Sendable {
     /// Fewest entries of a part, but for the last.
     package static let minimum = 256
@@ -18,7 +18,7 @@ package struct PartCutter: Sendable {
 
     /// Whether the next entry begins a new part; the first one does not.
     ///
-    /// - Parameter own: About how many **bytes** of text it is; must depend on nothing but its path and its content.
+    /// - Parameter own: The **bytes** of its text, about; must depend on nothing but its path and its content.
     package mutating func isBorder(before path: UnsafeBufferPointer<UInt8>, weight own: Int) -> Bool {
         let isBorder =
             entries >= Self.maximum || entries > 0 && weight + own > Self.weight

@@ -10,7 +10,8 @@ struct BlobEncoder: ~Copyable {
     /// Holds frames made with the dictionary.
     private var other = UnsafeMutableRawBufferPointer(start: nil, count: 0)
     private let scratch: UnsafeMutableRawBufferPointer
-    /// The last digest of zeros and their number: holes are cut into chunks of one length.
+    /// The length of the last blob that was all zeros, in **bytes**, and its digest: holes are cut into chunks of one
+    /// length.
     private var zeros: (count: Int, digest: SHA256Digest)?
 
     /// Blobs of at least this many **bytes** are probed before they are compressed.
@@ -21,7 +22,7 @@ struct BlobEncoder: ~Copyable {
     /// Blobs up to this many **bytes** are tried with the dictionary even if they do not shrink without it.
     static let shortSize = 1 << 10
 
-    /// Makes an encoder for one level, and a dictionary that has its own.
+    /// Makes an encoder for one zstd level. The dictionary has a level of its own.
     init(level: Int32, dictionary: EncodingDictionary? = nil) throws(PublishError) {
         let hasher = try calling { try SHA256Hasher() }
         let compressor = try calling { try BlobCompressor(level: level) }
@@ -38,7 +39,8 @@ struct BlobEncoder: ~Copyable {
         other.deallocate()
     }
 
-    /// The longest stored length that is worth decoding: 5 % less, and at least 32 **bytes**.
+    /// The longest compressed length that is worth decoding: 5 % less than `count` **bytes**, and at least 32 **bytes**
+    /// less.
     static func limit(_ count: Int) -> Int { count - max(count / 20, 32) }
 
     mutating func digest(_ raw: UnsafeRawBufferPointer) throws(PublishError) -> SHA256Digest {
@@ -51,8 +53,8 @@ struct BlobEncoder: ~Copyable {
 
     /// Compresses `raw` into `target`, which has room for as many bytes.
     ///
-    /// - Returns: Its stored **bytes**, how they are made, and how many **bytes** the dictionary saves; `nil` when storing it
-    ///   as it is costs little more.
+    /// - Returns: The stored length in **bytes**, its codec, and how many **bytes** the dictionary saves; `nil` when
+    ///   storing `raw` as it is costs little more.
     mutating func compress(_ raw: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer)
         throws(PublishError) -> (length: Int, codec: Codec, saved: Int)?
     {
@@ -82,7 +84,7 @@ struct BlobEncoder: ~Copyable {
         return try calling { try withDictionary?.encode(raw, into: room) }
     }
 
-    /// Whether its start, middle or end shrinks.
+    /// Whether the start, the middle or the end of the blob shrinks.
     private mutating func isPromising(_ raw: UnsafeRawBufferPointer) throws(PublishError) -> Bool {
         let size = Self.probeSize
         let target = UnsafeMutableRawBufferPointer(rebasing: scratch[..<Self.limit(size)])

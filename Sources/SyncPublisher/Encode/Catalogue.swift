@@ -5,7 +5,7 @@ import SyncSystem
 /// Every blob stored in a pack, by the digest of its raw bytes, and the blobs in progress.
 ///
 /// Workers ask whether a blob needs compressing; the writer decides where it goes. Only the writer's decisions, made in
-/// path order, affect the output, so it does not depend on the speed of workers.
+/// path order, affect the output, so the output does not depend on the speed of workers.
 final class Catalogue: Sendable {
     /// A stored blob. Packs count from 0 through the base's packs and then the new ones.
     struct Entry: Sendable {
@@ -20,7 +20,7 @@ final class Catalogue: Sendable {
     private struct State: ~Copyable {
         var places: [Entry] = []
         var index = DigestIndex()
-        /// The first job, in order, with a blob that is not stored yet.
+        /// For each blob that is not stored yet, the lowest `order` that claimed it.
         var claims: [SHA256Digest: UInt64] = [:]
 
         func find(_ digest: SHA256Digest) -> UInt32? { index.find(digest) { places[Int($0)].digest } }
@@ -50,9 +50,9 @@ final class Catalogue: Sendable {
     /// The blob's number, if it is stored.
     func find(_ digest: SHA256Digest) -> UInt32? { state.withLock { $0.find(digest) } }
 
-    /// Enters a stored blob, unless it has an entry.
+    /// Adds a stored blob, unless it has an entry.
     ///
-    /// - Returns: Its number, or `nil` after 2³² blobs.
+    /// - Returns: The blob's number, or `nil` after 2³²-1 blobs.
     func add(_ place: Entry) -> UInt32? { state.withLock { state in state.find(place.digest) ?? state.append(place) } }
 
     /// Moves a blob to another pack.
@@ -63,6 +63,6 @@ final class Catalogue: Sendable {
         }
     }
 
-    /// Every blob by number. Copied on the next change, so only for the end of a run.
+    /// Every blob, by number. The next change copies the array, so this is for the end of a run.
     var places: [Entry] { state.withLock { $0.places } }
 }

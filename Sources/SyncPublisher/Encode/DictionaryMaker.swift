@@ -8,24 +8,23 @@ import SyncSystem
 ///
 /// Small files of one kind (icons, JSON, scripts) repeat each other, and each is a frame of its own, so that it can be
 /// fetched alone. A dictionary holds once what they have in common. Whether it pays is measured on files that it was
-/// not made from: first with a small one from few samples, and only if that is promising with a full one, which takes
-/// many times as long.
+/// not made from: first with a small dictionary from few samples, and if that is promising, with a full one, which
+/// takes many times as long.
 struct DictionaryMaker {
     let root: SourceRoot
     let tree: SourceTree
     let base: BaseSet?
     let options: PublishOptions
-    /// Called while files are sampled, and while samples are made into a dictionary and that is tried, with **bytes** done and
-    /// to do.
+    /// Called while files are sampled, and while a dictionary is made and tried, with **bytes** done and to do.
     let progress: (PublishProgress.Step, UInt64, UInt64) -> Void
     /// **Bytes** passed to zstd for this decision: sampled, made into dictionaries (twice each), tried.
     private(set) var effort: UInt64 = 0
 
-    /// What it must save to justify one more request and a newer reader: **bytes**, and percent of everything.
+    /// The least saving that justifies one more request and a newer reader: **bytes**, and percent of everything.
     private static let leastSaving = (bytes: 4.0 * 1_048_576, percent: 4.0)
-    /// Less compressible content, in **bytes**, is not worth the work.
+    /// The least compressible content, in **bytes**, that is worth the work.
     private static let leastContent = 8.0 * 1_048_576
-    /// Possible sizes in **bytes**.
+    /// Possible sizes of a dictionary, in **bytes**.
     private static let capacities = [128 << 10, 512 << 10, 2 << 20, 4 << 20]
     /// A dictionary has at most one byte per this many **bytes** of compressed content, and two sizes are tried.
     private static let contentPerByte = 6.0
@@ -34,7 +33,7 @@ struct DictionaryMaker {
     private static let promise = 0.25
     /// The share of the goal from which a larger dictionary is tried, too.
     private static let nearly = 0.75
-    /// Most **bytes** of the small one, and its share of the samples.
+    /// The small dictionary has at most `most` **bytes**, and one byte for every `part` **bytes** of samples.
     private static let small = (most: 128 << 10, part: 8)
 
     /// The lowest zstd level for blobs with a dictionary: of 152 MiB of texts, a dictionary of 4 MiB left 37 MiB with
@@ -71,7 +70,7 @@ struct DictionaryMaker {
         for capacity in isForced && possible.isEmpty ? [Self.capacities[0]] : possible.suffix(2) {
             guard let trial = try attempt(found, capacity: capacity) else { continue }
             if trial.saving > best?.saving ?? -.infinity { best = trial }
-            // A larger one saves only a little more: if this one is far from the goal, so is that.
+            // A larger dictionary saves only a little more: if this one is far from the goal, so is the larger one.
             if !isForced, trial.saving < Self.nearly * Self.wanted(found) { break }
         }
         guard let best else { return nil }
@@ -85,7 +84,7 @@ struct DictionaryMaker {
         guard few.compressedContent >= Self.leastSaving.bytes else { return false }
         let capacity = min(Self.small.most, few.bytes.count / Self.small.part)
         guard capacity > 0, let trial = try attempt(few, capacity: capacity) else { return false }
-        // Its own length does not count: it is not the one that would be stored.
+        // The length of the small dictionary does not count: it would not be stored.
         return trial.saving + Double(Self.stored(trial.made)) >= Self.promise * Self.wanted(few)
     }
 
@@ -126,9 +125,9 @@ struct DictionaryMaker {
 
 /// Samples a set evenly in path order, for making and trying a dictionary.
 ///
-/// First one byte in 24 is read, at most 4 MiB: if a dictionary cannot pay, only that was spent. Then enough for 32 MiB
-/// of compressible pieces, at most 256 MiB and a sixth of the set: samples are compressed, made into dictionaries and
-/// compressed again, which must not take longer than packing everything.
+/// The first look reads one byte in 24, at most 4 MiB: if a dictionary cannot pay, only that was spent. The second
+/// reads enough for 32 MiB of compressible pieces, at most 256 MiB and a sixth of the set: samples are compressed, made
+/// into dictionaries and compressed again, which must not take longer than packing everything.
 extension DictionaryMaker {
     /// Files are sampled in pieces of this many **bytes**, about as long as chunks.
     static let pieceSize = 64 << 10
@@ -140,7 +139,7 @@ extension DictionaryMaker {
     private static let onePieceOf = 8
 
     struct Samples {
-        /// Compressible pieces in a row, and the length of each.
+        /// Compressible pieces, one after the other, and the length of each.
         var bytes: [UInt8] = []
         var sizes: [Int] = []
         /// Further compressible pieces, to try a dictionary on.
@@ -154,7 +153,7 @@ extension DictionaryMaker {
         var looked: UInt64 = 0
     }
 
-    /// What can be sampled: files, and their **bytes**.
+    /// The files that can be sampled, and the sum of their **bytes**.
     private var subject: (files: [Int], total: Double) {
         let files = tree.entries.indices.filter { tree.entries[$0].isRead && isNew($0) }
         return (files, files.reduce(0.0) { $0 + Double(tree.entries[$1].stamp.size) })
@@ -169,7 +168,7 @@ extension DictionaryMaker {
         return few.compressibleContent >= least ? few : nil
     }
 
-    /// Takes the samples for a dictionary; if it is forced, however long that takes.
+    /// Takes the samples for a dictionary. If the dictionary is forced, a small set is sampled beyond a sixth of it.
     func takeMany(after few: Samples, isForced: Bool) throws(PublishError) -> Samples {
         let subject = subject
         let share = few.compressibleContent / max(1, subject.total)
@@ -177,7 +176,7 @@ extension DictionaryMaker {
         return try look(subject, wanted: min(Double(Self.mostSamples) / share, most))
     }
 
-    /// Whether the base lacks it, by path and length: content published without a dictionary stays as it is.
+    /// Whether the base has no file of this path and length: content published without a dictionary stays as it is.
     private func isNew(_ index: Int) -> Bool {
         guard let files = base?.manifest.files else { return true }
         return tree.withPath(index) { path in
@@ -217,7 +216,7 @@ extension DictionaryMaker {
                 let piece = UnsafeMutableRawBufferPointer(rebasing: raw[..<count])
                 // Unreadable files are reported later, when everything is read.
                 guard readFully(opened.raw, into: piece, at: offset) == count else { continue }
-                // Private keys are refused later, too; nothing of one may be in a dictionary before.
+                // Private keys are refused later, too; no byte of one may get into a dictionary before.
                 if offset == 0, SourceReading.isPrivateKey(UnsafeRawBufferPointer(piece)) { continue }
                 looked += Double(count)
                 let encoded = try encoder.compress(UnsafeRawBufferPointer(piece), into: target)

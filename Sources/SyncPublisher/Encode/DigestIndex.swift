@@ -20,7 +20,7 @@ struct DigestIndex {
         return nil
     }
 
-    /// Adds a number, below 2³²-1, whose digest is not here yet.
+    /// Adds a number, below 2³²-1, whose digest is not in the index yet.
     mutating func insert(_ number: UInt32, _ digestOf: (UInt32) -> SHA256Digest) {
         if (count + 1) * 2 > slots.count { grow(digestOf) }
         put(number, digestOf(number))

@@ -6,7 +6,7 @@ import SyncSystem
 struct EncodeWorker: ~Copyable {
     private let source: SourceReading
     private var encoder: BlobEncoder
-    /// One small file at a time.
+    /// Holds one small file at a time.
     private let raw: UnsafeMutableRawBufferPointer
 
     private init(_ source: SourceReading, _ encoder: consuming BlobEncoder) {
@@ -44,7 +44,7 @@ struct EncodeWorker: ~Copyable {
         blobs.reserveCapacity(files.count)
         for file in files where source.tree.entries[file].isRead {
             var bytes = try read(file)
-            // The run ends with an error that names all of them; nothing of it may get into a pack.
+            // The run ends with an error that names every private key; no byte of one may get into a pack.
             if source.refusesKey(file, bytes) { bytes = UnsafeRawBufferPointer(start: nil, count: 0) }
             let digest = try encoder.digest(bytes)
             var blob = EncodedBlob(digest: digest, rawLength: bytes.count, codec: .identity, stored: used..<used)
@@ -88,7 +88,7 @@ struct EncodeWorker: ~Copyable {
     /// Jobs carry fewer than 2²⁰ files.
     private static func order(_ number: Int, _ index: Int) -> UInt64 { UInt64(number) << 20 | UInt64(index) }
 
-    /// The whole of a small file; valid until the next call.
+    /// The bytes of a whole small file; valid until the next call.
     private mutating func read(_ file: Int) throws(PublishError) -> UnsafeRawBufferPointer {
         let entry = source.tree.entries[file]
         let size = Int(entry.stamp.size)
@@ -114,7 +114,7 @@ enum EncodeJob: Sendable {
     case endOfFile(file: Int, SHA256Digest)
 }
 
-/// What a worker made of an ``EncodeJob``.
+/// The result of an ``EncodeJob``.
 enum EncodeResult: Sendable {
     /// One blob a file; the stored bytes lie in the buffer.
     case files(first: Int, [EncodedBlob], PooledBuffer)
@@ -127,8 +127,9 @@ struct EncodedBlob: Sendable {
     var digest: SHA256Digest
     var rawLength: Int
     var codec: Codec
-    /// Where in the result's buffer; empty when the blob need not be stored again, and for empty files.
+    /// The range of the stored bytes in the result's buffer; empty when the blob need not be stored again, and for
+    /// empty files.
     var stored: Range<Int>
-    /// **Bytes** less than without the dictionary.
+    /// **Bytes** that the dictionary saves.
     var saved = 0
 }

@@ -8,8 +8,9 @@ final class JobBuffers: Sendable {
     let size: Int
     private let state = Mutex<(free: [Memory], made: Int)>(([], 0))
 
-    /// An address that may change hands: it has one owner, the pool or a ``PooledBuffer``. It is in `free` only while no
-    /// buffer has it, since `take` removes it and `give`, called when the buffer goes, puts it back, both under the mutex.
+    /// An address that may change hands: it has one owner, the pool or a ``PooledBuffer``. It is in `free` only while
+    /// no buffer has it: `take` removes it, and `give`, called when the buffer is released, puts it back, both under
+    /// the mutex.
     private struct Memory: @unchecked Sendable {  // Safe: the pool, under its lock, or one buffer has it.
         let start: UnsafeMutableRawPointer
     }
@@ -18,7 +19,7 @@ final class JobBuffers: Sendable {
 
     deinit { state.withLock { state in for memory in state.free { memory.start.deallocate() } } }
 
-    /// Takes a buffer, which returns by itself.
+    /// Takes a buffer, which goes back to the pool when it is released.
     func take() -> PooledBuffer {
         let memory = state.withLock { state in
             if let memory = state.free.popLast() { return memory }
@@ -52,6 +53,6 @@ final class PooledBuffer: @unchecked Sendable {  // Safe: filled before a lock h
 
     var bytes: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(start: start, count: pool.size) }
 
-    /// A part of it, for reading.
+    /// A part of the buffer, for reading.
     subscript(range: Range<Int>) -> UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: bytes[range]) }
 }

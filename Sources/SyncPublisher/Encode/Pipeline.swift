@@ -46,7 +46,7 @@ final class Pipeline: Sendable {
         return isOpen
     }
 
-    /// No more jobs will follow.
+    /// Says that no more jobs will follow.
     func close() { state.change { $0.closed = true } }
 
     /// Waits for the next job for a worker, and its number. `nil` at the end.

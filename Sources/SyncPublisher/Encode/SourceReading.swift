@@ -3,8 +3,8 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Runs the stages: one thread reads large files, others hash and encode, and the caller collects the results in path
-/// order. It has what they share.
+/// The stages of reading a source, and what they share: one thread reads large files, others hash and encode, and the
+/// caller collects the results in path order.
 final class SourceReading: Sendable {
     let root: SourceRoot
     let tree: SourceTree
@@ -16,7 +16,7 @@ final class SourceReading: Sendable {
     let options: PublishOptions
     let dictionary: EncodingDictionary?
     let purpose: Collector.Purpose
-    /// The private keys among the files, which nobody means to publish.
+    /// The private keys among the files, which must not be published, by index.
     private let privateKeys = Mutex<[Int]>([])
 
     init(
@@ -30,9 +30,9 @@ final class SourceReading: Sendable {
         segments = JobBuffers(size: max(SourceReader.segmentSize, 2 * options.chunks.maximum))
     }
 
-    /// Reads it all.
+    /// Reads the whole source.
     ///
-    /// - Returns: Most **bytes** of pooled buffers alive at once.
+    /// - Returns: The most **bytes** of pooled buffers alive at once.
     func run(_ collector: inout Collector, isCancelled: () -> Bool, progress: (PublishProgress) -> Void)
         throws(PublishError) -> Int
     {
@@ -44,7 +44,7 @@ final class SourceReading: Sendable {
                 threads.append(try WorkerThread(name: "encode-\(number)") { EncodeWorker.run(self) })
             }
         } catch {
-            // With one thread to read and one to encode it works, only more slowly.
+            // One thread to read and one to encode are enough, only slower.
             if threads.count < 2 { pipeline.fail(.noThreads) }
         }
         do throws(PublishError) {
@@ -64,14 +64,14 @@ final class SourceReading: Sendable {
 
     // MARK: Private keys
 
-    /// Whether a file that was read must not be published; it is noted then.
+    /// Whether a file that was read is a private key and must not be published; notes it then.
     func refusesKey(_ file: Int, _ bytes: UnsafeRawBufferPointer) -> Bool {
         guard !options.permits.contains(.privateKeys), Self.isPrivateKey(bytes) else { return false }
         privateKeys.withLock { $0.append(file) }
         return true
     }
 
-    /// Throws the error that names them.
+    /// Throws an error that names the private keys, if there are any.
     private func checkKeys() throws(PublishError) {
         let found = privateKeys.withLock { $0.sorted() }
         guard !found.isEmpty else { return }
@@ -84,8 +84,8 @@ final class SourceReading: Sendable {
                 + "nothing was published")
     }
 
-    /// Whether a file begins as files of private keys do: PEM (RFC 7468) of PKCS#8, PKCS#1, SEC 1 and OpenSSH, with whatever
-    /// blocks are before the key, as `openssl ecparam -genkey` and servers that want one file have it; and PuTTY's.
+    /// Whether a file is a private key in PEM (RFC 7468: PKCS#8, PKCS#1, SEC 1 and OpenSSH) or in PuTTY's format. Other
+    /// PEM blocks may precede the key, as `openssl ecparam -genkey` and servers that want one file have it.
     ///
     /// - Parameter bytes: The file, or the first 64 KiB of it at least.
     static func isPrivateKey(_ bytes: UnsafeRawBufferPointer) -> Bool {

@@ -5,29 +5,29 @@ import SyncModel
 import SyncSystem
 import SyncTrust
 
-/// Which parts of a base are read, if it is in parts.
+/// The parts of a base's manifest that are read, if it is in parts.
 enum BaseParts {
     case all
-    /// The first one, which shows how the others were made.
+    /// The first part, which shows how the others were made.
     case first
-    /// Those that have something from one path to another; none without paths.
+    /// The parts with entries between two paths, both included; no part if `nil`.
     case around((first: [UInt8], last: [UInt8])?)
 }
 
-/// Where a base manifest and its packs are: in the output directory, in a directory elsewhere, or on a server. Others may be
+/// The place of a base manifest and its packs: the output directory, a directory elsewhere, or a server. Others may be
 /// able to write to each.
 ///
-/// A pack is `packs/SHA256.pack` there, whatever the manifest calls it, and no symbolic link below the directory is
-/// followed: a base cannot name this user's other files.
+/// A pack is `packs/SHA256.pack` there, even if the manifest gives another path, and no symbolic link below the
+/// directory is followed: a base cannot name this user's other files.
 struct BasePlace {
     /// The manifest's path, for people.
     let path: String
     let output: OutputDirectory
     /// The manifest in the output; `nil` for one elsewhere.
     private let inOutput: (folder: OutputDirectory.Folder, name: String)?
-    /// The published directory elsewhere that has it; `nil` for the output, and for one on a server.
+    /// The published directory of a manifest elsewhere; `nil` for one in the output, and for one on a server.
     private let elsewhere: OutputDirectory?
-    /// The base on a server; `nil` for one here.
+    /// The base on a server; `nil` for one on this machine or in the output.
     let served: ServedBase?
 
     /// A manifest of the output directory.
@@ -36,7 +36,8 @@ struct BasePlace {
         (self.output, inOutput, elsewhere, served) = (output, (folder, name), nil, nil)
     }
 
-    /// A manifest that the user named, or the published directory that has it. The path may contain links.
+    /// A manifest that the user named by its path, or by the directory where it is published. The path may contain
+    /// links.
     init(elsewhere place: String, _ output: OutputDirectory) throws(PublishError) {
         let isDirectory = status(following: place)?.kind == .directory
         path = isDirectory ? place + (place.hasSuffix("/") ? "" : "/") + "manifest.json" : place
@@ -44,10 +45,10 @@ struct BasePlace {
         elsewhere = try OutputDirectory(Self.published(path), isReadOnly: true)
     }
 
-    /// The published directory that a manifest is of: releases are kept in folders of it.
+    /// The published directory of a manifest: the manifest is in it, or in its folder for channels or releases.
     private static func published(_ path: String) -> String {
         let own = parent(of: path)
-        // One that has packs is published itself, whatever its name is.
+        // A directory with packs is itself the published one, even if its name is that of a folder.
         guard status(following: own + "/packs")?.kind != .directory, let absolute = try? absolutePath(own) else {
             return own
         }
@@ -57,26 +58,26 @@ struct BasePlace {
         return "/" + names.dropLast().joined(separator: "/")
     }
 
-    /// One that a server has.
+    /// A base on a server.
     init(_ served: ServedBase, _ output: OutputDirectory) {
         (path, self.output, inOutput, elsewhere, self.served) = (served.shown, output, nil, nil, served)
     }
 
-    /// Whether the base is somewhere else; its packs may stay where that is served.
+    /// Whether the base is outside the output; its packs may stay where it is served.
     var isElsewhere: Bool { inOutput == nil }
 
-    /// Whether it is what the output's `manifest.json` says.
+    /// Whether the base is the output's `manifest.json`.
     var isNewest: Bool { inOutput?.folder == .top }
 
-    /// The way to packs that are not on this machine; `nil` where there is none.
+    /// Fetches ranges of packs that are not on this machine; `nil` where that is not possible.
     var ranges: PackRanges? { served?.ranges ?? output.home?.ranges }
 
-    /// Opens a pack elsewhere; `nil` if it is not there.
+    /// Opens a pack of the directory elsewhere; `nil` if it is not there.
     func openElsewhere(_ pack: SHA256Digest) throws(PublishError) -> Descriptor? {
         try elsewhere?.open(.packs, pack.packName)
     }
 
-    /// The statement that says which manifest a revision is, whoever signed it; `nil` if there is none that can be read.
+    /// The statement that names a revision's manifest, its signatures not verified; `nil` if there is no readable one.
     func release(_ revision: UInt64) throws(PublishError) -> SignedRelease? {
         if let served { return served.release.flatMap(signedRelease) }
         return try (elsewhere ?? output).release(revision)
@@ -98,7 +99,7 @@ struct BasePlace {
         }
     }
 
-    /// How many entries the manifest has, in all its parts; `nil` if it is one text.
+    /// The number of entries in all parts of the manifest; `nil` if it is not in parts.
     func entriesOfParts(remedy: String) throws(PublishError) -> Int? {
         let parts = try reading(remedy) { try root(remedy: remedy).parts }
         return parts.isEmpty ? nil : parts.reduce(0) { $0 + $1.files }
@@ -110,7 +111,7 @@ struct BasePlace {
         return try reading(remedy) { try root(remedy: remedy).revision }
     }
 
-    /// Reads the manifest's own text.
+    /// Reads the manifest's own text, without its parts.
     private func root(remedy: String) throws -> ManifestAssembly {
         let limit = ManifestLimits.standard.manifestBytes
         var bytes: [UInt8]
@@ -140,7 +141,8 @@ struct BasePlace {
         } catch { return try calling { throw error } }
     }
 
-    /// Leaves out the parts that are not wanted. Where each begins is known once it is read, so few are: binary search.
+    /// Leaves out the parts that are not wanted. The first path of a part is known only once the part is read, so a
+    /// binary search finds them.
     private func narrow(_ assembly: inout ManifestAssembly, to wanted: BaseParts) throws {
         guard !assembly.parts.isEmpty else { return }
         switch wanted {
@@ -163,7 +165,7 @@ struct BasePlace {
         }
     }
 
-    /// Fetches texts that are not here before they are read.
+    /// Fetches texts that are not on this machine, before they are read.
     func hold(_ texts: [Manifest.OwnBlob], _ packs: [Manifest.Pack]) throws(PublishError) {
         guard let ranges else { return }
         let far = Set(texts).map { (pack: packs[Int($0.blob.pack)], range: $0.blob.range) }.filter {
@@ -175,7 +177,7 @@ struct BasePlace {
         try ranges.hold(ordered, isCancelled: { false })
     }
 
-    /// The text of a part, its SHA-256 checked, and that of each text that it is made from.
+    /// The text of a part. Its SHA-256, and that of each text that it is made from, is checked.
     func text(ofPart index: Int, _ parts: [Manifest.Part], _ packs: [Manifest.Pack]) throws(PublishError) -> [UInt8] {
         var text: [UInt8]?
         for own in parts[index].chain {
@@ -218,7 +220,7 @@ struct BasePlace {
         return ranges.flatMap { $0.held(pack.sha256, blob.range) ?? $0.bytes((pack, blob.range)) }
     }
 
-    /// - Returns: `nil` if the pack is shorter than that.
+    /// - Returns: `nil` if the pack ends before the blob does.
     private static func read(_ file: Int32, _ blob: Blob, _ name: String) throws(PublishError) -> [UInt8]? {
         let path = OutputDirectory.Folder.packs.path(name)
         guard let size = status(file)?.size else { throw .unread(path, "look at", code: .last) }

@@ -4,7 +4,7 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// The manifest whose packs are reused, and which of them can be.
+/// The manifest whose packs are reused, and which of its packs can be.
 struct BaseSet {
     let manifest: Manifest
     /// Where it was read from.
@@ -16,26 +16,26 @@ struct BaseSet {
     private(set) var warnings: [String] = []
     /// How many packs stay where the base is, unread.
     private(set) var far = 0
-    /// The packs whose bytes were hashed just now, by index.
+    /// The packs that were hashed while the base was loaded, by index.
     private var hashed: Set<Int> = []
     /// The manifest's dictionary; `nil` if it has none, or its pack cannot be read.
     private(set) var dictionary: [UInt8]?
 
-    /// Stands for what can be done about a base in the output: only what else is there tells.
+    /// A placeholder for the remedy of a damaged base in the output, which depends on what else is there.
     private static let damaged = "repair it"
 
     /// Loads the base named by the options; `nil` if there is none.
     ///
     /// - Parameters:
     ///   - ownPlace: Where files are unless the options say otherwise; see ``PublishChoices``.
-    ///   - parts: Those that are read of a base in the output.
+    ///   - parts: The parts to read of a base in the output.
     static func load(
         _ options: PublishOptions, _ output: OutputDirectory, ownPlace: String, _ parts: BaseParts = .all
     ) throws(PublishError) -> BaseSet? {
         switch options.base {
         case .none: return nil
         case .inOutput:
-            // The latest release kept, in whatever channel, so that no number is used twice.
+            // The latest release kept, in any channel, so that no revision is used twice.
             let kept = try output.keptRevisions().last
             try output.refuseLink(.top, "manifest.json")
             let own = try output.size(.top, "manifest.json")
@@ -77,15 +77,16 @@ struct BaseSet {
         try readDictionary()
     }
 
-    /// Looks where a pack is and whether it can be used. One that is in the output by now has the output's URL.
+    /// Finds out where a pack is and whether it can be used. A pack that is in the output, or copied there now, gets
+    /// the output's URL.
     ///
-    /// - Returns: Whether it is far: neither in the output, nor to be brought there.
+    /// - Returns: Whether the pack is far: it is not in the output, and cannot be copied there.
     private mutating func locate(_ index: Int, _ options: PublishOptions) throws(PublishError) -> Bool {
         let pack = packs[index]
         let name = pack.sha256.packName
         if let size = try place.output.size(.packs, name) {
             if size == pack.size {
-                // Perhaps no release there names it any more, and a prune is about to remove it.
+                // Perhaps no release in the output names the pack any more, and a prune is about to remove it.
                 if place.isElsewhere { place.output.home?.note(found: pack.sha256) }
                 packs[index].urls = [options.packURLPrefix + name]
             } else {
@@ -93,7 +94,7 @@ struct BaseSet {
                 warnings.append("pack \(name) has \(size) bytes instead of \(pack.size); it is made again")
             }
         } else if let file = try place.openElsewhere(pack.sha256) {
-            // One that is damaged is worth nothing where it is, either.
+            // A damaged pack is of no use where it is, either.
             if status(file.raw)?.size == pack.size, try place.output.adopt(file.raw, asPack: pack.sha256) {
                 hashed.insert(index)
                 packs[index].urls = [options.packURLPrefix + name]
@@ -106,7 +107,7 @@ struct BaseSet {
         } else if let base = place.served, try place.output.home?.take(pack, from: base) == true {
             packs[index].urls = [options.packURLPrefix + name]
         } else {
-            // A store has what its set needs: nobody copies it to where the base is served.
+            // A store must have what its set needs: nobody copies it to where the base is served.
             if place.output.home != nil { usable[index] = false }
             return true
         }
@@ -128,9 +129,9 @@ struct BaseSet {
         warnings.append("\(packs) not here\(unread); \(they) must stay where the base is served")
     }
 
-    /// Reads every pack that is here, once; those of a store, which has checked what was sent to it, only if nothing is to be
-    /// trusted: what is signed again is what was packed, and not what somebody, or a failing disk,
-    /// has made of it since. A pack that is not is made again.
+    /// Reads every pack that is on this machine, once, before it is signed again: someone, or a failing disk, may have
+    /// changed it since. A store has verified each pack on arrival, so its packs are read only if
+    /// stamps are not trusted. The content of a wrong pack is packed again.
     ///
     /// - Parameters:
     ///   - isRemembered: Whether to keep what was read in ``PublishOptions/packStamps``, for the next time.
@@ -140,7 +141,7 @@ struct BaseSet {
     ) throws(PublishError) {
         let known = Self.knownStamps(options)
         var checked: [(digest: SHA256Digest, stamp: SourceTree.FileStamp)] = []
-        // A base may name packs of any size.
+        // A base may name packs of any size, so the sum may saturate.
         let total = packs.reduce(UInt64(0)) { $0.saturatingAdd($1.size) }
         var done: UInt64 = 0
         func take(_ piece: UnsafeRawBufferPointer, at offset: UInt64) -> Bool {
@@ -186,7 +187,7 @@ struct BaseSet {
         if let code { warnings.append("cannot write \(shown(path)): \(code); the next publish reads every pack again") }
     }
 
-    /// The packs that were right when they were read last, with the status that their files had.
+    /// The packs that were right when they were last read, with the status of their files then.
     private static func knownStamps(_ options: PublishOptions) -> [SHA256Digest: SourceTree.FileStamp] {
         var known: [SHA256Digest: SourceTree.FileStamp] = [:]
         guard options.trustsStamps, let path = options.packStamps else { return known }
@@ -196,7 +197,7 @@ struct BaseSet {
 
     private static let otherContent = "does not have the content that its name says"
 
-    /// Reads a pack of this disk. One that is not what its name says, or is not read to its end, is dropped.
+    /// Reads a pack on this disk. A pack that is not what its name says, or cannot be read to its end, is dropped.
     ///
     /// - Returns: Whether it is what its name says.
     private mutating func checkContent(
@@ -224,7 +225,8 @@ struct BaseSet {
         guard let named = manifest.dictionary else { return }
         let pack = manifest.packs[Int(named.blob.pack)]
         do throws(PublishError) { dictionary = try place.read("the dictionary", named, pack) } catch {
-            // This disk says nothing of what is in the pack; a server that is silent costs the dictionary, and not the release.
+            // A failing disk says nothing about the pack, so the run ends. A silent server costs the dictionary, and
+            // not the release.
             guard error.exitStatus != .ioError else { throw error }
             warnOfDictionary()
         }
@@ -241,7 +243,7 @@ struct BaseSet {
     /// Whether the dictionary may stay in its pack, and blobs made with it may be reused.
     var isDictionaryUsable: Bool { manifest.dictionary.map { usable[Int($0.blob.pack)] } ?? false }
 
-    /// Enters every usable blob into the catalogue.
+    /// Adds every usable blob to the catalogue.
     func register(in catalogue: Catalogue) throws(PublishError) {
         for row in manifest.files.indices {
             for blob in manifest.files.blobs(row) where usable[Int(blob.pack)] {

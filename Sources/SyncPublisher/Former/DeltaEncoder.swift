@@ -4,8 +4,8 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// What one thread needs for making deltas. It reads content of the base's files from those packs that are in the output
-/// directory, and from what was fetched of the others. About **4 MiB**.
+/// Makes deltas for one thread. It reads content of the base's files from those packs that are in the output directory,
+/// and from what was fetched of the others. Takes about **4 MiB**.
 final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` has it, and is joined.
     /// A delta that is in no pack yet, and its bytes.
     typealias Made = (bytes: [UInt8], delta: Delta)
@@ -17,7 +17,7 @@ final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` h
     private var decoder: BlobDecoder
     private var compressor: ZstdCompressor
     private var hasher: SHA256Hasher
-    /// `nil` for one that is not here.
+    /// Opened packs, by index; `nil` for a pack that is not in the output directory.
     private(set) var packs: [UInt32: SharedDescriptor?] = [:]
     /// The last row read, and where each of its blobs ends in the file.
     private var ends: (row: Int, offsets: [UInt64]) = (-1, [])
@@ -32,9 +32,9 @@ final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` h
     let mostPacks: Int
 
     /// - Parameters:
-    ///   - ranges: The way to packs that are not here; `nil` where there is none.
-    ///   - readers: How many share the limit of open packs. A pack that could not be opened would count as missing, and what is
-    ///     published would depend on the number of jobs.
+    ///   - ranges: Fetched ranges of packs that are not on this machine; `nil` where there are none.
+    ///   - readers: The number of encoders that share the limit of open packs. A pack that could not be opened would
+    ///     count as missing, and the output would depend on the number of jobs.
     init(
         _ base: Manifest, dictionary: DecodingDictionary?, _ output: OutputDirectory, ranges: PackRanges? = nil,
         level: Int32 = leastLevel, readers: Int
@@ -129,7 +129,7 @@ final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` h
         let digest = base.packs[Int(blob.pack)].sha256
         if packs[blob.pack] == nil {
             if packs.count >= mostPacks { packs = [:] }
-            // What cannot be read is no base: the blob itself is stored in any case.
+            // A pack that cannot be read gives no base; the blob itself is stored in any case.
             packs[blob.pack] = .some(SharedDescriptor(try? output.open(.packs, digest.packName)))
         }
         guard case .some(.some(let pack)) = packs[blob.pack] else { return ranges?.held(digest, blob.range) }

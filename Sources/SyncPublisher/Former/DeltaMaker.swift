@@ -15,10 +15,10 @@ struct DeltaMaker {
     let base: BaseSet
     let options: PublishOptions
     let output: OutputDirectory
-    /// Of files whose former name is a guess: how many had no delta that pays, and the blobs of ``triedFile``.
+    /// For guessed former names: how many files in a row had no delta that pays, and how many blobs of ``triedFile``.
     private var vain = (files: 0, blobs: 0)
     private var triedFile: Int?
-    /// Kinds of files of which no delta pays, where former versions have to be fetched.
+    /// Kinds of files without a delta that pays; only found where former versions have to be fetched.
     private var vainKinds: Set<String> = []
 
     init(
@@ -29,25 +29,27 @@ struct DeltaMaker {
         (self.base, self.options, self.output) = (base, options, output)
     }
 
-    /// After this many files without a delta that pays, no more are tried where the former name is a guess; likewise blobs,
-    /// within a file. Otherwise a set whose files are all new, with names much like the old ones, would be compressed twice.
+    /// Where the former name is a guess, no more files are tried after this many in a row without a delta that pays,
+    /// and within a file no more blobs. Otherwise a set whose files are all new, with names much like the old ones,
+    /// would be compressed twice.
     private static let mostVain = (files: 64, blobs: 16)
-    /// The most that a file's deltas may take of what its new blobs take, in percent, since they are stored
-    /// additionally. If all together stay below, even deltas that save nothing are stored, so that an update finds
+    /// The most that a file's deltas may take, in percent of its new blobs, since they are stored in addition. If the
+    /// deltas of a file together stay below, even deltas that save nothing are stored, so that an update finds
     /// everything in one place; otherwise each must stay below by itself.
     private static let mostPercent: UInt64 = 70
     /// Tasks processed before their results are written; affects the output.
     private static let batch = 32
     /// How many deltas of a kind are tried before former versions of all the others are fetched.
     private static let samples = 8
-    /// Of how many kinds, those with the most files: so that it takes at most half of the requests of a publish.
+    /// How many kinds are tried, those with the most files first; their samples take at most half of the requests of a
+    /// publish.
     private static let mostKinds = 16
-    /// Former versions shorter than this, in **bytes**, say little of those that are worth a delta.
+    /// Former versions shorter than this, in **bytes**, say little about those that are worth a delta.
     private static let shortestSample: UInt64 = 4 << 10
 
     /// Makes and writes deltas.
     ///
-    /// - Returns: Deltas by index in the tree, their packs counted as the catalogue does; and their **bytes**.
+    /// - Returns: Deltas by index in the tree, with the pack numbers of the catalogue; and their **bytes**.
     mutating func run(_ tasks: [DeltaPlan.Task], _ writer: PackWriter, isCancelled: () -> Bool) throws(PublishError)
         -> (
             deltas: [Int: [Delta]], bytes: UInt64
@@ -58,7 +60,7 @@ struct DeltaMaker {
         guard !tasks.isEmpty else { return (deltas, bytes) }
         try writer.cut()
         var encoders: [DeltaEncoder] = []
-        // A damaged one decodes nothing: its blobs then get no delta.
+        // A damaged dictionary decodes nothing: blobs made with it then get no delta.
         let dictionary = base.dictionary?.withUnsafeBytes { try? DecodingDictionary($0) }
         let count = max(1, min(options.jobs, tasks.count))
         for _ in 0..<count {
@@ -95,7 +97,7 @@ struct DeltaMaker {
         return (deltas, bytes)
     }
 
-    /// Whether a delta is worth trying; always if the former name is no guess.
+    /// Whether a delta is worth trying, by what earlier ones have shown.
     private func isWorthMaking(_ task: DeltaPlan.Task) -> Bool {
         guard task.former.isGuess else { return vainKinds.isEmpty || !vainKinds.contains(kind(of: task)) }
         return task.file == triedFile ? vain.blobs < Self.mostVain.blobs : vain.files < Self.mostVain.files
@@ -107,8 +109,9 @@ struct DeltaMaker {
         if pays { vain = (0, 0) } else { vain.blobs += 1 }
     }
 
-    /// The kinds of files of which no delta pays: pictures and archives have nothing in common with what they were. Where former
-    /// versions are on a server, a few of each kind are tried first, the shortest, so that the others are not read for nothing.
+    /// The kinds of files of which no delta pays, such as pictures and archives, which have nothing in common with
+    /// their former versions. Where former versions are on a server, a few deltas of each kind are tried first, the
+    /// shortest, so that the other former versions are not fetched for nothing.
     private func findVainKinds(
         _ tasks: [DeltaPlan.Task], _ encoders: [DeltaEncoder], isCancelled: () -> Bool
     ) throws(PublishError) -> Set<String> {
@@ -144,8 +147,8 @@ struct DeltaMaker {
         return path.lastIndex(where: { $0 == "." || $0 == "/" }).map { String(path[$0...]) } ?? ""
     }
 
-    /// Fetches what the tasks read of a base on a server, so far as its packs are not here. Of a file whose former name is a guess
-    /// nothing is fetched.
+    /// Fetches the former versions that the tasks read, so far as their packs are only on a server. Nothing is fetched
+    /// for a former name that is a guess.
     private func fetchFormer(_ tasks: ArraySlice<DeltaPlan.Task>, isCancelled: () -> Bool) throws(PublishError) {
         guard let ranges = base.place.ranges, !tasks.isEmpty else { return }
         let files = base.manifest.files
@@ -217,7 +220,7 @@ struct DeltaMaker {
 ///
 /// Otherwise new deltas are made, from the base to this revision; keeping older ones would let the manifest grow.
 ///
-/// - Returns: By index in the tree, their packs counted as in the base.
+/// - Returns: Deltas by index in the tree, with the pack numbers of the base.
 func carriedDeltas(_ tree: SourceTree, _ ledger: Ledger, _ places: [Catalogue.Entry], _ base: BaseSet?) -> [Int:
     [Delta]]
 {

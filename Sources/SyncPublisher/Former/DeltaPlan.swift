@@ -17,8 +17,8 @@ struct DeltaPlan {
         /// **Bytes** of the new version, and of the former one.
         var target: Range<UInt64>
         var base: Range<UInt64>
-        /// A region of the former version to be searched for bytes like the blob's, if it is too long for a base;
-        /// ``base`` is then the fallback.
+        /// A region of the former version that is searched for bytes like the blob's, if the region is too long for a
+        /// base; ``base`` is then the fallback.
         var region: Range<UInt64>?
     }
 
@@ -28,9 +28,9 @@ struct DeltaPlan {
     private(set) var tasks: [Task] = []
 
     /// Longest base in **bytes** that is used as it is. Of a longer region only the part most like the blob is used:
-    /// the base has to be read completely for the delta, and zstd finds more in less.
+    /// the whole base has to be read for the delta, and zstd finds more matches in a shorter one.
     private static let longestRegion: UInt64 = 512 << 10
-    /// **Bytes** of such a base beyond the blob's own length.
+    /// **Bytes** of such a part beyond the blob's own length.
     private static let slack: UInt64 = 128 << 10
     /// Shorter blobs, in stored **bytes**, are not worth an entry in the manifest.
     static let shortest = 512
@@ -108,7 +108,7 @@ struct DeltaPlan {
         return anchors
     }
 
-    /// **Bytes** of a base that is searched for.
+    /// The length in **bytes** of a base that has to be searched for.
     static func width(_ target: Range<UInt64>) -> UInt64 { target.upperBound - target.lowerBound + slack }
 
     /// The part of a region around the place where the blob would be without insertions.

@@ -6,7 +6,7 @@ struct FormerRegions: Sendable {
         var row: Int
         var range: Range<UInt64>
 
-        /// The region that a task searches; `nil` if its base is known.
+        /// The region that a task searches; `nil` if its base needs no search.
         init?(_ task: DeltaPlan.Task) {
             guard let range = task.region else { return nil }
             (row, self.range) = (task.former.row, range)
@@ -57,7 +57,7 @@ struct FormerRegions: Sendable {
         return index
     }
 
-    /// The **bytes** of the former version most like the blob of a task, which is `raw`.
+    /// The range of the former version most like a task's blob, whose bytes are `raw`.
     func base(for task: DeltaPlan.Task, _ raw: [UInt8]) -> Range<UInt64> {
         guard let region = Region(task), let index = indexes[region],
             let found = raw.withUnsafeBytes({ index.likest($0, width: DeltaPlan.width(task.target)) })

@@ -1,13 +1,13 @@
 import SyncManifest
 import SyncModel
 
-/// Finds the former version of a file in the base: the same path or, for a new path, the most similar of those that are
+/// Finds the former version of a file in the base: the same path or, for a new path, the most similar path that is
 /// gone.
 ///
 /// A directory or file with a version or digest in its name has another name in every release, with nearly the same
-/// content. Only paths are compared here; whether a delta pays is seen when it is made.
+/// content. Only paths are compared here; whether a delta pays is known once it is made.
 struct FormerVersions {
-    /// A row of the base manifest, and whether it has another path.
+    /// A row of the base manifest, and whether its path differs from the file's.
     typealias Version = (row: Int, isGuess: Bool)
 
     private let tree: SourceTree
@@ -23,7 +23,7 @@ struct FormerVersions {
         (self.tree, self.files) = (tree, files)
     }
 
-    /// The former version, with content, of the file at `path`, judging by paths.
+    /// The former version of the file at `path`, judged by paths; `nil` if there is none with content.
     ///
     /// - Complexity: O(log *n*) for *n* files, and O(*n* log *n*) once, at the first path that is new.
     mutating func version(of path: UnsafeBufferPointer<UInt8>) -> Version? {

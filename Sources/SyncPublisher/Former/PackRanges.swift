@@ -2,22 +2,22 @@ package import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// The way to ranges of packs that are somewhere else.
+/// Fetches ranges of packs that are not on this machine, and holds them.
 ///
-/// Ranges are fetched before they are needed, in the order of the set, so that what is published does not depend on the number
-/// of jobs.
+/// Ranges are fetched before they are needed, in the order of the set, so that the published bytes do not depend on the
+/// number of jobs.
 package final class PackRanges: Sendable {
-    /// Fetches a range of a pack; nothing of it is checked yet.
+    /// Fetches a range of a pack; its bytes are not checked yet.
     package typealias Fetch = @Sendable (Manifest.Pack, Range<UInt64>) throws -> [UInt8]
 
-    /// What is to be fetched.
+    /// A range to be fetched.
     typealias Piece = (pack: Manifest.Pack, range: Range<UInt64>)
 
-    /// Most requests of one publish.
+    /// Most requests of one publish, apart from ``holdNeeded(_:)``.
     static let mostRequests = 256
-    /// Most **bytes** of one publish; they are held in memory.
+    /// Most **bytes** of one publish, apart from ``holdNeeded(_:)``; they are held in memory.
     static let mostBytes: UInt64 = 128 << 20
-    /// Ranges so close, in **bytes**, are one request, up to a length in **bytes**.
+    /// Ranges at most `gap` **bytes** apart become one request, of at most `mostAtOnce` **bytes**.
     private static let (gap, mostAtOnce): (UInt64, UInt64) = (64 << 10, 8 << 20)
 
     private struct State {
@@ -40,10 +40,10 @@ package final class PackRanges: Sendable {
     /// Why something was not fetched, for people; `nil` if everything was.
     var warning: String? { state.withLock(\.warning) }
 
-    /// Why the place of the packs cannot be asked for any of them; `nil` if it can.
+    /// Why no pack can be fetched at all; `nil` if packs can.
     var failure: PublishError? { state.withLock(\.failure) }
 
-    /// A range that is here by now; `nil` for another.
+    /// The bytes of a range that is held; `nil` for any other range.
     func held(_ pack: SHA256Digest, _ range: Range<UInt64>) -> [UInt8]? {
         state.withLock { state in
             guard let all = state.held[pack] else { return nil }
@@ -54,7 +54,7 @@ package final class PackRanges: Sendable {
         }
     }
 
-    /// Fetches one range, which is not held; `nil` when it cannot be had.
+    /// Fetches one range, which is not held; `nil` if that fails.
     func bytes(_ piece: Piece) -> [UInt8]? {
         guard mayFetch(piece) else { return nil }
         do {
@@ -62,18 +62,18 @@ package final class PackRanges: Sendable {
             guard UInt64(bytes.count) == piece.range.upperBound - piece.range.lowerBound else { return nil }
             return bytes
         } catch {
-            // The next one would wait as long, for nothing.
+            // The next request would wait as long, for nothing.
             note(error)
             warn("no more of its packs is read: \(error)")
             return nil
         }
     }
 
-    /// Fetches ranges without which nothing can be published, those close to each other at once; the limits are for others. What
-    /// cannot be had is not held.
+    /// Fetches ranges without which nothing can be published, those close to each other with one request. The limits do
+    /// not apply. A range that cannot be fetched is not held.
     func holdNeeded(_ pieces: [Piece]) {
         state.withLock { state in
-            // Of one release after another.
+            // Publishing reads one release after another: those before are not needed any more.
             if state.needed > Self.mostNeeded { (state.held, state.needed) = ([:], 0) }
         }
         let missing = pieces.filter { !isHeld($0) && $0.range.upperBound <= $0.pack.size }
@@ -89,10 +89,11 @@ package final class PackRanges: Sendable {
         }
     }
 
-    /// **Bytes** of what is needed after which that of the releases before is let go.
+    /// When ``holdNeeded(_:)`` has fetched more than this many **bytes**, all that is held is dropped before the next
+    /// call.
     private static let mostNeeded: UInt64 = 96 << 20
 
-    /// A pack as it is there, to be sent somewhere else: nothing of it is kept, and nothing is checked.
+    /// A pack as an object that is fetched while it is sent elsewhere; its bytes are neither held nor checked.
     func object(of pack: Manifest.Pack) -> NewObject {
         let window = Mutex<(start: UInt64, bytes: [UInt8])>((0, []))
         return NewObject(size: pack.size, digest: pack.sha256) { [fetch] offset, target in
@@ -121,7 +122,7 @@ package final class PackRanges: Sendable {
         }
     }
 
-    /// Fetches ranges, those close to each other at once, until the limits are reached.
+    /// Fetches ranges, those close to each other with one request, until the limits are reached.
     func hold(_ pieces: [Piece], isCancelled: () -> Bool) throws(PublishError) {
         for piece in Self.merged(pieces.filter { !isHeld($0) }) {
             if isCancelled() { throw .cancelled }
@@ -133,7 +134,7 @@ package final class PackRanges: Sendable {
     private func hold(_ bytes: [UInt8], _ piece: Piece) {
         state.withLock { state in
             var all = state.held[piece.pack.sha256] ?? []
-            // A range inside another would hide what the other has behind it.
+            // A held range inside the new one would hide the bytes behind it.
             all.removeAll {
                 piece.range.lowerBound <= $0.range.lowerBound && $0.range.upperBound <= piece.range.upperBound
             }
@@ -158,7 +159,7 @@ package final class PackRanges: Sendable {
         return fits
     }
 
-    /// That one pack is not there, or is damaged, says nothing of the others.
+    /// Notes a failure that concerns every pack. A missing or damaged pack says nothing about the others.
     private func note(_ error: any Error) {
         guard let error = error as? PublishError, ![.noInput, .dataInvalid].contains(error.exitStatus) else { return }
         state.withLock { $0.failure = $0.failure ?? error }

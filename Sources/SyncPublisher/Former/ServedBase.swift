@@ -1,21 +1,21 @@
 package import SyncManifest
 
-/// A base on a server: what somebody who can reach it has read, and the way to ranges of its packs. The publisher itself has no
-/// network.
+/// A base on a server: its manifest, which the caller has read, and ranges of its packs, which the caller's function
+/// fetches. The publisher itself has no network access.
 package final class ServedBase: Sendable, Equatable {
     /// Where the manifest is, for people.
     let shown: String
-    /// The URL that names it.
+    /// The URL that names the base.
     let location: String
     let manifest: Manifest
-    /// The statement beside it that says which manifest this revision is; `nil` if there is none.
+    /// The statement beside the manifest that names this revision's manifest; `nil` if there is none.
     let release: [UInt8]?
     let ranges: PackRanges
 
     /// - Parameters:
     ///   - shown: Where the manifest is, for people.
-    ///   - location: The URL that names it.
-    ///   - release: The statement beside it that says which manifest this revision is; only needed to sign.
+    ///   - location: The URL that names the base.
+    ///   - release: The statement beside the manifest that names this revision's manifest; only needed to sign.
     package init(
         _ manifest: Manifest, shown: String, location: String, release: [UInt8]?, fetch: @escaping PackRanges.Fetch
     ) {

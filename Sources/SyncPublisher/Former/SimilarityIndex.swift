@@ -3,7 +3,7 @@ import SyncManifest
 /// Finds where a region of a file's former version has bytes in common with a blob of the new one.
 ///
 /// Fingerprints of 64 bytes are sampled by content, so both versions sample the same ones wherever they are: U. Manber,
-/// "Finding Similar Files in a Large File System", USENIX Winter 1994. At most **16 MiB**, whatever the region's
+/// "Finding Similar Files in a Large File System", USENIX Winter 1994. Takes at most **16 MiB**, whatever the region's
 /// length.
 package struct SimilarityIndex: Sendable {
     /// Most fingerprints expected; a longer region is sampled more sparsely.
@@ -83,7 +83,7 @@ package struct SimilarityIndex: Sendable {
         return (Int(mixed >> 32) & (slots.count - 1), mixed << Self.positionBits)
     }
 
-    /// The `width` **bytes** of the region that share the most with `raw`; `nil` if nothing is alike.
+    /// The `width` **bytes** of the region that share the most fingerprints with `raw`; `nil` if none is shared.
     package func likest(_ raw: UnsafeRawBufferPointer, width: UInt64) -> Range<UInt64>? {
         var hits: [UInt64] = []
         var sampler = Sampler(distance: distance)

@@ -3,10 +3,10 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// A store that is published to, as one publisher sees it: what was there when it looked, and what it has put since.
+/// A store as one publisher sees it: the objects it has listed, and those it has put since.
 ///
-/// Everything that is replaced is replaced only if it is still what was seen, so that of two publishers one learns of the other.
-/// Packs are sent in the background, a few at a time; whatever else is put waits for them.
+/// An object is replaced only if it is still as it was seen, so that of two publishers one notices the other. Packs are
+/// sent in the background, a few at a time; every other put waits for them.
 final class Home {
     typealias Folder = OutputDirectory.Folder
 
@@ -15,15 +15,16 @@ final class Home {
     /// **Milliseconds** since 1970.
     let now: @Sendable () -> Int64
     let isReadOnly: Bool
-    /// The way to ranges of packs.
+    /// Fetches ranges of the store's packs.
     let ranges: PackRanges
-    /// What was read or put, as long as there is room for it.
+    /// Contents of files that were read or put, by path, as long as they fit.
     private var held: [String: [UInt8]] = [:]
     private var known: [Folder: [String: StoredObject]] = [:]
-    /// The first failure of the store. What could not be read looks as if it were not there, so nothing is put from then on.
+    /// The first failure of the store. A file that could not be read looks missing, so nothing is put after a failure.
     private var failure: PublishError?
     private let sending: PackSender
-    /// Packs that were there although nothing that was looked at names them, left by a publish that ended early.
+    /// Packs that were in the store already although perhaps no release there names them: a publish that ended early
+    /// leaves such packs.
     private(set) var found: Set<SHA256Digest> = []
 
     init(_ place: HomePlace, isReadOnly: Bool) {
@@ -41,13 +42,13 @@ final class Home {
     /// For people.
     var shown: String { store.shown }
 
-    /// Whether what is put can be seen at once, and not only after ``commit()``.
+    /// Whether a file is visible once it is put, and not only after ``commit()``.
     var namesAtOnce: Bool { store.namesAtOnce }
 
-    /// What people may want to know before anything is put.
+    /// Checks the store before anything is put; returns warnings for the user.
     func prepare() throws(PublishError) -> [String] { try store.prepare() }
 
-    /// A file of this machine that has no name any more: nothing stays of it, however this ends.
+    /// An open file on this machine without a name: nothing of it stays, however the run ends.
     func temporaryFile() throws(PublishError) -> SharedDescriptor {
         func failed(_ code: Errno) -> PublishError {
             .cannotCreate(
@@ -63,7 +64,7 @@ final class Home {
         return file
     }
 
-    // MARK: Looking
+    // MARK: Reading
 
     /// The files of a folder.
     func files(_ folder: Folder) throws(PublishError) -> [String: StoredObject] {
@@ -89,17 +90,18 @@ final class Home {
         }
         let path = folder.path(name)
         if let bytes = held[path] { return bytes }
-        // One that lets nobody in, or is away, is not asked for each file.
+        // A store that refuses access, or cannot be reached, is not asked again for each file.
         try checkReach()
         if folder == .top, name == "manifest.json", let text = try textOfFrame(limit: limit) { return text }
         let read = try noting { () throws(PublishError) in try store.read(path, limit: limit) }
-        // What is decided now is decided on this.
+        // Later puts depend on this version of the file.
         known[folder]?[name] = read?.object
         if let read { hold(read.bytes, path) }
         return read?.bytes
     }
 
-    /// The text of the newest manifest as its shorter form has it, where the two are known to be the same; `nil` otherwise.
+    /// The text of `manifest.json`, decoded from `manifest.json.zst`, which is shorter; `nil` unless their tags prove
+    /// that it is the same.
     private func textOfFrame(limit: Int) throws(PublishError) -> [UInt8]? {
         guard let own = object(.top, "manifest.json"), own.size > Self.piece / 1_024,
             let frame = try contents(.top, "manifest.json.zst", limit: limit),
@@ -116,10 +118,11 @@ final class Home {
         if bytes.count <= Self.mostHeld { held[path] = bytes }
     }
 
-    /// Most **bytes** that are held of manifests and statements.
+    /// Most **bytes** of manifests and statements that are held.
     private static let mostHeld = 48 << 20
 
-    /// Reads a file piece by piece; `nil` if it cannot be read, or `taking` returns `false`.
+    /// The SHA-256 of a file; `nil` if there is none, if it ends early, or if `taking`, which gets each piece of a
+    /// pack, returns `false`.
     func digest(
         _ folder: Folder, _ name: String, taking: (UnsafeRawBufferPointer, UInt64) -> Bool = { _, _ in true }
     ) throws(PublishError) -> SHA256Digest? {
@@ -146,7 +149,7 @@ final class Home {
         return try calling { try hasher.finish() }
     }
 
-    /// **Bytes** that are read at a time.
+    /// **Bytes** of a pack that are read at a time.
     private static let piece: UInt64 = 8 << 20
 
     private func noting<R>(_ body: () throws(PublishError) -> R) throws(PublishError) -> R {
@@ -156,17 +159,18 @@ final class Home {
         }
     }
 
-    /// Ends with the store's first failure, if it was not that of one file: nothing is known of the others then, either.
+    /// Throws the store's first failure, unless it concerned one file: nothing is known of the other files then,
+    /// either.
     func checkReach() throws(PublishError) {
         if let failure, failure.exitStatus != .dataInvalid, failure.exitStatus != .noInput { throw failure }
     }
 
-    /// Ends with the store's first failure, whatever it was.
+    /// Throws the store's first failure, whatever it was.
     func rethrow() throws(PublishError) { if let failure { throw failure } }
 
     // MARK: Putting
 
-    /// Sends a pack in the background, unless it is there. Waits while too many are on their way.
+    /// Sends a pack in the background, unless the store has it. Waits while too many packs are waiting.
     func send(_ pack: SHA256Digest, _ size: UInt64, _ file: SharedDescriptor) throws(PublishError) {
         try rethrow()
         let object = NewObject(size: size, digest: pack) { offset, target in
@@ -177,9 +181,9 @@ final class Home {
         known[.packs]?[pack.packName] = StoredObject(size: size, tag: "new")
     }
 
-    /// Makes a pack of a base in the same store a pack of this set, which is not sent where the store can do without.
+    /// Adds a pack of a base in the same store to this set, without sending it where the store can copy it.
     ///
-    /// - Returns: `false` for a base that is elsewhere.
+    /// - Returns: `false` for a base in another store.
     func take(_ pack: Manifest.Pack, from base: ServedBase) throws(PublishError) -> Bool {
         guard store.isBeside(base.location) else { return false }
         if !isReadOnly { try store.take(base.ranges.object(of: pack), from: base.location) }
@@ -187,37 +191,38 @@ final class Home {
         return true
     }
 
-    /// Notes a pack that is there already.
+    /// Notes a pack that is in the store already.
     func note(found pack: SHA256Digest) { found.insert(pack) }
 
-    /// Looks again at the next question.
+    /// Drops the held contents of a file, and asks the store for its status again.
     func forget(_ folder: Folder, _ name: String) {
         held[folder.path(name)] = nil
-        // What cannot be seen now is found out when it is put.
+        // If that fails, a put finds out what the file is now.
         do throws(PublishError) { known[folder]?[name] = try store.look(at: folder.path(name)) } catch {}
     }
 
-    /// Which of these manifests something names that is no part of the set: they stay, with all that they name.
+    /// Those of these manifests that something outside the set names: they stay, with every pack that they name.
     func namedElsewhere(_ manifests: [SHA256Digest]) throws(PublishError) -> Set<SHA256Digest> {
         func name(_ digest: SHA256Digest) -> String { Folder.manifests.path("\(digest).json.zst") }
         let named = try store.namedElsewhere(manifests.map(name))
         return Set(manifests.filter { named.contains(name($0)) })
     }
 
-    /// Whether a file is there at this moment, as it was seen.
+    /// Whether the store has a file now as it was seen, by its size.
     func isThere(_ folder: Folder, _ name: String) throws(PublishError) -> Bool {
         let seen = try files(folder)[name]
         return try store.look(at: folder.path(name))?.size == seen?.size
     }
 
-    /// Waits until all packs are there.
+    /// Waits until all packs are sent.
     ///
-    /// - Parameter tell: Gets the **bytes** of packs that were sent, and of all.
+    /// - Parameter tell: Gets the **bytes** of packs that were sent, and of all packs.
     func settle(tell: (UInt64, UInt64) -> Void = { _, _ in }) throws(PublishError) { try sending.settle(tell: tell) }
 
-    /// Puts a file in place of what was seen of that name, or where nothing was.
+    /// Puts a file in place of the one that was seen, or where none was seen.
     ///
-    /// - Parameter isReplaced: Whether what has the name gives way; otherwise it stays, and must be the same.
+    /// - Parameter isReplaced: Whether an existing file is replaced. If not, a file that was seen stays, and a file
+    ///   that another publisher has put meanwhile must have the same bytes.
     func put(_ bytes: [UInt8], _ folder: Folder, _ name: String, replacing isReplaced: Bool = true) throws(PublishError)
     {
         let former = try files(folder)[name]
@@ -225,7 +230,7 @@ final class Home {
         let object = try NewObject(bytes)
         guard try put(bytes, object, folder, name, if: former.map { .unchanged($0.tag) } ?? .absent) else {
             if !isReplaced {
-                // Named by its digest or its number: whoever has put it there may have put the same.
+                // The name is a digest or a revision, so another publisher may have put the same bytes.
                 known[folder]?[name] = StoredObject(size: object.size, tag: "")
                 if try contents(folder, name, limit: max(bytes.count, 1)) == bytes { return }
             }
@@ -247,8 +252,8 @@ final class Home {
         return true
     }
 
-    /// Puts both forms of the newest manifest in place: `manifest.json` decides which of two publishers was first, and the other
-    /// form follows it.
+    /// Puts both forms of the newest manifest in place: `manifest.json` decides which of two publishers was first, and
+    /// `manifest.json.zst` follows it.
     func putManifest(_ text: [UInt8], frame: [UInt8]) throws(PublishError) {
         let packed = try NewObject(frame)
         try put(text, .top, "manifest.json")
@@ -257,7 +262,7 @@ final class Home {
             let former = object(.top, "manifest.json.zst")
             let condition = former.map { PutCondition.unchanged($0.tag) } ?? .absent
             if try put(frame, packed, .top, "manifest.json.zst", if: condition) { return }
-            // Somebody who was slower has put an older one; or somebody newer has put both.
+            // A slower publisher has put an older frame, or a newer publish has put both files.
             guard try store.look(at: "manifest.json")?.tag == own else { return }
             known[.top]?["manifest.json.zst"] = try store.look(at: "manifest.json.zst")
         }
@@ -285,7 +290,7 @@ final class Home {
         }
     }
 
-    /// Makes what was put visible, where that needs saying.
+    /// Makes the files that were put visible, in a store where puts alone do not.
     func commit() throws(PublishError) {
         try rethrow()
         try settle()
@@ -293,7 +298,7 @@ final class Home {
     }
 }
 
-/// A store, and where on this machine there is room for what is on its way there.
+/// A store, and a directory on this machine for files on their way to it.
 package struct HomePlace: Sendable {
     package let store: any ObjectStore
     /// An absolute path.

@@ -1,8 +1,8 @@
 import SyncModel
 import SyncSystem
 
-/// Sends packs to a store while the next ones are made, a few at a time. What is made faster than it is sent waits, so that little
-/// stands on the disk.
+/// Sends packs to a store while the next ones are made, a few at a time. If packs are made faster than they are sent,
+/// their maker waits, so that few of them take up the disk.
 final class PackSender: Sendable {
     private let store: any ObjectStore
     private let state = Monitor(State())
@@ -53,7 +53,7 @@ final class PackSender: Sendable {
 
     /// Waits until everything was sent.
     ///
-    /// - Parameter tell: Gets the **bytes** of packs that were sent, and of all, while this waits.
+    /// - Parameter tell: Gets the **bytes** of packs that were sent, and of all packs, while this waits.
     func settle(tell: (UInt64, UInt64) -> Void = { _, _ in }) throws(PublishError) {
         let failure = state.wait(every: 250) { state -> PublishError?? in
             tell(state.sent, state.bytes)
@@ -63,7 +63,7 @@ final class PackSender: Sendable {
         if let failure { throw failure }
     }
 
-    /// Sends nothing more.
+    /// Drops the packs that wait, and ends the workers.
     func close() {
         state.change { state in
             state.waiting = []
@@ -80,7 +80,7 @@ final class PackSender: Sendable {
                 return .some(state.waiting.removeFirst())
             }
             guard let next else { break }
-            // Whoever waits for room.
+            // Wakes a `send` that waits for room.
             state.change { _ in }
             var failure: PublishError?
             do throws(PublishError) { try put(next.object, as: next.name) } catch { failure = error }
@@ -95,7 +95,8 @@ final class PackSender: Sendable {
 
     private func put(_ object: NewObject, as name: String) throws(PublishError) {
         guard try store.put(object, as: name, if: .absent) == nil else { return }
-        // Somebody has sent it meanwhile; one that ended early somewhere else is replaced.
+        // Another publisher has sent the pack meanwhile. One of another length, left by a publish that ended early, is
+        // replaced.
         if try store.look(at: name)?.size != object.size { _ = try store.put(object, as: name, if: .always) }
     }
 }

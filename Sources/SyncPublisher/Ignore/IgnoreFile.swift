@@ -9,7 +9,7 @@ struct IgnoreFile: Sendable {
     private static let longestPattern = 8 << 10
 
     private var patterns: [IgnorePattern] = []
-    /// About what its patterns take in memory, in **bytes**.
+    /// The memory of its patterns, about, in **bytes**.
     private(set) var memory = 0
     /// **Bytes** of the directory's path, with its `/`, that patterns do not see.
     private let base: Int
@@ -43,12 +43,12 @@ struct IgnoreFile: Sendable {
     ///
     /// - Parameters:
     ///   - path: Relative to the tree, and below this file's directory.
-    ///   - work: Is increased by what it took, as ``PatternBudget`` counts it.
+    ///   - work: Is increased by the work done, as ``PatternBudget`` counts it.
     func verdict(on path: UnsafeBufferPointer<UInt8>, isDirectory: Bool, _ work: inout Int) -> Bool? {
         let seen = UnsafeBufferPointer(rebasing: path[base...])
         let name = UnsafeBufferPointer(rebasing: path[((path.lastIndex(of: 0x2F) ?? -1) + 1)...])
         for pattern in patterns.reversed() where isDirectory || !pattern.wantsDirectory {
-            // Comparing literal text takes as long as a machine takes for a few bytes.
+            // Comparing literal text costs about as much as a machine does for a few bytes.
             work += 8 + pattern.cost * seen.count
             if pattern.matches(path: seen, name: name) { return !pattern.isNegated }
         }

@@ -2,14 +2,15 @@ import SyncManifest
 
 /// One line of gitignore(5): `*`, `?`, `[a-z]`, `[[:alpha:]]`, `\` and `**`.
 ///
-/// Follows git letter by letter, also where its manual is silent: git's dir.c and wildmatch.c, which comes from rsync's.
+/// Follows git letter by letter, also where its manual is silent: git's dir.c, and wildmatch.c, which comes from
+/// rsync's.
 struct IgnorePattern: Sendable {
-    /// Whether it includes again what an earlier one has excluded.
+    /// Whether it includes again what an earlier pattern has excluded.
     let isNegated: Bool
     let wantsDirectory: Bool
     /// Whether it matches the whole path rather than a name at any depth.
     private let isOfPath: Bool
-    /// What a match begins with, up to the first wildcard; with `*` before it, what it ends with.
+    /// The text that a match begins with, up to the first wildcard; for ``Kind/ending``, the text that it ends with.
     private let literal: [UInt8]
     private let kind: Kind
 
@@ -17,9 +18,9 @@ struct IgnorePattern: Sendable {
         case literal
         /// `*` and then ``literal``.
         case ending
-        /// ``literal``, and then what the machine reads.
+        /// ``literal``, and then what the machine matches.
         case machine(PatternMachine)
-        /// Such as an unterminated set.
+        /// No match is possible, such as for an unterminated set.
         case nothing
     }
 
@@ -69,10 +70,10 @@ struct IgnorePattern: Sendable {
         return text.isEmpty || text.contains(0) ? nil : Array(text)
     }
 
-    /// What it takes to read one **byte** of a path; 0 where no machine is needed.
+    /// The work of matching one **byte** of a path; 0 where no machine is needed.
     var cost: Int { if case .machine(let machine) = kind { machine.cost } else { 0 } }
 
-    /// About what it takes in memory, in **bytes**.
+    /// The memory of the pattern, about, in **bytes**.
     var memory: Int { 128 + literal.count + cost * 2_048 }
 
     func matches(path: UnsafeBufferPointer<UInt8>, name: UnsafeBufferPointer<UInt8>) -> Bool {
@@ -127,7 +128,7 @@ private struct IgnoreLetters {
         return letters
     }
 
-    /// Two asterisks that are a component alone stand for any number of them; others are one asterisk.
+    /// Two or more asterisks that are a whole component match any number of components; others count as one asterisk.
     private mutating func star() {
         let first = place
         while byte(place) == 0x2A { place += 1 }
@@ -138,7 +139,7 @@ private struct IgnoreLetters {
         case 0: letters.append(.anything)
         case Self.slash where place + 1 < pattern.count:
             place += 1
-            // The one before says it, too.
+            // The letter before means the same.
             if case .depth = letters.last { return }
             letters.append(.depth)
         case Self.slash: letters.append(.anything)
@@ -147,8 +148,8 @@ private struct IgnoreLetters {
         }
     }
 
-    /// The bytes of the set at a `[`; `nil` for an unterminated one. IEEE Std 1003.1, section 9.3.5, for bytes. At its `]`
-    /// afterwards.
+    /// The bytes of the set that begins with `[` at `place`, which is its `]` afterwards; `nil` for an unterminated set
+    /// or an unknown class. IEEE Std 1003.1, section 9.3.5, for bytes.
     private mutating func set() -> Set<UInt8>? {
         place += 1
         let isNegated = byte(place) == 0x21 || byte(place) == 0x5E

@@ -3,19 +3,19 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Everything excluded by ignore files, in git's order: the `.syncignore` of the entry's own directory decides first,
-/// then those above it, then files named on the command line, the last one first, then those that `publish.json` names. A
+/// The ignore files of a tree, in git's order: the `.syncignore` of the entry's own directory decides first, then those
+/// above it, then files named on the command line, the last one first, then those that `publish.json` names. A
 /// directory is excluded with everything in it.
 struct IgnoreRules {
     private var named: [IgnoreFile] = []
-    /// Of the directories on the current path, the deepest last.
+    /// The ignore files of the directories on the current path, the deepest last.
     private var levels: [IgnoreFile?] = []
-    /// ``IgnoreFile/memory`` of all that are in use.
+    /// ``IgnoreFile/memory`` of all files in use.
     private var memory = 0
     /// **Bytes**.
     private static let mostMemory = 64 << 20
 
-    /// Reads the files of `--exclude-from`.
+    /// Reads the patterns that `publish.json` names, and the files of `--exclude-from`.
     init(_ options: PublishOptions) throws(PublishError) {
         for (name, text) in options.givenPatterns { named.append(try parse(text, [], shown(name))) }
         for path in options.excludeFrom {
@@ -42,8 +42,8 @@ struct IgnoreRules {
 
     mutating func leave() { if let level = levels.removeLast() { memory -= level.memory } }
 
-    /// What the first file that speaks of it says of an entry of the deepest directory: `true` to leave it out, `false` to
-    /// keep it, `nil` where none does.
+    /// The verdict of the first file with a matching pattern, on an entry of the deepest directory: `true` to leave it
+    /// out, `false` to keep it, `nil` where no pattern matches.
     func verdict(on path: UnsafeBufferPointer<UInt8>, isDirectory: Bool, _ budget: inout PatternBudget)
         throws(PublishError) -> Bool?
     {
@@ -68,7 +68,7 @@ struct IgnoreRules {
 }
 
 extension PublishError {
-    /// ``PatternBudget``
+    /// The error of an exhausted ``PatternBudget``.
     static func tooMuchMatching(_ reason: String) -> Self {
         .invalid(
             "the patterns of what is left out take too long: \(reason)",

@@ -8,8 +8,8 @@ struct ManifestEntries {
     let places: [Catalogue.Entry]
     /// By index in the tree; packs counted as in the catalogue.
     let deltas: [Int: [Delta]]
-    /// Where loose files can be fetched: URLs that end in `/`, best first, to which their paths are appended. Relative ones
-    /// resolve against the manifest's own, and the empty one is its directory.
+    /// The URLs of loose files, best first: each ends in `/`, and a file's path is appended. A relative one resolves
+    /// against the manifest's own, and the empty one is the manifest's directory.
     let prefixes: [String]
 
     /// The digest of a file; `nil` for a link.
@@ -56,7 +56,7 @@ struct ManifestEntries {
 
     /// The URLs of a loose file, one for each prefix.
     ///
-    /// - Throws: ``PublishError`` when one is longer than a manifest may have it.
+    /// - Throws: ``PublishError`` when a manifest may not contain one of them.
     private func urls(of path: UnsafeBufferPointer<UInt8>) throws(PublishError) -> [String] {
         guard !prefixes.isEmpty else { return [] }
         let urls = prefixes.map { [encoded = percentEncoded(bytes: path)] in $0 + encoded }

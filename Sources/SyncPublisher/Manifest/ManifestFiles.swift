@@ -23,7 +23,7 @@ struct ManifestFiles {
 
     /// zstd's level for the manifest: it is written once and read often.
     static let level: Int32 = 10
-    /// The same where it is sent somewhere: a sixth fewer bytes, in seven times the time.
+    /// zstd's level for a manifest that is sent to a store: a sixth fewer bytes, in seven times the time.
     static let levelAway: Int32 = 16
 
     /// Generates the text once and passes it on in pieces of about 256 KiB.
@@ -59,7 +59,8 @@ struct ManifestFiles {
         return try calling { try hasher.finish() }
     }
 
-    /// Writes both files and puts them in place, the JSON last; see ``OutputDirectory/placeManifest(_:compressed:keeping:isNewest:)``.
+    /// Writes both files and puts them in place, the JSON last; see
+    /// ``OutputDirectory/placeManifest(_:compressed:keeping:isNewest:)``.
     ///
     /// - Parameter beforePlacing: Gets the SHA-256 of the text.
     func write(

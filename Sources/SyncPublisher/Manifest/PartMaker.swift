@@ -4,7 +4,8 @@ import SyncModel
 
 /// The parts of a manifest, and where each is stored.
 struct MadeParts {
-    /// The pack of a new part's text is an index into ``packs``; those of others, and of what a part is made from, into the base's.
+    /// The pack of a new part's own text is an index into ``packs``; the packs of all other texts are indexes into the
+    /// base's.
     var all: [(part: Manifest.Part, isNew: Bool)] = []
     /// Packs that hold new parts, and the **bytes** of each; 0 where the same pack existed already.
     var packs: [Manifest.Pack] = []
@@ -23,8 +24,9 @@ struct MadeParts {
 
 /// Cuts the entries into parts and writes those that the base does not have, into packs of their own.
 ///
-/// A part that changed is stored as its difference to the base's, as long as readers who have neither need little more for it.
-/// One part's text is in memory at a time. It is generated twice: to see whether the base has it, and to be written.
+/// A changed part is stored as its difference to the base's part, as long as readers that have neither need little more
+/// for it. One part's text is in memory at a time. It is generated twice: to see whether the base has it, and to be
+/// written.
 struct PartMaker: ~Copyable {
     private let entries: ManifestEntries
     /// The catalogue's packs, by number.
@@ -35,12 +37,14 @@ struct PartMaker: ~Copyable {
     private var hasher: SHA256Hasher
     private var compressor: ZstdCompressor
 
-    /// A part whose digest is known, where the base has the same text, and the base's part that it can be made from.
+    /// The rows and the digest of a part, the base's part with the same text, and the base's part that it can be made
+    /// from.
     private typealias Draft = (rows: Range<Int>, digest: SHA256Digest, known: Manifest.Part?, former: Int?)
 
-    /// Most packs of the base whose texts stay where they are: who has nothing reads at least a range of each.
+    /// Most packs of the base whose texts stay where they are: a reader without any text reads at least one range of
+    /// each.
     private static let mostPacks = 16
-    /// **Bytes** that the root has of a former text, about.
+    /// **Bytes** that a former text takes in the root, about.
     private static let bytesInRoot: UInt64 = 64
 
     init(
@@ -56,7 +60,7 @@ struct PartMaker: ~Copyable {
     ///
     /// - Parameters:
     ///   - joins: Whether all texts are written anew, unless they are in one pack.
-    ///   - tidies: Whether a pack is given up of which more is unused than has to be written anew for it.
+    ///   - tidies: Whether a pack is given up if more of it is unused than would have to be written anew.
     mutating func run(_ writer: PackWriter, joins: Bool, tidies: Bool) throws(PublishError) -> MadeParts {
         var drafts = try drafts()
         let moved = moved(drafts, joins: joins, tidies: tidies)
@@ -81,7 +85,8 @@ struct PartMaker: ~Copyable {
         return made
     }
 
-    /// The frame of a part behind the base's text; `nil` if it saves little, or readers who have neither would need much more.
+    /// The frame of a part, made with the base's text as its prefix; `nil` if it saves little, or readers that have
+    /// neither would need much more.
     private mutating func difference(_ text: [UInt8], to former: Int) throws(PublishError) -> [UInt8]? {
         guard let base else { return nil }
         let chain = base.manifest.parts[former].chain
@@ -90,7 +95,7 @@ struct PartMaker: ~Copyable {
         }
         let room = min(chain[0].blob.storedLength, UInt64(text.count)) / 2
         guard chain.count <= Manifest.Part.mostFormer, spent < room, let most = Int(exactly: room - spent),
-            // Of a part that has lost most of its entries, little is worth reading.
+            // If a part has lost most of its entries, little of its former text is worth reading.
             chain[0].blob.rawLength / 2 <= UInt64(text.count),
             UInt64(text.count).saturatingAdd(chain[chain.count - 1].blob.rawLength) <= Manifest.Part.longestTexts,
             // A pack that cannot be read gives no text, and so no difference.
@@ -101,13 +106,13 @@ struct PartMaker: ~Copyable {
         return frame
     }
 
-    /// Packs of the base that the texts of no part shall need any more: parts that do are stored whole.
+    /// The packs of the base that are given up: parts with texts in them are stored whole.
     private func moved(_ drafts: [Draft], joins: Bool, tidies: Bool) -> Set<Int> {
         guard let base else { return [] }
         let parts = drafts.compactMap { $0.known ?? $0.former.map { base.manifest.parts[$0] } }
         let live = MadeParts.bytes(parts.flatMap(\.chain))
         if joins { return live.count > 1 ? Set(live.keys) : [] }
-        // What has to be written anew if a pack is given up.
+        // The **bytes** to be written anew if a pack is given up.
         var price: [Int: UInt64] = [:]
         for part in parts {
             for pack in Set(part.chain.map { Int($0.blob.pack) }) {
@@ -125,7 +130,7 @@ struct PartMaker: ~Copyable {
         return moved
     }
 
-    /// Fetches what differences are made from, where that is somewhere else: neighbours with one request.
+    /// Fetches the former texts of differences, where they are not on this machine: neighbours with one request.
     private func holdTexts(of drafts: [Draft]) throws(PublishError) {
         guard let base else { return }
         let texts = drafts.compactMap { $0.known == nil ? $0.former : nil }.flatMap { base.manifest.parts[$0].chain }
@@ -140,14 +145,14 @@ struct PartMaker: ~Copyable {
             parts[index].chain.allSatisfy { base?.usable[Int($0.blob.pack)] == true }
         }
         for index in parts.indices where isUsable(index) {
-            // A text that comes back is there, too.
+            // The former texts are stored, too, so a text that comes back is known.
             let chain = parts[index].chain
             for (place, text) in chain.enumerated() {
                 known[text.digest] = Manifest.Part(text: text, files: 0, from: Array(chain[..<place]))
             }
         }
         var drafts: [Draft] = []
-        // The first entry of the part that the base has at the same path, and the first one behind it.
+        // The base's part at the path of the current one, by index, and the row behind its last entry.
         var (at, end) = (0, parts.first?.files ?? 0)
         for rows in borders() {
             let text = try text(of: rows)

@@ -11,7 +11,7 @@ struct PublishChoices: Sendable, Equatable {
     private(set) var filesURL: String?
     /// Whether files stay as they are, without packs.
     private(set) var isLoose = false
-    /// What is kept of entries besides their content.
+    /// The traits of entries that are kept besides their content.
     private(set) var preserve: PublishOptions.KeptTraits = []
     /// Whether the base was published with other choices.
     private(set) var differsFromBase = false
@@ -105,7 +105,7 @@ struct PublishChoices: Sendable, Equatable {
     /// The URLs of a pack with this name in `packs/`.
     func packURLs(_ name: String) -> [String] { [name] + mirrors.map { $0 + name } }
 
-    /// What the URLs of files begin with, best first.
+    /// The prefixes of the URLs of files, best first.
     func filePrefixes(ownPlace: String) -> [String] {
         guard isLoose else { return filesURL.map { [$0] } ?? [] }
         if let filesURL { return [filesURL] + mirrors }
@@ -114,8 +114,9 @@ struct PublishChoices: Sendable, Equatable {
 }
 
 extension PublishOptions {
-    /// The project's name: the requested one, the base's, that of the set in the output, or the directory's own, with characters
-    /// that are not allowed replaced by `-`. The set in the output keeps its own, unless the options give it another one.
+    /// The project's name: the requested one, the base's, that of the set in the output, or the directory's own, with
+    /// characters that are not allowed replaced by `-`. A set in the output keeps its name, unless the options permit
+    /// another one.
     ///
     /// - Parameter published: The project of the set in the output; `nil` for none.
     func projectName(base: Manifest?, published: String?) throws(PublishError) -> String {
@@ -146,7 +147,8 @@ extension PublishOptions {
 }
 
 extension PublishRun {
-    /// Says that the set in the output gets another name, which the options permit by now.
+    /// Warns that the set in the output gets another name, which the options permit. A set with channels cannot get
+    /// one.
     mutating func checkRename() throws(PublishError) {
         guard let former = before.project, former != project else { return }
         guard try !output.hasChannels() else {
@@ -159,8 +161,8 @@ extension PublishRun {
                 + "was pulled takes it once its .syncagent is removed; the files stay, and are not fetched again")
     }
 
-    /// One line for each group that selects nothing, and one for groups of the base that are no longer declared, since a hook
-    /// that never runs is noticed too late.
+    /// One warning for each group that selects nothing, and one for groups of the base that are no longer declared,
+    /// since a hook that never runs is noticed too late.
     ///
     /// - Parameter filled: The groups that select something.
     func groupWarnings(_ filled: Set<String>) -> [String] {
@@ -177,7 +179,7 @@ extension PublishRun {
         return lines
     }
 
-    /// Notes which groups select something of a tree, or of a piece of one.
+    /// Notes which groups select something in a tree, or in a piece of one.
     ///
     /// - Throws: ``PublishError`` when readers would refuse so many patterns, and after a stop request.
     func noteGroups(
@@ -189,7 +191,7 @@ extension PublishRun {
         }
     }
 
-    /// As a reader of the manifest counts what its patterns cost: what is refused there must not be published.
+    /// Counts the cost of patterns as a reader of the manifest does: what a reader refuses must not be published.
     private func selectsAnything(
         _ group: Manifest.Group, _ tree: SourceTree, _ budget: inout PatternBudget, isFilled: Bool,
         _ isCancelled: () -> Bool

@@ -26,7 +26,7 @@ struct Collector {
         case packing
         /// To get the digest of every file.
         case hashing
-        /// To get those, and what packing would have to do.
+        /// To get the digests, and the **bytes** that packing would add.
         case counting
     }
 
@@ -79,7 +79,7 @@ struct Collector {
         ledger.append(blob: number)
     }
 
-    /// Counts a new blob, and enters it without a place so that it is counted once.
+    /// Counts a new blob, and adds it to the catalogue without a place, so that it is counted once.
     private mutating func count(_ blob: EncodedBlob) throws(PublishError) {
         guard catalogue.find(blob.digest) == nil else { return }
         unplaced += UInt64(blob.rawLength)

@@ -1,8 +1,9 @@
 import SyncModel
 
-/// The result for each file: its blobs by number, in tree order, by column; **8 bytes** for a file of one blob.
+/// The blobs of each entry by number, in tree order, by column; **8 bytes** for a file of one blob.
 struct Ledger {
-    /// Of files with several blobs or none; a file of one blob has the blob's digest.
+    /// The digests that do not follow from blobs: a file of one blob has the blob's digest, and an empty file has that
+    /// of no bytes.
     private(set) var digests: [Int: SHA256Digest] = [:]
     private var ends: [UInt32]
     private var blobs: [UInt32] = []
@@ -17,7 +18,7 @@ struct Ledger {
 
     /// Closes an entry; entries come in order.
     ///
-    /// - Parameter hasBlobs: Whether blobs say what a file's digest is; otherwise it is kept.
+    /// - Parameter hasBlobs: Whether blobs are recorded; otherwise the digest of every file is kept.
     /// - Returns: `false` after 2³² blobs.
     mutating func close(_ index: Int, digest: SHA256Digest?, hasBlobs: Bool = true) -> Bool {
         guard let end = UInt32(exactly: blobs.count) else { return false }

@@ -6,36 +6,36 @@ import SyncSystem
 
 /// The output directory: one publisher at a time, temporary names, manifest last.
 ///
-/// Every file is written under a temporary name, made durable, and renamed. A failed run removes its temporary files,
-/// as does the run after one that was killed.
+/// Every file is written under a temporary name, made durable, and renamed. A failed run removes its temporary files;
+/// after a killed run, the next run removes them.
 ///
 /// Others may be able to write to it. So everything in it is reached through open directories, never through a symbolic
 /// link, and nothing is believed because of its name.
 ///
-/// It can also stand for a store behind a network. Then nothing of it is on this machine but what is on its way, and what is put in
-/// place here is put there at once, in the same order.
+/// It can also stand for a store behind a network. Then only files on their way are on this machine, and a file that is
+/// put in place here is put into the store at once, in the same order.
 final class OutputDirectory {
-    /// Where a file stands.
+    /// A folder of the published directory.
     enum Folder: String, CaseIterable {
         case top = "."
         case packs, manifests, channels, trust
-        /// What shards have left for the join; no part of the set.
+        /// The files that shards leave for the join; no part of the set.
         case shards = ".publish-shards"
 
         /// A file's path from the published directory.
         func path(_ name: String) -> String { self == .top ? name : "\(rawValue)/\(name)" }
     }
 
-    /// Those that are open.
+    /// The folders that are open.
     private var folders: [Folder: SharedDescriptor] = [:]
     let path: String
     let isReadOnly: Bool
-    /// The store that this stands for; `nil` for a directory that is itself what is published.
+    /// The store that this directory stands for; `nil` for a directory that is published itself.
     let home: Home?
     private let lock: OutputLock?
-    /// Of a shard: the right to this one of them.
+    /// The lock of the shard that writes here; `nil` without one.
     private let shardLock: OutputLock?
-    /// The shard that writes here, beside others; `nil` for somebody who is alone.
+    /// The shard that writes here, beside others; `nil` for a publish that is alone.
     private let shard: Shard?
     /// The number of the last temporary file. Each shard has a range of its own.
     private var temporaries: Int
@@ -49,7 +49,7 @@ final class OutputDirectory {
     /// Opens the directory. For publishing it is created if missing, locked, and cleared of leftovers; for reading
     /// nothing is changed, and a missing one has no files. The path itself may be a link: the user named it.
     ///
-    /// - Parameter shard: The one that writes; others may do so meanwhile.
+    /// - Parameter shard: The shard that writes; others may write meanwhile.
     init(_ path: String, isReadOnly: Bool = false, shard: Shard? = nil) throws(PublishError) {
         (self.path, self.isReadOnly, home, self.shard) = (path, isReadOnly, nil, shard)
         temporaries = shard.map { Self.temporaries(of: $0).lowerBound } ?? 0
@@ -58,7 +58,7 @@ final class OutputDirectory {
             shardLock = nil
             guard let top = SharedDescriptor(openDirectory(path)) else {
                 let code = Errno.last
-                // One that cannot be opened may have any files.
+                // A directory that cannot be opened may have any files.
                 guard code == .noSuchFileOrDirectory || code == .notDirectory else {
                     throw .cannotRead("cannot open \(shown(path)): \(code)", "check its permissions")
                 }
@@ -86,7 +86,8 @@ final class OutputDirectory {
         }
     }
 
-    /// A store has no lock: what is replaced there must be what was seen.
+    /// Whether other publishers are locked out. A store has no lock: an object is replaced there only if it is as it
+    /// was seen.
     var isLocked: Bool { home == nil }
 
     /// Stands for a store.
@@ -122,7 +123,7 @@ final class OutputDirectory {
         }
     }
 
-    /// Refuses folders that are links: what is meant to be in them would be somewhere else.
+    /// Refuses folders that are links: their files would be somewhere else.
     func checkFolders() throws(PublishError) { for folder in Folder.allCases { _ = try found(folder) } }
 
     /// Opens a folder; `nil` if it does not exist.
@@ -151,7 +152,7 @@ final class OutputDirectory {
             "put what it leads to in its place, or mount a directory there with mount --bind")
     }
 
-    /// The folder to look for a file in; `nil` if there is none, or a link, below which nothing is part of the set.
+    /// The folder to look for a file in; `nil` if it is missing, or a link, below which nothing is part of the set.
     private func usable(_ folder: Folder) throws(PublishError) -> SharedDescriptor? {
         do throws(PublishError) { return try found(folder) } catch {
             guard error.exitStatus == .refused else { throw error }
@@ -185,7 +186,7 @@ final class OutputDirectory {
 
     /// Gives a file a second name, as ``adopt(_:asPack:)`` does.
     ///
-    /// - Parameter isReplaced: Whether what has the name gives way, from one moment to the next.
+    /// - Parameter isReplaced: Whether an existing file of the name is replaced, atomically; otherwise it stays.
     func give(
         _ source: String, from: Folder = .top, _ name: String, in folder: Folder, replacing isReplaced: Bool = true
     ) throws(PublishError) {
@@ -218,14 +219,14 @@ final class OutputDirectory {
         if let code = synchronizeDirectory(directory) { throw .writing(display(folder), "sync", code: code) }
     }
 
-    /// Whether a file may get a second name: it is this user's, and not for everybody to write to.
+    /// Whether a file may get a second name: this user owns it, and it is not world-writable.
     private func isOurs(_ file: Int32) -> Bool {
         status(file).map { $0.user == CurrentProcess.user && $0.permissions & 0o002 == 0 } == true
     }
 
-    /// Puts a small file into a folder, if it is not there.
+    /// Puts a small file into a folder, unless it is there with the same bytes.
     func put(_ bytes: [UInt8], _ name: String, in folder: Folder) throws(PublishError) {
-        // One of another length is not read: it is not the same. What cannot be read gives way, too.
+        // A file of another length is not the same, and is not read. A file that cannot be read is replaced, too.
         let isSame =
             try size(folder, name) == UInt64(bytes.count) && (try? read(folder, name, limit: bytes.count)) == bytes
         if isSame { return }
@@ -284,10 +285,10 @@ final class OutputDirectory {
             name, in: descriptor(folder), trust: Self.trust, limit: limit, shown: display(folder, name))
     }
 
-    /// What is in `trust/`.
+    /// The names in `trust/`.
     func statementNames() throws(PublishError) -> [String] { try names(in: .trust) ?? [] }
 
-    /// What is in a folder; `nil` if there is none.
+    /// The names in a folder; `nil` if there is no such folder.
     func names(in folder: Folder) throws(PublishError) -> [String]? {
         if let home {
             let names = Array(try home.files(folder).keys)
@@ -312,7 +313,7 @@ final class OutputDirectory {
         }.sorted()
     }
 
-    /// Replaces `manifest.json`, after its frame.
+    /// Replaces `manifest.json.zst` by a kept frame, and then `manifest.json`.
     func replaceManifest(with text: [UInt8], from frame: String) throws(PublishError) {
         if let home {
             guard let bytes = try read(.channels, frame, limit: ManifestLimits.standard.manifestBytes) else {
@@ -372,7 +373,8 @@ final class OutputDirectory {
         if isNew { notePlaced(name) }
     }
 
-    /// What a shard has placed stays: another one may have found it by now, and the next try needs it again.
+    /// Notes a pack that is removed if the run fails. A shard's packs stay: another shard may have found one by now,
+    /// and the next attempt needs them again.
     private func notePlaced(_ name: String) { if shard == nil { placed.append(name) } }
 
     /// Makes a file durable and gives it its name.
@@ -417,11 +419,11 @@ final class OutputDirectory {
 
     /// Makes both forms of a manifest durable and puts them in place, the plain one last.
     ///
-    /// From the first rename on the new packs stay, whatever happens: a manifest names them.
+    /// From the first rename on the new packs stay even if the run fails: a manifest names them.
     ///
     /// - Parameters:
-    ///   - revision: The number under which it is kept, too; `nil` where releases are not kept.
-    ///   - isNewest: Whether it is `manifest.json` from now on.
+    ///   - revision: The number under which the manifest is kept, too; `nil` where releases are not kept.
+    ///   - isNewest: Whether the manifest becomes `manifest.json`.
     func placeManifest(_ text: TemporaryFile, compressed: TemporaryFile, keeping revision: UInt64?, isNewest: Bool)
         throws(PublishError)
     {
@@ -431,7 +433,7 @@ final class OutputDirectory {
         try sync(text)
         try sync(compressed)
         if let revision {
-            // First, since it reserves the number.
+            // This comes first, since it reserves the revision.
             try give(compressed.name, "\(revision).json.zst", in: .channels)
             placed = []
         }
@@ -446,7 +448,8 @@ final class OutputDirectory {
         try syncNames(.top)
     }
 
-    /// The same at a store. The name by its digest comes first, so that the manifest is kept whatever happens next.
+    /// Puts a manifest in place at a store. The name by its digest comes first, so that the manifest is kept even if a
+    /// later step fails.
     private func placeManifest(
         _ text: TemporaryFile, compressed: TemporaryFile, keeping revision: UInt64?, isNewest: Bool, at home: Home
     ) throws(PublishError) {
@@ -471,7 +474,8 @@ final class OutputDirectory {
     private func rename(_ file: TemporaryFile, to name: String) throws(PublishError) {
         let directory = descriptor(file.folder)
         guard let code = renameEntry(file.name, in: directory, to: name, in: directory) else { return }
-        // An error does not always mean that nothing was done: over NFS, the answer to a request that was carried out can be lost.
+        // An error does not always mean that nothing was done: over NFS, the answer to a request that succeeded can be
+        // lost.
         guard case .success(let found?) = status(directory, name), let own = status(file.descriptor.raw),
             (found.device, found.inode) == (own.device, own.inode)
         else { throw .writing(display(file.folder, name), "rename to", code: code) }
@@ -489,7 +493,7 @@ final class OutputDirectory {
         if let code = synchronizeDirectory(directory.raw) { throw .writing(display(folder), "sync", code: code) }
     }
 
-    /// After a failure: removes all temporary files and new packs.
+    /// Removes all temporary files and new packs after a failure.
     func clear() {
         guard !isReadOnly, home == nil else { return }
         removeTemporaries(descriptor(.top))
@@ -501,9 +505,11 @@ final class OutputDirectory {
     /// Length of a regular file in **bytes**; `nil` if there is none.
     func size(_ folder: Folder, _ name: String) throws(PublishError) -> UInt64? { try object(folder, name)?.size }
 
-    /// How a file looks; `nil` if there is none. Two names of one file have one tag, as may two files with the same contents.
+    /// The size and tag of a file; `nil` if there is none. Two names of one file have one tag, as may two files with
+    /// the same contents.
     ///
-    /// - Throws: ``PublishError`` where that cannot be seen: a set that is begun anew for that would lose what it has.
+    /// - Throws: ``PublishError`` if that is unknown: if the file counted as missing, the publish would start a new set
+    ///   and lose the published one.
     func object(_ folder: Folder, _ name: String) throws(PublishError) -> StoredObject? {
         if let home { return try home.files(folder)[name] }
         guard let directory = try found(folder) else { return nil }
@@ -518,10 +524,11 @@ final class OutputDirectory {
         }
     }
 
-    /// Whether a pack is on this machine, as far as that can be seen.
+    /// Whether a pack is on this machine, as far as is known.
     func hasHere(pack: SHA256Digest) -> Bool { home == nil && (try? size(.packs, pack.packName)) != nil }
 
-    /// A pack of this machine, or one that is fetched whole for this; `nil` if there is none, or it is not what its name says.
+    /// Opens a whole pack, which is fetched if it is in a store; `nil` if there is none, or its content is not what its
+    /// name says.
     func openWhole(pack: SHA256Digest) throws(PublishError) -> SharedDescriptor? {
         let name = pack.packName
         guard let home else {
@@ -540,10 +547,10 @@ final class OutputDirectory {
         return digest == pack ? copy.descriptor : nil
     }
 
-    /// Opens a file for reading; `nil` if there is none, or something else with that name, or a pack that this user may not read,
-    /// which is as good as none.
+    /// Opens a file for reading; `nil` if there is none, if the name belongs to something else, or if this user may not
+    /// read a pack, which is as good as none.
     ///
-    /// - Throws: ``PublishError`` where it may be there, and the system cannot open it.
+    /// - Throws: ``PublishError`` where the file may exist, and the system cannot open it.
     func open(_ folder: Folder, _ name: String) throws(PublishError) -> Descriptor? {
         guard let directory = try usable(folder) else { return nil }
         do throws(FileError) { return try openFile(name, in: directory.raw, trust: Self.trust) } catch {
@@ -553,13 +560,14 @@ final class OutputDirectory {
         }
     }
 
-    /// A whole file; `nil` if there is none, or something else with that name, or one that is longer than it may be.
+    /// A whole file; `nil` if there is none, if the name belongs to something else, or if the file is longer than
+    /// `limit` **bytes**.
     ///
-    /// - Throws: ``PublishError`` where it may be there, and cannot be read.
+    /// - Throws: ``PublishError`` where the file may exist, and cannot be read.
     func read(_ folder: Folder, _ name: String, limit: Int) throws(PublishError) -> [UInt8]? {
         if let home {
             do throws(PublishError) { return try home.contents(folder, name, limit: limit) } catch {
-                // What is there is of no use, or there is nothing.
+                // The file is of no use, or there is none.
                 guard error.exitStatus == .dataInvalid || error.exitStatus == .noInput else { throw error }
                 return nil
             }
@@ -575,7 +583,7 @@ final class OutputDirectory {
         .unread(display(folder, name), error.step, code: error.code)
     }
 
-    /// SHA-256 of a file; `nil` if there is none, or it is longer than what has its name may be.
+    /// SHA-256 of a file; `nil` if there is none, or if it is no pack and longer than a manifest may be.
     func digest(_ folder: Folder, _ name: String) throws(PublishError) -> SHA256Digest? {
         if let home { return try home.digest(folder, name) }
         guard let file = try open(folder, name) else { return nil }
@@ -585,9 +593,10 @@ final class OutputDirectory {
         return try Self.digest(file.raw, shown: path)
     }
 
-    /// SHA-256 of an open file; `nil` if it has become shorter meanwhile, or `taking`, which gets each piece, returns `false`.
+    /// SHA-256 of an open file; `nil` if it has become shorter meanwhile, or if `taking`, which gets each piece,
+    /// returns `false`.
     ///
-    /// - Throws: ``PublishError`` where it cannot be read: that says nothing of what is in it.
+    /// - Throws: ``PublishError`` where the file cannot be read, which says nothing about its content.
     static func digest(
         _ file: Int32, shown path: String, taking: (UnsafeRawBufferPointer, UInt64) -> Bool = { _, _ in true }
     ) throws(PublishError) -> SHA256Digest? {
@@ -601,10 +610,11 @@ final class OutputDirectory {
         return digest
     }
 
-    /// Takes over a pack from elsewhere, after its bytes were hashed: a hard link to the open file, if it is ours and on the
-    /// same file system, else a copy. A name would prove nothing: it may lead to another file by now.
+    /// Takes over a pack from elsewhere, once its bytes are hashed: as a hard link to the open file, if this user owns
+    /// it and it is on the same file system, else as a copy. The link is not made by name, which may lead to another
+    /// file by now.
     ///
-    /// - Returns: Whether it is here now, with the digest it should have.
+    /// - Returns: Whether the pack has this digest; it is in the output then, unless that is read-only.
     func adopt(_ file: Int32, asPack digest: SHA256Digest) throws(PublishError) -> Bool {
         let name = digest.packName
         let path = Folder.packs.path(name)
@@ -640,7 +650,7 @@ final class OutputDirectory {
         { removeFile(name, in: directory) }
     }
 
-    /// Whether a temporary file is a leftover, and no shard's that is at work.
+    /// Whether a temporary file may be removed: a shard removes only its own, since other shards may be at work.
     private func isOwnTemporary(_ number: Int?) -> Bool {
         guard let number else { return false }
         return shard.map { Self.temporaries(of: $0).contains(number) } ?? true

@@ -4,12 +4,12 @@ import SyncSystem
 /// The right to change an output directory: a lock on a file in it that only its owner can open, so that nobody who may
 /// merely read the directory can hold it.
 ///
-/// The file is removed at the end; one that a killed run has left is taken over.
+/// The file is removed at the end; a file left by a killed run is taken over.
 struct OutputLock: ~Copyable {
     static let name = ".publish.lock"
-    /// Nothing in the file counts, and whoever can put one here can remove any other file as well.
+    /// The content of the file does not matter, and a user who can create it here can remove any other file as well.
     private static let trust = FileTrust(owner: .anyone, forbidden: 0, followsLinks: false)
-    /// How often somebody else may have finished between two steps of this one.
+    /// How often another run may end between two steps of this one.
     private static let mostTries = 16
 
     private let directory: SharedDescriptor
@@ -21,8 +21,8 @@ struct OutputLock: ~Copyable {
 
     /// - Parameters:
     ///   - path: Of the directory, for messages.
-    ///   - isShared: Whether others may write there, too, each to what is its own: shards of one set.
-    /// - Throws: ``PublishError`` if somebody else has it.
+    ///   - isShared: Whether the lock is shared by the shards of one set, each of which writes its own files.
+    /// - Throws: ``PublishError`` if somebody else holds the lock.
     init(_ directory: SharedDescriptor, path: String, name: String = name, isShared: Bool = false) throws(PublishError)
     {
         (self.directory, self.name, self.isShared) = (directory, name, isShared)
@@ -30,7 +30,7 @@ struct OutputLock: ~Copyable {
             let file = try Self.open(directory.raw, path, name)
             let opened = status(file.raw)
             let lock = try Self.lock(file, path, isShared)
-            // Whoever had it before has removed the file meanwhile.
+            // The former holder may have removed the file meanwhile.
             guard case .success(let named?) = status(directory.raw, name), let opened, named.isSameFile(as: opened)
             else { continue }
             self.lock = lock
@@ -39,7 +39,8 @@ struct OutputLock: ~Copyable {
         throw Self.busy(path)
     }
 
-    /// Removed before it is given back: nobody else has it then. Of those that share it, the last one removes it.
+    /// Removes the file before the lock is released: nobody else holds the lock then. Of several holders, the last one
+    /// removes it.
     deinit {
         if isShared, lock?.takeAlone() != true { return }
         removeFile(name, in: directory.raw)
@@ -51,7 +52,7 @@ struct OutputLock: ~Copyable {
     {
         let lock: FileLock?
         do throws(FileError) { lock = try FileLock.take(file, path: path, isShared: isShared) } catch {
-            // Any other failure says nothing of who has it.
+            // Any other failure says nothing about who holds the lock.
             // 524: ENOTSUPP of the kernel, which NFS lets through.
             let none: [Errno] = [.noLocks, .invalidArgument, .notSupported, .noFunction, Errno(rawValue: 524)]
             guard let code = error.code, none.contains(code) else { throw .writing(path, "lock", code: error.code) }

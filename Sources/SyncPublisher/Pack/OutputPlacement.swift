@@ -32,7 +32,7 @@ enum OutputPlacement: Equatable {
         return .below(String(to.dropFirst(from.count + 1)))
     }
 
-    /// - Throws: ``PublishError`` where nobody can tell: what is published might contain itself.
+    /// - Throws: ``PublishError`` where that is unknown: the set might contain its own output.
     private static func isInside(_ directory: Int32, _ ancestor: FileStatus, _ path: String, _ other: String)
         throws(PublishError) -> Bool
     {
@@ -54,7 +54,7 @@ enum OutputPlacement: Equatable {
         var path = path
         while true {
             if let found = openDirectory(path.isEmpty ? "." : path) { return found }
-            // Where one may be entered and not read, what is above it says enough.
+            // If a directory may be entered but not read, its parent says enough.
             if Errno.last != .permissionDenied, let found = try opened(path.isEmpty ? "." : path) { return found }
             while path.hasSuffix("/") { path.removeLast() }
             guard !path.isEmpty else { return nil }
@@ -62,7 +62,7 @@ enum OutputPlacement: Equatable {
         }
     }
 
-    /// Opens a directory; `nil` if there is none. One that cannot be opened may be anywhere.
+    /// Opens a directory; `nil` if there is none. One that cannot be opened is an error, since it may be anywhere.
     private static func opened(_ path: String) throws(PublishError) -> Descriptor? {
         if let found = openDirectory(path) { return found }
         let code = Errno.last
@@ -72,7 +72,7 @@ enum OutputPlacement: Equatable {
         return nil
     }
 
-    /// The real path, without the `/` of the root; `nil` if there is nothing.
+    /// The real path, without the `/` of the root; `nil` if nothing has this path.
     static func place(of path: String) throws(PublishError) -> String? {
         if let real = realPath(path) { return real == "/" ? "" : real }
         let code = Errno.last

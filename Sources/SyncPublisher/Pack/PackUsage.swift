@@ -8,26 +8,27 @@ struct PackUsage {
     let droppedPacks: Int
     /// **Bytes** of raw content, each blob counted once.
     let uniqueBytes: UInt64
-    /// **Bytes** in packs that files need.
+    /// Stored **bytes** that the files need.
     let liveBytes: UInt64
-    /// **Bytes** in kept base packs that no file needs.
+    /// Unneeded **bytes** in kept base packs.
     let deadBytes: UInt64
     /// Base packs that repacking would rewrite.
     let worthRepacking: Set<Int>
     /// Whether blobs need the base's dictionary.
     let keepsDictionary: Bool
-    /// Packs that could be rewritten, with their **bytes** that are needed, and all of them.
+    /// Packs that could be rewritten, with the **bytes** that are needed, and their length.
     private let movable: [(pack: Int, live: UInt64, size: UInt64)]
 
     /// A pack with a smaller live share is rewritten, the share that restic's `prune` aims at.
     static let liveShare = 0.8
-    /// Where releases are removed in time, a pack of which more than this share is unused gives up what is left of it.
+    /// Where old releases are removed, a pack of which more than this share is unused is given up, and the rest of it
+    /// moved.
     static let mostUnusedShare = 1.0 / 3
     /// From this many small packs on they are joined, since each costs a request.
     static let smallPacks = 4
 
     /// - Parameters:
-    ///   - deltas: Of the base, that are named again; their packs are kept as they are.
+    ///   - deltas: The base's deltas that are named again; their packs are kept as they are.
     ///   - parts: **Bytes** of the manifest's parts that stay where they are, by the base's pack.
     init(
         _ base: BaseSet?, _ places: [Catalogue.Entry], _ ledger: Ledger, deltas: [Int: [Delta]] = [:],
@@ -46,7 +47,7 @@ struct PackUsage {
         }
         // Packs that are never rewritten.
         var fixed: Set<Int> = []
-        // One whose pack cannot be used has been stored again.
+        // If the dictionary's pack cannot be used, the dictionary has been stored again.
         if hasDictionary, let base, base.isDictionaryUsable, let blob = base.manifest.dictionary?.blob {
             live[Int(blob.pack)] += blob.storedLength
             fixed.insert(Int(blob.pack))
@@ -83,10 +84,10 @@ struct PackUsage {
         self.movable = movable
     }
 
-    /// Packs of which more than a third is unused, the most unused first, until at least `bytes` are to be moved: moving costs at
-    /// most what is new and what is left of one pack, and where nothing is new, nothing is moved.
+    /// Packs of which more than a third is unused, the most unused first, until at least `bytes` are to be moved:
+    /// at most the new bytes and the used rest of one pack are moved, and nothing if nothing is new.
     ///
-    /// Were what is left of a pack not to be above what is new, large packs would be kept by a few blobs for as long as little
+    /// If the last pack had to fit into `bytes` as well, a few blobs would keep large packs for as long as little
     /// changes. As it is, no more than twice what has become unused is ever moved.
     func mostlyUnused(atMost bytes: UInt64) -> Set<Int> {
         func unused(_ pack: (pack: Int, live: UInt64, size: UInt64)) -> Double {

@@ -22,7 +22,7 @@ final class PackWriter {
     private var waiting: [(file: TemporaryFile, digest: SHA256Digest)] = []
     /// The closed packs, without URLs.
     private(set) var packs: [Manifest.Pack] = []
-    /// **Bytes** of each; 0 where the same pack existed already.
+    /// **Bytes** written for each closed pack; 0 where the same pack existed already.
     private(set) var written: [UInt64] = []
 
     /// Most packs whose data may still be on its way to the disk.
@@ -56,12 +56,12 @@ final class PackWriter {
         return place
     }
 
-    /// The same, of an array.
+    /// Adds a blob from an array.
     func append(_ bytes: [UInt8]) throws(PublishError) -> (pack: UInt32, offset: UInt64) {
         try bytes.withUnsafeBufferPointer { bytes throws(PublishError) in try append(UnsafeRawBufferPointer(bytes)) }
     }
 
-    /// Adds a part or a dictionary: its frame, or, where there is none, the bytes themselves.
+    /// Adds a part or a dictionary: its frame, or the bytes themselves where there is none.
     func append(_ frame: [UInt8]?, of raw: [UInt8]) throws(PublishError) -> Blob {
         let place = try append(frame ?? raw)
         return Blob(
@@ -105,14 +105,14 @@ final class PackWriter {
         guard let file = current else { return }
         current = nil
         let name = digest.packName
-        // A damaged one is replaced. Packs that exist already are rare, so reading them costs little.
+        // A damaged pack is replaced. Packs that exist already are rare, so reading them costs little.
         var wasThere = try output.size(.packs, name) == size
         if wasThere {
             // A store has checked what was sent there.
             if let home = output.home {
                 home.note(found: digest)
             } else {
-                // So is one that cannot be read.
+                // A pack that cannot be read is replaced, too.
                 wasThere = (try? output.digest(.packs, name)) == digest
             }
         }

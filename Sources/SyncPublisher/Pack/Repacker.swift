@@ -3,14 +3,14 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Moves what is still needed from small or mostly unused packs into new ones, in path order.
+/// Moves the needed blobs of small or mostly unused packs into new packs, in path order.
 ///
-/// Stored bytes are copied unchanged. Each old pack is opened when its first blob is moved, and first checked against the
-/// digest in its name; only a few are open at once.
+/// Stored bytes are copied unchanged. Each old pack is opened when its first blob is moved, and checked against the
+/// digest in its name before that; only a few are open at once.
 struct Repacker {
     /// Most packs open at once.
     static let mostOpen = 64
-    /// Most that are fetched and held at once.
+    /// Most packs of a store that are fetched and held at once.
     static let mostFetched = 4
 
     /// The packs that are given up, by the base's index.
@@ -49,14 +49,14 @@ struct Repacker {
         }
     }
 
-    /// The same pack again, or one that is checked now; `nil` if it is missing or damaged.
+    /// Opens a pack again, or checks and opens it for the first time; `nil` if it is missing or damaged.
     private func reopened(_ index: UInt32) throws(PublishError) -> SharedDescriptor? {
         let digest = packs[Int(index)].sha256
         guard isWhole[index] == true, output.home == nil else { return try output.openWhole(pack: digest) }
         return SharedDescriptor(try output.open(.packs, digest.packName))
     }
 
-    /// A pack of the base; `nil` if it stays as it is, as a missing or damaged one does.
+    /// Opens a pack that is to be replaced; `nil` for a pack that stays as it is, such as a missing or damaged one.
     mutating func open(_ index: UInt32) throws(PublishError) -> SharedDescriptor? {
         guard worthRepacking.contains(Int(index)), isWhole[index] != false else { return nil }
         if let file = files[index] { return file }

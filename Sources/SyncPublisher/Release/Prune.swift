@@ -2,26 +2,27 @@ import SyncManifest
 package import SyncModel
 import SyncSystem
 
-/// Removes what no release that is kept needs, and no pull of the last hours can ask for.
+/// Removes the files that no kept release needs and no recent pull can still ask for.
 ///
-/// 1. Find the releases, and what names them. Whatever cannot be read ends this before anything is removed.
-/// 2. Keep the newest ones, and all that is named. Note since when the others are not.
-/// 3. Write the note. From then on a kill costs time at most. Where a directory has no room for it, what is over by now goes first.
-/// 4. What nobody has named for the time of grace goes: first what lets a pull ask for it, then manifests, then packs, so that
-///    nothing is ever named that is not there.
+/// 1. Find the releases, and what names them. If anything cannot be read, the prune ends before anything is removed.
+/// 2. Keep the newest releases, and all that are named. Note since when the others are not named.
+/// 3. Write the note. From then on a kill costs time at most. If a directory has no room for the note, what is due goes
+///    first.
+/// 4. Remove what nothing has named for the time of grace: first the entries by which a pull asks for a release, then
+///    manifests, then packs, so that nothing is ever named that is not there.
 ///
-/// A pull that begins by a release's number can do so until what is named by that number is gone: the time of what it needs begins
-/// then.
+/// A pull can begin with the number of a release until the entry of that number is gone: the time of grace of what such
+/// a pull needs begins then.
 package struct Prune: Sendable {
-    /// So many of the newest releases are kept.
+    /// How many of the newest releases are kept.
     package var keep: Int
-    /// Those from then on are kept, too; **milliseconds** since 1970.
+    /// Releases from this time on are kept, too, as are those without a time; **milliseconds** since 1970.
     package var olderThan: Int64?
     /// How long a pull may take; **milliseconds**.
     package var grace = usualGrace
     package var now: Int64
 
-    /// A day.
+    /// **Milliseconds** of a day.
     package static let usualGrace: Int64 = 86_400_000
 
     /// Files and their **bytes**.
@@ -37,14 +38,14 @@ package struct Prune: Sendable {
         }
     }
 
-    /// What was removed, or would be.
+    /// The result of a prune, or of its preview.
     package struct Report: Sendable, Equatable {
         /// Each file by its path from the published directory, in the order of removal.
         package internal(set) var files: [(path: String, bytes: UInt64)] = []
         package internal(set) var removed = Count()
-        /// What goes once its time of grace is over.
+        /// Files to be removed once their time of grace is over.
         package internal(set) var waiting = Count()
-        /// What stays.
+        /// Files that stay.
         package internal(set) var kept = Count()
         package internal(set) var releases = 0
 
@@ -73,7 +74,7 @@ package struct Prune: Sendable {
 
     /// Prunes a published directory.
     ///
-    /// - Parameter isDryRun: Only says what would be removed; nothing is written, and nobody is waited for.
+    /// - Parameter isDryRun: Only reports what would be removed; nothing is written, and no lock is taken.
     package func run(_ place: TargetPlace, isDryRun: Bool = false) throws(PublishError) -> Report {
         let target = try OutputDirectory(published: place, isReadOnly: isDryRun)
         let report = try run(target, isDryRun: isDryRun)
@@ -103,7 +104,7 @@ package struct Prune: Sendable {
         guard !isDryRun else { return sweep.report }
         try sweep.remove(&marks, now: now, grace: grace)
         sweep.forget(in: &marks)
-        // Everything is removed by now; somebody else's newer note stays.
+        // Everything is removed by now. If another process has written a newer note, that one stays.
         do throws(PublishError) { try marks.write(to: target) } catch {
             guard error.exitStatus == .busy else { throw error }
         }
@@ -119,14 +120,16 @@ package struct Prune: Sendable {
         return kept
     }
 
-    /// - Parameter least: **Milliseconds** that it has to be in any case.
+    /// Whether the grace is over for something that nothing has named since a time.
+    ///
+    /// - Parameter least: **Milliseconds** that must have passed even if the grace is shorter.
     func isOver(since: Int64, atLeast least: Int64 = 0) -> Bool {
         let (end, overflow) = since.addingReportingOverflow(max(grace, least))
         return !overflow && end <= now
     }
 }
 
-/// What goes, in which order, and what stays.
+/// Decides which files are removed, in which order, and which stay; then removes them.
 private struct Sweep {
     private let releases: [Releases.Release]
     private let target: OutputDirectory
@@ -146,11 +149,11 @@ private struct Sweep {
         self.packs = packs
     }
 
-    /// What the releases of a set say of its packs.
+    /// How the releases of a set use its packs.
     private struct PackUse {
         /// Packs of releases that stay.
         var needed: Set<SHA256Digest> = []
-        /// By pack: since when the last of the manifests that named it is out of reach.
+        /// By pack of a release that is not kept: since when the last manifest that named the pack is out of reach.
         var leaving: [SHA256Digest: Int64] = [:]
     }
 
@@ -167,7 +170,7 @@ private struct Sweep {
         tell()
     }
 
-    /// Decides about manifests, and what leads to them.
+    /// Decides about manifests, and about the entries that lead to them.
     private mutating func markReleases(_ kept: Set<SHA256Digest>, _ marks: inout ReleaseMarks, _ prune: Prune)
         -> PackUse
     {
@@ -212,7 +215,7 @@ private struct Sweep {
                 continue
             }
             let noted = marks.packs[pack.digest]
-            // One that was named again meanwhile counts from the last time.
+            // If the pack was named again meanwhile, the later time counts.
             if let since = use.leaving[pack.digest] {
                 marks.packs[pack.digest] = max(since, marks.packs[pack.digest] ?? since)
             }
@@ -226,12 +229,13 @@ private struct Sweep {
         }
     }
 
-    /// **Milliseconds** that a pack stays in any case once no release that stays names it. One that nothing has named yet
-    /// may be that of a publish beside this, as may one that was noted a moment ago, unless a prune has noted that it goes.
+    /// **Milliseconds** that a pack stays at least once no kept release names it. Where there is no lock, a pack that
+    /// nothing names may belong to a publish that is running. So may a pack that was noted recently, unless a prune has
+    /// noted that it is removing it.
     ///
     /// - Parameters:
-    ///   - noted: Since when it was known to be out of reach before this prune; `nil` where it was not.
-    ///   - isNamed: Whether a release that goes names it.
+    ///   - noted: Since when the pack was known to be out of reach before this prune; `nil` where it was not.
+    ///   - isNamed: Whether a release that is not kept names the pack.
     private func leastWait(
         of pack: SHA256Digest, noted: Int64?, isNamed: Bool, _ marks: ReleaseMarks, _ prune: Prune
     ) -> Int64 {
@@ -255,11 +259,12 @@ private struct Sweep {
         report.removed.add(bytes)
     }
 
-    /// Removes it, after the note of it was written. Where others may publish meanwhile, the note says for a while which packs go.
+    /// Removes the files, after the note of them was written. Where others may publish meanwhile, the note says for a
+    /// while which packs are being removed.
     ///
     /// - Parameters:
     ///   - now: **Milliseconds** since 1970.
-    ///   - grace: Of the prune.
+    ///   - grace: The prune's, in **milliseconds**.
     func remove(_ marks: inout ReleaseMarks, now: Int64, grace: Int64) throws(PublishError) {
         let start = ContinuousClock.now
         var noted = now
@@ -270,11 +275,13 @@ private struct Sweep {
         }
         var isNoted = true
         do throws(PublishError) { try note() } catch {
-            // On a full disk what goes makes room for it. Its own time is over, and needs no note where nobody else removes.
+            // On a full disk, removing makes room for the note. The grace of these files is over, and where nobody else
+            // removes files they need no note.
             guard target.isLocked, !manifests.isEmpty || !gone.isEmpty else { throw error }
             isNoted = false
         }
-        // From then on the time of what these lead to counts, which only a note says; without grace all of it goes now.
+        // Once entries are gone, the grace of their manifests and packs begins, and only a note records that. Without
+        // grace, all of them are removed now.
         if isNoted || grace == 0 { try removeEntries() }
         if !manifests.isEmpty { try target.remove(manifests.map(\.place.name), from: .manifests) }
         for first in stride(from: 0, to: gone.count, by: Self.atOnce) {
@@ -289,7 +296,7 @@ private struct Sweep {
         try removeEntries()
     }
 
-    /// Removes what lets a pull ask for a release by its number.
+    /// Removes the entries by which a pull asks for a release by its number.
     private func removeEntries() throws(PublishError) {
         for folder in [OutputDirectory.Folder.trust, .channels] {
             let names = entries.filter { $0.folder == folder }.map(\.name)
@@ -297,10 +304,10 @@ private struct Sweep {
         }
     }
 
-    /// Packs that are removed before the clock is looked at.
+    /// Packs that are removed before the clock is read again.
     private static let atOnce = 200
 
-    /// Lets go of the notes of what was removed.
+    /// Drops the notes of the removed files.
     func forget(in marks: inout ReleaseMarks) {
         for manifest in manifests {
             marks.manifests[manifest.digest] = nil

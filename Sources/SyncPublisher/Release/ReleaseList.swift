@@ -1,7 +1,8 @@
 import SyncManifest
 package import SyncModel
 
-/// The releases of a published directory, for people: newest first, without those that are on their way out.
+/// The releases of a published directory, for people: newest first, without those that only wait for a prune to remove
+/// them.
 package struct ReleaseList {
     /// One release.
     package struct Entry: Sendable {
@@ -33,7 +34,7 @@ package struct ReleaseList {
     }
 
     package private(set) var entries: [Entry] = []
-    /// What cannot be listed, one line each, safe for a terminal.
+    /// What could not be read, one line each, safe for a terminal.
     package private(set) var warnings: [String] = []
 
     package init(_ place: TargetPlace) throws(PublishError) {

@@ -1,35 +1,35 @@
 import SyncModel
 
-/// Since when nothing names a manifest or a pack of a target: the file `manifests/unnamed.json`. What is not in the file is named,
-/// or was never looked at; then the time begins with the first look.
+/// The file `manifests/unnamed.json` of a target: since when nothing names a manifest or a pack. A manifest or pack
+/// that is not in the file is named, or was never checked; then its time begins with the first check.
 ///
-/// The file is an aid, and anybody who can write to the target can write to it: a missing or damaged one only makes what is to be
-/// removed stay longer.
+/// The file is an aid, and anybody who can write to the target can write to it. If it is missing or damaged, files are
+/// only removed later.
 struct ReleaseMarks: Equatable {
-    /// **Milliseconds** since 1970.
+    /// Since when each is not named; **milliseconds** since 1970.
     var manifests: [SHA256Digest: Int64] = [:]
     var packs: [SHA256Digest: Int64] = [:]
-    /// Manifests that the last prune did not keep: they go once their time is over.
+    /// Manifests that the last prune did not keep: they are removed once their time is over.
     var retired: Set<SHA256Digest> = []
-    /// Packs that a prune is removing at this moment, and since when, **milliseconds** since 1970; it says so where no lock keeps
-    /// a publish away meanwhile.
+    /// Packs that a prune is removing at this moment, and since when, **milliseconds** since 1970; only noted where no
+    /// lock keeps publishes away meanwhile.
     var going: Set<SHA256Digest> = []
     var goingSince: Int64 = 0
 
-    /// **Milliseconds** after which a prune that is still removing would have said so again.
+    /// A prune that is still removing packs notes them again before this many **milliseconds** have passed.
     static let longestRemoval: Int64 = 600_000
 
     static let name = "unnamed.json"
     private static let format = "syncagent-unnamed/1"
     private static let limit = 16 << 20
-    /// Most that are kept of each kind; the others begin again.
+    /// Most entries that are written of each kind; the time of the others begins again.
     private static let most = 60_000
 
     init() {}
 
-    /// What a target has noted.
+    /// Reads the marks of a target.
     ///
-    /// - Throws: ``PublishError`` where that cannot be read: a prune that is removing packs would not be seen.
+    /// - Throws: ``PublishError`` where they cannot be read: a prune that is removing packs would not be noticed.
     init(of target: OutputDirectory) throws(PublishError) {
         guard let bytes = try target.read(.manifests, Self.name, limit: Self.limit),
             let value = bytes.withUnsafeBytes({ JSONParser.parse($0) }), value["format"]?.string == Self.format
@@ -54,15 +54,15 @@ struct ReleaseMarks: Equatable {
         return times
     }
 
-    /// Since when one of ``manifests`` or ``packs`` is not named: as noted, or from now on, which is noted. A time in the future is
-    /// one of a clock that was wrong.
+    /// Since when a manifest or pack is not named: the noted time, or `now`, which is noted. A noted time in the future
+    /// comes from a wrong clock, and counts as `now`.
     static func since(_ digest: SHA256Digest, in times: inout [SHA256Digest: Int64], now: Int64) -> Int64 {
         let since = min(times[digest] ?? now, now)
         times[digest] = since
         return since
     }
 
-    /// Writes the file; where there is nothing to note, there is none.
+    /// Writes the file, or removes it where there is nothing to note.
     func write(to target: OutputDirectory) throws(PublishError) {
         guard self != ReleaseMarks() else {
             guard try target.object(.manifests, Self.name) != nil else { return }
@@ -85,8 +85,8 @@ struct ReleaseMarks: Equatable {
         try target.put(json.bytes + [0x0A], Self.name, in: .manifests)
     }
 
-    /// Notes which manifests of a target are named now, and which are no longer: called before what names them is changed, and
-    /// again afterwards. Whatever keeps it from that only makes something stay longer.
+    /// Notes which manifests of a target are named now, and which are not: called before the names are changed, and
+    /// again afterwards. A failure only means that files are removed later, so it is not reported.
     static func update(_ target: OutputDirectory, now: Int64) {
         guard let files = try? target.names(in: .manifests) else { return }
         var known: [String: SHA256Digest] = [:]
@@ -112,15 +112,15 @@ struct ReleaseMarks: Equatable {
 }
 
 extension ReleaseMarks {
-    /// Takes packs of a store that nobody has named for as long as it may be, before a manifest names them again: from now on no
-    /// prune removes them, and none is doing so.
+    /// Claims packs of a store that perhaps nothing names, before a manifest names them again: from now on no prune
+    /// removes them, and none is doing so.
     ///
-    /// - Throws: ``PublishError`` when one is, or has done so.
+    /// - Throws: ``PublishError`` when a prune is removing one of them, or has removed one.
     static func take(_ packs: Set<SHA256Digest>, at home: Home, _ output: OutputDirectory, now: Int64)
         throws(PublishError)
     {
         guard !packs.isEmpty else { return }
-        /// A prune that was killed has left its note; nobody can tell it from one that works.
+        /// A killed prune leaves its note, which cannot be told from that of a running one.
         func busy(until end: Int64?) -> PublishError {
             .busy(
                 "a prune is removing packs of \(shown(output.path)) that are needed again, or was ended while it did",

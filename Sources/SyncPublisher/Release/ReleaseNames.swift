@@ -3,24 +3,25 @@ import SyncManifest
 import SyncModel
 import SyncTrust
 
-/// What of a target a pull can begin with: which releases `manifest.json`, the channels and the `fresh` statements name.
+/// The releases of a target that a pull can begin with: those that `manifest.json`, the channels and the `fresh`
+/// statements name.
 struct ReleaseNames {
     /// The channels that point at a manifest, by its digest; the default one has the name that users give it.
     private(set) var channels: [SHA256Digest: Set<String>] = [:]
-    /// Manifests that are named, also by what a killed publish has left.
+    /// Manifests that are named, also by files that a killed publish has left.
     private(set) var digests: Set<SHA256Digest> = []
-    /// Revisions that are named where it cannot be told which manifest that is.
+    /// Named revisions of which the manifest is unknown.
     private(set) var revisions: Set<UInt64> = []
-    /// What is named in `channels/` by its revision.
+    /// The manifests that `channels/` keeps under their revisions.
     private(set) var numbered: [(revision: UInt64, digest: SHA256Digest, object: StoredObject)] = []
-    /// What should name a release and cannot be read, or is damaged.
+    /// Errors of files that should name a release, and cannot be read or are damaged.
     private(set) var faults: [PublishError] = []
 
     private let target: OutputDirectory
-    /// The manifests that are known by now, by their files.
+    /// The manifests that are known so far, by ``StoredObject/tag`` of their files.
     private var known: [String: SHA256Digest]
 
-    /// - Parameter known: The manifests of some files, by ``StoredObject/tag``: those are not read again.
+    /// - Parameter known: The manifests of some files, by ``StoredObject/tag``; those files are not read again.
     init(_ target: OutputDirectory, known: [String: SHA256Digest] = [:]) throws(PublishError) {
         (self.target, self.known) = (target, known)
         if let digest = try find(.top, "manifest.json") { name(digest, ChannelName.ofDefault) }
@@ -49,7 +50,7 @@ struct ReleaseNames {
         if let digest = known[object.tag] { return digest }
         let found: [UInt8]?
         do throws(PublishError) { found = try target.manifestText(folder, name) } catch {
-            // Of a store nothing more can be seen then.
+            // After a failure, nothing more can be read from a store.
             guard target.home == nil else { throw error }
             faults.append(error)
             return nil
@@ -67,7 +68,7 @@ struct ReleaseNames {
         return digest
     }
 
-    /// What the `fresh` statements name; a channel that was removed names nothing.
+    /// Reads what the `fresh` statements name; that of a removed channel names nothing.
     private mutating func readStatements() throws(PublishError) {
         let names = try target.statementNames()
         let channels = [nil] + names.compactMap(FreshStatement.channel(ofFile:))
@@ -90,5 +91,5 @@ struct ReleaseNames {
     }
 }
 
-/// The revision that a file is named by; `nil` for another name, also one with a zero before the number.
+/// The revision that is a file's name; `nil` for another name, also one with a zero before the number.
 func revisionNumber(_ name: String) -> UInt64? { UInt64(name).flatMap { "\($0)" == name ? $0 : nil } }

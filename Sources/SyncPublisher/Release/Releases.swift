@@ -4,8 +4,7 @@ import SyncModel
 import SyncSystem
 import SyncTrust
 
-/// The releases that a target has, newest first, as they are found there: each is a manifest, kept as
-/// `manifests/SHA256.json.zst`.
+/// The releases of a target, newest first. Each is a manifest, kept as `manifests/SHA256.json.zst`.
 struct Releases {
     /// One release.
     struct Release {
@@ -15,42 +14,42 @@ struct Releases {
         /// When it was published, as written.
         let created: String?
         let packs: [Manifest.Pack]
-        /// Whether its files are fetched one by one, from where they are.
+        /// Whether its files are fetched one by one, and not from packs.
         let isLoose: Bool
         /// Its manifest's file.
         fileprivate(set) var place: Place
-        /// What lets a pull ask for it by its number.
+        /// The files by which a pull asks for it by its number.
         fileprivate(set) var entries: [Place] = []
         /// The channels that point at it.
         fileprivate(set) var channels: [String] = []
-        /// Whether a pull can begin with it that asks for no number.
+        /// Whether a pull that asks for no number can begin with it.
         fileprivate(set) var isNamed = false
 
         /// **Milliseconds** since 1970.
         var time: Int64? { created.flatMap { parseTimestamp($0) } }
     }
 
-    /// A file.
+    /// A file of the target.
     struct Place {
         let folder: OutputDirectory.Folder
         let name: String
         let object: StoredObject
 
-        /// What takes room once: two names of one file are one, but not two objects of a store.
+        /// Identifies the space that the file takes: two names of one file share it, two objects of a store do not.
         func room(in target: OutputDirectory) -> String { target.home == nil ? object.tag : path }
 
-        /// From the published directory.
+        /// The path from the published directory.
         var path: String { folder.path(name) }
     }
 
     let target: OutputDirectory
     private(set) var all: [Release] = []
-    /// Why it is not known of everything which packs it needs.
+    /// Errors of files whose releases, and so the packs that they need, are unknown.
     private(set) var faults: [PublishError] = []
 
     private static let suffix = ".json.zst"
 
-    /// Reads what there is.
+    /// Reads all releases of a target.
     init(_ target: OutputDirectory) throws(PublishError) {
         self.target = target
         var known: [String: SHA256Digest] = [:]
@@ -68,7 +67,7 @@ struct Releases {
         }
         let names = try ReleaseNames(target, known: known)
         faults += names.faults.filter { !faults.contains($0) }
-        // Sets from before releases were kept have them in these places alone.
+        // Releases that are only in these places, and not in `manifests/`.
         var seen = Set(all.map(\.digest))
         for (revision, digest, object) in names.numbered where seen.insert(digest).inserted {
             try add(.channels, "\(revision)\(Self.suffix)", object)
@@ -76,7 +75,7 @@ struct Releases {
         for name in ["manifest.json", "manifest.json.zst"] {
             guard let object = try target.object(.top, name) else { continue }
             let digests = names.digests.subtracting(seen)
-            // One that cannot be read is among the faults.
+            // A file that cannot be read is among the faults.
             guard !digests.isEmpty, let digest = try digest(.top, name), digests.contains(digest) else { continue }
             seen.insert(digest)
             try add(.top, name, object)
@@ -97,7 +96,8 @@ struct Releases {
                 all[index].entries.append(Place(folder: .trust, name: statement, object: object))
             }
         }
-        // Two of one number were published with --no-base by 0.1.0, or side by side: what is named goes first.
+        // Publishes side by side, or 0.1.0 with --no-base, may have given one number to two releases: a named one goes
+        // first.
         all.sort { one, other in
             if one.revision != other.revision { return one.revision > other.revision }
             if one.isNamed != other.isNamed { return one.isNamed }
@@ -105,7 +105,7 @@ struct Releases {
         }
     }
 
-    /// Gives the manifests that have only the name of their number in `channels/` that of their digest, too.
+    /// Keeps under its digest, too, each manifest that is only kept under its number in `channels/`.
     mutating func keepByDigest() throws(PublishError) {
         for (index, release) in all.enumerated() where release.place.folder == .channels {
             let name = release.digest.hex + Self.suffix
@@ -115,10 +115,10 @@ struct Releases {
         }
     }
 
-    /// The manifest that is named by a file in `manifests/`; `nil` for another name.
+    /// The digest in the name of a file in `manifests/`; `nil` for another name.
     static func digest(ofFile name: String) -> SHA256Digest? { digest(of: name, suffix) }
 
-    /// The pack that is named by a file in `packs/`; `nil` for another name.
+    /// The digest in the name of a file in `packs/`; `nil` for another name.
     static func pack(ofFile name: String) -> SHA256Digest? { digest(of: name, ".pack") }
 
     private static func digest(of name: String, _ suffix: String) -> SHA256Digest? {
@@ -146,7 +146,7 @@ struct Releases {
         return try calling { try sha256(text) }
     }
 
-    /// Adds the release of a file; one that is damaged is a fault.
+    /// Adds the release of a file; a damaged file is a fault.
     private mutating func add(_ folder: OutputDirectory.Folder, _ name: String, _ object: StoredObject)
         throws(PublishError)
     {
@@ -155,13 +155,14 @@ struct Releases {
         } catch { try note(error) }
     }
 
-    /// A file that cannot be read is a fault, once; of a store nothing more can be seen then.
+    /// Notes a file that cannot be read as a fault, once. Any error of a store is thrown, since nothing more can be
+    /// read there.
     private mutating func note(_ error: PublishError) throws(PublishError) {
         guard target.home == nil, error.exitStatus == .ioError else { throw error }
         if !faults.contains(error) { faults.append(error) }
     }
 
-    /// - Returns: The manifest's digest; `nil` for what is none.
+    /// - Returns: The manifest's digest; `nil` if the file is no valid manifest.
     private mutating func read(_ folder: OutputDirectory.Folder, _ name: String, _ object: StoredObject)
         throws(PublishError) -> SHA256Digest?
     {
@@ -170,7 +171,7 @@ struct Releases {
             return nil
         }
         let digest = try calling { try sha256(text) }
-        // The file's name says what it should be: nothing else is looked at.
+        // A file in `manifests/` must be what its name says; otherwise its content is ignored.
         if folder == .manifests, Self.digest(ofFile: name) != digest { return nil }
         guard let manifest = try? ManifestAssembly(text, digest: digest) else { return nil }
         all.append(
@@ -204,16 +205,16 @@ extension OutputDirectory {
         }
     }
 
-    /// Keeps the release in `manifest.json` under its digest: nothing but this shows its packs later.
+    /// Keeps the release in `manifest.json` under its digest, since nothing else shows its packs later.
     func keepRelease() throws(PublishError) {
         guard let digest = try digest(.top, "manifest.json"), try object(.manifests, "\(digest).json.zst") == nil,
-            // A run that was killed may have replaced only this one.
+            // A killed run may have replaced only this file.
             let text = try manifestText(.top, "manifest.json.zst"), try calling({ try sha256(text) }) == digest
         else { return }
         try keep(digest)
     }
 
-    /// Keeps under its digest the manifest that is in place as the newest, or as that of a revision.
+    /// Keeps a manifest under its digest: the newest one in place, or that of a revision.
     func keep(_ digest: SHA256Digest, ofRevision revision: UInt64? = nil) throws(PublishError) {
         let name = "\(digest).json.zst"
         if let revision {
@@ -225,7 +226,7 @@ extension OutputDirectory {
 }
 
 extension PublishError {
-    /// There is nothing published in a directory.
+    /// Nothing is published in a directory.
     static func noReleases(_ path: String) -> Self {
         .notFound("\(shown(path)) has no releases", "publish there first, or name another directory")
     }

@@ -3,8 +3,8 @@ import SyncManifest
 package import SyncModel
 import SyncTrust
 
-/// Makes the contents of an older release the newest one: a revision of its own, which every machine takes like any other. Nothing is
-/// packed again, since the packs of a release stay as long as it does.
+/// Makes the contents of an older release the newest one, with a revision of its own, which every machine takes like
+/// any other. Nothing is packed again, since the packs of a release stay as long as it does.
 package struct Restore {
     private let output: OutputDirectory
     private let signing: Signing?
@@ -13,10 +13,10 @@ package struct Restore {
     package struct Report: Sendable {
         package let project: String
         package let revision: UInt64
-        /// The revision that has these contents, too.
+        /// The revision whose contents were restored.
         package let restored: UInt64
         package let manifest: SHA256Digest
-        /// Whether it was the newest anyway.
+        /// Whether the newest release had these contents already.
         package let isUnchanged: Bool
         /// **Milliseconds** since 1970 until when it is valid; `nil` if it is not signed.
         package let validUntil: Int64?
@@ -36,7 +36,7 @@ package struct Restore {
 
     private var signedOutput: SignedOutput? { signing.map { SignedOutput(output: output, signing: $0) } }
 
-    /// - Parameter signing: Who signs it; `nil` for a set that nobody signs.
+    /// - Parameter signing: The keys that sign the release; `nil` for an unsigned set.
     package init(_ place: TargetPlace, signing: Signing?) throws(PublishError) {
         output = try OutputDirectory(published: place, isReadOnly: false)
         self.signing = signing
@@ -46,7 +46,7 @@ package struct Restore {
 
     /// - Parameters:
     ///   - wanted: A revision, or the SHA-256 of a release's manifest.
-    ///   - created: When this is published, RFC 3339.
+    ///   - created: The time of this publish, RFC 3339.
     ///   - now: **Milliseconds** since 1970.
     /// - Throws: ``PublishError``; what was published before is in place then, unless only the signing failed.
     package func run(_ wanted: String, created: String, now: Int64) throws(PublishError) -> Report {
@@ -59,11 +59,11 @@ package struct Restore {
         guard let former = try output.manifestText(release.place.folder, release.place.name) else {
             throw .invalid("\(shown(place.path)) cannot be read", "restore another release")
         }
-        // A set that has got another name since then keeps it: under the old one no machine would take this.
+        // A set that was renamed since then keeps its new name: under the old one no machine would take the release.
         let current = try signing == nil ? output.newestProject(releases) : nil
         let project = current ?? manifest.project
         if let (revision, digest, size) = try inPlace(former, project), revision >= newest {
-            // One that was killed before it was signed is signed now.
+            // A release whose run was killed before it was signed is signed now.
             let until = try sign(revision, digest, size: size)
             return Report(
                 project: project, revision: revision, restored: release.revision, manifest: digest,
@@ -91,7 +91,7 @@ package struct Restore {
         try output.make(.manifests)
         try output.keepRelease()
         if let signing { try signing.memory?.note(made: digest, under: signing.roots, now: signing.now) }
-        // First, since it reserves the number.
+        // This comes first, since it reserves the revision.
         if try output.hasChannels() { try output.put(frame, "\(revision).json.zst", in: .channels) }
         try output.putManifest(text, frame: frame)
         try output.keep(digest)
@@ -122,7 +122,8 @@ package struct Restore {
         return first
     }
 
-    /// Whether this release may be published again: what is signed must come from who signs, and be there.
+    /// Throws unless this release may be published again: what is signed must come from the signer, and every pack must
+    /// be there.
     private func check(_ manifest: Manifest, _ release: Releases.Release) throws(PublishError) {
         guard !release.isLoose else {
             throw .usage(
@@ -150,7 +151,7 @@ package struct Restore {
             if try output.size(.packs, name) != pack.size {
                 fault = "is missing, or of another size"
             } else if signing != nil, output.home == nil, try output.digest(.packs, name) != pack.sha256 {
-                // What is signed again is what was packed, and not what somebody has made of it since.
+                // Someone may have changed the pack since it was written, so it is verified before it is signed again.
                 fault = "does not have the content that its name says"
             } else {
                 fault = nil
@@ -162,13 +163,13 @@ package struct Restore {
         }
     }
 
-    /// The highest number that anything here has, or that was signed.
+    /// The highest revision that is in the output, or was signed.
     private func newest(_ releases: Releases) throws(PublishError) -> UInt64 {
         let signed = try signing?.known?.lastRevision ?? 0
         let numbers = releases.all.map(\.revision) + (try output.keptRevisions())
         let newest = max(numbers.max() ?? 0, signed, try output.word(nil)?.fresh.revision ?? 0)
         guard let signedOutput else { return newest }
-        // What a machine that has signed nothing yet measures with.
+        // A machine that has signed nothing yet goes by the published statements.
         let last = max(signed, try signedOutput.newestRelease(above: 0) ?? 0)
         guard newest - min(newest, last) <= PublishOptions.mostRevisionsAtOnce else {
             throw .refused(
@@ -178,8 +179,8 @@ package struct Restore {
         return newest
     }
 
-    /// The release in `manifest.json`, if it has this name and the same contents as that of a text; `nil` if it has others, or one
-    /// of its two forms is not in place.
+    /// The release in `manifest.json`, if it has this project name and the same contents as `text`; `nil` if it has
+    /// others, or the two forms of the manifest differ.
     private func inPlace(_ text: [UInt8], _ project: String) throws(PublishError) -> (
         revision: UInt64, digest: SHA256Digest, size: UInt64
     )? {
@@ -194,7 +195,7 @@ package struct Restore {
         return (current.revision, digest, UInt64(own.count))
     }
 
-    /// - Returns: Until when it is valid; `nil` if nobody signs.
+    /// - Returns: Until when the release is valid; `nil` if it is not signed.
     private func sign(_ revision: UInt64, _ digest: SHA256Digest, size: UInt64) throws(PublishError) -> Int64? {
         try signedOutput?.publish(revision, digest, size: size, to: nil, ifUnsigned: "run the same command again").until
     }

@@ -4,21 +4,22 @@ import SyncModel
 import SyncSystem
 import SyncTrust
 
-/// What a command names that works on what is published.
+/// The published directory, or the store, that a command works on.
 package enum TargetPlace: Sendable {
-    /// Its path.
+    /// By its path.
     case directory(String)
     case store(HomePlace)
 }
 
 extension OutputDirectory {
-    /// The text of a manifest's file, which may be a frame; `nil` if there is none, or it is damaged.
+    /// The text of a manifest's file, decoded if its name ends in `.zst`; `nil` if there is none, or it is damaged.
     func manifestText(_ folder: Folder, _ name: String) throws(PublishError) -> [UInt8]? {
         let bytes = try read(folder, name, limit: ManifestLimits.standard.manifestBytes)
         return name.hasSuffix(".zst") ? bytes.flatMap(unframed) : bytes
     }
 
-    /// The published fresh statement of a channel, whoever signed it; `nil` if there is none, or it is damaged.
+    /// The published fresh statement of a channel, its signatures not verified; `nil` if there is none, or it is
+    /// damaged.
     func word(_ channel: String?) throws(PublishError) -> (statement: SignedStatement, fresh: FreshStatement)? {
         guard let bytes = try read(.trust, FreshStatement.name(channel), limit: Role.fresh.limit),
             let statement = try? SignedStatement(bytes, limit: Role.fresh.limit),
@@ -27,13 +28,14 @@ extension OutputDirectory {
         return (statement, fresh)
     }
 
-    /// The same of a revision's release.
+    /// The published statement of a revision's release, its signatures not verified; `nil` if there is none, or it is
+    /// damaged.
     func release(_ revision: UInt64) throws(PublishError) -> SignedRelease? {
         try read(.trust, "\(revision).release", limit: Role.release.limit).flatMap(signedRelease)
     }
 }
 
-/// A manifest's text of the frame as which it is published; `nil` if it cannot be read.
+/// Decodes the frame of a published manifest; `nil` if that fails.
 package func unframed(_ frame: [UInt8]) -> [UInt8]? {
     try? decodeZstd(frame, limit: ManifestLimits.standard.manifestBytes)
 }

@@ -3,11 +3,13 @@ import SyncModel
 
 /// What a publish would change against its base.
 extension PublishReport {
+    /// Compares a source with its base, and fills in the changes.
+    ///
     /// - Parameters:
     ///   - tree: What would be published.
-    ///   - digests: Those of the files that were read, by index in the tree.
-    ///   - hasOtherChoices: Whether it would differ from the base also with the same files.
-    ///   - isShown: Whether the base is what is published already.
+    ///   - digests: SHA-256 of the files, by index in the tree.
+    ///   - hasOtherChoices: Whether the set would differ from the base even with the same files.
+    ///   - isShown: Whether the channel points at the base already.
     ///   - listsAll: Whether files and links that are as in the base are listed, too.
     mutating func compare(
         _ tree: SourceTree, _ digests: [Int: SHA256Digest], with base: Manifest?, hasOtherChoices: Bool, isShown: Bool,
@@ -46,7 +48,7 @@ extension PublishReport {
 
     /// Adds directories that appear and disappear, with a final `/`. Both are in path order.
     ///
-    /// - Returns: Whether anything of directories is not as in the base.
+    /// - Returns: Whether a directory that both have has other traits than in the base.
     private mutating func compare(_ directories: [(path: [UInt8], traits: FileTraits)], _ former: FileTable) -> Bool {
         var isOther = false
         func change(_ kind: Change.Kind, _ path: String) -> Change { Change(kind: kind, path: path + "/", size: 0) }

@@ -38,8 +38,8 @@ extension PublishError {
     static func cannotRead(_ what: String, _ todo: String) -> Self { Self(.ioError, what, todo) }
     /// The output directory cannot be made or opened.
     static func cannotCreate(_ what: String, _ todo: String) -> Self { Self(.cannotCreate, what, todo) }
-    /// A key is missing, or does not count; or what is there may be somebody else's work, or what is asked for is probably a
-    /// mistake, and an option says otherwise.
+    /// A key is missing or not valid, the output may be somebody else's work, or the request is probably a mistake. An
+    /// option says otherwise.
     static func refused(_ what: String, details: [String] = [], _ todo: String) -> Self {
         Self(.refused, what, details: details, todo)
     }
@@ -56,7 +56,7 @@ extension PublishError {
                 : "check the source disk; the published set is unchanged")
     }
 
-    /// A read of what is published that failed with an errno: it may be whole.
+    /// A read of what is published that failed with an errno; the file may be whole.
     static func unread(_ path: String, _ attempt: String, code: Errno?) -> Self {
         .cannotRead(
             "cannot \(attempt) \(escaped(path)): \(code?.description ?? "unknown error")",
@@ -74,7 +74,7 @@ extension PublishError {
                 : "check the output directory; the published set is unchanged")
     }
 
-    /// A file that is not what it was when the walk saw it.
+    /// A file that has changed since the walk saw it.
     static func changed(_ path: String) -> Self {
         Self(
             .ioError, "\(escaped(path)) changed while it was being published",
@@ -91,7 +91,7 @@ extension PublishError {
         Self(.ioError, "the system allows no more threads", "raise the limit, or use fewer jobs")
     }
 
-    /// The same error, of a signature for something that is in place already.
+    /// The same error, where what was to be signed is in place already.
     func unsigned(_ change: String, _ todo: String) -> Self {
         let note = "\(change), but this is not signed: pinned machines stay at what was signed before"
         return Self(
@@ -100,7 +100,7 @@ extension PublishError {
     }
 }
 
-/// Calls OpenSSL, zstd or another library; what it refuses becomes an internal error.
+/// Calls OpenSSL, zstd or another library, whose error becomes an internal error.
 func calling<R: ~Copyable>(_ library: () throws -> R) throws(PublishError) -> R {
     do { return try library() } catch let error as PublishError { throw error } catch {
         throw PublishError(.internalError, "\(error)", "check memory limits and the libraries' configuration")

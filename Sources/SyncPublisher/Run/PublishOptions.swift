@@ -14,10 +14,12 @@ package struct PublishOptions: Sendable {
     /// The store that receives them in place of a directory; ``output`` is its URL then.
     package var home: HomePlace?
 
-    /// Reverse-DNS name of the project; `nil` takes the base's, then the directory's own name.
+    /// Reverse-DNS name of the project; `nil` takes the base's, then that of the set in the output, then the
+    /// directory's own.
     package var project: String?
 
-    /// The publisher's counter; `nil` is the base's plus one, or 1. Must be above the base's.
+    /// The publisher's counter; `nil` is the highest known one plus one. Must be above those of the base and the
+    /// output.
     package var revision: UInt64?
 
     /// When this is published, RFC 3339; `nil` leaves the member out. When nothing changed since the base,
@@ -36,22 +38,24 @@ package struct PublishOptions: Sendable {
     /// Where chunks end.
     package var chunks = ChunkParameters()
 
-    /// Whose packs are reused.
+    /// The manifest whose packs are reused.
     package var base = Base.inOutput
 
-    /// Rewrite packs of which a fifth is dead, and join small ones.
+    /// Whether packs of which more than a fifth is dead are rewritten, and small ones joined.
     package var repack = false
 
-    /// So many of the newest releases are kept once this one is complete, as by ``Prune``; `nil` for all.
+    /// How many of the newest releases are kept once this one is complete, as by ``Prune``; `nil` keeps all.
     package var retain: Int?
 
-    /// Make deltas for readers that have the base: changed blobs a second time, against the file's former version.
+    /// Whether deltas are made for readers that have the base: changed blobs a second time, against the file's former
+    /// version.
     package var deltas = true
 
     /// Whether blobs are made with a dictionary.
     package var dictionary = DictionaryUse.automatic
 
-    /// Whether the manifest names parts in place of its entries; `nil` for above ``mostEntriesOfOneText`` entries.
+    /// Whether the manifest names parts in place of its entries; `nil` decides by ``mostEntriesOfOneText``, or for a
+    /// store by ``mostEntriesOfOneTextAway``.
     package var isInParts: Bool?
 
     /// Workers that hash and compress.
@@ -60,11 +64,11 @@ package struct PublishOptions: Sendable {
     /// Groups to declare, in this order; `nil` for those of the base.
     package var groups: [Manifest.Group]?
 
-    /// URLs under which the output directory can be had, too; `nil` for those of the base.
+    /// Further URLs of the output directory; `nil` for those of the base.
     package var mirrors: [String]?
 
-    /// Where each file can be had as it is, a URL to which the paths of files are appended: absolute, or relative to the
-    /// manifest. Empty for nowhere; `nil` for what the base says.
+    /// The URL of the files as they are, to which their paths are appended: absolute, or relative to the manifest.
+    /// Empty for none; `nil` for that of the base.
     package var filesURL: String?
 
     /// Whether files stay as they are: no packs, and a URL for each file. `nil` for what the base does.
@@ -73,31 +77,32 @@ package struct PublishOptions: Sendable {
     /// Patterns of paths that are left out, as in groups; a directory goes with all that is in it.
     package var exclude: [String] = []
 
-    /// Files of patterns as in gitignore(5); every `.syncignore` in the tree comes before them.
+    /// Files of patterns as in gitignore(5); every `.syncignore` in the tree takes precedence over them.
     package var excludeFrom: [String] = []
 
-    /// The texts of such files that were read already, with their names; ``excludeFrom`` comes before them.
+    /// The texts of such files that were read already, with their names; ``excludeFrom`` takes precedence over them.
     package var givenPatterns: [(name: String, text: [UInt8])] = []
 
-    /// What readers bear of groups' patterns; those of what is left out must not take more either.
+    /// The limits that readers have for groups' patterns; they also apply to exclusion patterns.
     package var limits = ManifestLimits.standard
 
-    /// What is done although it is probably a mistake.
+    /// Probable mistakes that are permitted.
     package var permits: Permits = []
 
-    /// What is kept of files and directories besides their content; `nil` for what the base keeps.
+    /// The traits of files and directories that are kept besides their content; `nil` for the same traits as in the
+    /// base.
     package var preserve: KeptTraits?
 
-    /// Whether ``preview(isCancelled:progress:)`` lists files that are as in the base, too.
+    /// Whether ``preview(isCancelled:progress:)`` also lists files that are as in the base.
     package var listsUnchanged = false
 
-    /// Paths in the source that are not published: what says how to publish it.
+    /// Paths in the source that are not published, since they say how to publish it.
     package var ownNames: Set<String> = []
 
-    /// Leave out links that leave the tree, instead of refusing the set.
+    /// Whether links that leave the tree are left out, instead of refusing the set.
     package var leavesOutUnsafeLinks = false
 
-    /// Where to keep how files looked, so that unchanged ones are not read again; `nil` reads all.
+    /// The file that keeps the stamps of files, so that unchanged files are not read again; `nil` reads all.
     ///
     /// A file counts as untouched when size, inode, mtime and ctime are those of the last time, and it was old
     /// enough then.
@@ -109,10 +114,10 @@ package struct PublishOptions: Sendable {
     /// When the run begins, **nanoseconds** since 1970; without it nothing is written to ``stampCache``.
     package var now: Int64?
 
-    /// Who signs it; `nil` for an unsigned release.
+    /// The keys that sign the release; `nil` for an unsigned one.
     package var signing: Signing?
 
-    /// The channel that points at it from now on; `nil` for the default one, `manifest.json`.
+    /// The channel that points at the release from now on; `nil` for the default one, `manifest.json`.
     package var channel: String?
 
     /// Whether every release is kept, so that channels can point at it. Once on, it stays on.
@@ -149,7 +154,7 @@ package struct PublishOptions: Sendable {
         package var text: String { Self.words.filter { contains($0.trait) }.map(\.word).joined(separator: ",") }
     }
 
-    /// What ends with an error, or is left out, unless somebody asks for it.
+    /// What is refused, or left out, unless an option permits it.
     package struct Permits: OptionSet, Sendable {
         package let rawValue: UInt8
         /// Files that are private keys.
@@ -164,9 +169,9 @@ package struct PublishOptions: Sendable {
         package static let fewerFiles = Permits(rawValue: 16)
         /// Another project's name for the set in the output.
         package static let otherProject = Permits(rawValue: 32)
-        /// To sign what a base says that is neither one this machine has signed nor one whose signature it can check.
+        /// To sign a release whose base this machine has neither signed itself nor can check.
         package static let foreignBase = Permits(rawValue: 64)
-        /// To sign packs of the base that are not here, so that nobody has read them.
+        /// To sign packs of the base that are not on this machine, so that nobody has read them.
         package static let unreadPacks = Permits(rawValue: 128)
 
         package init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -182,11 +187,11 @@ package struct PublishOptions: Sendable {
         case never
     }
 
-    /// Up to this many entries the manifest is one text: about **10 MB** at most, **3 MB** compressed, which every update reads
-    /// again.
+    /// Up to this many entries the manifest is one text: about **10 MB** at most, **3 MB** compressed, which every
+    /// update reads again.
     package static let mostEntriesOfOneText = 50_000
 
-    /// The same of a manifest that goes to a store: it is sent and read again with each publish.
+    /// The same for a manifest that goes to a store: each publish sends it and reads it again.
     package static let mostEntriesOfOneTextAway = 500
 
     /// The manifest whose packs are reused.
@@ -195,11 +200,11 @@ package struct PublishOptions: Sendable {
         case none
         /// `manifest.json` of the output directory when there is one; packs missing there are made again.
         case inOutput
-        /// This file. Packs that are neither beside it nor in the output are taken to be on the server, or, where the output is a
-        /// store, made again.
+        /// A file. Packs that are neither beside it nor in the output are assumed to be on the server, or, where the
+        /// output is a store, made again.
         case manifest(String)
-        /// This one, on a server. Packs that are not in the output stay there, or, where the output is a store that cannot take
-        /// them, are made again.
+        /// A manifest on a server. Packs that are not in the output stay there, or, where the output is a store that
+        /// cannot take them, are made again.
         case served(ServedBase)
     }
 
@@ -214,10 +219,10 @@ package struct PublishOptions: Sendable {
     /// How many releases can be kept.
     package static let retained = 1...1_000_000
 
-    /// How far a base's revision may be above the last one that this machine has signed, unless the next one is named.
+    /// How far a base's revision may be above the last one that this machine has signed, unless the next one is given.
     static let mostRevisionsAtOnce: UInt64 = 1_000_000
 
-    /// The first option that makes no sense, as an error for people.
+    /// Throws an error for people about the first option that makes no sense.
     package func check() throws(PublishError) {
         guard (1...19).contains(level) else { throw .usage("the compression level is \(level)", "choose 1 to 19") }
         guard (1...256).contains(jobs) else { throw .usage("the number of jobs is \(jobs)", "choose 1 to 256") }
@@ -287,7 +292,8 @@ package struct PublishOptions: Sendable {
         }
     }
 
-    /// Checks a user's URL for the place of files, and adds a final `/`. A relative one resolves against the manifest's.
+    /// Checks a user's URL for the place of files, and adds a final `/`. A relative URL resolves against the
+    /// manifest's.
     static func prefix(_ url: String, option: String, mayBeRelative: Bool) throws(PublishError) -> String {
         func refusal(_ reason: String, _ remedy: String) -> PublishError {
             .usage("\(option) \(redacted(url: url)): \(reason)", remedy)

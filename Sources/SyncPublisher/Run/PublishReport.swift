@@ -15,15 +15,16 @@ package struct PublishProgress: Sendable, Equatable {
     package var totalFiles = 0
     /// **Bytes** read.
     package var bytes: UInt64 = 0
-    /// **Bytes** in all; of packs while checking and sending, of the samples while sampling and training; 0 while walking.
+    /// **Bytes** in all; of packs while checking and sending, of the samples while sampling and training; 0 while
+    /// walking.
     package var totalBytes: UInt64 = 0
 }
 
-/// What a publish did, or what it would do: then there are no packs and no manifest, but ``changes``.
+/// The result of a publish, or of its preview, which writes no packs and no manifest, but has ``changes``.
 package struct PublishReport: Sendable, Equatable {
     package var project = ""
     package var revision: UInt64 = 0
-    /// Whether exactly the same manifest was what the channel pointed at, and so was left as it is.
+    /// Whether the channel pointed at exactly the same manifest already, which was left as it is.
     package var unchanged = false
     package var files = 0
     package var links = 0
@@ -43,7 +44,7 @@ package struct PublishReport: Sendable, Equatable {
     package var rawBytes: UInt64 = 0
     /// **Bytes** of all files, with identical content and chunks counted once.
     package var uniqueBytes: UInt64 = 0
-    /// **Bytes** in packs that this manifest needs.
+    /// Stored **bytes** that this manifest needs.
     package var storedBytes: UInt64 = 0
     /// **Bytes** of blobs written to new packs.
     package var newBytes: UInt64 = 0
@@ -60,11 +61,11 @@ package struct PublishReport: Sendable, Equatable {
     package var packsReused = 0
     /// Packs of the base that this manifest no longer names.
     package var packsDropped = 0
-    /// **Bytes** in named packs that no file needs.
+    /// Unneeded **bytes** in the packs that this manifest names.
     package var deadBytes: UInt64 = 0
-    /// **Bytes** among the new ones that were moved from packs mostly unused.
+    /// Those of ``newBytes`` that were moved from mostly unused packs, in **bytes**.
     package var movedBytes: UInt64 = 0
-    /// What became of old releases; `nil` where all are kept.
+    /// What the prune of old releases did; `nil` where all are kept.
     package var pruned: Prune.Report?
     /// Whether `--repack` would rewrite a pack.
     package var repackPays = false
@@ -90,8 +91,8 @@ package struct PublishReport: Sendable, Equatable {
     package var encodedBytes: UInt64 = 0
     /// Files and links by how they would change against the base.
     package var counts: [Change.Kind: Int] = [:]
-    /// Files, links and directories that would differ from the base, in path order; with ``PublishOptions/listsUnchanged`` files and
-    /// links that would not, too.
+    /// Files and links that would differ from the base, in path order, and then directories; with
+    /// ``PublishOptions/listsUnchanged`` also files and links that would not differ.
     package var changes: [Change] = []
     /// The piece of the work that was done; `nil` for all of it.
     package var shards: ShardWork?
@@ -122,7 +123,7 @@ package struct PublishReport: Sendable, Equatable {
 
     /// The last line of `publish --json`, or of a dry run; `elapsed` in **milliseconds**.
     ///
-    /// - Parameter failure: What the process exits with, and why; `nil` when all went well.
+    /// - Parameter failure: The exit status of the process, and the reason; `nil` when all went well.
     package func json(
         isDryRun: Bool, time: String, elapsed: Int64, failure: (status: Int32, message: String)? = nil
     ) -> JSONLine {

@@ -5,13 +5,14 @@ import SyncModel
 import SyncSystem
 import SyncTrust
 
-/// One publish: makes a set that any static web server can serve out of a directory. It has the state that the steps share.
+/// One publish: makes a set that any static web server can serve out of a directory. Holds the state that the steps
+/// share.
 ///
 /// 1. Walk the source; refuse what no manifest can carry, all of it by name. Make a dictionary, where one pays.
 /// 2. Read in path order; large files are cut into chunks. Workers hash and compress.
 /// 3. Collect in path order and write packs; content that has a place already is not written again.
-/// 4. Count what of the base's packs is still needed; repack if asked to.
-/// 5. Packs durable and named, then the manifest, then the statements that sign it.
+/// 4. Count how much of the base's packs is still needed; repack if asked to.
+/// 5. Make packs durable and name them, then the manifest, then the statements that sign it.
 ///
 /// Memory is bounded by the pipeline's window, about **16 MiB** and a few for each worker, besides about
 /// **200 bytes** for each file and blob. Making a dictionary takes about **80 MiB** more.
@@ -27,7 +28,7 @@ struct PublishRun {
     var report = PublishReport()
     /// The dictionary for new blobs.
     private var dictionary: EncodingDictionary?
-    /// A new dictionary's place; its pack counts as in the catalogue.
+    /// The blob of a new dictionary, with the pack number of the catalogue.
     private(set) var madeDictionary: Manifest.OwnBlob?
 
     init(_ options: PublishOptions, _ output: OutputDirectory, _ placement: OutputPlacement) throws(PublishError) {
@@ -68,7 +69,7 @@ struct PublishRun {
         }
     }
 
-    /// Makes the base's packs ready for use: those that are signed again, or are not to be trusted, are read.
+    /// Makes the base's packs ready for use. They are read if the release is signed, or if stamps are not trusted.
     mutating func prepareBase(
         isPreview: Bool = false, isCancelled: () -> Bool, progress: (PublishProgress) -> Void
     ) throws(PublishError) {
@@ -81,7 +82,7 @@ struct PublishRun {
         try base?.register(in: catalogue)
     }
 
-    /// Checks that the options fit the place.
+    /// Checks that the options fit the output.
     private func check() throws(PublishError) {
         if choices.isLoose, output.home != nil {
             throw .usage(
@@ -113,7 +114,8 @@ struct PublishRun {
                 "the signatures would be among the files that are published",
                 "name another output directory for a signed set")
         }
-        // Otherwise this name belongs to somebody's file. A base here has been read by now.
+        // Without a base here, this name belongs to a file of the user. A base that was loaded from here is known to be
+        // a manifest.
         if base == nil || options.base != .inOutput {
             var inOutput = options
             inOutput.base = .inOutput
@@ -140,9 +142,10 @@ struct PublishRun {
         return report
     }
 
-    /// Packs what was found, as far as it has no place yet, and says what the manifest has to say of it.
+    /// Packs the content that has no place yet, and collects what the manifest needs.
     ///
-    /// - Returns: Whether there are packs that the base does not name, or some that are no longer needed.
+    /// - Returns: The manifest's contents, and whether there are packs that the base does not name, or some that are no
+    ///   longer needed.
     mutating func pack(
         _ tree: SourceTree, _ root: SourceRoot, isCancelled: () -> Bool, progress: (PublishProgress) -> Void
     ) throws(PublishError) -> (files: ManifestFiles, hasNews: Bool) {
@@ -193,7 +196,7 @@ struct PublishRun {
         return (files, hasNewPacks || usage.droppedPacks > 0)
     }
 
-    /// What ``run(_:isCancelled:progress:)`` would do. Nothing is written.
+    /// Reports what ``run(_:isCancelled:progress:)`` would do. Nothing is written.
     mutating func preview(_ root: SourceRoot, isCancelled: () -> Bool, progress: (PublishProgress) -> Void)
         throws(PublishError) -> PublishReport
     {
@@ -249,7 +252,7 @@ struct PublishRun {
         var (filled, budget) = (Set<String>(), PatternBudget(options.limits))
         try noteGroups(walk.tree, &filled, &budget, isCancelled: isCancelled)
         try tell(walk.notes, filled, count: walk.count)
-        // Not a copy of it: there may be millions of entries.
+        // Moved, not copied: there may be millions of entries.
         var tree = walk.finish()
         spareUntouched(&tree)
         return tree
@@ -257,18 +260,18 @@ struct PublishRun {
 
     private static let names = ["manifest.json", "manifest.json.zst"]
 
-    /// - Parameter range: Paths outside are not looked at.
+    /// - Parameter range: Paths outside are not walked.
     func treeWalk(within range: TreeWalk.PathRange = (nil, nil)) throws(PublishError) -> TreeWalk {
         let ownNames = placement == .same ? Set(Self.names + [OutputLock.name]) : []
         return try TreeWalk(
             options, keeping: choices.preserve, ownNames: ownNames.union(options.ownNames), within: range)
     }
 
-    /// Tells what there is to say of a source, and refuses one that is probably not what it should be.
+    /// Reports the notes of a walk, and refuses a source that is probably not the right one.
     ///
     /// - Parameters:
-    ///   - filled: The groups that select something of it.
-    ///   - count: How many entries it has.
+    ///   - filled: The groups that select something in the source.
+    ///   - count: The number of its entries.
     mutating func tell(_ notes: WalkNotes, _ filled: Set<String>, count: Int) throws(PublishError) {
         report.excluded = notes.excluded
         report.usuallyLeftOut = notes.usuallyLeftOut.sorted()
@@ -282,7 +285,8 @@ struct PublishRun {
         report.kept = choices.kept
     }
 
-    /// How many entries a manifest has, and its revision. Its own text says that of its parts, which are not read.
+    /// The number of a manifest's entries, and its revision. Parts are not read: the manifest's own text says how many
+    /// entries they have.
     private func known(of place: BasePlace) -> (entries: Int, revision: UInt64)? {
         guard let entries = try? place.entriesOfParts(remedy: "") else {
             return (try? place.manifest(remedy: "")).map { ($0.files.count, $0.revision) }
@@ -290,10 +294,12 @@ struct PublishRun {
         return (try? place.revision(remedy: "")).map { (entries, $0) }
     }
 
-    /// Why the source is probably not what it should be, such as a disk that is not mounted; `nil` if nothing speaks for that.
+    /// Why the source is probably not the right one, such as a disk that is not mounted; `nil` if nothing suggests
+    /// that.
     private func loss(_ count: Int) -> PublishError? {
         guard !options.permits.contains(.fewerFiles) else { return nil }
-        // Whoever takes nothing over from what is published still replaces it. If it cannot be read, that is why.
+        // Even without a base, the publish replaces the published set. If that set is unreadable, it may be why there
+        // is no base.
         let published = BasePlace(.top, "manifest.json", of: output)
         let here = options.shards == nil ? base.map { ($0.manifest.files.count, $0.manifest.revision) } : nil
         let place = base?.place ?? (options.base == .none ? published : nil)
@@ -308,7 +314,7 @@ struct PublishRun {
             "is it the right directory, and is everything mounted? If so: --allow-fewer; nothing was published")
     }
 
-    /// The base's, so that one set has one dictionary; otherwise a new one, if it pays.
+    /// Chooses the base's dictionary, so that one set has one; otherwise a new one, if it pays.
     private mutating func chooseDictionary(
         _ root: SourceRoot, _ tree: SourceTree, _ writer: PackWriter, progress: (PublishProgress) -> Void
     ) throws(PublishError) {
@@ -323,7 +329,7 @@ struct PublishRun {
             }
             return
         }
-        // One for all, and none of them sees what the others have.
+        // A new dictionary would be for all shards, and none of them sees the files of the others.
         guard options.shards == nil else { return }
         let (made, effort) = try withoutActuallyEscaping(progress) { progress throws(PublishError) in
             var maker = DictionaryMaker(root: root, tree: tree, base: base, options: options) { step, done, total in
@@ -338,7 +344,7 @@ struct PublishRun {
     /// Stores a dictionary, for this set's new blobs.
     private mutating func keep(_ made: DictionaryMaker.Made, _ writer: PackWriter) throws(PublishError) {
         dictionary = made.encoding
-        // A pack of its own, where it stays whatever happens to the blobs.
+        // The dictionary gets a pack of its own, so that repacking blobs never moves it.
         let blob = try writer.append(made.frame, of: made.bytes)
         try writer.cut()
         madeDictionary = Manifest.OwnBlob(blob: blob, digest: try calling { try sha256(made.bytes) })
@@ -355,7 +361,7 @@ struct PublishRun {
         report.rawBytes = tree.totalSize
     }
 
-    /// - Parameter written: **Bytes** of each pack that was not there before; 0 for one that was.
+    /// - Parameter written: **Bytes** of each new pack; 0 for one that existed already.
     private mutating func fill(_ usage: PackUsage, written: [UInt64]) {
         report.uniqueBytes = usage.uniqueBytes
         report.storedBytes = usage.liveBytes
@@ -382,7 +388,7 @@ extension PublishRun {
             indices.append(isKept ? UInt32(packs.count) : nil)
             guard isKept else { continue }
             packs.append(pack)
-            // A mirror of this directory has everything in it.
+            // A mirror of this directory has all of its packs.
             let name = options.packURLPrefix + pack.sha256.packName
             if pack.urls == [name] { packs[packs.count - 1].urls = choices.packURLs(name) }
         }
@@ -421,12 +427,13 @@ extension PublishRun {
         if let base, case let former = base.manifest, mayBeUnchanged, options.revision == nil, try mayStay(former),
             try files.digest(revision: former.revision, created: former.created) == former.digest
         {
-            // It can be new here: of another channel, or of a base elsewhere.
+            // The manifest can still be new in the output: for another channel, or from a base elsewhere.
             report.unchanged = try isShown(base)
             if report.unchanged, options.channel == nil, try isInPlace(former.digest, former.revision) { return }
             return try write(files, revision: former.revision, created: former.created)
         }
-        // Packs of a base elsewhere may be made anew each time: what comes of it can be what is here.
+        // Packs of a base elsewhere may be made anew each time, and the result can still equal the manifest in the
+        // output.
         if options.revision == nil, base?.place.isElsewhere == true, before.manifests.count == 1,
             let there = before.manifests.first, try mayStay(there, under: before.revision),
             try files.digest(revision: before.revision, created: before.created) == there
@@ -446,7 +453,7 @@ extension PublishRun {
         try write(files, revision: revision, created: options.created)
     }
 
-    /// The highest revision that was signed with keys that count; 0 where nobody signs.
+    /// The highest revision that was signed with valid keys; 0 for an unsigned set.
     private func lastSigned() throws(PublishError) -> UInt64 {
         guard let signing = options.signing else { return 0 }
         let known = try signing.known?.lastRevision ?? 0
@@ -465,15 +472,16 @@ extension PublishRun {
         return next
     }
 
-    /// Whether the base as it is takes the place of nothing that is newer, or is another release of its number. Machines that are
-    /// pinned do not go back to what is older than what was signed.
+    /// Whether the base may be published as it is, because it replaces neither a newer release nor another one of its
+    /// number. Pinned machines do not go back behind the last signed revision.
     private func mayStay(_ base: Manifest) throws(PublishError) -> Bool {
         guard try base.revision >= lastSigned() else { return false }
         guard base.revision == before.revision else { return base.revision > before.revision }
         return before.manifests == [base.digest]
     }
 
-    /// Whether a manifest that is here may keep its number: nothing newer was signed, and nothing else under that number.
+    /// Whether a manifest in the output may keep its number: nothing newer was signed, and nothing else under that
+    /// number.
     private func mayStay(_ manifest: SHA256Digest, under revision: UInt64) throws(PublishError) -> Bool {
         let last = try lastSigned()
         guard revision == last, let signing = options.signing else { return revision > last }
@@ -503,13 +511,13 @@ extension PublishRun {
         report.compressedManifestBytes = written.compressed
     }
 
-    /// Whether the base is what the channel that is published to points at by now.
+    /// Whether the channel that is published to points at the base already.
     private func isShown(_ base: BaseSet) throws(PublishError) -> Bool {
         if options.channel == nil, base.place.isNewest { return true }
         return try isShown(base.manifest.digest)
     }
 
-    /// The same of any manifest.
+    /// Whether that channel points at a manifest already.
     private func isShown(_ digest: SHA256Digest) throws(PublishError) -> Bool {
         if let channel = options.channel {
             guard let text = try output.manifestText(.channels, "\(channel).json.zst") else { return false }
@@ -523,7 +531,7 @@ extension PublishRun {
         guard let plain = try output.size(.top, "manifest.json"),
             let frame = try output.size(.top, "manifest.json.zst"),
             try output.digest(.top, "manifest.json") == manifest,
-            // A run that was killed may have replaced only this one.
+            // A killed run may have replaced only this file.
             let text = try output.manifestText(.top, "manifest.json.zst"), (try? sha256(text)) == manifest
         else { return false }
         report.revision = revision
@@ -533,13 +541,13 @@ extension PublishRun {
         return true
     }
 
-    /// Remembers how the files look. A failure only costs time at the next publish.
+    /// Writes the stamps of the files. A failure only costs time at the next publish.
     mutating func keepStamps(_ entries: ManifestEntries) {
         guard let path = options.stampCache, let now = options.now else { return }
         let tree = entries.tree
         let withKeys = options.permits.contains(.privateKeys)
         let code = StampCache.write(tree.count, to: path, withKeys: withKeys, now: now) { index, add in
-            // The times of what is made when it is read say nothing.
+            // The times of a file that is generated when it is read say nothing.
             guard !tree.entries[index].hasUnstatedSize, let digest = entries.digest(of: index) else { return }
             tree.withPath(index) { add($0, tree.entries[index].stamp, digest) }
         }
@@ -550,7 +558,7 @@ extension PublishRun {
 
 /// Publishing, from its start to its end.
 extension PublishOptions {
-    /// Publishes. `isCancelled` and `progress` are called on this thread, between pieces.
+    /// Publishes. `isCancelled` and `progress` are called on the caller's thread, between pieces.
     ///
     /// - Throws: ``PublishError``; the old manifest is in place then, and nothing new, unless only the signing failed.
     package func publish(isCancelled: () -> Bool = { false }, progress: (PublishProgress) -> Void = { _ in })
@@ -579,7 +587,7 @@ extension PublishOptions {
                 case .shard, nil: try run.run(root, isCancelled: isCancelled, progress: progress)
                 }
             report.channel = channel
-            // It is published by now: what cannot be read is no reason to say otherwise.
+            // The release is published by now, so a statement that cannot be read is no failure.
             if signing == nil, let word = try? output.word(channel), word.fresh.revision != report.revision {
                 report.warnings.append(
                     "revision \(word.fresh.revision) was signed, and revision \(report.revision) is not: machines that are "
@@ -594,7 +602,7 @@ extension PublishOptions {
                 if permits.contains(.otherKeys) { try output.removeOtherRoots(than: signing) }
             }
             note()
-            // What is pruned then, nobody is shown any more.
+            // After this, no reader is shown a release that the prune removes.
             try output.home?.commit()
             if let retain, let time { prune(output, keep: retain, now: time, &report) }
             try output.home?.commit()
@@ -611,15 +619,15 @@ extension PublishOptions {
         return try OutputDirectory(output, isReadOnly: isReadOnly, shard: shard)
     }
 
-    /// Lets go of old releases. What is published is complete by now, so a failure is no more than a warning.
+    /// Removes old releases. The new release is complete by now, so a failure is no more than a warning.
     private func prune(_ output: OutputDirectory, keep: Int, now: Int64, _ report: inout PublishReport) {
         do throws(PublishError) {
             report.pruned = try Prune(keep: keep, now: now).run(output)
         } catch { report.warnings.append("old releases stay: \(error.summary); \(error.remedy)") }
     }
 
-    /// Says what ``publish(isCancelled:progress:)`` would do, and writes nothing at all: the source is read, and of the output
-    /// what the base names.
+    /// Reports what ``publish(isCancelled:progress:)`` would do, and writes nothing at all. It reads the source, and
+    /// the files of the output that the base names.
     package func preview(isCancelled: () -> Bool = { false }, progress: (PublishProgress) -> Void = { _ in })
         throws(PublishError) -> PublishReport
     {

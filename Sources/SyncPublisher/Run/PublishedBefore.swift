@@ -3,8 +3,8 @@ import SyncManifest
 import SyncModel
 import SyncTrust
 
-/// What an output has when a publish begins. Whatever the base is, the set there keeps its name, and no number of it is given to
-/// two releases.
+/// The state of an output when a publish begins. With any base, the set there keeps its name, and no two of its
+/// releases get the same revision.
 struct PublishedBefore {
     /// The set's name; `nil` where nothing is published.
     private(set) var project: String?
@@ -16,7 +16,7 @@ struct PublishedBefore {
     private(set) var created: String?
 
     /// - Parameters:
-    ///   - base: The base. One in the output is its newest release, and nothing else is read then.
+    ///   - base: The base. One in the output is its newest release, so nothing else is read.
     ///   - isLoose: Whether the set is loose, so that anything else there may be files of the set.
     init(_ output: OutputDirectory, base: BaseSet?, signing: Signing?, isLoose: Bool) throws(PublishError) {
         if let base, !base.place.isElsewhere {
@@ -27,7 +27,8 @@ struct PublishedBefore {
         var found: [(revision: UInt64, manifest: SHA256Digest?, created: String?)] = []
         let kept = try output.keptRevisions()
         for revision in kept { found.append((revision, nil, nil)) }
-        // What machines see, and what has the highest number, tell all. There may be many others, which are not read.
+        // The manifest that machines see, and the one with the highest revision, are enough. There may be many others,
+        // which are not read.
         let newest = try Self.manifest(.top, "manifest.json", of: output)
         if let newest { found.append((newest.manifest.revision, newest.digest, newest.manifest.created)) }
         project = newest?.manifest.project
@@ -44,10 +45,10 @@ struct PublishedBefore {
                 guard isLoose, error.exitStatus == .refused else { throw error }
                 return
             }
-            // What is damaged counts as if it were not there; what cannot be read may have any number.
+            // A damaged file counts as missing; an unreadable file may have any revision.
             if let fault = releases.faults.first(where: { $0.exitStatus == .ioError }) { throw fault }
             try Self.refuseForeign(output, releases)
-            // Of a signed set the numbers count that its keys have signed: others may be those of a thief.
+            // In a signed set only revisions that its keys have signed count: others may be an attacker's.
             if signing == nil {
                 for release in releases.all { found.append((release.revision, release.digest, release.created)) }
             }
@@ -58,7 +59,7 @@ struct PublishedBefore {
             let signed = try own.newestRelease(above: 0) ?? 0
             if signed > 0 { project = signing.root.project }
             for revision in try own.saidRevisions() { found.append((revision, nil, nil)) }
-            // Nobody who can only write there uses up the numbers of those who sign.
+            // Whoever can only write to the output must not use up the revisions of the signers.
             let last = max(signed, try signing.known?.lastRevision ?? 0, base?.manifest.revision ?? 0)
             found.removeAll { $0.revision - min($0.revision, last) > PublishOptions.mostRevisionsAtOnce }
             found.append((signed, nil, nil))
@@ -90,14 +91,14 @@ struct PublishedBefore {
 extension OutputDirectory {
     fileprivate static let remedyForForeign = "name another output directory, or move that file away"
 
-    /// Whether `manifest.json` is somebody's file of another kind: neither a manifest, nor what may be left of one.
+    /// Whether `manifest.json` is a foreign file: neither a manifest, nor what may be left of one.
     fileprivate func hasForeignManifest(_ releases: Releases) throws(PublishError) -> Bool {
         guard releases.all.isEmpty, let text = try manifestText(.top, "manifest.json") else { return false }
         // A disk that lost power leaves zeros, or nothing.
         return !text.allSatisfy { $0 == 0 } && !text.starts(with: "{\"format\":\"syncagent-manifest/".utf8)
     }
 
-    /// What can be done where a manifest of the set cannot be used.
+    /// The remedy where a manifest of the set cannot be used.
     func remedyForDamage() -> String {
         guard let releases = try? Releases(self) else {
             return "repair it, publish with --no-base, or name another output directory"

@@ -3,21 +3,22 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// What a shard leaves for the join, `.publish-shards/3-of-16.shard`: a line of JSON, and the manifest of what is its own.
+/// The record that a shard leaves for the join, `.publish-shards/3-of-16.shard`: a line of JSON, and the manifest of
+/// the shard's own entries.
 ///
-/// Both are written at once, under a temporary name that is renamed. They are this user's, and nobody else may write to them: what
-/// is joined is what shards have said.
+/// Both are written at once, under a temporary name that is renamed. The file belongs to this user, and nobody else may
+/// write to it: the join trusts it.
 struct ShardRecord {
     var shard: Shard
     var about: Source
-    /// Of ``entries``.
+    /// The figures of the shard's own entries.
     var report: PublishReport
     /// When the shard began; **nanoseconds** since 1970.
     var began: Int64
-    /// Of the whole text of the manifest, whose parts are not read.
+    /// The shard's manifest, whose parts are not read.
     var manifest: ManifestAssembly
 
-    /// What a shard was made from.
+    /// The digests of what a shard was made from.
     struct Source: Equatable {
         /// Of all files of the source: their paths, kinds, **bytes** and times. Shards of one set have the same.
         var listing: SHA256Digest
@@ -34,7 +35,7 @@ struct ShardRecord {
 
     static func name(_ shard: Shard) -> String { "\(shard.name).shard" }
 
-    /// What another process has left; `nil` if there is nothing, or nothing whole.
+    /// The record that another process has left; `nil` if there is none, or none that is whole.
     static func read(_ shard: Shard, from output: OutputDirectory) throws(PublishError) -> ShardRecord? {
         let limit = ManifestLimits.standard.ownTextBytes + longestLine
         guard let bytes = try output.readOwn(.shards, name(shard), limit: limit) else { return nil }
@@ -62,7 +63,7 @@ struct ShardRecord {
             began: began, manifest: manifest)
     }
 
-    /// Writes one.
+    /// Writes the record of a shard.
     static func write(
         _ shard: Shard, _ about: Source, _ report: PublishReport, began: Int64, _ files: ManifestFiles,
         to output: OutputDirectory
@@ -84,7 +85,7 @@ struct ShardRecord {
         try output.putOwn(line.bytes + [0x0A] + text, name(shard), in: .shards)
     }
 
-    /// What the join adds up.
+    /// The figures that the join adds up.
     private static var numbers: [(String, WritableKeyPath<PublishReport, Int>)] {
         [
             ("files", \.files), ("links", \.links), ("directories", \.directories),
@@ -110,19 +111,19 @@ struct ShardRecord {
 
 /// SHA-256 of a listing, which comes piece by piece: files, links and named directories, in path order.
 struct ListingDigest: ~Copyable {
-    /// What of an entry counts.
+    /// The facts of an entry that count.
     enum Facts {
-        /// What every process sees that looks at the same source: path, kind, **bytes** and time of modification, what a link leads
-        /// to, and the permissions, where they are kept.
+        /// What every process sees of the same source: path, kind, **bytes** and time of modification, the target of a
+        /// link, and the permissions, where they are kept.
         case everywhere
-        /// Everything by which a changed file gives itself away on this machine.
+        /// Every fact that changes when a file is changed on this machine.
         case here
     }
 
     private let facts: Facts
     private var hasher: SHA256Hasher
     private var buffer: [UInt8] = []
-    /// A sum over all that has come, so that what a part of it makes is the difference of two.
+    /// The sum over all entries so far; the difference of two sums stands for the entries between them.
     private(set) var sum: UInt64 = 0
 
     init(_ facts: Facts) throws(PublishError) {
@@ -132,7 +133,7 @@ struct ListingDigest: ~Copyable {
 
     /// Takes the next piece.
     ///
-    /// - Parameter before: Is called before each entry is taken, when what precedes it has been.
+    /// - Parameter before: Called before each entry is added, once all entries before it have been.
     mutating func add(
         _ tree: SourceTree, before: (_ index: Int, _ sum: UInt64) throws(PublishError) -> Void = { _, _ in }
     ) throws(PublishError) {
@@ -148,7 +149,7 @@ struct ListingDigest: ~Copyable {
         for directory in directories { try add(directory) }
     }
 
-    /// The digest of all that has come.
+    /// The digest of all entries that were added.
     consuming func finish() throws(PublishError) -> SHA256Digest {
         try flush()
         return try calling { try hasher.finish() }

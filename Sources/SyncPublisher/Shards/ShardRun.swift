@@ -3,9 +3,9 @@ package import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Publishing in pieces: each shard packs the files that are its own, beside the others, and the join writes the manifest.
+/// Publishing in pieces: each shard packs its own files, beside other shards, and the join writes the manifest.
 extension PublishOptions {
-    /// Leaves out what `publish.json` says for a publish in one piece, or for the join.
+    /// Drops the options that `publish.json` sets for a publish in one piece, or for the join.
     package mutating func leaveOut(for work: ShardWork) {
         if isInParts == false { isInParts = nil }
         if dictionary == .always { dictionary = .automatic }
@@ -13,7 +13,7 @@ extension PublishOptions {
         (channel, keepsReleases, retain) = (nil, false, nil)
     }
 
-    /// Refuses what makes no sense for a piece of the work.
+    /// Refuses options that make no sense for a piece of the work.
     func checkShards() throws(PublishError) {
         guard let shards else { return }
         func refuse(_ isGiven: Bool, _ option: String, _ why: String) throws(PublishError) {
@@ -65,7 +65,7 @@ extension PublishOptions {
 }
 
 extension PublishOptions {
-    /// The project of the shards that are joined, where nobody names one; `nil` where there are none.
+    /// The project of the shards that are joined, if the options name none; `nil` where there are no records.
     func projectOfShards(in output: OutputDirectory) throws(PublishError) -> String? {
         guard case .join(let count) = shards, project == nil else { return nil }
         for number in 0..<count {
@@ -83,7 +83,7 @@ extension ShardWork {
 }
 
 extension PublishRun {
-    /// Packs what is the shard's own, unless that is done.
+    /// Packs the shard's own entries, unless that is done already.
     fileprivate mutating func run(
         _ shard: Shard, _ root: SourceRoot, began: Int64, isCancelled: () -> Bool, progress: (PublishProgress) -> Void
     ) throws(PublishError) -> PublishReport {
@@ -111,15 +111,16 @@ extension PublishRun {
         try prepareBase(isCancelled: isCancelled, progress: progress)
         spareUntouched(&tree)
         let packed = try pack(tree, root, isCancelled: isCancelled, progress: progress)
-        // What the others need of the base's packs it does not know.
+        // The shard does not know what the others need of the base's packs.
         (report.deadBytes, report.packsDropped, report.repackPays) = (0, 0, false)
         try ShardRecord.write(shard, about, told(packed.files), began: began, packed.files, to: output)
         keepStamps(packed.files.entries)
         return report
     }
 
-    /// What is the shard's own, and what all of them see. The source is walked twice, so that memory follows from the shard alone: piece
-    /// by piece, to learn where the shards begin; then what lies between two of these places.
+    /// The shard's own tree, and the digest of the listing that all shards see. The source is walked twice, so that
+    /// memory depends on the shard alone: first piece by piece, to find where the shards begin; then only between this
+    /// shard's two borders.
     private mutating func ownTree(
         of shard: Shard, _ root: SourceRoot, isCancelled: () -> Bool, progress: (PublishProgress) -> Void
     ) throws(PublishError) -> (tree: SourceTree, listing: SHA256Digest) {
@@ -133,7 +134,7 @@ extension PublishRun {
         var first = try treeWalk()
         var (leftOut, seen) = (0, 0)
         try first.run(root, pieces: 4_096) { piece throws(PublishError) in
-            // Nobody reads more of them at once, and who reads less counts less.
+            // No reader takes more entries at once, so from there on each piece has a budget of its own.
             seen += piece.count
             if seen > options.limits.entries { budget = PatternBudget(options.limits) }
             try noteGroups(piece, &filled, &budget, isCancelled: isCancelled)
@@ -141,7 +142,7 @@ extension PublishRun {
                 leftOut += piece.linkTargets.keys.count { (try? piece.directories(behindLink: $0)) == nil }
             }
             try listing.add(piece) { index, sum in
-                // A link that may be left out leaves nothing where a shard could begin.
+                // No shard can begin at a link that may be left out.
                 borders.add(
                     hash: piece.withPath(index) { PartCutter.hash($0) }, size: piece.entries[index].stamp.size,
                     mayBegin: (try? piece.directories(behindLink: index))?.isEmpty == true
@@ -171,12 +172,13 @@ extension PublishRun {
         return (tree, try listing.finish())
     }
 
-    /// When a file was last touched; **nanoseconds** since 1970.
+    /// The latest time at which an entry was modified or changed; **nanoseconds** since 1970.
     private static func lastChange(_ tree: SourceTree) -> Int64 {
         tree.entries.reduce(Int64.min) { max($0, $1.stamp.modified, $1.stamp.changed) }
     }
 
-    /// The figures for the join: what is new is what the base does not have, even if a try before this one has written it.
+    /// The figures for the join: packs that the base does not have count as new, even if an earlier attempt has written
+    /// them.
     private func told(_ files: ManifestFiles) -> PublishReport {
         var told = report
         let former = Set((base?.packs ?? []).map(\.sha256))
@@ -187,7 +189,7 @@ extension PublishRun {
         return told
     }
 
-    /// Takes of the base what is known of the shard's own paths.
+    /// Loads the base again, with only the parts around the shard's own paths.
     private mutating func narrowBase(to tree: SourceTree) throws(PublishError) {
         guard base != nil else { return }
         func path(_ index: Int) -> [UInt8] { tree.withPath(index) { Array($0) } }
@@ -201,7 +203,7 @@ extension PublishRun {
         return true
     }
 
-    /// SHA-256 of what all shards of a set must be told in the same way.
+    /// SHA-256 of the options that all shards of a set must have in common.
     private func settings(of count: Int) throws(PublishError) -> SHA256Digest {
         let line = JSONLine.object { line in
             line.field("shards", count)
@@ -234,7 +236,7 @@ extension PublishRun {
         progress(PublishProgress(step: .checking, files: 0))
         let records = try records(count, isCancelled: isCancelled)
         let files = try joined(records)
-        // Before every pack is read.
+        // This comes before every pack is read.
         try checkReadable(files)
         if options.signing != nil { try check(records, isCancelled: isCancelled, progress: progress) }
         if isCancelled() { throw .cancelled }
@@ -261,7 +263,7 @@ extension PublishRun {
         return report
     }
 
-    /// Refuses a manifest that no reader would take: no shard sees the whole.
+    /// Refuses a manifest that no reader would take. No shard can do so, since none sees the whole.
     private func checkReadable(_ files: ManifestFiles) throws(PublishError) {
         var text: [UInt8] = []
         let remedy = "make larger packs, or publish the set as several; nothing was published"
@@ -278,7 +280,7 @@ extension PublishRun {
         }
     }
 
-    /// What the shards have left: of every one, of the same source, and with their packs.
+    /// The records of all shards, which must be of the same source, and have their packs.
     private func records(_ count: Int, isCancelled: () -> Bool) throws(PublishError) -> [ShardRecord] {
         var (records, missing, incomplete): ([ShardRecord], [Shard], [Shard]) = ([], [], [])
         for number in 0..<count {
@@ -306,7 +308,7 @@ extension PublishRun {
         return records
     }
 
-    /// - Throws: ``PublishError`` that names shards, if there are any: those that have to be published, or published again.
+    /// - Throws: ``PublishError`` that names the shards to be published, or published again, if there are any.
     private func refuse(_ shards: [Shard], _ what: String, of count: Int) throws(PublishError) {
         guard let first = shards.first else { return }
         let isOne = shards.count == 1
@@ -321,7 +323,7 @@ extension PublishRun {
             "publish \(isOne ? "it" : "them") with --shard, such as --shard \(first.text), then join again")
     }
 
-    /// What is signed is what was packed: every pack that was not read as one of the base's is read now.
+    /// Reads every pack that was not read with the base: each is verified before it is signed.
     private mutating func check(
         _ records: [ShardRecord], isCancelled: () -> Bool, progress: (PublishProgress) -> Void
     ) throws(PublishError) {
@@ -336,7 +338,7 @@ extension PublishRun {
         }
         let damaged = records.filter { !$0.manifest.packs.allSatisfy { verdicts[$0.sha256] == true } }.map(\.shard)
         guard !damaged.isEmpty else { return }
-        // So that they are packed again.
+        // Damaged packs are removed, so that they are packed again.
         for record in records {
             for pack in record.manifest.packs where verdicts[pack.sha256] == false {
                 try output.remove(pack.sha256.packName, from: .packs)
@@ -394,7 +396,7 @@ extension PublishRun {
             groups: choices.groups, userData: base?.manifest.userData, parts: parts, dictionary: dictionary)
     }
 
-    /// Removes what shards have left of other numbers of them: they are of no use once this is published.
+    /// Removes the records for other numbers of shards, which are of no use once this is published.
     private func forgetOthers(than count: Int) throws(PublishError) {
         let others = try (output.names(in: .shards) ?? []).filter { !$0.contains("-of-\(count).") }
         if !others.isEmpty { try output.remove(others, from: .shards) }

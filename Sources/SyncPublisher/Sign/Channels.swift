@@ -15,14 +15,14 @@ package struct Channels {
     /// The list for people, in `channels/`.
     private static let index = "index.json"
 
-    /// The result of a change: the revision that the channel pointed at before, `nil` for a new one, and the statement of it,
-    /// `nil` if unsigned.
+    /// The result of a change: `former` is the revision that the channel pointed at before, `nil` for a new one;
+    /// `fresh` is its new statement, `nil` if unsigned.
     package typealias Move = (project: String, revision: UInt64, former: UInt64?, fresh: FreshStatement?)
 
     /// Opens a published directory.
     ///
-    /// - Parameter now: **Milliseconds** since 1970, from when on what no channel names any more is noted so; `nil` where the next
-    ///   prune may find that out.
+    /// - Parameter now: **Milliseconds** since 1970, the time from which releases that no channel names any more are
+    ///   marked so; `nil` leaves that to the next prune.
     package init(_ place: TargetPlace, isReadOnly: Bool = false, now: Int64? = nil) throws(PublishError) {
         (output, self.now) = (try OutputDirectory(published: place, isReadOnly: isReadOnly), now)
     }
@@ -40,8 +40,8 @@ package struct Channels {
     /// Points a channel at a release published before; nothing is published anew.
     ///
     /// - Parameter release: Its revision, or the name of a channel that points at it.
-    /// - Throws: ``PublishError``, also for a release that is older than what the channel points at: machines that follow it
-    ///   do not go back.
+    /// - Throws: ``PublishError``, also for a release that is older than what the channel points at: machines that
+    ///   follow it do not go back.
     package func point(_ channel: String?, at release: String, signing: Signing?) throws(PublishError) -> Move {
         let signed = signing.map { SignedOutput(output: output, signing: $0) }
         let revision = try revision(release, signed)
@@ -110,12 +110,13 @@ package struct Channels {
             "add --sign with the directory that has fresh.key and the roots")
     }
 
-    /// Records for people where a channel points; `nil` if it is removed.
+    /// Records the revision of a channel in the list for people; `nil` removes the channel.
     func note(_ channel: String, _ revision: UInt64?, _ project: String) throws(PublishError) {
         try output.put(try index(with: channel, at: revision, project), Self.index, in: .channels)
     }
 
-    /// The text of the list with one channel changed. Made before that channel moves, it shows that it can be made.
+    /// The text of the list with one channel changed. Called before that channel moves, to show that the list has room
+    /// for it.
     func index(with channel: String, at revision: UInt64?, _ project: String) throws(PublishError) -> [UInt8] {
         var index = try index() ?? ChannelIndex(project: project)
         index.channels[channel] = revision
@@ -128,7 +129,7 @@ package struct Channels {
         return json
     }
 
-    /// `nil` if there is none. A damaged one is never replaced: the channels in it would be lost.
+    /// The list; `nil` if there is none. A damaged list is never replaced: the channels in it would be lost.
     private func index() throws(PublishError) -> ChannelIndex? {
         guard try output.size(.channels, Self.index) != nil else { return nil }
         if let json = try output.read(.channels, Self.index, limit: ChannelIndex.limit),
@@ -151,11 +152,11 @@ package struct Channels {
         return try BasePlace(.top, "manifest.json", of: output).manifest(remedy: "publish again").revision
     }
 
-    /// The revision that is meant by its number, or by the name of a channel that points at it.
+    /// The revision that a number, or the name of a channel, stands for.
     private func revision(_ release: String, _ signed: SignedOutput?) throws(PublishError) -> UInt64 {
         if let revision = UInt64(release) { return revision }
         let name = ChannelName.meant(release)
-        // Only a channel's keys prove what it is: the index is for people.
+        // Only a signed statement proves where a channel points: the index is for people.
         let isSigned = try output.statementNames().contains(FreshStatement.name(name))
         if let signed, isSigned {
             let word = try signed.said(name).fresh
@@ -176,10 +177,10 @@ package struct Channels {
         else { return }
         do throws(PublishError) {
             let frame = try BasePlace(.top, "manifest.json.zst", of: output).manifest(remedy: "publish again")
-            // A run that was killed may have replaced only this one.
+            // A killed run may have replaced only this file.
             guard frame.revision == revision else { return }
         } catch {
-            // A damaged one is not kept.
+            // A damaged frame is not kept.
             guard error.exitStatus == .dataInvalid else { throw error }
             return
         }

@@ -1,10 +1,10 @@
 import SyncModel
 import SyncTrust
 
-/// What was signed in an output directory before, and whether those who trust it could follow.
+/// What was signed in an output directory before, and whether machines that trust it can follow.
 extension OutputDirectory {
-    /// Why machines that trust what was signed here would not take what is published now; `nil` if they would, or if that is
-    /// wanted.
+    /// Why machines that trust the former signatures here would refuse this release; `nil` if they would accept it, or
+    /// if the options permit it.
     ///
     /// - Parameters:
     ///   - signing: Who signs it; `nil` for nobody.
@@ -32,7 +32,7 @@ extension OutputDirectory {
             "use the keys of that root, with every newer one; \(wanted)nothing was published")
     }
 
-    /// Whether a signed release was published here, in whatever channel.
+    /// Whether a signed release was published here, in any channel.
     func isSigned() throws(PublishError) -> Bool {
         try statementNames().contains { $0 == FreshStatement.name(nil) || $0.hasSuffix(".fresh") }
     }
@@ -58,7 +58,7 @@ extension OutputDirectory {
             if let digest = known[number] {
                 isOther = statement?.digest != digest
             } else if number < oldest.content.number {
-                // Older ones need not be at hand; the last of them has to have signed the first that is.
+                // Older roots need not be at hand; the last of them must have signed the oldest one that is.
                 let content = statement.flatMap { try? RootStatement(json: $0.json) }
                 isOther =
                     number == oldest.content.number - 1

@@ -4,14 +4,14 @@ package import SyncTrust
 
 /// A directory with the keys and roots of a project: `root.key`, `release.key`, `fresh.key`, `1.root`, `2.root` …
 ///
-/// Signing only needs the newest root and the keys for what is signed: `root.key` belongs in a drawer.
+/// Signing only needs the newest root and the keys of the roles that sign: `root.key` is best kept offline.
 package struct KeyDirectory {
     package let path: String
     /// The roots found, oldest first; each is signed as the one before it requires.
     package private(set) var roots: [TrustPin.Root]
-    /// Whether keys are read at all; never from a published directory, whatever somebody puts there.
+    /// Whether keys are read at all: never from a published directory, where others may put files.
     private let hasKeys: Bool
-    /// The file of the key just replaced; `nil` if it was not here.
+    /// The file of the key just replaced; `nil` if that key was not in this directory.
     package private(set) var kept: String?
 
     package var newest: TrustPin.Root { roots[roots.count - 1] }
@@ -36,7 +36,7 @@ package struct KeyDirectory {
         }
     }
 
-    /// Refuses keys that would be published with the files, or are served already.
+    /// Refuses keys inside a directory that is published or served.
     package func requireApart(from places: [String]) throws(PublishError) {
         guard try Self.names(in: path).contains(where: { $0.hasSuffix(".key") }) else { return }
         func unseen(_ place: String, _ code: Errno) -> PublishError {
@@ -62,7 +62,7 @@ package struct KeyDirectory {
     }
 
     /// Opens the roots of what is published. Anyone with write access may have replaced them: only an unbroken
-    /// chain counts, starting from those that this machine knows, or from the first one where it knows none.
+    /// chain counts, starting from the roots that this machine knows, or from the first root if it knows none.
     package init(published place: TargetPlace, after known: TrustPin?) throws(PublishError) {
         let published = try OutputDirectory(published: place, isReadOnly: true)
         (path, hasKeys) = (published.path + "/trust", false)
@@ -70,7 +70,7 @@ package struct KeyDirectory {
         for number in Self.numbers(try published.statementNames()) {
             let root = try Self.root(number, in: published)
             if let known, number <= known.root.content.number {
-                // Roots that were never signed under here are ignored.
+                // Roots under which this machine has not signed are ignored.
                 if known.roots.contains(root.statement.digest) { roots.append(root) }
                 continue
             }
@@ -111,8 +111,8 @@ package struct KeyDirectory {
         try numbers(names(in: path)).isEmpty ? [] : KeyDirectory(path).roots
     }
 
-    /// The number for the first root of new keys, where too many of the old root keys are lost: the one after those that are
-    /// there. So no machine, mirror or cache ever meets two roots of one number.
+    /// The number for the first root of new keys, where too many of the old root keys are lost: the one after the
+    /// newest root there. So no machine, mirror or cache ever meets two roots of one number.
     ///
     /// - Parameter place: A published directory, a directory of keys, or the newest root itself.
     package static func number(after place: String, of project: String) throws(PublishError) -> UInt64 {
@@ -171,8 +171,8 @@ package struct KeyDirectory {
 
     /// Reads one root, and checks that its own keys have signed it.
     ///
-    /// - Parameter isOwn: Whether it says which keys count, so that nobody else may be able to change it; `false` for one
-    ///   that counts only for who has signed it.
+    /// - Parameter isOwn: Whether the root decides which keys are valid, so that nobody else may be able to change the
+    ///   file; `false` for a root that is only as good as the signatures on it.
     static func root(_ path: String, isOwn: Bool) throws(PublishError) -> TrustPin.Root {
         try root(try bytes(ofRoot: path, isOwn: isOwn), path)
     }
@@ -200,7 +200,7 @@ package struct KeyDirectory {
 
     /// The keys of a role found here: `release.key`, and `release-….key` if a role has several.
     ///
-    /// - Parameter leavesLocked: Whether to leave out those with a passphrase, with which somebody else signs.
+    /// - Parameter leavesLocked: Whether to leave out keys with a passphrase, which sign elsewhere.
     package func keys(_ role: Role, leavesLocked: Bool = false) throws(PublishError) -> [PrivateKey] {
         guard hasKeys else { return [] }
         return try Self.names(role, in: path).map { name throws(PublishError) in
@@ -208,7 +208,7 @@ package struct KeyDirectory {
         }.compactMap { $0 }
     }
 
-    /// What is in a directory of keys or roots.
+    /// The names in a directory of keys or roots.
     private static func names(in path: String) throws(PublishError) -> [String] {
         do throws(Errno) { if let names = try directoryEntries(path) { return names } } catch {
             throw .cannotRead(
@@ -219,7 +219,7 @@ package struct KeyDirectory {
             "check the path, or make one with 'syncagent keys new'")
     }
 
-    /// The files of ``keys(_:)``.
+    /// The file names of ``keys(_:leavesLocked:)``.
     package static func names(_ role: Role, in path: String) throws(PublishError) -> [String] {
         try names(in: path).filter {
             $0 == "\(role.rawValue).key" || $0.hasPrefix("\(role.rawValue)-") && $0.hasSuffix(".key")
@@ -228,7 +228,7 @@ package struct KeyDirectory {
 
     /// Reads a key file.
     ///
-    /// - Returns: `nil` for one with a passphrase, if those are left to somebody else.
+    /// - Returns: `nil` for a key with a passphrase, if `leavesLocked`.
     static func key(_ file: String, leavesLocked: Bool = false) throws(PublishError) -> PrivateKey? {
         let text = try text(ofKey: file)
         do throws(TrustFault) {
@@ -264,14 +264,15 @@ package struct KeyDirectory {
 
     // MARK: Making
 
-    /// The result of a change: the new root, and the directory that has it; `nil` if keys elsewhere have to sign it first.
+    /// The result of a change: the new root, and the directory that has it; `nil` if keys elsewhere have to sign it
+    /// first.
     package typealias Outcome = (root: PendingRoot, keys: KeyDirectory?)
 
     /// Creates a directory with new keys and their first root; never overwrites anything.
     ///
     /// - Parameters:
-    ///   - beginning: The root with the root keys created elsewhere; its number is 1, or ``number(after:of:)`` where the keys
-    ///     of those before it are lost.
+    ///   - beginning: The root with the root keys created elsewhere; its number is 1, or ``number(after:of:)`` where
+    ///     the keys of earlier roots are lost.
     ///   - rootKeys: How many root keys to create.
     package static func make(_ path: String, _ beginning: RootStatement, rootKeys count: Int) throws(PublishError)
         -> Outcome
@@ -317,8 +318,8 @@ package struct KeyDirectory {
     /// old one and becomes valid with that root.
     ///
     /// - Parameters:
-    ///   - fingerprint: The key that goes; `nil` for the one that is here, or was.
-    ///   - other: The key that comes; `nil` to make one.
+    ///   - fingerprint: The key to replace; `nil` for the one in this directory, or one that was.
+    ///   - other: The new key; `nil` to create one.
     package func rotated(_ role: Role, replacing fingerprint: String?, by other: PublicKey?, now: Int64, until: Int64)
         throws(PublishError) -> Outcome
     {
@@ -330,7 +331,7 @@ package struct KeyDirectory {
             throw Self.unusable(waiting, "it waits for signatures; sign it with 'syncagent keys sign', or remove it")
         }
         let (gone, file) = try goingKeys(role, fingerprint)
-        // Where there are too few, or they have passphrases, 'keys sign' gets the rest.
+        // If there are too few, or they have passphrases, 'keys sign' adds the other signatures.
         let rootKeys = try keys(.root, leavesLocked: true)
         do {
             let made = other == nil ? try PrivateKey(comment: "\(statement.project) \(role.rawValue)") : nil
@@ -385,8 +386,8 @@ package struct KeyDirectory {
         if let one = here.first(where: { $0.file == usual }) ?? (here.count == 1 ? here[0] : nil) {
             return ([one.key], one.file)
         }
-        // With a lost key it is unknown which of several it was: then all of its role are replaced, except those that
-        // sign this.
+        // A lost key may be any of several. So all keys of its role are replaced, but not several root keys: those have
+        // to sign.
         guard role == .root ? known.count == 1 : here.isEmpty else {
             throw Self.unusable(
                 path,
@@ -404,9 +405,9 @@ package struct KeyDirectory {
         return name(free)
     }
 
-    /// Whether nothing has a name.
+    /// Whether a path is unused.
     ///
-    /// - Throws: ``PublishError`` where that cannot be seen: a key may have it.
+    /// - Throws: ``PublishError`` where that is unknown: the path may be that of a key.
     static func isFree(_ path: String) throws(PublishError) -> Bool {
         switch status(currentDirectory, path) {
         case .success(let found): return found == nil
@@ -432,14 +433,14 @@ package struct KeyDirectory {
         } catch { throw unwritten(error) }
     }
 
-    /// That a key or a root could not be written.
+    /// The error of a key or a root that could not be written.
     static func unwritten(_ error: FileError) -> PublishError {
         [.diskFull, .diskTrouble].contains(error.cause)
             ? PublishError(.ioError, "\(error)", "make room, or check the disk, and run it again")
             : .cannotCreate("\(error)", "make the directory writable")
     }
 
-    /// Renames the file of a former key to a free name beside it; the rest is as with ``move(_:to:_:_:)``.
+    /// Renames the file of a former key to a free name beside it; errors are as with ``move(_:to:_:_:)``.
     private static func keep(_ name: String, _ new: String, _ root: UInt64) throws(PublishError) -> String {
         var number = 1
         while try !isMoved(name, to: "\(name).\(number)", new, root) { number += 1 }
@@ -451,7 +452,7 @@ package struct KeyDirectory {
         if try !isMoved(name, to: other, new, root) { throw unmoved(name, other, .fileExists, new, root) }
     }
 
-    /// The same; `false` where something has the other name.
+    /// The same; returns `false` where the other name is taken.
     private static func isMoved(_ name: String, to other: String, _ new: String, _ root: UInt64) throws(PublishError)
         -> Bool
     {

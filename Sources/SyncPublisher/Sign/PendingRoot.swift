@@ -9,16 +9,16 @@ package struct PendingRoot {
     package let content: RootStatement
     /// The previous root, whose keys have to sign it, too; `nil` for the first one.
     package let before: TrustPin.Root?
-    /// The file whose word it is that ``before`` is right; `nil` for a first root, and one just made.
+    /// The file that vouches for ``before``; `nil` for a first root, and for one just made.
     package let reference: String?
     package private(set) var statement: SignedStatement
 
     package static let ending = ".pending"
 
-    /// How many keys of a root have signed, how many must, and which have not.
+    /// The number of a root, how many of its keys have signed, how many must, and which have not.
     package typealias Count = (root: UInt64, signed: Int, needed: Int, missing: [PublicKey])
 
-    /// A new one in a key directory, not yet written.
+    /// A new pending root in a key directory, not yet written.
     init(_ content: RootStatement, signedBy keys: [PrivateKey], after before: TrustPin.Root?, in directory: String)
         throws(TrustFault)
     {
@@ -28,13 +28,14 @@ package struct PendingRoot {
         for key in keys where isRootKey(key.publicKey) { try add(key) }
     }
 
-    /// Reads one, and finds the root before it. What came along with it says nothing about that: the root that its signer has
-    /// kept does, or one that the signer names, and from there on only what the keys of each root have signed.
+    /// Reads a pending root, and finds the root before it. Files that came along with it prove nothing: the chain
+    /// begins with the root that the signer has kept, or names, and each later root must be signed by the keys of the
+    /// one before.
     ///
     /// - Parameters:
     ///   - named: A root that the signer vouches for; `nil` for the newest one in `directory`.
-    ///   - directory: The signer's, with the key; `nil` where a program signs.
-    ///   - isFirst: Whether new keys begin with it, although it is not root 1.
+    ///   - directory: The signer's directory, with the key; `nil` where a program signs.
+    ///   - isFirst: Whether it is the first root of new keys, although it is not root 1.
     package init(_ path: String, after named: String?, heldIn directory: String?, isFirst: Bool) throws(PublishError) {
         self.path = path
         guard path.hasSuffix(".root" + Self.ending) else {
@@ -77,7 +78,7 @@ package struct PendingRoot {
         before = try Self.chain(from: known, to: content, beside: path)
     }
 
-    /// The root that counts for the signer.
+    /// The root that the signer vouches for; `nil` if there is none.
     private static func known(_ named: String?, _ directory: String?) throws(PublishError) -> (
         root: TrustPin.Root, file: String
     )? {
@@ -86,7 +87,7 @@ package struct PendingRoot {
         return (newest, "\(directory)/\(newest.content.number).root")
     }
 
-    /// The root before a pending one: each from the known one on is signed by the keys of the one before it.
+    /// The root before a pending one. Each root after the known one must be signed by the keys of the root before it.
     private static func chain(
         from known: (root: TrustPin.Root, file: String), to content: RootStatement, beside path: String
     ) throws(PublishError) -> TrustPin.Root {
@@ -121,7 +122,7 @@ package struct PendingRoot {
         return newest
     }
 
-    /// The directory that it is in.
+    /// The directory of the file.
     package var folder: String { parent(of: path) }
 
     /// The directory of a key that is named by its file, or by the directory itself.
@@ -164,8 +165,8 @@ package struct PendingRoot {
 
     /// The root keys of a signer: in a file, or all of a directory.
     ///
-    /// - Parameter leavesLocked: Whether to leave out those with a passphrase, because a program signs with them.
-    /// - Throws: ``PublishError`` when none of what is there is a root key.
+    /// - Parameter leavesLocked: Whether to leave out keys with a passphrase, because a program signs with them.
+    /// - Throws: ``PublishError`` when there is no key file, or no key is a root key.
     package func keys(at place: String, leavesLocked: Bool) throws(PublishError) -> [PrivateKey] {
         let files =
             KeyDirectory.isDirectory(place)
@@ -187,7 +188,8 @@ package struct PendingRoot {
         return counting
     }
 
-    /// Adds signatures, by keys of ``keys(at:leavesLocked:)`` and by a program that signs with its environment.
+    /// Adds signatures: by keys of ``keys(at:leavesLocked:)``, and by a program that runs with these environment
+    /// variables.
     ///
     /// - Throws: ``PublishError`` for a program that does not sign with a root key; nothing is written then.
     package mutating func sign(by keys: [PrivateKey], program: (path: String, variables: [String])?)
@@ -213,21 +215,21 @@ package struct PendingRoot {
         return keys
     }
 
-    /// Writes it: as `N.root` if complete, else under its old name with the signatures so far.
+    /// Writes the root: as `N.root` if complete, else under its old name with the signatures so far.
     ///
-    /// - Returns: The file.
+    /// - Returns: The path of the file.
     package func write() throws(PublishError) -> String {
         let target = isComplete ? String(path.dropLast(Self.ending.count)) : path
         if isComplete, try !KeyDirectory.isFree(target) { throw KeyDirectory.unusable(target, "it already exists") }
         do throws(FileError) { try replaceFile(target, with: statement.bytes, mode: 0o644) } catch {
             throw KeyDirectory.unwritten(error)
         }
-        // A leftover would only be signed in vain.
+        // A pending file that is left over would only be signed in vain.
         if isComplete { removeFile(path) }
         return target
     }
 
-    /// Its changes, for people about to sign it.
+    /// The changes in the root, for people about to sign it.
     package var changes: [String] {
         guard let old = before?.content else {
             return [

@@ -2,17 +2,17 @@ import SyncManifest
 import SyncModel
 import SyncTrust
 
-/// Whether a release may be signed that continues a base: its groups, hooks, mirrors and user data are signed again, and
-/// whoever can write to the published directory may have put them there.
+/// Whether a release that continues a base may be signed. The base's groups, hooks, mirrors and user data are signed
+/// again, and an attacker who can write to the published directory may have put them there.
 extension PublishRun {
-    /// Refuses a base that is neither one that this machine has signed nor one whose signature it can check, unless the
-    /// options accept it.
+    /// Refuses a base that this machine has not signed itself, and whose signature it cannot check, unless the options
+    /// accept it.
     mutating func checkBase(_ signing: Signing) throws(PublishError) {
         guard let base else { return }
         let known = try signing.known
         let last = known?.lastRevision ?? 0
         guard let reason = try Self.objection(to: base, known, signing.root) else {
-            // A machine that has signed nothing yet has no number to measure with.
+            // A machine that has signed nothing yet has no revision to compare with.
             if last > 0, known?.made.contains(base.manifest.digest) != true { try checkJump(to: base, from: last) }
             return try checkRead(base)
         }
@@ -31,7 +31,7 @@ extension PublishRun {
             "\(manifest) was accepted as --accept-base says, though \(reason); signed with it: \(parts)")
     }
 
-    /// Refuses to sign packs again whose bytes nobody has looked at, unless the options accept it.
+    /// Refuses to sign packs again whose bytes nobody has read, unless the options accept it.
     private func checkRead(_ base: BaseSet) throws(PublishError) {
         guard base.far > 0, options.permits.isDisjoint(with: [.unreadPacks, .foreignBase]) else { return }
         throw .refused(
@@ -41,8 +41,8 @@ extension PublishRun {
                 + "--allow-unread")
     }
 
-    /// Refuses a base whose revision is far above everything signed before, unless the next one is named: after 2⁶³ − 1 there
-    /// is none.
+    /// Refuses a base whose revision is far above everything signed before, unless the next revision is given: after
+    /// 2⁶³ − 1 there is none.
     private func checkJump(to base: BaseSet, from last: UInt64) throws(PublishError) {
         let revision = base.manifest.revision
         guard options.revision == nil, revision - min(revision, last) > PublishOptions.mostRevisionsAtOnce else {
@@ -53,7 +53,7 @@ extension PublishRun {
                 + "signed", "choose the next number with --revision, or leave the base out with --no-base")
     }
 
-    /// Why a base may be somebody else's work; `nil` if it is not.
+    /// Why a base may be an attacker's work; `nil` if it is not.
     private static func objection(to base: BaseSet, _ known: TrustPin?, _ root: RootStatement) throws(PublishError)
         -> String?
     {
@@ -76,7 +76,7 @@ extension PublishRun {
         return nil
     }
 
-    /// What a new manifest would have from the base, for people.
+    /// What a new manifest would take over from the base, for people.
     private func carried(from set: BaseSet) -> [String] {
         let base = set.manifest
         var parts: [String] = []

@@ -3,9 +3,9 @@ package import SyncTrust
 
 /// The result of renewing statements.
 package struct Refreshed {
-    /// The renewed statements, the default channel first; and the root under which each was made before.
+    /// The renewed statements, the default channel first; and the number of the root under which each was made before.
     package internal(set) var statements: [(fresh: FreshStatement, saidUnder: UInt64)] = []
-    /// Why a channel was left as it is: no valid key had signed what is published of it.
+    /// Why channels were left as they are: no valid key had signed their published statements.
     package internal(set) var refused: [PublishError] = []
     /// A newer signed release that no channel points at.
     package internal(set) var ahead: UInt64?
@@ -14,15 +14,15 @@ package struct Refreshed {
     package var newest: UInt64 { statements.filter { !$0.fresh.isRemoved }.map(\.fresh.revision).max() ?? 0 }
 }
 
-/// Puts a signed release beside a manifest: the roots, the manifest under its digest, the release, and last the
-/// statement that it is the newest. Copied in this order, no mirror ever shows half of it.
+/// Puts a signed release beside a manifest: the manifest under its digest, the release, the roots, and last the
+/// statement that it is the newest. A mirror that copies in this order never shows half of a release.
 struct SignedOutput {
     let output: OutputDirectory
     let signing: Signing
 
     /// Signs a manifest that is in place, and the channel pointing at it. The project is that of the keys.
     ///
-    /// - Parameter remedy: What to do where everybody can see it by now, and it cannot be signed.
+    /// - Parameter remedy: What to do if signing fails when everybody can see the manifest already.
     func publish(
         _ revision: UInt64, _ digest: SHA256Digest, size: UInt64, to channel: String?, ifUnsigned remedy: String
     ) throws(PublishError) -> FreshStatement {
@@ -52,11 +52,11 @@ struct SignedOutput {
         return try finish(release, channel)
     }
 
-    /// Renews the statements of other channels that point at a release under its number: signed anew, by keys that took the place
-    /// of others, it is no longer the one that they name.
+    /// Renews the statements of other channels that name this revision. If the release was signed anew, by keys that
+    /// replaced others, it is no longer the one that they name.
     private func renew(_ release: SignedRelease, besides channel: String?) throws(PublishError) {
         for other in try channels() where other != channel {
-            // What cannot be read, or does not count, is left as it is, and `keys refresh` says so.
+            // A statement that cannot be read, or is not valid, is left as it is, and `keys refresh` reports it.
             guard let word = try? said(other).fresh, !word.isRemoved, word.revision == release.content.revision,
                 word.release != release.statement.digest
             else { continue }
@@ -73,8 +73,8 @@ struct SignedOutput {
 
     /// Renews the statement of the newest release for every channel.
     ///
-    /// Anyone with write access may have changed what is served. So only what a valid key has signed is signed again: a
-    /// channel continues with exactly the release that the fresh keys of one of the roots have named.
+    /// Anyone with write access may have changed what is served. So only what a valid key has signed is signed again:
+    /// each channel continues with exactly the release that the fresh keys of one of the roots have named.
     func refresh() throws(PublishError) -> Refreshed {
         var refreshed = Refreshed()
         for channel in try channels() {
@@ -100,7 +100,7 @@ struct SignedOutput {
                 ?? .notFound(
                     "\(shown(output.path)) has no signed release", "publish one with 'syncagent publish --sign'")
         }
-        // The statements are in place by now: what cannot be read is no reason to say otherwise.
+        // The statements are in place by now, so a release that cannot be read is no failure.
         refreshed.ahead = try? newestRelease(above: refreshed.newest)
         return refreshed
     }
@@ -144,7 +144,7 @@ struct SignedOutput {
         return (fresh, root.content.number)
     }
 
-    /// Whether a statement takes back what another says. One that says the same is not: it was only signed before.
+    /// Whether a statement takes back what another says. An older statement with the same content does not.
     private static func isOlder(_ fresh: FreshStatement, than last: FreshStatement) -> Bool {
         guard fresh.revision == last.revision else { return fresh.revision < last.revision }
         return fresh.serial < last.serial && (fresh.isRemoved != last.isRemoved || fresh.release != last.release)
@@ -191,8 +191,8 @@ struct SignedOutput {
         _ revision: UInt64, _ digest: SHA256Digest, of channel: String?, with release: SignedStatement? = nil,
         isRemoved: Bool = false
     ) throws(PublishError) -> FreshStatement {
-        // From the clock, so that it increases even if the former statement is lost. Machines have not accepted numbers
-        // without a valid key, and have forgotten those of a revoked key.
+        // The serial comes from the clock, so that it increases even if the former statement is lost. Machines have
+        // accepted no serial without a valid key, and have forgotten those of a revoked key.
         let serial = max(try lastSerial(channel) + 1, UInt64(clamping: signing.now / 1000))
         guard serial <= UInt64(Int64.max) else {
             throw .refused(
@@ -205,10 +205,11 @@ struct SignedOutput {
             isRemoved: isRemoved)
         let signed = try signing.sign(fresh.json, .fresh)
         if let release { try output.put(release.bytes, "\(revision).release", in: .trust) }
-        // Late: from now on, statements of revoked keys are invalid, until the last statement is in place.
+        // The roots come late: from here on, statements of revoked keys are invalid, until the last statement is in
+        // place.
         for root in signing.roots { try output.put(root.statement.bytes, "\(root.content.number).root", in: .trust) }
         try output.put(signed.bytes, FreshStatement.name(channel), in: .trust)
-        // Nothing is remembered as said before it can be seen.
+        // A statement is remembered only once it is visible.
         try output.home?.commit()
         signing.memory?.keep(signed, fresh, under: signing.roots, now: signing.now)
         return fresh
@@ -232,10 +233,10 @@ struct SignedOutput {
     }
 }
 
-/// A release statement with what it says.
+/// A release statement with its content.
 typealias SignedRelease = (statement: SignedStatement, content: ReleaseStatement)
 
-/// Reads a release statement, whoever signed it; `nil` for bytes that are none.
+/// Reads a release statement without verifying its signatures; `nil` for other bytes.
 func signedRelease(_ bytes: [UInt8]) -> SignedRelease? {
     guard let statement = try? SignedStatement(bytes, limit: Role.release.limit),
         let content = try? ReleaseStatement(json: statement.json)

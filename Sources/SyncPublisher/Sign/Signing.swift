@@ -2,11 +2,11 @@ import SyncModel
 import SyncSystem
 package import SyncTrust
 
-/// Who signs what is published, and for how long it is valid.
+/// The keys that sign a publish, and how long its statements are valid.
 package struct Signing: Sendable {
     /// The roots, oldest first.
     package let roots: [TrustPin.Root]
-    /// What can sign, by role.
+    /// The keys that can sign, by role.
     private let keys: [Role: [PrivateKey]]
     /// A program that signs, absolute; and its environment, `NAME=value`.
     package var program: (path: String, variables: [String])?
@@ -23,8 +23,8 @@ package struct Signing: Sendable {
     private static let patience = Duration.seconds(120)
 
     /// - Parameters:
-    ///   - directory: With the roots, and the keys of what is to be signed.
-    ///   - roles: What is to be signed; the keys of others are not even read.
+    ///   - directory: The directory with the roots, and with the keys of `roles`.
+    ///   - roles: The roles that will sign; the keys of other roles are not even read.
     package init(
         _ directory: KeyDirectory, _ roles: [Role], program: (path: String, variables: [String])?, now: Int64,
         validity: Int64 = usualValidity
@@ -40,7 +40,7 @@ package struct Signing: Sendable {
 
     package var root: RootStatement { roots[roots.count - 1].content }
 
-    /// Checks before anything is written that it can be signed.
+    /// Checks, before anything is written, that there are enough keys to sign it.
     private func requireEnough(_ role: Role, in directory: KeyDirectory) throws(PublishError) {
         guard program == nil else { return }
         let here = Set((keys[role] ?? []).map(\.publicKey))
@@ -86,8 +86,8 @@ package struct Signing: Sendable {
         } catch { throw .refused("cannot sign: \(error.reason)", "what was signed before stays valid") }
     }
 
-    /// The signatures that a program makes: it gets the namespace as its argument and the bytes on standard input, and writes
-    /// blocks to standard output.
+    /// The signatures that a program makes. The program gets the namespace as its argument and the bytes on standard
+    /// input, and writes blocks to standard output.
     static func signatures(of json: [UInt8], _ role: Role, by program: (path: String, variables: [String]))
         throws(TrustFault) -> [SSHSignature]
     {

@@ -3,9 +3,10 @@ package import SyncModel
 import SyncSystem
 package import SyncTrust
 
-/// What this machine has signed of an output directory, and under which roots: a file of the state directory, in the form
-/// of a pin. It keeps anyone with write access to the published directory from choosing the keys of the next publish, from
-/// having something signed that this machine did not make, and from bringing back what was signed before.
+/// The record of what this machine has signed for an output directory, and under which roots: a file of the state
+/// directory, in the form of a pin. The record keeps anyone with write access to the published directory from choosing
+/// the keys of the next publish, from having something signed that this machine did not make, and from bringing back
+/// what was signed before.
 package struct SigningMemory: Sendable {
     private let directory: String
     private let output: String
@@ -15,7 +16,7 @@ package struct SigningMemory: Sendable {
     ///   - output: The output directory.
     package init(in directory: String, for output: String) { (self.directory, self.output) = (directory, output) }
 
-    /// Named by the output's real path, or by its URL; `nil` if the output does not exist yet.
+    /// The path of the record, named by the output's real path, or by its URL; `nil` if the output does not exist yet.
     private func path() throws(PublishError) -> String? {
         guard let real = urlScheme(of: output) != nil ? output : try OutputPlacement.place(of: output) else {
             return nil
@@ -24,7 +25,7 @@ package struct SigningMemory: Sendable {
         return "\(directory)/\(name.hex).roots"
     }
 
-    /// What is remembered; `nil` for nothing.
+    /// The record; `nil` if there is none.
     ///
     /// - Throws: ``PublishError`` for a file that is damaged, or cannot be read.
     package func read() throws(PublishError) -> TrustPin? {
@@ -41,9 +42,9 @@ package struct SigningMemory: Sendable {
 
     private static let remedy = "name the directory with the roots with --sign, and it is written again"
 
-    /// What is remembered, as far as it counts under a root: a release key that the root no longer names takes its revisions
-    /// along, and a fresh key its serials, as for machines that pull. That is how a project gets out of numbers that a thief
-    /// has put too high.
+    /// The record, as far as it is valid under a root. If the root names none of the former release keys, all revisions
+    /// are dropped; if it lacks one of the former fresh keys, all serials are. So a project recovers from numbers that
+    /// an attacker has set too high.
     func known(under root: RootStatement) throws(PublishError) -> TrustPin? {
         guard var pin = try usable(), pin.project == root.project else { return nil }
         let former = pin.root.content
@@ -58,8 +59,8 @@ package struct SigningMemory: Sendable {
         return pin
     }
 
-    /// What is remembered; `nil` also for a file that is damaged: whoever signs is told of that, and it is written again then.
-    /// One that only cannot be read now is not.
+    /// The record; `nil` also for a damaged file, which is then written again. A file that merely cannot be read now is
+    /// an error.
     private func usable() throws(PublishError) -> TrustPin? {
         do throws(PublishError) { return try read() } catch {
             guard error.remedy == Self.remedy else { throw error }
@@ -67,8 +68,8 @@ package struct SigningMemory: Sendable {
         }
     }
 
-    /// Remembers a fresh statement that was published, and its roots, oldest first. On failure, what was remembered before
-    /// stays.
+    /// Remembers a fresh statement that was published, and its roots, oldest first. On failure, what was remembered
+    /// before stays.
     func keep(_ statement: SignedStatement, _ fresh: FreshStatement, under roots: [TrustPin.Root], now: Int64) {
         guard let root = roots.last, var pin = Self.pin(roots, now) else { return }
         let known: TrustPin?
@@ -76,22 +77,22 @@ package struct SigningMemory: Sendable {
         if let known {
             (pin.newest, pin.channels, pin.made) = (known.newest, known.channels, known.made)
         }
-        // What was signed once is never forgotten for something older, as long as the same keys are valid.
+        // A statement is never forgotten for an older one, as long as the same keys are valid.
         let last = pin[fresh.channel]
         let isOlder = fresh.revision < last.revision
         pin[fresh.channel] = TrustPin.Track(
             serial: max(fresh.serial, last.serial), revision: max(fresh.revision, last.revision),
             fresh: isOlder ? last.fresh ?? statement : statement)
         if pin.channels.count > TrustPin.mostChannels {
-            // The one that was signed first, since serials come from the clock.
+            // Drop the channel that was signed first: serials come from the clock.
             let oldest = pin.channels.filter { $0.key != fresh.channel }.min { $0.value.serial < $1.value.serial }
             if let oldest { pin.channels[oldest.key] = nil }
         }
         if let path = try? path() { try? write(pin, to: path) }
     }
 
-    /// Remembers a manifest that is about to be published and signed, so that the next publish can continue it even if this
-    /// one is killed before it has signed.
+    /// Remembers a manifest that is about to be published and signed, so that the next publish can continue it even if
+    /// this one is killed before it has signed.
     func note(made manifest: SHA256Digest, under roots: [TrustPin.Root], now: Int64) throws(PublishError) {
         let former = try usable()
         let isSame = former?.project == roots.last?.content.project
@@ -119,7 +120,7 @@ package struct SigningMemory: Sendable {
 }
 
 extension Signing {
-    /// Says once more that what is published at a place is the newest.
+    /// Signs again that the releases published at a place are the newest.
     package func refresh(_ place: TargetPlace) throws(PublishError) -> Refreshed {
         let output = try OutputDirectory(published: place, isReadOnly: false)
         let refreshed = try SignedOutput(output: output, signing: self).refresh()
@@ -127,10 +128,12 @@ extension Signing {
         return refreshed
     }
 
-    /// What this machine has signed before, as far as it counts under the newest root; `nil` if it does not know.
+    /// The record of what this machine has signed before, as far as it is valid under the newest root; `nil` if there
+    /// is none.
     var known: TrustPin? { get throws(PublishError) { try memory?.known(under: root) } }
 
-    /// Whether this machine remembers having made a manifest, to sign it. Where it cannot tell, the manifest's signature has to.
+    /// Whether this machine remembers having made a manifest, to sign it. If not, the manifest's signature must prove
+    /// its origin.
     package func hasMade(_ manifest: SHA256Digest) -> Bool { (try? known)?.made.contains(manifest) == true }
 }
 

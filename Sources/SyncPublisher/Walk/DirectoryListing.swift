@@ -11,7 +11,7 @@ struct DirectoryListing {
         var linkTarget: [UInt8]?
         /// The kind of anything that is no file, directory or link.
         var specialKind = ""
-        /// Whether it was gone when it was looked at. Nobody knows what it was, so it is not simply left out.
+        /// Whether the entry vanished before its status was read. Its kind is unknown, so it is not simply left out.
         var hasVanished = false
     }
 
@@ -29,7 +29,7 @@ struct DirectoryListing {
         if let code { throw .reading(path, "list the directory", code: code) }
         let names = names
         names.withUnsafeBufferPointer { bytes in
-            // No name has a `/`, which alone has another rank in this order.
+            // Names contain no `/`, the only byte that has another rank in this order.
             entries.sort { a, b in
                 PathOrder.precedes(
                     UnsafeBufferPointer(rebasing: bytes[a.nameStart..<(a.nameStart + a.nameLength)]),
@@ -96,12 +96,14 @@ struct DirectoryListing {
 
 /// Names of one directory that some file systems consider equal.
 extension DirectoryListing {
-    /// Reports each name that clashes with one before it, in name order, with the first name that it equals: in the same text
-    /// after Unicode normalisation, which is refused everywhere, or if case is ignored, which is legal on Linux.
+    /// Reports each name that clashes with an earlier one, in name order, with the first name that it equals: as the
+    /// same text after Unicode normalisation, which is refused everywhere, or if case is ignored, which is legal on
+    /// Linux.
     func forEachClash(_ report: (_ name: String, _ first: String, _ isSameText: Bool) -> Void) {
         guard count > 1 else { return }
         let isASCII = (0..<count).allSatisfy { withName($0) { $0.allSatisfy { $0 < 0x80 } } }
-        // String equality is canonical equivalence, which is what NFC decides. Bytes differ: one directory.
+        // String equality is canonical equivalence, which is what NFC decides. The bytes differ, since all names are of
+        // one directory.
         let sameText = isASCII ? [:] : repeats(isASCII: false) { $0 }
         let sameLetters = repeats(isASCII: isASCII, form: caseFolded)
         guard !sameText.isEmpty || !sameLetters.isEmpty else { return }
@@ -111,7 +113,7 @@ extension DirectoryListing {
         }
     }
 
-    /// The names that equal one before them in some form, each with the first of those.
+    /// The names that equal an earlier one in some form, each with the first such name, by index.
     private func repeats(isASCII: Bool, form: (String) -> String) -> [Int: Int] {
         func formed(_ index: Int) -> String { form(withName(index) { String(decoding: $0, as: UTF8.self) }) }
         var hashed = (0..<count).map { index in

@@ -11,7 +11,7 @@ struct SourceReader: ~Copyable {
     private let source: SourceReading
     private let cutter: ChunkCutter
     private var hasher: SHA256Hasher
-    /// Length of the first chunk of zeros only; 0 before there was one.
+    /// Length of a chunk that is all zeros; 0 before one was cut.
     private var zeroChunk = 0
 
     static let filesPerJob = 256
@@ -63,7 +63,7 @@ struct SourceReader: ~Copyable {
         var offset: UInt64 = 0
         var carried: (segment: PooledBuffer, range: Range<Int>)?
         while offset < entry.stamp.size || carried != nil {
-            // A file without chunks has no results to wait for.
+            // If no chunks are submitted, nothing else notices a failure.
             if source.pipeline.hasFailed { return false }
             let segment = source.segments.take()
             var filled = 0
@@ -76,7 +76,7 @@ struct SourceReader: ~Copyable {
             try fill(segment, filled..<(filled + wanted), opened.raw, offset, file)
             let end = filled + wanted
             if offset == 0, source.refusesKey(file, segment[0..<end]) {
-                // The run ends with an error that names it.
+                // The run ends with an error that names the key.
                 return source.pipeline.submit(.endOfFile(file: file, try calling { try hasher.finish() }))
             }
             offset += UInt64(wanted)

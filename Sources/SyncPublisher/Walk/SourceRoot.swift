@@ -2,7 +2,8 @@ import SyncFiles
 import SyncModel
 import SyncSystem
 
-/// The source directory, and the one way to open what is below it: never through a symbolic link. For any thread.
+/// The source directory. Every file below it is opened through this type, never through a symbolic link. Any thread may
+/// use it.
 final class SourceRoot: Sendable {
     private let descriptor: SharedDescriptor
     /// As the user wrote it; for messages.
@@ -26,10 +27,10 @@ final class SourceRoot: Sendable {
 
     var raw: Int32 { descriptor.raw }
 
-    /// Opens what is at `path`, which a NUL must follow; empty for the root itself.
+    /// Opens the file or directory at `path`, which a NUL must follow; empty for the root itself.
     ///
-    /// - Returns: A descriptor, or -1; ``Errno/last`` is ``Errno/tooManySymbolicLinkLevels`` when a component has become a
-    ///   link.
+    /// - Returns: A descriptor, or -1; ``Errno/last`` is ``Errno/tooManySymbolicLinkLevels`` when a component has
+    ///   become a link.
     func open(_ path: UnsafeBufferPointer<UInt8>, _ flags: OpenFlags) -> Int32 {
         guard let start = path.baseAddress, !path.isEmpty else {
             return Descriptor(opening: ".", in: raw, flags)?.release() ?? -1
@@ -45,9 +46,9 @@ final class SourceRoot: Sendable {
         try Self.opened(tree.withPath(index) { open($0, .unwaiting) }, tree.path(index))
     }
 
-    /// Takes what ``open(_:_:)`` gave.
+    /// Takes the result of ``open(_:_:)``.
     ///
-    /// - Throws: ``PublishError`` that says whether it is not what the walk saw, or cannot be opened.
+    /// - Throws: ``PublishError`` if the entry has changed since the walk, or cannot be opened.
     static func opened(_ raw: Int32, _ path: @autoclosure () -> String, _ attempt: String = "open")
         throws(PublishError) -> Descriptor
     {
@@ -60,7 +61,7 @@ final class SourceRoot: Sendable {
         }
     }
 
-    /// Whether an open file ends where the walk saw its end; where the file system states no size, only a read can tell.
+    /// Whether an open file ends where the walk saw its end; if the file system states no size, only a read can tell.
     func endsAsSeen(_ descriptor: Int32, _ entry: SourceTree.Entry) -> Bool {
         guard entry.hasUnstatedSize else { return true }
         var byte: UInt8 = 0
@@ -70,7 +71,7 @@ final class SourceRoot: Sendable {
     /// Whether an open file is still what the walk saw. fstat(2).
     func isUnchanged(_ descriptor: Int32, _ entry: SourceTree.Entry) -> Bool {
         guard let status = status(descriptor), status.kind == .file else { return false }
-        // What is made when it is read has neither size nor times of its own.
+        // A file that is generated when it is read has neither size nor times of its own.
         if entry.hasUnstatedSize { return status.size == 0 }
         return SourceTree.FileStamp(status) == entry.stamp
     }

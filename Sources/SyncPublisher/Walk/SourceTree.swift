@@ -14,13 +14,14 @@ struct SourceTree: Sendable {
         /// The base's row with certainly the same content; -1 if the file must be read.
         fileprivate(set) var baseRow: Int32 = -1
         var stamp: FileStamp
-        /// Whether the file system says that it has no **bytes**; the walk has counted those that are in ``stamp``.
+        /// Whether the file has content although the file system reports 0 **bytes**; the walk has counted them for
+        /// ``stamp``.
         var hasUnstatedSize = false
 
         var isRead: Bool { kind != .link && baseRow < 0 }
     }
 
-    /// What must be unchanged after a file has been read; times are **nanoseconds** since 1970.
+    /// The status that must be unchanged after a file has been read; times are **nanoseconds** since 1970.
     struct FileStamp: Sendable, Equatable {
         var size: UInt64
         var inode: UInt64
@@ -31,12 +32,12 @@ struct SourceTree: Sendable {
     private(set) var entries: [Entry] = []
     /// The directories that the manifest names: empty ones, or all if modes or times are kept; in path order.
     var directories: [(path: [UInt8], traits: FileTraits)] = []
-    /// What is kept of entries besides their content.
+    /// The traits of entries that are kept besides their content.
     let kept: PublishOptions.KeptTraits
 
     init(keeping kept: PublishOptions.KeptTraits = []) { self.kept = kept }
 
-    /// Paths in a row, each followed by a NUL so that it can be passed to a system call.
+    /// All paths, one after the other, each followed by a NUL so that it can be passed to a system call.
     private var arena: [UInt8] = []
     private(set) var linkTargets: [Int: [UInt8]] = [:]
 
@@ -73,7 +74,7 @@ struct SourceTree: Sendable {
         return true
     }
 
-    /// What the manifest keeps of an entry besides its content.
+    /// The traits that the manifest keeps of an entry.
     func traits(_ index: Int) -> FileTraits {
         let entry = entries[index]
         return traits(entry.permissions, entry.stamp.modified, isLink: entry.kind == .link)
@@ -91,7 +92,8 @@ struct SourceTree: Sendable {
 
     /// Removes links; `indices` ascend. Directories that contained nothing else are named from now on.
     ///
-    /// - Parameter end: An entry that follows all of these, and is there.
+    /// - Parameter end: The path of an entry that follows all of these, and stays: the directories above it are not
+    ///   empty.
     mutating func remove(_ indices: [Int], before end: [UInt8]? = nil) {
         guard !indices.isEmpty else { return }
         let parents = Set(indices.map { withPath($0) { Array($0.parentPath) } })

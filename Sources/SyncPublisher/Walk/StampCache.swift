@@ -4,8 +4,8 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// How files looked when they were last read, with their digests, so that unchanged files need not be read again: those of
-/// the source, and packs.
+/// The status of files when they were last read, with their digests, so that unchanged files need not be read again:
+/// files of the source, and packs.
 ///
 /// A file of records in path order: path length (2 bytes), path, size, inode, mtime, ctime (8 bytes each, times in
 /// **nanoseconds**), SHA-256; a length of 0 ends it, followed by the SHA-256 of everything before. Little-endian. A
@@ -15,7 +15,8 @@ import SyncSystem
 /// without its times showing it ("racy git", gitformat-index(5)).
 enum StampCache {
     static let magic = Array("syncagent publish stamps 1\n".utf8)
-    /// How one begins whose files were read by a run that publishes private keys: it says nothing to one that does not.
+    /// The start of a cache from a run that publishes private keys. A run that does not publish them ignores such a
+    /// cache.
     private static let magicWithKeys = Array("syncagent publish stamps and keys 1\n".utf8)
     /// Times closer than this prove nothing, in **nanoseconds**: FAT keeps even seconds only.
     static let racyTime: Int64 = 2_000_000_000
@@ -24,7 +25,7 @@ enum StampCache {
 
     /// Calls `body` with each record, in path order.
     ///
-    /// - Parameter withKeys: Whether private keys may be among the files.
+    /// - Parameter withKeys: Whether the cache may be from a run that publishes private keys.
     /// - Returns: `false` when there is no such file, or it is not whole; then `body` was not called.
     static func forEach(
         in path: String, withKeys: Bool = false,
@@ -60,10 +61,10 @@ enum StampCache {
     /// Takes a record: path, stamp and digest.
     typealias Take = (UnsafeBufferPointer<UInt8>, SourceTree.FileStamp, SHA256Digest) -> Void
 
-    /// Writes records, under a temporary name that is renamed; `now` is when the files were looked at, and `record` passes on
-    /// the one of a number, or none.
+    /// Writes records, under a temporary name that is renamed. `now` is when the status of the files was read, and
+    /// `record` passes on the record of an index, or none.
     ///
-    /// - Returns: Why it could not be written.
+    /// - Returns: Why the file could not be written; `nil` if it was.
     static func write(_ count: Int, to path: String, withKeys: Bool = false, now: Int64, record: (Int, Take) -> Void)
         -> Errno?
     {
@@ -162,7 +163,7 @@ private struct ByteReader: ~Copyable {
 }
 
 extension PublishOptions {
-    /// The same file name for ``stampCache`` for the same pair of absolute paths.
+    /// The file name of ``stampCache`` for a pair of absolute paths.
     package static func stampCacheName(directory: String, output: String) -> String {
         let pair = try? sha256("\(directory)\0\(output)").hex  // Without SHA-256 nothing can be published.
         return (pair ?? "unknown") + ".stamps"

@@ -20,35 +20,36 @@ struct TreeWalk: ~Copyable {
         var status: FileStatus?
     }
 
-    /// What was found, or what of it was not passed on yet.
+    /// The entries that were found and not passed on yet.
     private(set) var tree: SourceTree
-    /// What was passed on.
+    /// How many entries and directories were passed on.
     private var passed = (entries: 0, directories: 0)
-    /// Paths outside are not looked at, nor directories that have none inside: from the first to before the last, if they are given.
+    /// The paths to walk: from the first to before the second, if they are given. Directories without such paths are
+    /// not read.
     private let range: PathRange
     private(set) var notes = WalkNotes()
     private var levels: [Level] = []
     private var path: [UInt8] = []
     private let excluded: [Glob]
     private var ignored: IgnoreRules
-    /// What belongs to the publisher and is not published: names, by the path of their directory.
+    /// The publisher's own files, which are not published: names, by the path of their directory.
     private let ownNames: [[UInt8]: Set<String>]
     private let leavesOutUnsafeLinks: Bool
     /// Names that are left out wherever no pattern keeps them.
     private let usuallyLeftOut: [String]
     private var budget: PatternBudget
-    /// ``PatternBudget/bytes`` at which to look for a stop request again.
+    /// ``PatternBudget/bytes`` at which to check for a stop request again.
     private var nextLook = 0
 
     /// What version control keeps beside the files: history, and often passwords.
     private static let versionControl = [".git", ".hg", ".svn"]
-    /// What a pull keeps in its destination; no manifest can have it.
+    /// The state that a pull keeps in its destination; no manifest can have it.
     private static let stateOfPulls = ".syncagent"
-    /// **Bytes** matched between looks for a stop request; about 10 ms.
+    /// **Bytes** matched between checks for a stop request; about 10 ms.
     private static let lookDistance = 10_000_000
-    /// **Bytes** of patterns that each entry may cost, so that a hundred million of them can be published.
+    /// **Bytes** of patterns that each entry may cost, so that a hundred million entries can be published.
     private static let allowance = 1_000
-    /// Most **bytes** of a file that is said to have none.
+    /// Most **bytes** of a file whose stated size is 0.
     private static let mostUnstated: UInt64 = 1 << 30
     private var scratch: [UInt8] = []
     /// Most answers of ``enters(_:_:)`` that are kept.
@@ -58,9 +59,9 @@ struct TreeWalk: ~Copyable {
     typealias PathRange = (from: [UInt8]?, to: [UInt8]?)
 
     /// - Parameters:
-    ///   - kept: What is kept of entries besides their content.
+    ///   - kept: The traits of entries that are kept besides their content.
     ///   - ownNames: Paths that are never published.
-    ///   - range: Paths outside are not looked at.
+    ///   - range: Paths outside are not walked.
     init(
         _ options: PublishOptions, keeping kept: PublishOptions.KeptTraits = [], ownNames: Set<String> = [],
         within range: PathRange = (nil, nil)
@@ -79,17 +80,18 @@ struct TreeWalk: ~Copyable {
         leavesOutUnsafeLinks = options.leavesOutUnsafeLinks
     }
 
-    /// What was found, once the walk is over.
+    /// The entries that were found, once the walk is over.
     consuming func finish() -> SourceTree { tree }
 
     /// How many entries were found.
     var count: Int { passed.entries + tree.count }
 
-    /// Walks it all. What links lead to is looked at afterwards: ``checkLinks(_:)``.
+    /// Walks the source. The targets of links are checked afterwards: ``checkLinks(_:)``.
     ///
     /// - Parameters:
-    ///   - pieces: Entries that `take` gets at once, in path order, so that memory has a limit; without it, ``tree`` has all of them.
-    /// - Throws: ``PublishError`` when a directory cannot be read. What cannot be published is in ``notes``.
+    ///   - pieces: How many entries `take` gets at once, in path order, so that memory has a limit; without it,
+    ///     ``tree`` has all of them.
+    /// - Throws: ``PublishError`` when a directory cannot be read. Entries that cannot be published are in ``notes``.
     mutating func run(
         _ root: SourceRoot, pieces: Int = .max, take: (SourceTree) throws(PublishError) -> Void = { _ in },
         progress: (Int) throws(PublishError) -> Void
@@ -104,7 +106,7 @@ struct TreeWalk: ~Copyable {
                 let isEmpty =
                     count == level.entriesBefore
                     && passed.directories + tree.directories.count == level.directoriesBefore
-                // What is behind the range is below one of these, and no less there.
+                // Paths behind the range are below this directory, which is then not empty.
                 let isCutOff = leads(to: range.to)
                 if isEmpty, !isCutOff, tree.kept.isEmpty, depth > 0 { nameDirectory(level.status) }
                 ignored.leave()
@@ -133,7 +135,7 @@ struct TreeWalk: ~Copyable {
         tree = SourceTree(keeping: tree.kept)
     }
 
-    /// Whether ``path`` belongs to what is looked at.
+    /// Whether ``path`` is in the range.
     private var isInside: Bool {
         path.withUnsafeBufferPointer { path in
             if let from = range.from, from.withUnsafeBufferPointer({ PathOrder.precedes(path, $0) }) { return false }
@@ -195,7 +197,7 @@ struct TreeWalk: ~Copyable {
 
     /// Notes attributes that a manifest cannot keep.
     private mutating func noteLosses(_ status: FileStatus) {
-        // The set-id bits of directories are handed down where the set is pulled.
+        // The set-id bits of directories do not count: directories inherit them where the set is pulled.
         let lost: UInt16 = status.kind == .file ? 0o7000 : status.kind == .directory ? 0o1000 : 0
         if tree.kept.contains(.modes), status.permissions & lost != 0 { notes.setIds += 1 }
         if tree.kept.contains(.times), !FileTraits.times.contains(status.modified) { notes.strangeTimes += 1 }
@@ -256,8 +258,8 @@ struct TreeWalk: ~Copyable {
         return path.withUnsafeBufferPointer { path in root.open(UnsafeBufferPointer(rebasing: path.dropLast()), flags) }
     }
 
-    /// The **bytes** of the file at ``path``, of which the file system says that it has none: those of proc(5) and of many
-    /// FUSE file systems are made when they are read.
+    /// The **bytes** of the file at ``path``, whose stated size is 0: files of proc(5) and of many FUSE file systems
+    /// are generated when they are read.
     private mutating func unstatedSize(_ root: SourceRoot, _ progress: (Int) throws(PublishError) -> Void)
         throws(PublishError) -> UInt64
     {
@@ -278,7 +280,7 @@ struct TreeWalk: ~Copyable {
         }
     }
 
-    /// Removes what a pattern excludes: a file, or a directory with everything in it.
+    /// Removes the entries that a pattern excludes: files, and directories with everything in them.
     private mutating func leaveOut(_ listing: inout DirectoryListing, _ progress: (Int) throws(PublishError) -> Void)
         throws(PublishError)
     {
@@ -303,7 +305,7 @@ struct TreeWalk: ~Copyable {
         notes.excluded += removed
     }
 
-    /// What patterns say; `nil` where none does.
+    /// The verdict of the patterns; `nil` if none matches.
     private mutating func isExcluded(_ path: UnsafeBufferPointer<UInt8>, isDirectory: Bool) throws(PublishError)
         -> Bool?
     {
@@ -323,7 +325,8 @@ struct TreeWalk: ~Copyable {
 
     private func shownPath() -> String { path.isEmpty ? "." : String(decoding: path, as: UTF8.self) }
 
-    /// Checks that links stay inside, wherever they are followed from; those that do not are refused, or left out.
+    /// Checks that links stay inside the tree, wherever they are followed from; other links are refused, or left
+    /// out.
     mutating func checkLinks(_ root: SourceRoot) throws(PublishError) {
         var bad: [(index: Int, reason: String)] = []
         for index in tree.linkTargets.keys.sorted() {
@@ -342,7 +345,7 @@ struct TreeWalk: ~Copyable {
             return
         }
         notes.unsafeLinks = bad.count
-        // What is behind the range keeps the directories above it.
+        // Paths behind the range keep the directories above them from being empty.
         tree.remove(bad.map(\.index), before: range.to)
     }
 
@@ -366,9 +369,10 @@ struct TreeWalk: ~Copyable {
         return found
     }
 
-    /// Whether a walk of the whole would enter this directory, which is then one of the set: it has entries, or is named.
+    /// Whether a walk of the whole source would enter this directory. It then belongs to the set: it has entries, or is
+    /// named.
     private mutating func enters(_ directory: [UInt8], _ root: SourceRoot) throws(PublishError) -> Bool {
-        // What there is to say of these directories has been said.
+        // These directories have been reported on already.
         let (notes, budget) = (notes, budget)
         defer {
             for _ in levels { ignored.leave() }

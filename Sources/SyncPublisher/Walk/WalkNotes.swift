@@ -33,7 +33,7 @@ struct WalkNotes: Sendable {
         if refused.count < Self.named { refused.append("\(path): \(reason)") }
     }
 
-    /// A link whose target is not in the tree.
+    /// Refuses a link whose target is not in the tree.
     mutating func refuseLink(_ path: [UInt8], _ reason: String) {
         refusesLinks = true
         refuse(path, reason)
@@ -58,7 +58,7 @@ struct WalkNotes: Sendable {
 
     private static func place(_ directory: [UInt8]) -> String { directory.isEmpty ? "" : shown(directory) + "/" }
 
-    /// The error that names what was refused, if anything was.
+    /// The error that names the refused entries, if there are any.
     var error: PublishError? {
         guard refusedCount > 0 else { return nil }
         let more = refusedCount - refused.count
@@ -71,7 +71,7 @@ struct WalkNotes: Sendable {
                 + "nothing was published")
     }
 
-    /// Lines for people.
+    /// Warnings for people.
     var warnings: [String] {
         let more = caseWarningCount - caseWarnings.count
         var lines = caseWarnings

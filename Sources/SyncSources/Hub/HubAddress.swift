@@ -1,9 +1,9 @@
 import SyncManifest
 import SyncModel
 
-/// What `hf://[datasets/|spaces/]ORG/NAME[@REVISION]` names, and where a hub has it.
+/// The repository that `hf://[datasets/|spaces/]ORG/NAME[@REVISION]` names, and its URLs at a hub.
 package struct HubAddress: Sendable, Equatable {
-    /// What a hub keeps in a place of its own.
+    /// The kinds of repositories that a hub keeps apart.
     package enum Kind: String, Sendable, CaseIterable { case models, datasets, spaces }
 
     package let kind: Kind
@@ -44,21 +44,21 @@ package struct HubAddress: Sendable, Equatable {
     /// The project of its manifest: `ORG.NAME`.
     package var project: String { SourceListing.project(repository) }
 
-    /// Where a hub says which commit a revision is.
+    /// The URL at which a hub says which commit a revision is.
     ///
     /// - Parameter endpoint: The hub's URL, without a slash at its end.
     package func revisionURL(_ endpoint: String) -> String {
         "\(api(endpoint))/revision/\(percentEncoded(bytes: revision.utf8, keepsSlash: false))"
     }
 
-    /// Where a hub lists the files of a commit.
+    /// The URL at which a hub lists the files of a commit.
     package func treeURL(_ endpoint: String, commit: String) -> String {
         "\(api(endpoint))/tree/\(commit)?recursive=true&expand=false"
     }
 
     private func api(_ endpoint: String) -> String { "\(endpoint)/api/\(kind.rawValue)/\(repository)" }
 
-    /// What stands before the path of a file in its URL.
+    /// The URL of a file, up to its path.
     package func filePrefix(_ endpoint: String, commit: String) -> String {
         "\(endpoint)/\(kind == .models ? "" : kind.rawValue + "/")\(repository)/resolve/\(commit)/"
     }

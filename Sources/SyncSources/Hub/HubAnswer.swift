@@ -1,12 +1,12 @@
 import SyncManifest
 import SyncModel
 
-/// What a hub answers: JSON of which only what is needed is read.
+/// Reads a hub's answers: JSON, of which only the needed members are read.
 package enum HubAnswer {
     /// The longest answer, in **bytes**.
     package static let limit = 32 << 20
 
-    /// The commit that a revision is: `sha` of what a hub says about it.
+    /// The commit of a revision: `sha` in the hub's answer about it.
     package static func commit(_ text: [UInt8]) throws(ListingError) -> String {
         let found = try reading(text) { (reader: inout JSONReader) throws(ManifestError) -> String? in
             var commit: String?
@@ -29,8 +29,8 @@ package enum HubAnswer {
 
     /// Adds one page of a tree to a listing.
     ///
-    /// - Parameter prefix: What stands before the path of a file in its URL.
-    /// - Returns: How many entries it has, directories included.
+    /// - Parameter prefix: The URL of a file, up to its path.
+    /// - Returns: The number of entries, directories included.
     @discardableResult package static func add(
         _ page: [UInt8], prefix: String, to builder: inout ListingBuilder
     ) throws(ListingError) -> Int {
@@ -52,7 +52,7 @@ package enum HubAnswer {
             }
             var file = SourceListing.File(
                 path: Array(path.utf8), size: size, digest: digest, urls: [prefix + percentEncoded(bytes: path.utf8)])
-            // Nobody has to fetch nothing.
+            // An empty file need not be fetched.
             if size == 0 { file.digest = (.sha256, SHA256Digest.ofNothing.hex) }
             try builder.add(file, at: "")
         }

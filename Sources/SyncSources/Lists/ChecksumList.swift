@@ -1,18 +1,18 @@
 import SyncManifest
 import SyncModel
 
-/// A checksum list as sha256sum(1) writes and reads it, and its sisters for other digests: lines with two spaces, ` *` or one
-/// space before the name, `SHA256 (name) = …`, names with escapes, lines that end with a zero byte.
+/// A checksum list as sha256sum(1) writes and reads it, and lists of other digests like it: lines with two spaces, ` *`
+/// or one space before the name, `SHA256 (name) = …`, names with escapes, lines that end with a zero byte.
 package enum ChecksumList {
     /// The longest list, in **bytes**.
     package static let limit = 32 << 20
     /// The longest line, in **bytes**: a name with every byte escaped, and a digest.
     private static let longestLine = 9_000
 
-    /// Most **bytes** of comments and empty lines before the first line that says anything.
+    /// Most **bytes** of comments and empty lines before the first entry.
     private static let longestStart = 64 << 10
 
-    /// Whether a text looks like a list: its first line that says anything is one of a list.
+    /// Whether a text looks like a list: its first line that is no comment is an entry.
     package static func isList(_ text: [UInt8]) -> Bool {
         var lines = Lines(Array(text.prefix(longestStart + longestLine)))
         var hasOneBlank: Bool?
@@ -25,7 +25,7 @@ package enum ChecksumList {
 
     /// Reads a list.
     ///
-    /// - Parameter base: What stands before a name to make its URL; empty for URLs relative to the list.
+    /// - Parameter base: The prefix that makes a name a URL; empty for URLs relative to the list.
     package static func read(_ text: [UInt8], base: String) throws(ListingError) -> SourceListing {
         guard text.count <= limit else {
             throw ListingError(
@@ -43,7 +43,7 @@ package enum ChecksumList {
             do throws(ListingError) {
                 let (digest, path) = try entry(line, isEscapable: !lines.endWithZero, &hasOneBlank)
                 var file = SourceListing.File(path: path, digest: digest, urls: [base + percentEncoded(bytes: path)])
-                // Nobody needs to say its size.
+                // Only an empty file has this digest.
                 if digest.hex == SHA256Digest.ofNothing.hex { file.size = 0 }
                 try builder.add(file, at: "")
             } catch { throw error.at("line \(number)") }
@@ -51,13 +51,13 @@ package enum ChecksumList {
         return builder.listing
     }
 
-    /// Comments, empty lines, and the frame of a list that is signed in place.
+    /// Whether a line has no entry: a comment, an empty line, or the frame of a list that is signed in place.
     private static func isSilent(_ line: ArraySlice<UInt8>) -> Bool {
         line.isEmpty || line.first == UInt8(ascii: "#") || line.starts(with: "-----BEGIN PGP SIGNED".utf8)
             || line.starts(with: "Hash: ".utf8)
     }
 
-    /// What one line says: the digest, and the path as in a manifest.
+    /// The digest in a line, and the path as in a manifest.
     ///
     /// - Parameter hasOneBlank: As for ``plain(_:_:)``.
     private static func entry(_ line: ArraySlice<UInt8>, isEscapable: Bool, _ hasOneBlank: inout Bool?)
@@ -100,8 +100,9 @@ package enum ChecksumList {
 
     /// `digest  name` or `digest *name`; with one blank, as `sha256 -r` of BSD has it.
     ///
-    /// - Parameter hasOneBlank: Whether the lines before have one; `nil` where there are none. Then a second one, or a `*`, is part
-    ///   of the name, and in one list there is no mixing, so that no name is taken for another.
+    /// - Parameter hasOneBlank: Whether the lines before have one blank; `nil` before the first. If they have, a second
+    ///   blank, or a `*`, is part of the name. One list does not mix the two forms, so that no name is taken for
+    ///   another.
     private static func plain(_ line: ArraySlice<UInt8>, _ hasOneBlank: inout Bool?) -> (
         ContentCheck.Algorithm, String, ArraySlice<UInt8>
     )? {
@@ -144,7 +145,7 @@ package enum ChecksumList {
     /// The lines of a text, each without its end.
     private struct Lines {
         private var rest: ArraySlice<UInt8>
-        /// Whether a zero byte ends each: then names have no escapes.
+        /// Whether a zero byte ends each line: then names have no escapes.
         let endWithZero: Bool
         /// Counted from 1.
         private(set) var number = 0

@@ -7,7 +7,7 @@ package enum Metalink {
     package static let limit = 16 << 20
 
     private static let namespace = "urn:ietf:params:xml:ns:metalink"
-    /// Mirrors of one file that are kept, those with the best priorities.
+    /// Most mirrors of one file that are kept, those with the best priorities.
     private static let mostURLs = ManifestLimits.standard.urlsPerFile
 
     /// Whether a text looks like a Metalink.
@@ -20,7 +20,7 @@ package enum Metalink {
     /// Reads a Metalink.
     ///
     /// - Parameters:
-    ///   - schemes: What this machine can fetch, in lower case; other mirrors are left out.
+    ///   - schemes: The schemes that this machine can fetch, in lower case; other mirrors are left out.
     ///   - resolve: Makes a relative URL absolute.
     package static func read(_ text: [UInt8], schemes: Set<String>, resolve: (String) -> String) throws(ListingError)
         -> SourceListing
@@ -67,7 +67,7 @@ package enum Metalink {
         return builder.listing
     }
 
-    /// What stands before the names of Metalink's elements.
+    /// The namespace prefix of Metalink's elements, with its colon; empty without one.
     private static func prefix(ofRoot name: String, _ attributes: [String: String], _ xml: XMLText) throws(ListingError)
         -> String
     {
@@ -142,7 +142,7 @@ package enum Metalink {
         }
     }
 
-    /// An IRI as a URI: what is not ASCII percent-encoded. RFC 3987 section 3.1.
+    /// An IRI as a URI: everything outside of ASCII is percent-encoded. RFC 3987 section 3.1.
     private static func plain(_ text: some Sequence<UInt8>) -> String {
         var result = ""
         for byte in text {

@@ -1,7 +1,7 @@
 import SyncModel
 
-/// Reads XML 1.0, one piece after another: only what documents of data use. A document type is refused, and with it every
-/// entity that is not one of XML's own five: so no text is longer than what was received.
+/// Reads XML 1.0 piece by piece, as far as documents of data use it. A document type is refused, and with it every
+/// entity that is not one of XML's own five, so that no text is longer than what was received.
 package struct XMLText {
     package enum Piece {
         case start(name: String, attributes: [String: String])
@@ -12,7 +12,7 @@ package struct XMLText {
     private let bytes: [UInt8]
     private var position = 0
     private var open: [String] = []
-    /// The end of an element such as `<a/>`.
+    /// The name of an element such as `<a/>`, whose end comes next.
     private var owed: String?
     private var hasRoot = false
 
@@ -32,7 +32,7 @@ package struct XMLText {
         guard String(validating: bytes, as: UTF8.self) != nil else { throw ListingError("", "the XML is not UTF-8") }
     }
 
-    /// Where reading stands, counted from 1.
+    /// The line that reading has reached, counted from 1.
     package var line: Int { bytes[..<position].count(where: { $0 == 0x0A }) + 1 }
 
     /// The next piece; `nil` after the end of the outermost element.
@@ -127,7 +127,7 @@ package struct XMLText {
         return try decoded(bytes[position..<end])
     }
 
-    /// With its references resolved.
+    /// A text with its references resolved.
     private func decoded(_ raw: ArraySlice<UInt8>) throws(ListingError) -> [UInt8] {
         guard raw.contains(0x26) else { return Array(raw) }
         var result: [UInt8] = []

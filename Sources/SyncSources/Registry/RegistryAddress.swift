@@ -1,7 +1,8 @@
 import SyncManifest
 package import SyncModel
 
-/// What `oci://HOST[:PORT]/NAME[:TAG|@sha256:HEX]` names, and where a registry has it. OCI Distribution Specification 1.1.
+/// The artifact that `oci://HOST[:PORT]/NAME[:TAG|@sha256:HEX]` names, and its URLs in a registry. OCI Distribution
+/// Specification 1.1.
 package struct RegistryAddress: Sendable, Equatable {
     /// Host and port, as written; docker's own names for its hub are all the same host.
     package let host: String
@@ -20,7 +21,7 @@ package struct RegistryAddress: Sendable, Equatable {
         var rest = location.dropFirst("oci://".utf8.count)
         let slash = rest.firstIndex(of: "/")
         let host = rest[..<(slash ?? rest.endIndex)].lowercased()
-        // Neither a password nor what a query has is repeated.
+        // Messages repeat neither a password nor a query.
         guard !host.contains("@") else {
             throw ListingError(
                 "",
@@ -61,10 +62,10 @@ package struct RegistryAddress: Sendable, Equatable {
         reference = digest.map(String.init) ?? tag.map(String.init) ?? "latest"
     }
 
-    /// Where docker's own hub is.
+    /// The host of docker's own hub.
     package static let hub = "registry-1.docker.io"
 
-    /// Whether ``reference`` says which bytes it means.
+    /// The digest in ``reference``; `nil` for a tag.
     package var digest: SHA256Digest? { Self.sha256(Substring(reference)) }
 
     /// The project of its manifest: the last two components of the path.
@@ -72,7 +73,8 @@ package struct RegistryAddress: Sendable, Equatable {
         SourceListing.project(name.split(separator: "/").suffix(2).joined(separator: "."))
     }
 
-    /// Where the registry may be, best first, without a slash at the end: on this machine it may speak plain http.
+    /// The URLs at which the registry may be, best first, without a slash at the end: on this machine it may speak
+    /// plain http.
     package var endpoints: [String] { isLoopback ? ["http://\(host)", "https://\(host)"] : ["https://\(host)"] }
 
     private var isLoopback: Bool {
@@ -81,14 +83,14 @@ package struct RegistryAddress: Sendable, Equatable {
             || bare.hasPrefix("127.") && bare.allSatisfy { $0.isASCII && $0.isNumber || $0 == "." }
     }
 
-    /// Where a registry has a manifest.
+    /// The URL of a manifest in a registry.
     ///
     /// - Parameter reference: A tag or a digest.
     package func manifestURL(_ endpoint: String, _ reference: String) -> String {
         "\(endpoint)/v2/\(name)/manifests/\(reference)"
     }
 
-    /// What stands before the digest of a blob in its URL.
+    /// The URL of a blob, up to its digest.
     package func blobPrefix(_ endpoint: String) -> String { "\(endpoint)/v2/\(name)/blobs/" }
 
     /// The same repository with another tag or digest.
@@ -100,7 +102,7 @@ package struct RegistryAddress: Sendable, Equatable {
         (self.host, self.name, self.reference) = (host, name, reference)
     }
 
-    /// As it is written.
+    /// The address as text.
     package var text: String { "oci://\(host)/\(name)\(digest == nil ? ":" : "@")\(reference)" }
 
     // MARK: Releases
@@ -108,7 +110,7 @@ package struct RegistryAddress: Sendable, Equatable {
     /// The tag of one release of the set that has this tag: it stays where the tag itself moves on.
     package func releaseTag(_ revision: UInt64) -> String { "\(reference).r\(revision)" }
 
-    /// The revision of ``releaseTag(_:)``; `nil` for another tag.
+    /// The revision in a ``releaseTag(_:)``; `nil` for another tag.
     package func revision(ofTag tag: String) -> UInt64? {
         guard tag.hasPrefix(reference + ".r") else { return nil }
         let number = tag.dropFirst(reference.utf8.count + 2)
@@ -133,7 +135,7 @@ package struct RegistryAddress: Sendable, Equatable {
         return SHA256Digest(hex: text.dropFirst("sha256:".utf8.count).utf8)
     }
 
-    /// A name or an address, and perhaps a port.
+    /// Whether a text is a host name or an address, perhaps with a port.
     private static func isHost(_ text: String) -> Bool {
         guard text.utf8.count <= 255 else { return false }
         var rest = text[...]

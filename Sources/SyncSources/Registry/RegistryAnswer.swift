@@ -1,14 +1,14 @@
 import SyncManifest
 package import SyncModel
 
-/// What a registry answers when it is asked for a manifest: JSON of which only what is needed is read. OCI Image Specification
+/// Reads the manifests that a registry sends: JSON, of which only the needed members are read. OCI Image Specification
 /// 1.1 and Docker's Image Manifest 2.2, whose fields are the same.
 package enum RegistryAnswer {
-    /// The longest manifest, in **bytes**: what registries take.
+    /// The longest manifest, in **bytes**, as registries limit it.
     package static let limit = 4 << 20
     /// Most layers of a manifest, and entries of an index.
     package static let mostLayers = 20_000, mostEntries = 2_000
-    /// How deep indexes may stand in each other.
+    /// How deep indexes may be nested.
     package static let mostLevels = 4
 
     package static let imageManifest = "application/vnd.oci.image.manifest.v1+json"
@@ -23,7 +23,7 @@ package enum RegistryAnswer {
         ([imageManifest, dockerManifest, artifactManifest] + indexes).joined(separator: ", ")
     }
 
-    /// For which machines a manifest of an index is.
+    /// The machines that a manifest of an index is for.
     package struct Platform: Sendable, Equatable, CustomStringConvertible {
         package var system, architecture: String
         package var variant: String?
@@ -32,7 +32,7 @@ package enum RegistryAnswer {
             "\(system)/\(architecture)" + (variant.map { "/\($0)" } ?? "")
         }
 
-        /// This machine's.
+        /// The platform of this machine.
         package static let own: Platform = {
             #if arch(x86_64)
                 Platform(system: "linux", architecture: "amd64")
@@ -44,7 +44,7 @@ package enum RegistryAnswer {
         }()
     }
 
-    /// What a manifest is.
+    /// The content of a manifest.
     package enum Manifest: Sendable {
         /// Files, each with its digest.
         case files(SourceListing)
@@ -57,8 +57,8 @@ package enum RegistryAnswer {
     /// Reads a manifest, or chooses one of an index.
     ///
     /// - Parameters:
-    ///   - prefix: What stands before the digest of a blob in its URL.
-    ///   - platform: For which machine a manifest is chosen.
+    ///   - prefix: The URL of a blob, up to its digest.
+    ///   - platform: The machine for which a manifest is chosen.
     package static func read(_ text: [UInt8], prefix: String, platform: Platform = .own) throws(ListingError)
         -> Manifest
     {
@@ -67,7 +67,7 @@ package enum RegistryAnswer {
         if document.isFirstVersion {
             throw ListingError("", "it is in the first version of docker's format, which names no files; push it again")
         }
-        // Where no type is said, what is in it says it.
+        // If there is no media type, the members tell the kind.
         if indexes.contains(type) || type.isEmpty && document.layers == nil && document.manifests != nil {
             return .elsewhere(try choose(document.manifests ?? [], platform))
         }
@@ -84,7 +84,7 @@ package enum RegistryAnswer {
         return .files(try files(layers, prefix: prefix))
     }
 
-    /// Whether an answer is a manifest, be it one that ``read(_:prefix:platform:)`` refuses: with layers, or an index.
+    /// Whether an answer is a manifest, even one that ``read(_:prefix:platform:)`` refuses: with layers, or an index.
     package static func isManifest(_ text: [UInt8]) -> Bool {
         guard let document = try? Document(text) else { return false }
         return document.layers != nil || document.manifests != nil
@@ -94,7 +94,7 @@ package enum RegistryAnswer {
 
     /// The manifest for a machine, or the only one there is.
     private static func choose(_ all: [Descriptor], _ platform: Platform) throws(ListingError) -> SHA256Digest {
-        // Signed statements about the others, as docker's builder adds them.
+        // Without the signed statements about other manifests, which docker's builder adds.
         let entries = all.filter { entry in
             entry.annotations["vnd.docker.reference.type"] == nil
                 && (entry.mediaType == imageManifest || entry.mediaType == dockerManifest
@@ -124,13 +124,13 @@ package enum RegistryAnswer {
 
     // MARK: Layers
 
-    /// Under which a layer's annotations have the path of a file: everybody's, and ModelPack's.
+    /// The annotations of a layer that may have the path of its file: the common one, and ModelPack's.
     private static let titles = [
         "org.opencontainers.image.title", "org.cncf.model.filepath", "org.cnai.model.filepath",
     ]
-    /// What directories are pushed as.
+    /// The media type of directories.
     private static let directoryType = "application/vnd.oci.image.layer.v1.tar+gzip"
-    /// What the types of ModelPack's layers begin with: their tars have the file inside.
+    /// The prefixes of the media types of ModelPack's layers: their tars have the file inside.
     private static let modelTypes = ["application/vnd.cncf.model.", "application/vnd.cnai.model."]
 
     private static func files(_ layers: [Descriptor], prefix: String) throws(ListingError) -> SourceListing {
@@ -158,8 +158,8 @@ package enum RegistryAnswer {
         return builder.listing
     }
 
-    /// Why a layer is no file; `nil` where it is one. What is in a tar is not known before it is unpacked, so nothing could be
-    /// verified or left out.
+    /// Why a layer is no file; `nil` if it is one. The content of a tar is unknown before it is unpacked, so nothing
+    /// could be verified or left out.
     private static func objection(to layer: Descriptor, _ title: String?) -> String? {
         let what = "\(escaped(layer.mediaType)), \(layer.size ?? 0) bytes, \(escaped(layer.digest))"
         let isTar =
@@ -170,7 +170,8 @@ package enum RegistryAnswer {
                 ? "a tar archive without a title, as container images have them (\(what)); layers are not unpacked"
                 : "no annotation says what file it is (\(what)); \(titles[0]) is needed"
         }
-        // Some clients mark directories, others give them this type and say no more; who pushes an archive as a file calls it one.
+        // Some clients mark directories, others only give them this type. An archive that was pushed as a file has the
+        // name of one.
         let isNamedAsArchive = [".gz", ".tgz", ".tar"].contains { title.lowercased().hasSuffix($0) }
         let isDirectory = layer.mediaType == directoryType && !isNamedAsArchive
         if isDirectory || layer.annotations["io.deis.oras.content.unpack"] == "true" {

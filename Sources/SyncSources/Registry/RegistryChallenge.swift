@@ -1,14 +1,15 @@
 import SyncManifest
 import SyncModel
 
-/// What a registry wants from whoever asks it, as `WWW-Authenticate` says. RFC 9110 §11.6.1; Distribution, "Token Authentication".
+/// The credentials that a registry asks for, as `WWW-Authenticate` says. RFC 9110 §11.6.1; Distribution, "Token
+/// Authentication".
 package enum RegistryChallenge: Sendable, Equatable {
-    /// A token from somewhere.
+    /// A token from the server at `realm`.
     case bearer(realm: String, service: String?, scope: String?)
     /// A user name and a password.
     case basic
 
-    /// The first that can be met; `nil` for others, and for text that is none.
+    /// Reads a challenge: a token if it offers that, else a password; `nil` for other schemes, and for malformed text.
     package init?(_ text: String) {
         guard text.utf8.count <= 8_192 else { return nil }
         var found: [(scheme: String, parameters: [String: String])] = []
@@ -55,10 +56,10 @@ package enum RegistryChallenge: Sendable, Equatable {
     }
 }
 
-/// What a server of tokens answers.
+/// The answer of a token server.
 package struct RegistryToken: Sendable, Equatable {
     package let token: String
-    /// For how many **seconds** it is good.
+    /// The lifetime of the token, in **seconds**.
     package let seconds: UInt64
 
     /// The longest answer, in **bytes**.
@@ -86,7 +87,7 @@ package struct RegistryToken: Sendable, Equatable {
         guard let token = found.token, token.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
             throw ListingError("", "there is no token in its answer")
         }
-        // Where nothing is said it is a minute.
+        // The default is a minute.
         (self.token, seconds) = (token, found.seconds ?? 60)
     }
 }

@@ -1,10 +1,11 @@
 import SyncManifest
 package import SyncModel
 
-/// A published set as an artifact in a registry: what its manifest says. Each layer is a file of the published directory under
-/// its path there, so that any client that writes layers by their titles gets a directory that can be served.
+/// A published set as an artifact in a registry, as the artifact's manifest describes it. Each layer is a file of the
+/// published directory under its path there, so that any client that writes layers by their titles gets a directory
+/// that can be served.
 ///
-/// Packs are named by their SHA-256, and so are blobs: a layer that is a pack needs nobody to say which blob it is.
+/// Packs are named by their SHA-256, and so are blobs: the path of a pack names its blob.
 package struct RegistryRelease: Sendable, Equatable {
     /// A file of the published directory.
     package struct Layer: Sendable, Equatable {
@@ -28,7 +29,7 @@ package struct RegistryRelease: Sendable, Equatable {
     /// In the order of their paths, each once.
     package private(set) var layers: [Layer]
 
-    /// What kind of artifact it is, and the type of its empty configuration: what registries and clients show.
+    /// The type of the artifact, and of its empty configuration, which registries and clients show.
     package static let type = "application/vnd.syncagent.release.v1+json"
     /// The path of the set's manifest, as one zstd frame.
     package static let manifestPath = "manifest.json.zst"
@@ -58,7 +59,7 @@ package struct RegistryRelease: Sendable, Equatable {
         return SHA256Digest(hex: String(path.dropFirst("packs/".count).dropLast(".pack".count)))
     }
 
-    /// The blob of a file that is no pack; `nil` if there is none. The set's manifest has its digest for a name, too.
+    /// The blob of a file that is no pack; `nil` if there is none. The set's manifest can also be named by its digest.
     package func blob(_ path: String) -> SHA256Digest? {
         layer(path == "manifests/\(manifest).json.zst" ? Self.manifestPath : path)?.digest
     }
@@ -92,7 +93,7 @@ package struct RegistryRelease: Sendable, Equatable {
         return line.bytes
     }
 
-    /// The bytes of the configuration, which registries want to have as a blob.
+    /// The bytes of the configuration, which registries require as a blob.
     package static let empty = Array("{}".utf8)
     /// The SHA-256 of ``empty``.
     package static let emptyDigest = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
@@ -106,7 +107,7 @@ package struct RegistryRelease: Sendable, Equatable {
     // MARK: Reading
 
     /// - Parameters:
-    ///   - annotations: Those of the artifact's manifest.
+    ///   - annotations: The annotations of the artifact's manifest.
     ///   - files: Title, digest and size of each layer.
     init(_ annotations: [String: String], _ files: [(title: String?, digest: String, size: UInt64?)])
         throws(ListingError)

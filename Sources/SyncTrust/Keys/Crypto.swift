@@ -1,9 +1,9 @@
 import COpenSSL
 import SyncContent
 
-/// The few calls into OpenSSL that signatures and key files take. Each owns what it makes for as long as it runs.
+/// The calls into OpenSSL for signatures and key files. Each frees what it has created.
 enum Crypto {
-    /// OpenSSL refused a call that cannot fail with good input: no memory, or a policy of openssl.cnf.
+    /// The error of an OpenSSL call that cannot fail with good input: no memory, or a policy of openssl.cnf.
     static func refused(_ function: String) -> TrustFault {
         TrustFault("OpenSSL: \(function) failed; is Ed25519 allowed by openssl.cnf?")
     }
@@ -12,7 +12,7 @@ enum Crypto {
     ///
     /// - Parameters:
     ///   - signature: 64 **bytes**; anything else is wrong.
-    ///   - key: 32 **bytes**; what is no point of the curve verifies nothing.
+    ///   - key: 32 **bytes**; bytes that are no point of the curve verify nothing.
     static func isSignature(_ signature: [UInt8], of message: [UInt8], by key: [UInt8]) -> Bool {
         guard signature.count == 64, key.count == 32,
             let key = EVP_PKEY_new_raw_public_key_ex(nil, "ED25519", nil, key, key.count)
@@ -24,7 +24,7 @@ enum Crypto {
             && EVP_DigestVerify(context, signature, signature.count, message, message.count) == 1
     }
 
-    /// Signs. EVP_DigestSign(3)
+    /// Signs a message. EVP_DigestSign(3)
     ///
     /// - Parameter seed: 32 **bytes**.
     static func sign(_ message: [UInt8], seed: [UInt8]) throws(TrustFault) -> [UInt8] {
@@ -71,14 +71,15 @@ enum Crypto {
         return Array(digest.prefix(length))
     }
 
-    /// Bytes that nobody can guess. RAND_priv_bytes(3)
+    /// Unpredictable bytes. RAND_priv_bytes(3)
     static func random(_ count: Int) throws(TrustFault) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: count)
         guard RAND_priv_bytes(&bytes, Int32(clamping: count)) == 1 else { throw refused("RAND_priv_bytes") }
         return bytes
     }
 
-    /// A block as OpenSSH writes it: bytes in lines of 70 digits between its first and its last line, and a newline at its end.
+    /// A block as OpenSSH writes it: Base64 in lines of 70 characters, between a first and a last line, with a newline
+    /// at its end.
     static func block(_ bytes: [UInt8], from begin: String, to end: String) -> String {
         var rest = base64(bytes)[...]
         var text = begin + "\n"

@@ -1,10 +1,10 @@
 import SyncContent
 
-/// An Ed25519 key that can sign, and its file: `openssh-key-v1` of OpenSSH's PROTOCOL.key. One with a passphrase is not
-/// opened here: that is work for ssh-keygen(1) and ssh-agent(1), which ask for it and keep it.
+/// An Ed25519 key that can sign, and its file: `openssh-key-v1` of OpenSSH's PROTOCOL.key. A key with a passphrase is
+/// not opened here: that is left to ssh-keygen(1) and ssh-agent(1), which ask for the passphrase and keep it.
 package struct PrivateKey: Sendable {
     package let publicKey: PublicKey
-    /// What it is for, in people's words.
+    /// What the key is for, in people's words.
     package let comment: String
     /// 32 **bytes**.
     let seed: [UInt8]
@@ -25,7 +25,8 @@ package struct PrivateKey: Sendable {
         (publicKey, self.seed, self.comment) = (key, seed, comment)
     }
 
-    /// The public half of a key file, whether the private one has a passphrase, and that one as it stands there.
+    /// The public half of a key file, whether the private half has a passphrase, and the private half as it is in the
+    /// file.
     package static func halves(of text: String) throws(TrustFault) -> (
         key: PublicKey, isEncrypted: Bool, secret: [UInt8]
     ) {
@@ -36,8 +37,8 @@ package struct PrivateKey: Sendable {
         var reader = WireReader(blob)
         guard try reader.bytes(magic.count) == magic else { throw TrustFault("not a private key in OpenSSH's format") }
         let cipher = try reader.string()
-        _ = try reader.string()  // How a passphrase becomes a key,
-        _ = try reader.string()  // and with which salt.
+        _ = try reader.string()  // The name of the key derivation,
+        _ = try reader.string()  // and its options, such as the salt.
         guard try reader.uint32() == 1 else { throw TrustFault("it has more than one key") }
         let key = try PublicKey(blob: try reader.string())
         return (key, !cipher.elementsEqual("none".utf8), try reader.string())

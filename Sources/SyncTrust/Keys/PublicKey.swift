@@ -2,7 +2,7 @@ import SyncContent
 
 /// An Ed25519 key as OpenSSH writes it. RFC 8709.
 package struct PublicKey: Sendable, Hashable {
-    /// The only kind of key there is here.
+    /// The only kind of key that is supported.
     static let kind = "ssh-ed25519"
 
     /// 32 **bytes**.

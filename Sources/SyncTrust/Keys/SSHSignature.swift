@@ -2,12 +2,12 @@ import SyncContent
 
 /// A detached signature in the form that `ssh-keygen -Y sign` makes. PROTOCOL.sshsig of OpenSSH.
 package struct SSHSignature: Sendable, Hashable {
-    /// Whose it is, by its own word.
+    /// The signer's key, as the signature claims.
     package let key: PublicKey
-    /// What kind of thing was signed: a signature of one kind is none of another.
+    /// The purpose of the signature: for another purpose it does not count.
     package let namespace: String
     private let reserved: [UInt8]
-    /// `SHA256` or `SHA512`: what was signed is this digest of the message.
+    /// `SHA256` or `SHA512`: the signed bytes have this digest of the message.
     private let hash: String
     private let signature: [UInt8]
 
@@ -15,7 +15,7 @@ package struct SSHSignature: Sendable, Hashable {
     static let end = "-----END SSH SIGNATURE-----"
     private static let magic = Array("SSHSIG".utf8)
 
-    /// Signs.
+    /// Signs a message.
     ///
     /// - Parameters:
     ///   - message: Its exact bytes.
@@ -64,7 +64,7 @@ package struct SSHSignature: Sendable, Hashable {
 
     /// Whether ``key`` has signed a message in ``namespace``.
     package func isOf(_ message: [UInt8]) -> Bool {
-        // Without the digest it is not.
+        // If the digest cannot be made, it has not.
         guard let signed = try? Self.signed(message, namespace: namespace, reserved: reserved, hash: hash) else {
             return false
         }
@@ -87,7 +87,7 @@ package struct SSHSignature: Sendable, Hashable {
         return Crypto.block(writer.bytes, from: Self.begin, to: Self.end)
     }
 
-    /// What is really signed: the message's digest with what it is for.
+    /// The bytes that are really signed: the message's digest, with its purpose.
     private static func signed(_ message: [UInt8], namespace: String, reserved: [UInt8], hash: String)
         throws(TrustFault) -> [UInt8]
     {

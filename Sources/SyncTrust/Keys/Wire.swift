@@ -1,4 +1,5 @@
-/// Reads the binary data of SSH: numbers in network order, and strings with their length before them. RFC 4251 section 5.
+/// Reads the binary data of SSH: numbers in network order, and strings with their length before them. RFC 4251 section
+/// 5.
 struct WireReader {
     private var rest: ArraySlice<UInt8>
 
@@ -19,7 +20,7 @@ struct WireReader {
         return try bytes(Int(clamping: count))
     }
 
-    /// A string that has to be this one.
+    /// Reads a string that must be `text`.
     mutating func expect(_ text: String, _ what: String) throws(TrustFault) {
         let found = try string()
         guard found.elementsEqual(text.utf8) else { throw TrustFault("\(what) is not \(text)") }
@@ -44,8 +45,8 @@ struct WireWriter {
     mutating func string(_ value: String) { string(Array(value.utf8)) }
 }
 
-/// What is wrong with a key, a signature or a statement, before anyone knows whose: one line for people. Foreign text
-/// in it has been escaped.
+/// A fault of a key, a signature or a statement, before its owner is known: one line for people. Foreign text in it has
+/// been escaped.
 package struct TrustFault: Error, Sendable, Equatable, CustomStringConvertible {
     /// What is wrong, without a full stop.
     package let reason: String

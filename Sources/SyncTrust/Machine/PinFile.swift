@@ -60,7 +60,7 @@ extension TrustPin {
         try StatementReader.read(file, format: Self.format, required: ["root", "roots"]) {
             key, reader throws(TrustFault) in
             switch key {
-            // It stands in the root, too.
+            // The root has the project, too.
             case "project": _ = try reader.project()
             case "origin": basis = Basis(rawValue: try reader.string()) ?? .file
             case "pinned": pinned = try reader.time()
@@ -92,7 +92,7 @@ extension TrustPin {
 }
 
 extension SignedStatement {
-    /// Reads one that stands as text in a pin.
+    /// Reads a statement that a pin has as text.
     fileprivate init(of role: Role, _ reader: inout StatementReader) throws(TrustFault) {
         try self.init(Array(reader.string().utf8), limit: role.limit)
     }
@@ -101,7 +101,7 @@ extension SignedStatement {
 extension TrustPin.Track {
     /// Reads a member of an object with a track.
     ///
-    /// - Returns: Whether it is one of a track's own.
+    /// - Returns: Whether the key is one of a track's own.
     fileprivate mutating func read(_ key: String, _ reader: inout StatementReader) throws(TrustFault) -> Bool {
         switch key {
         case "serial": serial = try reader.integer()

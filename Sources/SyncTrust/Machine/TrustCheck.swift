@@ -1,17 +1,20 @@
 package import SyncModel
 
-/// Decides whether what a place serves is to be believed. Pure: it says what it wants to see, and is shown it.
+/// Decides whether the files of a place are to be trusted. Pure: ``want`` names the next file needed, and ``take(_:)``
+/// gets it.
 ///
-/// 1. `fresh`, which says what is newest. Where it is what is here already, that was all.
-/// 2. The roots after the one that is believed, one by one: when `fresh` knows of one, when what is believed did not sign
-///    it, and once a day.
+/// 1. `fresh`, which names the newest release. If that is the release that was trusted last, no other statement is
+///    needed.
+/// 2. The roots after the trusted one, one by one: when `fresh` names a newer one, when the keys of the trusted one did
+///    not sign `fresh`, when the trusted one has expired, and once a day.
 /// 3. The release that `fresh` names, and the manifest that the release names.
 ///
-/// ``pin`` is to be kept after every step: it changes with each root, and its floors only with ``accept(project:revision:)``.
-/// One time counts for the whole check (TUF 5.1).
+/// The caller keeps ``pin`` after every step: it changes with each root, and its floors with
+/// ``accept(project:revision:)`` and when a channel was removed. One time is used for the whole check (TUF 5.1).
 ///
-/// A check for a certain revision ends with that one, once ``fresh`` has shown which keys count. A look back at a
-/// former release ends with that, however old it is, if it was signed by keys that counted then; nothing of it is kept.
+/// A check for a certain revision ends with that one, once ``fresh`` has shown which keys are valid. A look back at a
+/// former release ends with that release, however old it is, if it was signed by keys that were valid then; nothing of
+/// it is kept.
 package struct TrustCheck: Sendable {
     package enum Want: Sendable, Equatable {
         case fresh
@@ -24,14 +27,14 @@ package struct TrustCheck: Sendable {
     package private(set) var want = Want.fresh
     package private(set) var pin: TrustPin
     package private(set) var grace: TrustPin.Grace?
-    /// Whose release is asked for; `nil` for the default channel.
+    /// The channel whose release is asked for; `nil` for the default one.
     package let channel: String?
 
     private let now: Int64
     private let patience: Int64
     private let revision: UInt64?
     private let looksBack: Bool
-    /// The root whose keys count for a former release; `nil` for the newest.
+    /// The root whose keys are valid for a former release; `nil` for the newest.
     private var former: RootStatement?
     private var steps = 0
     private var fresh: (statement: SignedStatement, content: FreshStatement)?
@@ -39,17 +42,17 @@ package struct TrustCheck: Sendable {
 
     /// Most roots one check goes through; the next check goes on from there.
     package static let mostRoots = 256
-    /// A newer root is looked for after so many **milliseconds**, whatever `fresh` says.
+    /// **Milliseconds** after which a newer root is looked for, even if `fresh` names none.
     static let day: Int64 = 86_400_000
     /// **Milliseconds** that two clocks may differ.
     static let clockTolerance: Int64 = 600_000
 
     /// - Parameters:
-    ///   - pin: What is believed so far.
+    ///   - pin: The state of trust so far.
     ///   - now: **Milliseconds** since 1970.
-    ///   - grace: How many **milliseconds** after its end a statement is still believed.
-    ///   - channel: Whose release is asked for; `nil` for the default channel.
-    ///   - revision: The one that is asked for; `nil` for the newest of the channel.
+    ///   - grace: How many **milliseconds** after its end a statement is still accepted.
+    ///   - channel: The channel whose release is asked for; `nil` for the default one.
+    ///   - revision: The revision that is asked for; `nil` for the newest of the channel.
     ///   - looksBack: Whether a release may be one that was the newest at some time.
     package init(
         _ pin: TrustPin, now: Int64, grace: Int64 = 0, channel: String? = nil, revision: UInt64? = nil,
@@ -64,7 +67,7 @@ package struct TrustCheck: Sendable {
 
     private var freshName: String { "trust/" + FreshStatement.name(channel) }
 
-    /// Takes what was wanted.
+    /// Takes the statement that was wanted.
     ///
     /// - Parameter bytes: The statement as served; `nil` when there is none.
     package mutating func take(_ bytes: [UInt8]?) throws(TrustRefusal) {
@@ -76,7 +79,7 @@ package struct TrustCheck: Sendable {
         }
     }
 
-    /// The manifest has the digest that was wanted, and says this of itself: now it counts.
+    /// Accepts the manifest, which has the wanted digest and states this project and revision.
     package mutating func accept(project: String, revision: UInt64) throws(TrustRefusal) {
         guard let fresh, let release else { return }
         guard project == pin.project else { throw wrongProject("the manifest", project) }
@@ -86,7 +89,7 @@ package struct TrustCheck: Sendable {
         }
         guard !looksBack else { return }
         if self.revision == nil {
-            // Whoever asked for a revision has not seen the one that is the newest.
+            // A check for a certain revision has not seen the newest one, and moves no floors.
             guard channel == nil || pin.channels.count < TrustPin.mostChannels || track != TrustPin.Track() else {
                 throw TrustRefusal(
                     .pin,
@@ -105,16 +108,16 @@ package struct TrustCheck: Sendable {
         }
     }
 
-    /// What is believed, once the manifest is wanted; `nil` before.
+    /// The trusted statements, once the manifest is wanted; `nil` before.
     package var believed: (fresh: FreshStatement, release: SignedStatement, content: ReleaseStatement)? {
         guard let fresh, let release else { return nil }
         return (fresh.content, release.statement, release.content)
     }
 
-    /// The root whose keys count.
+    /// The root whose keys are valid.
     package var root: RootStatement { former ?? pin.root.content }
 
-    /// Whether the manifest that is wanted is the one that was believed last.
+    /// Whether the wanted manifest is the one trusted last.
     package var isKnown: Bool { release.map { $0.statement == track.release } ?? false }
 
     // MARK: Fresh
@@ -163,7 +166,7 @@ package struct TrustCheck: Sendable {
         try judge()
     }
 
-    /// A root that was believed once says whose keys counted then.
+    /// Takes a root that was trusted once: it says whose keys were valid then.
     private mutating func takeFormer(_ bytes: [UInt8]?, _ number: UInt64) throws(TrustRefusal) {
         let name = "trust/\(number).root"
         guard let bytes else { throw TrustRefusal(.mixed, "\(name) is not there") }
@@ -180,7 +183,7 @@ package struct TrustCheck: Sendable {
         let (statement, content) = try read(name, bytes, .root, RootStatement.init(json:))
         guard content.project == pin.project else { throw wrongProject(name, content.project) }
         guard content.number == number else { throw TrustRefusal(.older, "\(name) is root \(content.number)") }
-        // By those who counted so far, and by those who count from now on.
+        // Both the former keys and the new keys must have signed it.
         do throws(TrustRefusal) { try requireSigned(statement, name, .root, by: pin.root.content.root) } catch {
             throw TrustRefusal(
                 error.cause,
@@ -192,9 +195,9 @@ package struct TrustCheck: Sendable {
         pin.advance(to: TrustPin.Root(statement: statement, content: content))
     }
 
-    // MARK: What counts now
+    // MARK: Validity
 
-    /// Everything about `fresh` that the newest root decides. TUF 5.3.10, 5.4.2 to 5.4.4.
+    /// Checks everything about `fresh` that the newest root decides. TUF 5.3.10, 5.4.2 to 5.4.4.
     private mutating func judge() throws(TrustRefusal) {
         guard let (statement, fresh) = fresh else { return }
         if !looksBack { try requireCurrent("root \(root.number)", until: root.until, renewedBy: "keys rotate") }
@@ -217,7 +220,7 @@ package struct TrustCheck: Sendable {
         if !looksBack { try requireNews(fresh) }
         for known in [track.release].compactMap({ $0 }) + (revision == nil ? [] : pin.asked)
         where known.isSigned(.release, by: root.release) {
-            // It was read when it was believed.
+            // The statement was read when it was accepted.
             guard let content = try? ReleaseStatement(json: known.json), content.project == pin.project,
                 content.revision == revision ?? fresh.revision,
                 content.revision != fresh.revision || known.digest == fresh.release
@@ -227,7 +230,7 @@ package struct TrustCheck: Sendable {
         want = .release(revision ?? fresh.revision)
     }
 
-    /// A channel that was taken away stays so, however old the word on it is, until there is a newer one.
+    /// A removed channel stays removed, however old the statement about that is, until there is a newer one.
     private mutating func removal(_ statement: SignedStatement, _ fresh: FreshStatement) throws(TrustRefusal)
         -> TrustRefusal
     {
@@ -246,7 +249,7 @@ package struct TrustCheck: Sendable {
         }
     }
 
-    /// Nothing older than what was seen, and nothing that is over.
+    /// Refuses a statement that is older than one seen before, and one that has expired.
     private mutating func requireNews(_ fresh: FreshStatement) throws(TrustRefusal) {
         try requireSerial(fresh)
         try requireCurrent(freshName, until: fresh.until, renewedBy: "keys refresh")

@@ -1,15 +1,15 @@
 package import SyncModel
 
-/// What a machine knows of a project whose releases are signed, from one pull to the next.
+/// The record that a machine keeps of a project whose releases are signed, from one pull to the next.
 ///
-/// A value: whoever checks makes a new one, and keeps it when it is told to.
+/// A value: a check makes a new one, which its caller keeps.
 package struct TrustPin: Sendable, Equatable {
-    /// How the first root came to be believed.
+    /// How the first root came to be trusted.
     package enum Basis: String, Sendable { case file, fingerprint, first, configuration }
 
-    /// A stale statement that was believed because somebody had said so.
+    /// A stale statement that was accepted because the user allowed it.
     package struct Grace: Sendable, Equatable {
-        /// When it was used, and until when the statement had counted; **milliseconds** since 1970.
+        /// When it was used, and until when the statement was valid; **milliseconds** since 1970.
         package var used: Int64
         package var until: Int64
 
@@ -17,11 +17,11 @@ package struct TrustPin: Sendable, Equatable {
     }
 
     package struct Track: Sendable, Equatable {
-        /// The highest serial and revision that were believed; nothing older is. 0 when there is none: each belongs to the
-        /// keys that signed it, and goes with them.
+        /// The highest serial and revision that were accepted; nothing older is. 0 when there is none: each belongs to
+        /// the keys that signed it, and is dropped with them.
         package var serial: UInt64 = 0
         package var revision: UInt64 = 0
-        /// What was believed last.
+        /// The statements that were accepted last.
         package var fresh: SignedStatement?
         package var release: SignedStatement?
 
@@ -29,17 +29,17 @@ package struct TrustPin: Sendable, Equatable {
             serial: UInt64 = 0, revision: UInt64 = 0, fresh: SignedStatement? = nil, release: SignedStatement? = nil
         ) { (self.serial, self.revision, self.fresh, self.release) = (serial, revision, fresh, release) }
 
-        /// What the last fresh statement says; `nil` when none was believed yet.
+        /// The content of the last fresh statement; `nil` when none was accepted yet.
         package var freshContent: FreshStatement? {
-            // It was read when it was believed.
+            // The statement was read when it was accepted.
             fresh.flatMap { try? FreshStatement(json: $0.json) }
         }
 
-        /// What the last release says; `nil` when none was believed yet.
+        /// The content of the last release; `nil` when none was accepted yet.
         package var releaseContent: ReleaseStatement? { release.flatMap { try? ReleaseStatement(json: $0.json) } }
     }
 
-    /// A place that was refused; the others are asked before it, for a while.
+    /// A place whose files were refused; for a while, the others are asked before it.
     package struct Penalty: Sendable, Equatable {
         package var place: SHA256Digest
         /// **Milliseconds** since 1970.
@@ -54,9 +54,9 @@ package struct TrustPin: Sendable, Equatable {
     package let basis: Basis
     /// When it was pinned, **milliseconds** since 1970.
     package let pinned: Int64
-    /// The newest root that is believed.
+    /// The newest root that is trusted.
     package var root: Root
-    /// Every root that was believed, oldest first.
+    /// Every root that was trusted, oldest first.
     package var roots: [SHA256Digest]
     /// When a newer root was last looked for, **milliseconds** since 1970.
     package var looked: Int64 = 0
@@ -64,24 +64,25 @@ package struct TrustPin: Sendable, Equatable {
     package var newest = Track()
     /// The channels that have a name.
     package var channels: [String: Track] = [:]
-    /// The latest signature that was believed, **milliseconds** since 1970.
+    /// The time of the latest signature that was accepted, **milliseconds** since 1970.
     package var seen: Int64 = 0
-    /// The highest revision that has gone with the key which set it; 0 for none.
+    /// The highest revision that was dropped with the key that had signed it; 0 for none.
     package var fallen: UInt64 = 0
-    /// The last times that grace was used.
+    /// The latest uses of grace.
     package var graces: [Grace] = []
-    /// SHA-256 of the places that this project was pulled from: what they say of themselves no longer decides.
+    /// SHA-256 of the places that this project was pulled from: a later pull from one of them requires
+    /// signatures, even if the place no longer offers any.
     package var places: [SHA256Digest] = []
     package var penalties: [Penalty] = []
-    /// The last releases that were asked for by their revision: they need not be fetched again. Whose keys have signed them is
-    /// looked at each time.
+    /// The last releases that were asked for by their revision: they need not be fetched again. Their signatures are
+    /// checked each time.
     package private(set) var asked: [SignedStatement] = []
     /// Where this machine signs: SHA-256 of the last manifests that it has made.
     package var made: [SHA256Digest] = []
 
     package var project: String { root.content.project }
 
-    /// What was believed of a channel; `nil` for the default one.
+    /// The track of a channel; `nil` for the default one.
     package subscript(channel: String?) -> Track {
         get { channel.map { channels[$0] ?? Track() } ?? newest }
         set { if let channel { channels[channel] = newValue } else { newest = newValue } }
@@ -89,17 +90,17 @@ package struct TrustPin: Sendable, Equatable {
 
     static let mostGraces = 16
     static let mostPlaces = 64
-    /// Channels that one machine follows.
+    /// Most channels that one machine follows.
     package static let mostChannels = 64
     static let mostPenalties = 64
     static let mostAsked = 4
     static let mostMade = 16
-    /// So many **milliseconds** a place that was refused is asked after all others.
+    /// How many **milliseconds** a refused place is asked after all others.
     static let penaltyTime: Int64 = 86_400_000
-    /// A chain as long takes centuries.
+    /// A chain of this length takes centuries.
     static let mostRoots = 4096
 
-    /// Begins with a root that somebody vouches for. It has to be signed by as many of its own keys as it says.
+    /// Begins with a root that somebody vouches for. It must be signed by as many of its own root keys as it requires.
     ///
     /// - Parameters:
     ///   - bytes: The statement as published.
@@ -149,19 +150,19 @@ package struct TrustPin: Sendable, Equatable {
         penalties.contains { $0.place == place && Self.counts($0, now) }
     }
 
-    /// Whether what is installed may be newer than what is right: a key that is no longer valid has set a higher revision than those
-    /// that are have come to.
+    /// Whether what is installed may be newer than the valid releases: a key that is no longer valid has signed a
+    /// higher revision than any valid one.
     package var hasFallen: Bool { fallen > ([newest] + channels.values).map(\.revision).max() ?? 0 }
 
     package mutating func forgive(_ place: SHA256Digest) { penalties.removeAll { $0.place == place } }
 
-    /// A clock that was set back does not make it longer.
+    /// Whether a penalty still applies. A clock that was set back does not make it longer.
     private static func counts(_ penalty: Penalty, _ now: Int64) -> Bool {
         penalty.until > now && penalty.until <= now + penaltyTime
     }
 
-    /// A newer root takes over. What keys that it no longer names have said goes with them, which is how a project gets
-    /// out of numbers that a thief has put too high.
+    /// Takes a newer root. If that lacks one of the former fresh keys, all serials are dropped; if it lacks one of the
+    /// former release keys, all revisions are. So a project recovers from numbers that an attacker has set too high.
     package mutating func advance(to next: Root) {
         func hasLost(_ role: Role) -> Bool { !Set(root.content[role].keys).isSubset(of: next.content[role].keys) }
         let (losesFresh, losesRelease) = (hasLost(.fresh), hasLost(.release))

@@ -1,32 +1,32 @@
-/// Why a machine does not believe what it was served: nothing is changed then, exit status 77 or 69.
+/// Why a machine does not trust the files it was served. Nothing is changed then; exit status 77 or 69.
 package struct TrustRefusal: Error, Sendable, Equatable, CustomStringConvertible {
     package enum Cause: String, Sendable, CaseIterable {
         /// There is no statement where one has to be.
         case unsigned
-        /// It cannot be read, or is too long.
+        /// A statement cannot be read, or is too long.
         case malformed
-        /// It is about another project.
+        /// A statement is about another project.
         case project
-        /// Too few of the keys that count have signed it.
+        /// Too few valid keys have signed a statement.
         case signature
-        /// It is older than one that was believed before: a rollback.
+        /// A statement is older than one that was accepted before: a rollback.
         case older
-        /// It no longer counts: a freeze, or nobody has signed anew.
+        /// A statement has expired: a freeze, or nobody has signed anew.
         case stale
-        /// It does not belong to what it came with.
+        /// The statements do not belong together, or one of them is not there.
         case mixed
-        /// This machine's clock stands before signatures that it has seen, or a signature is from the future.
+        /// This machine's clock is behind signatures that it has seen, or a signature is from the future.
         case clock
-        /// The pin is another one's.
+        /// The pin has no room for another channel.
         case pin
-        /// Those who are trusted say that there is no such channel any more.
+        /// A valid statement says that the channel no longer exists.
         case removed
-        /// It did not come in the time that a place has: slow retrieval.
+        /// A statement did not arrive in the time that a place has: slow retrieval.
         case slow
-        /// It could not be fetched.
+        /// A statement could not be fetched.
         case unreachable
 
-        /// Whether nothing came that could be judged: exit status 69, where no other place had anything worse.
+        /// Whether nothing arrived that could be judged: exit status 69, where no other place had anything worse.
         package var isSilence: Bool { self == .slow || self == .unreachable }
     }
 

@@ -1,18 +1,18 @@
 import SyncModel
 
-/// The channels of a set that have a name: `channels/index.json`. Nobody signs it: it is for people, whom it tells what there
-/// is. What a channel points at say `channels/NAME.json.zst` and `trust/NAME.fresh`.
+/// The channels of a set that have a name: `channels/index.json`. The file is not signed: it only tells people which
+/// channels there are. `channels/NAME.json.zst` and `trust/NAME.fresh` say what a channel points at.
 package struct ChannelIndex: Sendable, Equatable {
     package var project = ""
-    /// The revision that each one points at, by name.
+    /// The revision that each channel points at, by name.
     package var channels: [String: UInt64] = [:]
 
     /// Sorted.
     package var names: [String] { channels.keys.sorted() }
 
-    /// From the manifest's place.
+    /// The path from the manifest's directory.
     package static let path = "channels/index.json"
-    /// Most **bytes** of it.
+    /// Most **bytes** of the file.
     package static let limit = 64 << 10
     private static let format = "syncagent-channels/1"
 

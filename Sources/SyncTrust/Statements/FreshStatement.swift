@@ -1,13 +1,13 @@
 package import SyncModel
 
-/// Says which release is the newest of a channel, for a while.
+/// States which release is the newest of a channel, for a limited time.
 package struct FreshStatement: Sendable, Equatable {
     package var project = ""
     /// The channel; `nil` for the default one.
     package var channel: String?
     /// Grows with every statement.
     package var serial: UInt64 = 0
-    /// When it was signed, and until when it counts; **milliseconds** since 1970.
+    /// When it was signed, and until when it is valid; **milliseconds** since 1970.
     package var signed: Int64 = 0
     package var until: Int64 = 0
     /// The number of the newest root.
@@ -15,7 +15,7 @@ package struct FreshStatement: Sendable, Equatable {
     package var revision: UInt64 = 0
     /// ``SignedStatement/digest`` of the release's statement.
     package var release = SHA256Digest.zero
-    /// Whether the channel was taken away; ``release`` is its last one then.
+    /// Whether the channel was removed; ``release`` is its last one then.
     package var isRemoved = false
 
     static let format = "syncagent-fresh/1"

@@ -1,15 +1,15 @@
 package import SyncModel
 
-/// Says which manifest a revision is.
+/// States which manifest a revision is.
 package struct ReleaseStatement: Sendable, Equatable {
     package var project = ""
-    /// The manifest's own.
+    /// The manifest's revision.
     package var revision: UInt64 = 0
     /// **Milliseconds** since 1970.
     package var signed: Int64 = 0
     /// SHA-256 of the manifest's text, uncompressed.
     package var manifest = SHA256Digest.zero
-    /// Its **bytes**.
+    /// The **bytes** of that text.
     package var size: UInt64 = 0
 
     static let format = "syncagent-release/1"

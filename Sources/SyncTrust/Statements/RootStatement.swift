@@ -1,12 +1,12 @@
 import SyncManifest
 import SyncModel
 
-/// Says whose signatures count for a project. The next one is signed by the keys of this one and by its own.
+/// States whose signatures are valid for a project. The next root is signed by the keys of this one and by its own.
 package struct RootStatement: Sendable, Equatable {
     package var project = ""
     /// Counts from 1 without a gap.
     package var number: UInt64 = 0
-    /// When it was signed, and until when it counts; **milliseconds** since 1970.
+    /// When it was signed, and until when it is valid; **milliseconds** since 1970.
     package var signed: Int64 = 0
     package var until: Int64 = 0
     package var root = RoleKeys()
@@ -93,7 +93,7 @@ package struct RootStatement: Sendable, Equatable {
         return keys
     }
 
-    /// A place with the same files.
+    /// Checks the URL of a place with the same files.
     package static func mirror(_ text: String) throws(TrustFault) -> String {
         let isWeb = text.hasPrefix("https://") || text.hasPrefix("http://")
         guard isWeb, text.hasSuffix("/"), ManifestRules.objection(url: text) == nil else {

@@ -1,23 +1,23 @@
 import SyncContent
 package import SyncModel
 
-/// A statement as it is published: blocks of signatures, a blank line, JSON. What was signed are exactly the bytes behind
+/// A statement as it is published: blocks of signatures, a blank line, JSON. The signed bytes are exactly those behind
 /// the blank line; no form of JSON is more right than another.
 package struct SignedStatement: Sendable, Equatable {
     package let bytes: [UInt8]
     package let signatures: [SSHSignature]
     package let json: [UInt8]
-    /// SHA-256 of ``json``: what names this statement, whoever has signed it.
+    /// SHA-256 of ``json``, which identifies this statement, whoever has signed it.
     package let digest: SHA256Digest
 
-    /// Blocks a statement may have.
+    /// Most blocks of a statement.
     static let mostSignatures = 32
 
-    /// Takes a published statement apart; verifies nothing.
+    /// Parses a published statement; verifies nothing.
     ///
     /// - Parameters:
     ///   - limit: Most **bytes**.
-    ///   - mayBeUnsigned: Whether it may begin with the blank line: one that waits for signatures.
+    ///   - mayBeUnsigned: Whether it may begin with the blank line, as one does that waits for signatures.
     package init(_ bytes: [UInt8], limit: Int, mayBeUnsigned: Bool = false) throws(TrustFault) {
         guard bytes.count <= limit else { throw TrustFault("it has \(bytes.count) bytes, more than \(limit)") }
         var rest = bytes[...]
@@ -58,7 +58,7 @@ package struct SignedStatement: Sendable, Equatable {
         do { digest = try sha256(json) } catch { throw TrustFault("\(error)") }
     }
 
-    /// The keys of a role that have signed it for that role, each once.
+    /// The keys of a role that have signed the statement for that role, each once.
     package func signers(_ role: Role, of keys: RoleKeys) -> Set<PublicKey> {
         var signers: Set<PublicKey> = []
         for signature in signatures
@@ -75,19 +75,19 @@ package struct RoleKeys: Sendable, Equatable {
     package var keys: [PublicKey] = []
     package var threshold = 0
 
-    /// Keys that a role may have.
+    /// Most keys of a role.
     static let most = 16
 
     package init(keys: [PublicKey] = [], threshold: Int = 0) { (self.keys, self.threshold) = (keys, threshold) }
 }
 
-/// What a key may sign. A signature for one role is none for another: each has its own namespace.
+/// What a key may sign. A signature for one role does not count for another: each has its own namespace.
 package enum Role: String, Sendable, CaseIterable {
     /// Names the keys; kept offline.
     case root
     /// Names the manifests.
     case release
-    /// Says what is newest; may be online: it cannot name what no release key has signed.
+    /// Names the newest release; may be online, since it cannot name a release that no release key has signed.
     case fresh
 
     /// As `ssh-keygen -Y verify -n` takes it.

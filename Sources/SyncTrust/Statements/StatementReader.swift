@@ -1,8 +1,8 @@
 import SyncManifest
 import SyncModel
 
-/// Reads the JSON of a statement: strict as manifests are, every key once, none that is not known unless it begins with
-/// `x-`.
+/// Reads the JSON of a statement, as strictly as that of a manifest: every key once, and no unknown key unless it
+/// begins with `x-`.
 struct StatementReader {
     private var reader: JSONReader
     private var seen: Set<String> = []
@@ -10,9 +10,9 @@ struct StatementReader {
     /// Reads an object from end to end.
     ///
     /// - Parameters:
-    ///   - format: What its member `format` has to be.
-    ///   - required: Other keys that have to be there.
-    ///   - member: Reads the value of a key; `false` for one that it does not know.
+    ///   - format: The required value of the member `format`.
+    ///   - required: Other keys that are required.
+    ///   - member: Reads the value of a key; `false` for an unknown key.
     static func read(
         _ json: [UInt8], format: String, required: [String],
         _ member: (String, inout StatementReader) throws(TrustFault) -> Bool
