@@ -17,15 +17,15 @@ struct AgentCall: Sendable {
     /// Longest time to connect in **milliseconds**: a living agent accepts at once.
     private static let connectTimeout = 5_000
 
-    /// How often a cancellation is looked for while nothing comes, in **milliseconds**.
+    /// How often the call checks for cancellation while nothing arrives, in **milliseconds**.
     private static let look: Int32 = 1_000
 
     /// Runs the call on the calling thread, which waits.
     ///
     /// - Parameters:
-    ///   - cancellation: Seen within a second.
-    ///   - receive: Takes bytes of a body, with the answer's status; `false` ends the call. May wait.
-    /// - Returns: The answer's status.
+    ///   - cancellation: Noticed within a second.
+    ///   - receive: Takes bytes of a body, with the response's status; `false` ends the call. May block.
+    /// - Returns: The response's status.
     /// - Throws: ``ControlError`` with code `unreachable`; `CancellationError`.
     func perform(_ cancellation: StopFlag, receive: @escaping (UnsafeRawBufferPointer, Int) -> Bool) throws -> Int {
         // libcurl would look for a host of that name.
@@ -41,7 +41,7 @@ struct AgentCall: Sendable {
                 .unreachable, "Cannot connect to the agent's socket \(escaped(socketPath)): \(error)",
                 exitStatus: .configuration)
         }
-        // Looks who is at the other end, before a byte is sent: whose agent it is, where it is not this user's.
+        // Checks the peer before a byte is sent: it may be another user's agent.
         var stranger: uid_t?
         call.mayUse = { socket in
             let peer = peerUser(of: socket)
@@ -66,7 +66,7 @@ struct AgentCall: Sendable {
     }
 
     private func prepared() throws(CurlError) -> HTTPCall {
-        // The host is only a word here; the socket decides whom we talk to.
+        // The host is only a placeholder; the socket determines the peer.
         let call = try HTTPCall(
             "http://syncagent" + target, method: method, headers: ["Content-Type: application/json"], body: body)
         try call.easy.set(CURLOPT_UNIX_SOCKET_PATH, socketPath)
@@ -99,13 +99,13 @@ struct AgentCall: Sendable {
 }
 
 extension AgentCall {
-    /// Most **bytes** of a whole body.
+    /// Most **bytes** of a response body.
     private static let limit = 64 << 20
 
-    /// Runs the call without holding up the caller's thread.
+    /// Runs the call without blocking the caller's thread.
     ///
-    /// - Returns: The body of an answer that is no error.
-    /// - Throws: ``ControlError``, the agent's own among them; `CancellationError`.
+    /// - Returns: The body of a successful response.
+    /// - Throws: ``ControlError``, also from the agent; `CancellationError`.
     func answer() async throws -> [UInt8] {
         do {
             return try await onThread("agent call") { flag in
@@ -124,7 +124,7 @@ extension AgentCall {
         ControlError(.failed, "\(error)", exitStatus: .unavailable)
     }
 
-    /// What the agent says went wrong.
+    /// The error in the agent's response.
     static func error(_ status: Int, _ bytes: [UInt8]) -> ControlError {
         ControlError(body: bytes)
             ?? ControlError(.internal, "The agent answered with HTTP status \(status).", exitStatus: .internalError)

@@ -2,11 +2,11 @@ import Foundation
 import SyncModel
 import SyncSystem
 
-/// Starts an agent if none answers: a process in its own session that outlives the one that starts it.
+/// Starts an agent if none answers. The agent is a process in its own session that outlives the process that starts it.
 public struct AgentLauncher: Sendable {
     /// The program, absolute.
     public var program: String
-    /// argv, without the program's own name.
+    /// argv without the program's name.
     public var arguments: [String]
     /// Its whole environment.
     public var environment: [String: String]
@@ -19,8 +19,8 @@ public struct AgentLauncher: Sendable {
     /// - Parameters:
     ///   - program: `syncagent`, absolute.
     ///   - place: Its state directory, which also holds the log.
-    ///   - environment: Its variables, such as `ProcessInfo.processInfo.environment`; what belongs to one hook or
-    ///     one service (`SYNCAGENT_…`, `NOTIFY_SOCKET`, `WATCHDOG_…`) is left out.
+    ///   - environment: The agent's variables, such as `ProcessInfo.processInfo.environment`. Variables that belong to
+    ///     one hook or one service (`SYNCAGENT_…`, `NOTIFY_SOCKET`, `WATCHDOG_…`, `LISTEN_…`) are left out.
     public init(program: String, place: AgentPlace, environment: [String: String]) {
         self.program = program
         arguments = ["agent", "run", "--on-demand"]
@@ -31,19 +31,19 @@ public struct AgentLauncher: Sendable {
         }
     }
 
-    /// Starts it and returns at once; does nothing while another agent is starting or stopping, according to its lock. Two
-    /// calls at the same time are safe: the lock lets only one survive.
+    /// Starts an agent and returns at once. Does nothing while another agent is starting or stopping, according to its
+    /// lock. Two calls at the same time are safe: the lock lets only one agent survive.
     ///
     /// - Throws: `ControlError`, with exit status 73 for a state directory that is not private to this user.
     public func start() throws(ControlError) { _ = try launch() }
 
-    /// - Returns: Tells why it does not run, `nil` while it does and when it has left the work to another one; `nil` where none
-    ///   was started.
+    /// - Returns: A function for the reason why the agent does not run, `nil` while it runs or after it has left the
+    ///   work to another agent; `nil` instead of a function if none was started.
     fileprivate func launch() throws(ControlError) -> (@Sendable () -> ControlError?)? {
         let log: Descriptor
         do throws(FileError) {
             _ = try openStateDirectory(place.stateDirectory, create: true)
-            // An agent that cannot take the lock says why.
+            // An agent that cannot take the lock reports why.
             if try place.isTaken(orUnknown: false) { return nil }
             log = try openFile(logFile, [.writeOnly, .create, .append], trust: .ownState)
         } catch { throw ControlError(.failed, "Cannot start the agent. \(error.ofState)", exitStatus: .cannotCreate) }
@@ -55,7 +55,7 @@ public struct AgentLauncher: Sendable {
         let end = Monitor<StartedProgram.End?>(nil)
         do throws(FileError) {
             let child = try start.start()
-            // Its end is taken, so that a program that lives long keeps no zombie. waitpid(2)
+            // Waits for the child, so that a caller that lives long keeps no zombie. waitpid(2)
             _ = try? WorkerThread(name: "child") {
                 let found = child.wait()
                 end.change { $0 = found }
@@ -76,7 +76,7 @@ public struct AgentLauncher: Sendable {
     }
 }
 
-/// The last line that an agent has written to its log, after so many **bytes** of others.
+/// The last line that an agent has written to its log, behind the first `others` **bytes**.
 private func lastLine(of path: String, after others: UInt64) -> String? {
     guard let log = try? openFile(path, trust: .ownState), let size = status(log.raw)?.size else { return nil }
     let start = max(others < size ? others : 0, size - min(size, 4_096))
@@ -91,11 +91,11 @@ extension ControlClient {
     /// Makes sure that an agent answers: starts one if none does, and waits until it is ready.
     ///
     /// - Parameters:
-    ///   - launcher: How to start it.
+    ///   - launcher: Starts the agent.
     ///   - patience: The longest time to wait for it.
     /// - Returns: The agent's status.
-    /// - Throws: `ControlError` with code `unreachable` if none answers in time, with `failed` and its exit status at once if
-    ///   it cannot start; `CancellationError`.
+    /// - Throws: `ControlError` with code `unreachable` if none answers in time, with `failed` and its exit status at
+    ///   once if it cannot start; `CancellationError`.
     @discardableResult public func reach(starting launcher: AgentLauncher, patience: Duration = .seconds(10))
         async throws -> AgentStatus
     {
@@ -104,12 +104,12 @@ extension ControlClient {
 }
 
 extension AgentLauncher {
-    /// The same for whoever looks anew each time where the agent listens: one that was started in another environment
-    /// meanwhile, and the next one after one that was, have their sockets elsewhere.
+    /// The same for callers that determine the agent's socket anew each time: an agent started in another environment,
+    /// and the next agent after such a one, have their sockets elsewhere.
     ///
     /// - Parameters:
     ///   - patience: The longest time to wait for it.
-    ///   - client: Asks the agent where it listens now.
+    ///   - client: Creates a client for the socket where the agent listens now.
     /// - Returns: The agent's status.
     /// - Throws: As ``ControlClient/reach(starting:patience:)``.
     @discardableResult package func reach(patience: Duration = .seconds(10), _ client: @Sendable () -> ControlClient)
@@ -117,7 +117,7 @@ extension AgentLauncher {
     {
         let end = ContinuousClock.now + patience
         var next = ContinuousClock.now
-        // Of every one that was started: the first may take longer to fail than until the next one is.
+        // One for every agent started here: the first may fail only after the next one was started.
         var failures: [@Sendable () -> ControlError?] = []
         while true {
             var problem = "The agent is stopping."
@@ -127,7 +127,7 @@ extension AgentLauncher {
             } catch let error as ControlError where error.code == .unreachable {
                 problem = error.message
                 for failure in failures { if let failure = failure() { throw failure } }
-                // Again now and then: one that was going down when it was looked at has gone by now.
+                // Again now and then: an agent that was stopping at the last attempt has ended by now.
                 if ContinuousClock.now >= next {
                     if let failure = try launch() { failures.append(failure) }
                     next = .now + .milliseconds(500)
@@ -143,7 +143,7 @@ extension AgentLauncher {
     }
 }
 
-/// Where an agent's socket and state are, according to the XDG Base Directory Specification 0.8.
+/// The paths of an agent's socket and state, according to the XDG Base Directory Specification 0.8.
 public struct AgentPlace: Sendable, Equatable {
     /// The socket of the control API, absolute.
     public let socketPath: String
@@ -160,46 +160,47 @@ public struct AgentPlace: Sendable, Equatable {
         self = Self.found(stateDirectory: state + "/syncagent", runtimeDirectory: directories.runtime)
     }
 
-    /// Where the agent is, or is to be: one that is running says in its lock where it listens, whatever environment it
-    /// was started in, as by cron, by a service or in another login.
+    /// The place of the agent. The lock of a running agent names the socket on which it listens, whatever environment
+    /// it was started in, as by cron, by a service or in another login.
     package static func found(stateDirectory: String, runtimeDirectory: String?) -> AgentPlace {
         let place = own(stateDirectory: stateDirectory, runtimeDirectory: runtimeDirectory)
-        // What an agent that has ended leaves in its lock may name the socket of one with another state directory by now.
+        // The lock of an ended agent may name a socket that an agent with another state directory has by now.
         if let socket = place.signedSocket, place.isLocked, isListening(socket) {
             let signed = AgentPlace(stateDirectory: stateDirectory, socketPath: socket)
-            // For up to a second it may be another one's by now. Where that lock is lost or empty, this one counts.
+            // For up to a second it may be another agent's by now. If the socket's lock is lost or empty, this place
+            // counts.
             if [nil, "", signed.stateIdentity].contains(signed.owner) { return signed }
         }
         return place.served ?? place.unshared
     }
 
-    /// The same, or a place in the state directory where somebody else has this one: all state directories of a user share
+    /// This place, or one in the state directory if another agent has this one: all state directories of a user share
     /// the runtime directory. For an agent that does not listen yet.
     package var unshared: AgentPlace {
         owner != nil || Self.isListening(socketPath)
             ? AgentPlace(stateDirectory: stateDirectory, runtimeDirectory: nil) : self
     }
 
-    /// What an agent writes into the lock beside its socket: who it is, and which state directory it has.
+    /// The text of the lock beside the agent's socket: its process and its state directory.
     package var claim: String { "\(CurrentProcess.identifier)\n\(stateIdentity ?? "")" }
 
-    /// The state directory, whatever path leads there; `nil` where it cannot be looked at. inode(7)
+    /// The identity of the state directory, whatever path leads to it; `nil` if it cannot be examined. inode(7)
     private var stateIdentity: String? {
-        // Twice: an agent that cannot tell whose it is would be taken for somebody else's as long as it lives.
+        // Tries twice: an agent without this identity would be taken for another one as long as it lives.
         (status(following: stateDirectory) ?? status(following: stateDirectory)).map { "\($0.device):\($0.inode)" }
     }
 
-    /// Where an agent with this state directory listens, here or in the state directory, as the lock beside its socket says; `nil`
-    /// where none does.
+    /// The place, here or in the state directory, where an agent with this state directory listens, according to the
+    /// lock beside its socket; `nil` if there is none.
     private var served: AgentPlace? {
         guard let identity = stateIdentity else { return nil }
         return [self, AgentPlace(stateDirectory: stateDirectory, runtimeDirectory: nil)].first { $0.owner == identity }
     }
 
-    /// Whether an agent with this state directory listens, whatever has become of its own lock.
+    /// Whether an agent with this state directory listens, whatever happened to its own lock.
     package var isServed: Bool { served != nil }
 
-    /// Which state directory the agent has that listens here, as its ``claim`` says; `nil` where no agent does.
+    /// The state directory of the agent that listens here, as its ``claim`` says; `nil` if no agent listens.
     private var owner: String? {
         guard let file = try? openFile(socketPath + ".lock", trust: .state) else { return nil }
         guard FileLock.isTaken(file, orUnknown: false) else { return nil }
@@ -208,24 +209,24 @@ public struct AgentPlace: Sendable, Equatable {
         return lines.count == 2 ? String(lines[1]) : ""
     }
 
-    /// Where an agent of this environment listens: in the state directory where the runtime directory is missing, as in a
-    /// container, and when a login has ended.
+    /// The place for an agent of this environment. Its socket is in the state directory if there is no runtime
+    /// directory, as in a container or after a login has ended.
     package static func own(stateDirectory: String, runtimeDirectory: String?) -> AgentPlace {
         AgentPlace(
             stateDirectory: stateDirectory, runtimeDirectory: runtimeDirectory.flatMap { exists($0) ? $0 : nil })
     }
 
-    /// What an agent writes into its lock: who it is, and where it listens.
+    /// The text of the agent's lock: its process and its socket.
     package var signature: String { "\(CurrentProcess.identifier)\n\(socketPath)" }
 
-    /// Where the agent whose ``signature`` is in the lock listens; `nil` where that does not say it.
+    /// The socket of the agent whose ``signature`` is in the lock; `nil` if the lock does not name one.
     private var signedSocket: String? {
         guard let text = try? readFile(stateDirectory + "/agent.lock", trust: .state, limit: 4_096) else { return nil }
         let lines = String(decoding: text, as: UTF8.self).split(separator: "\n")
         return lines.count == 2 && lines[1].hasPrefix("/") ? String(lines[1]) : nil
     }
 
-    /// Whether a process of this user takes connections at a Unix socket. unix(7)
+    /// Whether a process of this user accepts connections at a Unix socket. unix(7)
     private static func isListening(_ path: String) -> Bool {
         guard let socket = UnixAddress(path)?.connected() else { return false }
         return peerUser(of: socket.raw) == CurrentProcess.user
@@ -241,23 +242,24 @@ public struct AgentPlace: Sendable, Equatable {
         (self.stateDirectory, self.socketPath) = (stateDirectory, socketPath)
     }
 
-    /// Whether some process has the agent's lock, or has lost it and listens; takes nothing. Where that cannot be found out, one may.
+    /// Whether a process has the agent's lock, or has lost it and still listens. Takes no lock. If that cannot be found
+    /// out, the answer is yes.
     package var isLocked: Bool {
         do throws(FileError) { return try isTaken() } catch {
-            // No agent of this user has a lock that is another's, or that nobody may write to.
+            // No agent of this user can hold a lock that belongs to another user or that cannot be written to.
             return !(error.isRefusal || error.code == .permissionDenied || error.code == .readOnlyFileSystem)
         }
     }
 
-    /// The same, but says why it cannot be found out.
+    /// As ``isLocked``, but throws if it cannot be found out.
     ///
-    /// - Parameter orUnknown: Whether a lock that the file system knows nothing of counts as taken.
+    /// - Parameter orUnknown: Whether a lock counts as taken if the file system cannot tell.
     fileprivate func isTaken(orUnknown: Bool = true) throws(FileError) -> Bool {
         do throws(FileError) {
             let file = try openFile("\(stateDirectory)/agent.lock", .readWrite, trust: .state)
             if FileLock.isTaken(file, orUnknown: orUnknown) { return true }
         } catch {
-            // Without the file none has.
+            // Without the file, no agent has the lock.
             guard error.isMissing else { throw error }
         }
         return isServed

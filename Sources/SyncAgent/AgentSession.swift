@@ -32,18 +32,18 @@ public struct AgentSession: Sendable {
     /// The session as it is now.
     public func status() async throws -> SessionStatus { try await client.session(identifier) }
 
-    /// The transfers of its open run, at most a second old.
+    /// The transfers of the session's open run, at most a second old.
     public func requests() async throws -> RequestList { try await client.requests(of: identifier) }
 
-    /// The tasks of its latest run, one by one: see ``ControlClient/tasks(of:state:path:)``.
+    /// The tasks of the session's latest run, one by one: see ``ControlClient/tasks(of:state:path:)``.
     public func tasks(state: TaskState? = nil, path: String? = nil) -> AsyncThrowingStream<TaskStatus, any Error> {
         client.tasks(of: identifier, state: state, path: path)
     }
 
-    /// What a program needs when it starts again: the state of the session, and every event since it last looked.
+    /// What a program needs at its start: the state of the session, and every event since its last one.
     ///
     /// - Parameter cursor: The number of the last event it has handled; 0 for none.
-    /// - Returns: The status, `nil` when the agent does not know the session yet, and the events.
+    /// - Returns: The status, `nil` if the agent does not know the session yet, and the events.
     /// - Throws: `ControlError`; `CancellationError`.
     public func open(after cursor: Int64) async throws -> (status: SessionStatus?, events: SessionEvents) {
         do {
@@ -66,8 +66,8 @@ public struct AgentSession: Sendable {
 
     /// The ends of runs, each reported once, even across launches.
     ///
-    /// - Parameter cursor: The file that stores the position. It advances when the next end is requested, after the loop's body
-    ///   has handled the previous one; a program that dies inside the body gets the same end again.
+    /// - Parameter cursor: The file that stores the position. It advances when the next end is requested, after the
+    ///   loop's body has handled the previous one. A program that dies inside the body gets the same end again.
     /// - Throws: `ControlError` when the cursor's file cannot be read.
     public func completions(_ cursor: CursorFile) throws -> RunCompletions {
         RunCompletions(events: events(after: try cursor.read()), cursor: cursor)

@@ -79,8 +79,8 @@ public struct ControlClient: Sendable {
         try await get("/v1/sessions/\(Self.encoded(session))/requests")
     }
 
-    /// The tasks of the session's latest run, ordered by path, one by one, as fast as they are requested. Nothing is sent before
-    /// the first one is, and memory use does not depend on their number.
+    /// The tasks of the session's latest run, ordered by path, one by one, as fast as they are requested. Nothing is
+    /// sent before the first request, and memory use does not depend on their number.
     ///
     /// - Parameters:
     ///   - state: Only tasks in this state.
@@ -139,6 +139,6 @@ public struct ControlClient: Sendable {
             timeout: isStream ? nil : Int(min(limit, 86_400) * 1_000))
     }
 
-    /// A part of a path, or of a query.
+    /// A percent-encoded part of a path or of a query.
     static func encoded(_ text: String) -> String { percentEncoded(bytes: text.utf8, keepsSlash: false) }
 }

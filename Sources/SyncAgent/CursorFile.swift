@@ -4,7 +4,7 @@ import SyncSystem
 
 /// A file that stores how far a program has read: a number and a newline, replaced atomically.
 public struct CursorFile: Sendable {
-    /// Absolute.
+    /// The path of the file, absolute.
     public let path: String
 
     /// Refers to a file; it need not exist yet.

@@ -3,11 +3,11 @@ package import SyncSystem
 
 /// One file and the URLs of its bytes, for pulling a list of files without a published manifest.
 public struct FileEntry: Sendable, Hashable {
-    /// Relative to the destination, with `/`.
+    /// The path relative to the destination, with `/`.
     public var path: String
-    /// **Bytes**.
+    /// The size in **bytes**.
     public var size: UInt64
-    /// SHA-256 of its bytes, 64 hexadecimal digits.
+    /// SHA-256 of the file, 64 hexadecimal digits.
     public var sha256: String
     /// Absolute http or https URLs, best first.
     public var urls: [String]
@@ -22,8 +22,8 @@ extension [FileEntry] {
     /// Stores the list as a manifest that only its owner can read, because URLs may contain secrets.
     ///
     /// - Parameters:
-    ///   - project: Their project, such as `com.example.tower`.
-    ///   - path: Absolute; replaced atomically.
+    ///   - project: The files' project, such as `com.example.tower`.
+    ///   - path: The path of the manifest, absolute; replaced atomically.
     /// - Throws: ``/SyncSystem/FileError``.
     package func writeManifest(of project: String, to path: String) throws(FileError) {
         let text = JSONLine.object { line in
@@ -41,14 +41,14 @@ extension [FileEntry] {
 }
 
 extension AgentSession {
-    /// Enqueues a pull of a list of files into a directory, without a published manifest; returns when the agent has it on
-    /// disk.
+    /// Enqueues a pull of a list of files into a directory, without a published manifest. Returns when the agent has it
+    /// on disk.
     ///
     /// - Parameters:
     ///   - files: All files that the directory should contain.
-    ///   - project: Their project, such as `com.example.tower`.
-    ///   - manifest: The path of a manifest that stores the list, absolute, in an existing directory. The agent reads it when
-    ///     a run starts; keep it as long as the session is used.
+    ///   - project: The files' project, such as `com.example.tower`.
+    ///   - manifest: The path of a manifest that stores the list, absolute, in an existing directory. The agent reads
+    ///     it when a run starts; keep it as long as the session is used.
     ///   - destination: A directory, absolute.
     ///   - configure: Sets further options: groups, hooks, a start time.
     /// - Returns: The run. The same list returns the same run while it is open; another list replaces it.

@@ -1,9 +1,9 @@
 import SyncSystem
 
-/// The lines of a streamed answer. A slow reader makes the agent wait: only a bounded piece is held here.
+/// The lines of a streamed response. A slow reader makes the agent wait: only a bounded part is buffered here.
 ///
-/// The call's thread, which begins with the first line that is asked for, puts lines in and waits when enough are there; one
-/// task takes them.
+/// The call's thread, which starts when the first line is requested, adds lines and waits when there are enough; one
+/// task removes them.
 final class LineStream: Sendable {
     private struct State: Sendable {
         var call: AgentCall?
@@ -16,11 +16,11 @@ final class LineStream: Sendable {
     private let state: Monitor<State>
     private let cancellation = StopFlag()
 
-    /// Lines that wait here; beyond that libcurl stops reading.
+    /// Most buffered lines; beyond that libcurl stops reading.
     private static let capacity = 512
 
-    /// **Bytes** of the longest line there can be, and then some: `hook.finished` has up to 1 MiB + 64 KiB of a hook's
-    /// output, each byte of which can take six in JSON.
+    /// More than the **bytes** of the longest possible line: `hook.finished` has up to 1 MiB + 64 KiB of a hook's
+    /// output, each byte of which may take six in JSON.
     private static let longestLine = 8 << 20
 
     init(_ call: AgentCall) { state = Monitor(State(call: call)) }
@@ -59,7 +59,7 @@ final class LineStream: Sendable {
         guard let call = state.change({ $0.call.take() }) else { return }
         do throws(ThreadError) {
             try WorkerThread(name: "agent events") { [state, cancellation] in
-                // What came after the last newline; for an error, its whole body.
+                // The bytes after the last newline; for an error, the whole body.
                 var rest: [UInt8] = []
                 do {
                     let status = try call.perform(cancellation) { bytes, status in
@@ -89,7 +89,7 @@ final class LineStream: Sendable {
         return !state.change(\.isEnded)
     }
 
-    /// Whether what came of a line can be held; if not, the stream ends with an error.
+    /// Whether the line received so far is short enough. If not, the stream ends with an error.
     private static func isShort(_ rest: [UInt8], _ state: Monitor<State>) -> Bool {
         if rest.count <= longestLine { return true }
         let text = "The agent sent a line of more than \(longestLine >> 20) MiB."

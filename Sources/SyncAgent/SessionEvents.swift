@@ -31,7 +31,7 @@ public struct SessionEvents: AsyncSequence, Sendable {
             cursor = sequence.cursor
         }
 
-        /// The next event; `nil` after the last, unless it follows.
+        /// The next event; `nil` after the last one, unless the sequence follows.
         ///
         /// - Throws: `ControlError`, with code `unreachable` if no agent answers for too long, and with `notFound` if
         ///   the session has no event with the cursor's number, such as after a power cut: read again from 0;
@@ -52,7 +52,7 @@ public struct SessionEvents: AsyncSequence, Sendable {
                 if let line {
                     if let event = try take(line) { return event }
                 } else {
-                    // The agent ended the stream in good order: there is no more, or it stops.
+                    // The agent ended the stream properly: there are no more events, or the agent stops.
                     guard sequence.isFollowing else { return nil }
                     try await reconnect()
                 }
@@ -78,7 +78,7 @@ public struct SessionEvents: AsyncSequence, Sendable {
                     ?? ControlError(.internal, "The agent sent a line that is no event.", exitStatus: .internalError)
             }
             guard let number = event.sequence else { return event }
-            // Seen already: the connection broke between a line and its acknowledgement, which there is none of.
+            // Already returned before the connection broke.
             guard number > cursor else { return nil }
             cursor = number
             return event
@@ -98,7 +98,7 @@ public struct SessionEvent: Sendable, Equatable {
     public let run: String?
     /// When it happened.
     public let time: WallTime?
-    /// Everything, as one JSON object; its keys are snake_case.
+    /// The whole event as one JSON object; its keys are snake_case.
     public let json: String
 
     /// Parses a line of an event stream; `nil` if it is not an event.
@@ -113,7 +113,7 @@ public struct SessionEvent: Sendable, Equatable {
         (sequence, name, run, time, json) = (fields.seq, fields.event, fields.run, fields.time, line)
     }
 
-    /// Decodes more of the event; camelCase keys match snake_case ones.
+    /// Decodes further fields of the event; camelCase properties match snake_case keys.
     ///
     /// - Throws: `DecodingError`.
     public func fields<Value: Decodable>(_ type: Value.Type) throws -> Value { try Value(json: Array(json.utf8)) }

@@ -10,30 +10,31 @@ import SyncServer
 import SyncStore
 import SyncSystem
 
-/// Ends a command: what the caller is told and what the process exits with.
+/// The end of a command: the message for the caller and the exit status.
 package struct CommandFailure: Error, Sendable, Equatable {
     package let status: ExitStatus
-    /// For people: what happened, to what, what to do. Empty when everything has been said already.
+    /// For people: what happened, where, and what to do. Empty if everything has been reported already.
     package let message: String
-    /// What matters for what to do.
+    /// The kind of failure, which decides what to do about it.
     let cause: FailureCause
 
-    /// Makes a failure; foreign text in `message` must have gone through `escaped(_:)` or `redacted(url:)`.
+    /// Creates a failure; foreign text in `message` must have gone through `escaped(_:)` or `redacted(url:)`.
     ///
-    /// - Parameter cause: `nil` where the exit status says it.
+    /// - Parameter cause: `nil` if it follows from the exit status.
     package init(_ status: ExitStatus, _ message: String = "", cause: FailureCause? = nil) {
         self.status = status
         self.message = message
         self.cause = cause ?? FailureCause(status)
     }
 
-    /// What the agent, or the way to it, says.
+    /// The failure for an error of the agent, or of the connection to it.
     init(_ error: ControlError) { self.init(error.exitStatus, error.message, cause: error.cause) }
 
-    /// What an engine, or what it is made with, says.
+    /// The failure for an error of the engine or its parts.
     init(_ error: EngineError) { self.init(error.status, error.message, cause: error.cause) }
 
-    /// What an error of the modules below is to a command; `nil` for others, such as wrong arguments, which the parser words.
+    /// The failure for an error of the modules below; `nil` for others, such as wrong arguments, for which the parser
+    /// has the words.
     init?(_ error: any Error) {
         switch error {
         case let error as CommandFailure: self = error
@@ -62,7 +63,7 @@ extension ScheduleError {
     }
 }
 
-/// Does work whose errors become the command's.
+/// Runs work whose errors become the command's.
 func translating<R>(_ work: @autoclosure () throws -> R) throws(CommandFailure) -> R {
     do { return try work() } catch { throw CommandFailure(error) ?? CommandFailure(.internalError, "\(error)") }
 }

@@ -26,14 +26,14 @@ package func runSyncagent() -> Never {
                 try await command.run()
                 leave(ExitStatus.done.rawValue)
             } catch {
-                // A pull has told its end by now.
+                // A pull has printed its last line by now.
                 leave(because: error)
             }
         }
         // The task ends the process; signals only interrupt the wait.
         while true { pause() }
     } catch {
-        // Also where one of them cannot be worked with.
+        // Also if an argument is not UTF-8.
         let words = ((try? argumentBytes()) ?? []).map { String(decoding: $0, as: UTF8.self) }
         if words.contains("--json") {
             switch words.first {
@@ -47,13 +47,13 @@ package func runSyncagent() -> Never {
     }
 }
 
-/// Refuses a process that is allowed too little: libdispatch, which runs Swift's threads, waits for a thread for ever where there
-/// is no address space for one, and ends the program by a signal where there is no descriptor for a timer.
+/// Refuses to run with too low limits. libdispatch, which runs Swift's threads, waits for ever for a thread without
+/// address space, and ends the program by a signal without a descriptor for a timer.
 ///
 /// - Throws: ``CommandFailure`` with status 78.
 private func checkLimits() throws(CommandFailure) {
     let (openFiles, addressSpace): (Int, UInt64) = (24, 300 << 20)
-    // What most systems give; a soft limit below it, where the hard one allows more, is nobody's wish.
+    // The default of most systems. A lower soft limit is raised, if the hard limit allows more.
     let usual: UInt64 = 1_024
     if let limit = CurrentProcess.raiseOpenFileLimit(usual), limit < openFiles {
         throw CommandFailure(
@@ -69,11 +69,11 @@ private func checkLimits() throws(CommandFailure) {
     }
 }
 
-/// The arguments, without the program's name, as the kernel keeps them. proc(5). A library that was loaded before us, such as
-/// faketime's, may have put the environment elsewhere; then Swift does not find them.
+/// The arguments without the program's name, as the kernel has them. proc(5). A library that was loaded earlier, such
+/// as faketime's, may have moved the environment; then Swift does not find the arguments.
 ///
-/// - Throws: ``CommandFailure`` with status 64 for one that is not UTF-8: repaired, a path would be that of something else; with
-///   status 78 where /proc is not mounted: Swift's threads need it, too.
+/// - Throws: ``CommandFailure`` with status 64 for an argument that is not UTF-8, since a repaired path would name
+///   another file; with status 78 if /proc is not mounted, which Swift's threads need, too.
 private func arguments() throws(CommandFailure) -> [String] {
     var words: [String] = []
     for bytes in try argumentBytes() {
@@ -87,7 +87,7 @@ private func arguments() throws(CommandFailure) -> [String] {
     return words
 }
 
-/// Bytes for a message: ASCII as it is, every other byte as `\x` and two digits; the rest of a long one is left out.
+/// Bytes for a message: ASCII as it is, every other byte as `\x` and two digits. A long text is cut.
 private func shownBytes(_ bytes: Data) -> String {
     let shown = bytes.prefix(200).map { byte in
         let isPlain = (0x20..<0x7F).contains(byte)
@@ -106,10 +106,10 @@ private func argumentBytes() throws(CommandFailure) -> [Data] {
     return Array(bytes.dropLast().split(separator: 0, omittingEmptySubsequences: false).dropFirst())
 }
 
-/// Ends the process at once, as _exit(2) does: everything that must last has been written with write(2) by then.
+/// Ends the process at once, as _exit(2) does: all that must last has been written with write(2) by then.
 ///
-/// Not exit(3): what it calls on the way, such as `OPENSSL_cleanup` of OPENSSL_init_crypto(3), takes apart what threads of
-/// ours may still be using, one that hashes or one that waits for a name server past a deadline.
+/// Not with exit(3): its handlers, such as `OPENSSL_cleanup` of OPENSSL_init_crypto(3), destroy state that threads may
+/// still use, such as one that hashes or one that waits for a name server past a deadline.
 private func leave(_ status: Int32) -> Never {
     // A truncated listing must not exit with 0, nor with diff's 1.
     guard let lost = Output.lost, status <= 1 else { CurrentProcess.exit(status) }
@@ -119,7 +119,7 @@ private func leave(_ status: Int32) -> Never {
 
 private func leave(because error: any Error) -> Never {
     if let failure = CommandFailure(error) {
-        // Help in place of an error needs no name before it.
+        // Help in place of an error needs no program name before it.
         if failure.message.hasPrefix("OVERVIEW:") {
             Output().message(SyncagentCommand.arranged(failure.message))
         } else if !failure.message.isEmpty {
@@ -137,15 +137,15 @@ private func leave(because error: any Error) -> Never {
     leave(code.rawValue)
 }
 
-/// A command that only has commands below it. Alone it ends with its help as an error, so that a script with an empty verb does
-/// not seem to succeed.
+/// A command that only has subcommands. Alone it ends with its help as an error, so that a script with an empty verb
+/// does not seem to succeed.
 protocol CommandGroup: AsyncParsableCommand {}
 
 extension CommandGroup {
     func run() async throws { throw CommandFailure(.usage, SyncagentCommand.helpMessage(for: Self.self)) }
 }
 
-/// The one executable. Every verb is a subcommand in a file of its own.
+/// The only executable. Every verb is a subcommand in its own file.
 struct SyncagentCommand: CommandGroup {
     static let configuration = CommandConfiguration(
         commandName: "syncagent",
@@ -188,14 +188,14 @@ struct SyncagentCommand: CommandGroup {
 }
 
 extension SyncagentCommand {
-    /// Parses a command line by the command that its verbs name, which reads each option's declaration once. What that refuses is
-    /// parsed from the top: only there are help and errors worded with the command's whole name.
+    /// Parses a command line with the command that its verbs name, which reads each option's declaration once. If that
+    /// fails, parses it from the top: only then do help and errors have the command's whole name.
     ///
     /// - Parameter words: The arguments, without the program's name.
-    /// - Throws: ``CommandFailure`` with status 64 that names the word which is no command; the parser's own errors.
+    /// - Throws: ``CommandFailure`` with status 64 that names an unknown command; the parser's own errors.
     static func parse(_ words: [String]) throws -> any ParsableCommand {
         let (command, rest) = try command(named: words)
-        // Where help is asked for, the parser makes a command of its own.
+        // If help is requested, the parser creates a command of its own.
         if command.configuration.subcommands.isEmpty, let parsed = try? command.parseAsRoot(Array(rest)),
             type(of: parsed) == command
         {
@@ -204,10 +204,11 @@ extension SyncagentCommand {
         return try parseAsRoot(words)
     }
 
-    /// Follows the verbs of a command line: a typo gets the nearest name, and help for what there is not is no success.
+    /// Follows the verbs of a command line. A typo gets the nearest name, and help for an unknown command is not a
+    /// success.
     ///
-    /// - Returns: The command that they name, and the words behind them.
-    /// - Throws: ``CommandFailure`` with status 64 that names the word which is no command.
+    /// - Returns: The command that the verbs name, and the words behind them.
+    /// - Throws: ``CommandFailure`` with status 64 that names an unknown command.
     static func command(named words: [String]) throws(CommandFailure) -> (any ParsableCommand.Type, ArraySlice<String>)
     {
         let asksForHelp = words.first == "help"
@@ -242,10 +243,10 @@ extension SyncagentCommand {
 }
 
 extension SyncagentCommand {
-    /// Help as it is read: what a verb's own options are comes first, then the groups that many verbs share.
+    /// Arranges a help text: a verb's own options come first, then the groups that many verbs share.
     ///
-    /// Puts the section `OPTIONS` before those with titles of their own, where the parser writes it last, and shortens the titles
-    /// of groups of commands: `PULL SUBCOMMANDS` is `PULL`. Other texts stay as they are.
+    /// Moves the section `OPTIONS`, which the parser writes last, before the sections with titles of their own, and
+    /// shortens the titles of groups of commands: `PULL SUBCOMMANDS` becomes `PULL`. Other texts stay as they are.
     static func arranged(_ text: String) -> String {
         guard text.hasPrefix("OVERVIEW:") else { return text }
         var sections: [[Substring]] = [[]]

@@ -55,13 +55,13 @@ struct PlanCommand: AsyncParsableCommand, ReadingOptions {
     }
 }
 
-/// Where the requests to one place go: by the configuration, and by what the server there answers.
+/// The route of requests to one place, according to the configuration and to its server.
 struct PlannedRoute: Sendable {
     let source: PlanReport.Source
-    /// `nil` for local files, and for what a transport plugin asks for.
+    /// `nil` for local files, and for URLs of a transport plugin.
     let explanation: RouteExplanation?
     var hops: [Hop] = []
-    /// `nil` when nobody was asked.
+    /// `nil` if the server was not asked.
     var answer: Result<TransferReport, TransferError>?
 
     var lines: [String] {
@@ -96,7 +96,7 @@ struct PlannedRoute: Sendable {
                 "\(tls.minimumVersion.rawValue) or later, trusting \(tls.authorities.map(escaped) ?? "the system's authorities")"
                     + (tls.certificate.map { ", presenting \(escaped($0))" } ?? ""))
         }
-        // The rule for the place itself has been told.
+        // The rule for the place itself has been printed.
         for hop in hops.dropFirst(explanation.rule == nil ? 0 : 1) {
             let mark =
                 switch hop.cause {
@@ -152,7 +152,7 @@ struct PlannedRoute: Sendable {
                 line.field("status", report.response.status)
                 line.field("probes", report.requests)
             case .failure(let error):
-                // 0 when nothing usable came.
+                // 0 if nothing usable was received.
                 line.field("status", error.code.status ?? 0)
                 line.field("reason", "\(error)")
                 line.field("probes", error.requests)
@@ -162,7 +162,7 @@ struct PlannedRoute: Sendable {
 }
 
 extension Hop {
-    /// What sends the requests elsewhere, in a word.
+    /// The reason for the hop, in a word.
     fileprivate var word: String {
         switch cause {
         case .redirect: "redirect"
@@ -173,19 +173,19 @@ extension Hop {
     }
 }
 
-/// Finds out where the requests of a plan go: asks for the first byte of one object of each place.
+/// Finds out where the requests of a plan go: requests the first byte of one object of each place.
 struct RouteProbe: Sendable {
     let sources: [PlanReport.Source]
-    /// Who names them; `nil` for a manifest of this machine.
+    /// The document that names the sources; `nil` for a manifest of this machine.
     let referrer: TransferRequest.Referrer?
     let request: EngineRequest
 
-    /// Places that are asked at most; a manifest can name thousands.
+    /// Most places to ask; a manifest may name thousands.
     static let limit = 64
 
-    /// Blocks a thread of its own until every place has answered, or failed.
+    /// Blocks a thread of its own until every place has answered or failed.
     ///
-    /// - Throws: ``CommandFailure`` with status 78; `CancellationError` when it is stopped.
+    /// - Throws: ``CommandFailure`` with status 78; `CancellationError` if the probe is stopped.
     func run() async throws -> [PlannedRoute] {
         try await onThread("routes", cancellable: { flag in try probe { flag.isSet } })
     }
@@ -197,7 +197,7 @@ struct RouteProbe: Sendable {
             guard case .moved(let id, let hop) = event else { return }
             hops.withLock { $0[id, default: []].append(hop) }
         }
-        // One look each: what fails now is told, and soon.
+        // One attempt each: a failure is reported, and soon.
         configuration.retry.attempts = 1
         configuration.patience = Patience(.seconds(5))
         let transport = try rethrowing(CurlTransport(configuration: configuration)) { (error: TransferError) in
@@ -209,7 +209,7 @@ struct RouteProbe: Sendable {
         let ends = Monitor<[TransferID: Result<TransferReport, TransferError>]>([:])
         var asked: [TransferID] = []
         for (index, source) in sources.enumerated() {
-            let explanation = try? configuration.explain(source.example.url)  // None for a local file.
+            let explanation = try? configuration.explain(source.example.url)  // `nil` for a local file.
             routes.append(PlannedRoute(source: source, explanation: explanation))
             guard explanation != nil, asked.count < Self.limit else { continue }
             let id = TransferID(rawValue: UInt64(index))
@@ -232,7 +232,7 @@ struct RouteProbe: Sendable {
     }
 }
 
-/// Takes a byte and forgets it.
+/// Accepts bytes and discards them.
 private final class FirstByte: TransferSink {
     func begin(_ response: ResponseHead) -> UInt64 { 0 }
     func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome { .taken }

@@ -72,7 +72,7 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
         if trust.stale != nil, later.background {
             throw ValidationError("--stale is for a pull in the foreground; it cannot be combined with --background.")
         }
-        // Only the agent can keep to them.
+        // Only the agent can apply them.
         let condition = conditionOptions.given ?? windowOption.window.map { _ in "--window" }
         if let condition, !later.background {
             throw ValidationError(
@@ -93,10 +93,10 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
         }
     }
 
-    /// Records a pull that came to no engine, since the configuration is wrong, say, where its session is known.
+    /// Records a pull that failed before the engine was called, as for a wrong configuration, if its session is known.
     private func record(_ error: any Error) {
         guard let failure = CommandFailure(error), ![.busy, .interrupted, .terminated].contains(failure.status),
-            // Where there is no state, there is no session; where it cannot be read, that is what has been said.
+            // Without a state directory there is no session. If it cannot be read, that has been reported already.
             let store = (try? StateAccess(output: Output(quiet: true)).existingStore()) ?? nil
         else { return }
         var recipe = RunRecipe(manifest: target.manifest, destination: target.destination)
@@ -116,7 +116,7 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
 
         output.warn(ofHooks: recipe.hooks)
         if later.background {
-            // A reader of JSON lines waits for the last one, too; a person is let go within a second.
+            // A reader of JSON lines waits for the last line, too; for a person, the command ends within a second.
             let limit = reporting.json ? .seconds(5) : StopSignals.onlooker
             return try await StopSignals.ending(within: limit) { try await engine.pullInBackground() }
         }
@@ -129,7 +129,7 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
         guard report.status == .done else { throw CommandFailure(report.status) }
     }
 
-    /// Refuses what no shard can do, or no set that comes in pieces.
+    /// Refuses options that do not work with shards.
     private func checkPieces() throws {
         guard let option = pieces.given else { return }
         for (isGiven, name) in [
@@ -142,19 +142,19 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
         if placement.prune { throw ValidationError("--shard removes nothing; give --prune to --join.") }
     }
 
-    /// What is asked for, with what only the agent keeps to.
+    /// The recipe, with the options that only the agent applies.
     func recipe(_ environment: EnvironmentPaths) throws -> (RunRecipe, RunSettings) {
         var (recipe, settings) = try runRecipe(environment)
         (recipe.shard, recipe.join) = (pieces.shard?.text, pieces.join)
         guard later.background else { return (recipe, settings) }
         later.apply(to: &recipe, environment)
-        // What a hook asks for waits until it suits the machine.
+        // A hook's request waits until it suits the machine.
         try conditionOptions.apply(to: &recipe, isDiscretionary: recipe.origin == .hook)
         recipe.conditions.window = windowOption.window
         return (recipe, settings)
     }
 
-    /// What else is worth knowing of a destination: what was replaced there, and what was left.
+    /// Notes on the destination: which files were replaced, and which are left over.
     static func notes(_ report: PullReport, backupDir: String?, isShard: Bool = false) -> [String] {
         var notes: [String] = []
         if report.replaced > 0 {

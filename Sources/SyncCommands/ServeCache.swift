@@ -9,9 +9,9 @@ import SyncServer
 import SyncSystem
 import SyncTransfer
 
-/// `serve --cache`: one copy a site.
+/// `serve --cache`: one copy per site.
 extension ServeCommand {
-    /// Refuses what does not go together.
+    /// Refuses options that contradict each other.
     func validateCache() throws {
         guard let origin else {
             if directory == nil { throw ValidationError("Give a directory to serve, or --cache with the URL of one.") }
@@ -38,7 +38,8 @@ extension ServeCommand {
         }
     }
 
-    /// How the origin is asked: as this machine's configuration says, but for rules, which may lead here.
+    /// The origin, with the settings of this machine's configuration except the rewrite rules, which may lead back
+    /// here.
     private static func origin(at directory: PublishedDirectory, _ stop: StopRequest, _ output: Output) throws
         -> CacheOrigin
     {
@@ -47,7 +48,7 @@ extension ServeCommand {
         var configuration = try needs.configuration(on: host)
         configuration.rewriteRules = []
         configuration.advise = { $0.words(hasOptions: false) }
-        // Whoever asks has other places to ask: it is told soon.
+        // Clients have other places to try, so they get an error soon.
         configuration.patience = Patience(.seconds(5))
         configuration.connectTimeout = min(configuration.connectTimeout, .seconds(5))
         configuration.retry.attempts = min(configuration.retry.attempts, 3)
@@ -58,7 +59,7 @@ extension ServeCommand {
         return CacheOrigin(base: directory.base, name: name, transport: transport)
     }
 
-    /// What requests of this process to an origin say of themselves.
+    /// This process's name in its requests to an origin.
     private static let identity = "syncagent-" + String(UInt64.random(in: .min ... .max), radix: 36)
 
     func runCache(of origin: String, in store: String) async throws {
@@ -67,7 +68,7 @@ extension ServeCommand {
         let (request, signals) = (StopRequest(), StopSignals.firstRequest())
         var settings = CacheServer.Settings(store: store, most: most?.bytes ?? 100 << 30)
         (settings.address, settings.port, settings.timeout) = (bind, port, timeout)
-        // Each may have a file, and so may what it waits for.
+        // Each connection may have a file open, and so may the fetch it waits for.
         settings.maximumConnections = min(maxConnections, max(16, StaticServer.connectionsThatFit() * 2 / 3 - 128))
         settings.maximumPerAddress = maxPerAddress
         let published = try Self.origin(at: directory, request, output)

@@ -88,7 +88,7 @@ struct ServeCommand: AsyncParsableCommand {
             }, until: stop)
     }
 
-    /// The URL under which clients reach the server; "all addresses" is shown as this host's name.
+    /// The URL under which clients reach the server. "All addresses" is shown as this host's name.
     static func url(address: String, port: Int, path: String) -> String {
         let isAny = address == "0.0.0.0" || address == "::"
         let host = isAny ? ProcessInfo.processInfo.hostName : address

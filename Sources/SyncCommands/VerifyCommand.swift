@@ -35,7 +35,7 @@ struct VerifyCommand: AsyncParsableCommand, ReadingOptions {
 }
 
 extension VerifyReport {
-    /// What was found, in plain words: one line a file that is not right, then the sum.
+    /// The result for people: one line for each wrong file, then the sum.
     var lines: [String] {
         if let place = missingPlace {
             return [

@@ -2,17 +2,17 @@ import COpenSSL
 package import SyncManifest
 package import SyncModel
 
-/// Hashes one file whose SHA-256 nobody knows, together with the digest that a listing gives of it, in one pass.
+/// Hashes one file whose SHA-256 is unknown, together with the digest that a listing gives for it, in one pass.
 ///
 /// Not `Sendable`: one hasher belongs to one thread at a time.
 package struct ContentHasher: ~Copyable {
     private var sha256: SHA256Hasher
-    /// `nil` where the listing gives no other digest.
+    /// `nil` if the listing gives no other digest.
     private let other: OpaquePointer?
     private let wanted: String
 
     /// - Parameters:
-    ///   - check: What the listing says.
+    ///   - check: The listing's digest and size.
     ///   - size: **Bytes** of the file; git's digests begin with it.
     package init(_ check: ContentCheck, size: UInt64) throws(DigestError) {
         let context = try Self.context(check, size: size)
@@ -36,7 +36,7 @@ package struct ContentHasher: ~Copyable {
             case .md5: "MD5"
             }
         guard let context = EVP_MD_CTX_new() else { throw DigestError(function: "EVP_MD_CTX_new") }
-        // The context keeps what it needs of it.
+        // The context keeps what it needs of the method.
         let method = EVP_MD_fetch(nil, name, nil)
         defer { EVP_MD_free(method) }
         let head = algorithm == .gitSHA1 ? Array("blob \(size)".utf8) + [0] : []
@@ -59,7 +59,7 @@ package struct ContentHasher: ~Copyable {
         }
     }
 
-    /// - Returns: The SHA-256, and what the listing's digest is where it is another one than that of the listing.
+    /// - Returns: The SHA-256; and the file's digest in the listing's algorithm, if it differs from the listing's.
     package mutating func finish() throws(DigestError) -> (sha256: SHA256Digest, wrong: String?) {
         let digest = try sha256.finish()
         guard let other else { return (digest, wanted.isEmpty || wanted == digest.hex ? nil : digest.hex) }

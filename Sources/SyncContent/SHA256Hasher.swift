@@ -51,7 +51,7 @@ package struct SHA256Hasher: ~Copyable {
         return digest
     }
 
-    /// Throws away what was added and starts an empty message.
+    /// Discards the message and starts an empty one.
     package mutating func reset() throws(DigestError) {
         guard EVP_DigestInit_ex2(context, algorithm, nil) == 1 else {
             throw DigestError(function: "EVP_DigestInit_ex2")
@@ -64,8 +64,8 @@ package struct SHA256Hasher: ~Copyable {
         return try finish()
     }
 
-    /// A fetched `EVP_MD` is never changed, and its reference count is atomic, so every thread may use it: `EVP_MD_fetch(3)`.
-    /// Never freed: it lives as long as the process.
+    /// A fetched `EVP_MD` is never changed, and its reference count is atomic, so every thread may use it:
+    /// `EVP_MD_fetch(3)`. Never freed: it lives as long as the process.
     nonisolated(unsafe) private static let algorithm = EVP_MD_fetch(nil, "SHA256", nil)  // Safe: immutable.
 }
 
@@ -83,7 +83,7 @@ package func sha256(_ bytes: [UInt8]) throws(DigestError) -> SHA256Digest {
 /// The SHA-256 of text in UTF-8.
 package func sha256(_ text: String) throws(DigestError) -> SHA256Digest { try sha256(Array(text.utf8)) }
 
-/// The version of OpenSSL that is in use, such as `OpenSSL 3.0.17 1 Jul 2025`. OpenSSL_version(3)
+/// The version of the OpenSSL in use, such as `OpenSSL 3.0.17 1 Jul 2025`. OpenSSL_version(3)
 package func opensslVersion() -> String { OpenSSL_version(OPENSSL_VERSION).map { String(cString: $0) } ?? "?" }
 
 /// HMAC-SHA256, RFC 2104. EVP_Q_mac(3)
@@ -98,7 +98,8 @@ package func hmacSHA256(_ message: [UInt8], key: [UInt8]) throws(DigestError) ->
     return code
 }
 
-/// MD5 in hexadecimal, for servers that name contents by it; `nil` where a policy of openssl.cnf forbids it. EVP_Q_digest(3)
+/// MD5 in hexadecimal, for servers that name contents by it; `nil` if a policy of openssl.cnf forbids it.
+/// EVP_Q_digest(3)
 package func md5(_ bytes: [UInt8]) -> String? {
     var digest = [UInt8](repeating: 0, count: 16)
     var count = digest.count

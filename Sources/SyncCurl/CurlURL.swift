@@ -1,32 +1,32 @@
 import CCurl
 import SyncModel
 
-/// Scheme, host and port: what credentials, policies and limits are keyed by. RFC 6454.
+/// Scheme, host and port: the key for credentials, policies and limits. RFC 6454.
 ///
 /// The host is lower case, in ASCII (`xn--…`) and otherwise as written, so `host.` is another origin than `host`.
 package struct Origin: Hashable, Sendable, CustomStringConvertible {
     /// `http` or `https`.
     package let scheme: String
-    /// Lower case; an IPv6 address has its brackets.
+    /// The host in lower case; an IPv6 address has its brackets.
     package let host: String
-    /// Always filled in.
+    /// The port, also if it is the default one.
     package let port: UInt16
 
-    /// Makes an origin of parts that are already in lower case.
+    /// Creates an origin from parts that are already in lower case.
     package init(scheme: String, host: String, port: UInt16) {
         self.scheme = scheme
         self.host = host
         self.port = port
     }
 
-    /// As in an `Origin` header: a default port is left out.
+    /// The text of an `Origin` header: a default port is left out.
     package var description: String {
         let isDefault = (scheme == "https" && port == 443) || (scheme == "http" && port == 80)
         return isDefault ? "\(scheme)://\(host)" : "\(scheme)://\(host):\(port)"
     }
 }
 
-/// Why text is not a URL that this program asks.
+/// Why a text is not a URL that this program requests.
 package struct URLError: Error, Equatable, CustomStringConvertible {
     /// One line for people, without the URL itself.
     package let description: String
@@ -34,22 +34,22 @@ package struct URLError: Error, Equatable, CustomStringConvertible {
     package init(description: String) { self.description = description }
 }
 
-/// An absolute http or https URL, read and joined by `curl_url(3)` alone.
+/// An absolute http or https URL, parsed and joined by `curl_url(3)` alone.
 ///
-/// What libcurl connects to is what the policies here have seen, because one parser reads both.
+/// One parser serves both, so libcurl connects to the host that the policies here have checked.
 package struct CurlURL: Hashable, Sendable {
-    /// The URL as it will be asked, without fragment, its host in ASCII.
+    /// The URL as it will be requested, without fragment, its host in ASCII.
     package let text: String
     /// Scheme, host and port.
     package let origin: Origin
-    /// Begins with `/`.
+    /// The path; begins with `/`.
     package let path: String
-    /// Without `?`; `nil` when there is none.
+    /// The query without `?`; `nil` if there is none.
     package let query: String?
 }
 
 extension CurlURL {
-    /// Reads an absolute URL.
+    /// Parses an absolute URL.
     ///
     /// - Throws: ``URLError`` for control characters, user names or passwords, other schemes, or no URL at all.
     package init(_ text: String) throws(URLError) { self = try Self.parse(text, base: nil) }
@@ -57,7 +57,7 @@ extension CurlURL {
     /// Resolves a reference, such as a `Location`, against this URL. RFC 3986 §5.
     package func joined(_ reference: String) throws(URLError) -> CurlURL { try Self.parse(reference, base: text) }
 
-    /// Everything up to and with the last `/` of the path; the query left out.
+    /// The URL up to and including the last `/` of the path, without query.
     package var directory: Substring {
         let end = text.firstIndex(of: "?") ?? text.endIndex
         let slash = text[..<end].lastIndex(of: "/") ?? text.startIndex
@@ -71,7 +71,7 @@ extension CurlURL {
     }
 
     private static func parse(_ text: String, base: String?) throws(URLError) -> CurlURL {
-        // No byte below 0x21 may reach a request line; blanks inside are encoded by libcurl.
+        // No byte below 0x21 may reach a request line; libcurl encodes blanks inside the URL.
         guard text.isOneLine else { throw URLError(description: "a URL with control characters") }
         guard text.utf8.count <= maximumLength else {
             throw URLError(description: "a URL of more than \(maximumLength) bytes")
@@ -99,8 +99,8 @@ extension CurlURL {
         return CurlURL(text: whole, origin: Origin(scheme: scheme, host: host, port: port), path: path, query: query)
     }
 
-    /// Text of a URL whose steps `.` and `..` are not written as `%2e`: servers and RFC 3986 §6.2.2 make no difference, and
-    /// what compares paths must see where they lead. libcurl takes plain ones out.
+    /// The text of a URL with path segments such as `%2e` and `%2e%2e` written as `.` and `..`. Servers and RFC 3986
+    /// §6.2.2 do not distinguish them, and comparisons of paths must see where they lead. libcurl then resolves them.
     private static func withPlainDots(_ text: String) -> String {
         guard text.contains("%2e") || text.contains("%2E") else { return text }
         let end = text.firstIndex { $0 == "?" || $0 == "#" } ?? text.endIndex
@@ -126,13 +126,13 @@ extension CurlURL {
         guard code == CURLUE_OK else { throw URLError(description: String(cString: curl_url_strerror(code))) }
     }
 
-    /// Most **bytes** of a URL. What common servers and CDNs take at most is 8 to 16 KiB.
+    /// Most **bytes** of a URL. Common servers and CDNs accept at most 8 to 16 KiB.
     private static let maximumLength = 16_384
 }
 
 extension String {
-    /// Whether a control character comes out of it when it is percent-decoded: a line end or a zero that somebody behind
-    /// a server would take for their own.
+    /// Whether percent-decoding produces a control character, such as a line end or a NUL, that a system behind the
+    /// server would take for its own.
     package var hasEncodedControl: Bool {
         let bytes = Array(utf8)
         return bytes.indices.dropLast(2).contains { index in
@@ -145,7 +145,7 @@ extension String {
 }
 
 extension CurlURL {
-    /// Whether the query is a signature: such a URL carries its own authority, and another one breaks it.
+    /// Whether the query has a signature. Such a URL carries its own authority, and other credentials would break it.
     package var isSigned: Bool {
         guard let query else { return false }
         return query.split(separator: "&").contains { parameter in
@@ -155,5 +155,5 @@ extension CurlURL {
     }
 }
 
-/// For events and errors.
+/// The URL as shown in events and errors.
 package func redacted(_ url: CurlURL) -> String { SyncModel.redacted(url: url.text) }

@@ -1,6 +1,6 @@
 package import CCurl
 
-/// libcurl refused a call: which, and its own words.
+/// A call that libcurl refused, with libcurl's own words.
 package struct CurlError: Error {
     package let detail: String
 
@@ -9,7 +9,7 @@ package struct CurlError: Error {
 
 /// One libcurl easy handle with its header list and error text, freed exactly once.
 ///
-/// It lives on one thread: <https://curl.se/libcurl/c/libcurl-thread.html>.
+/// A handle belongs to one thread: <https://curl.se/libcurl/c/libcurl-thread.html>.
 package final class EasyHandle {
     package let raw: UnsafeMutableRawPointer
     private let errorText: UnsafeMutablePointer<CChar>
@@ -24,7 +24,7 @@ package final class EasyHandle {
     }
 
     deinit {
-        curl_easy_cleanup(raw)  // Can still write to `errorText` and read `headers`, so it goes first.
+        curl_easy_cleanup(raw)  // May still write to `errorText` and read `headers`, so it goes first.
         errorText.deallocate()
         curl_slist_free_all(headers)
     }
@@ -33,7 +33,7 @@ package final class EasyHandle {
         try check(sa_curl_set_long(raw, option, value), option)
     }
 
-    /// Sets a text option, or takes it back. libcurl copies the text.
+    /// Sets a text option; `nil` resets it. libcurl copies the text.
     package func set(_ option: CURLoption, _ value: String?) throws(CurlError) {
         try check(sa_curl_set_string(raw, option, value), option)
     }
@@ -59,14 +59,14 @@ package final class EasyHandle {
         try check(code, CURLOPT_HTTPHEADER)
     }
 
-    /// Http and https only, and redirects are never libcurl's.
+    /// Allows http and https only, and turns redirects by libcurl off.
     package func restrictProtocols() throws(CurlError) {
         try set(CURLOPT_PROTOCOLS_STR, "http,https")
         try set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https")
         try set(CURLOPT_FOLLOWLOCATION, 0)
     }
 
-    /// Sends these bytes with `POST`. `CURLOPT_COPYPOSTFIELDS` copies as many as the size before it says.
+    /// Sends a body with `POST`. `CURLOPT_COPYPOSTFIELDS` copies as many bytes as the size set before it.
     package func set(copiedBody body: [UInt8]) throws(CurlError) {
         try check(sa_curl_set_offset(raw, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.count)), CURLOPT_POSTFIELDS)
         let code = body.withUnsafeBytes { bytes in
@@ -80,7 +80,7 @@ package final class EasyHandle {
         return sa_curl_get_long(raw, info, &value) == CURLE_OK ? value : 0
     }
 
-    /// A time in **microseconds**, or a count.
+    /// A transfer's time in **microseconds**, or a count.
     package func offset(_ info: CURLINFO) -> Int64 {
         var value: curl_off_t = 0
         return sa_curl_get_offset(raw, info, &value) == CURLE_OK ? Int64(value) : 0
@@ -92,7 +92,7 @@ package final class EasyHandle {
         return String(cString: value)
     }
 
-    /// libcurl's last message for this handle, else its general words for `code`.
+    /// libcurl's last message for this handle, or else its general text for `code`.
     package func message(for code: CURLcode) -> String {
         let own = String(cString: errorText)
         return own.isEmpty ? String(cString: curl_easy_strerror(code)) : own
@@ -108,12 +108,12 @@ package final class EasyHandle {
     }
 }
 
-/// libcurl's multi handle: what runs together, and the connections that stay open for what comes next. Freed exactly once.
-package final class MultiHandle: @unchecked Sendable {  // Safe: one thread at a time has it, but for wakeUp().
+/// libcurl's multi handle: its running transfers, and the connections kept open for later ones. Freed exactly once.
+package final class MultiHandle: @unchecked Sendable {  // Safe: used by one thread at a time, except for wakeUp().
     package let raw: UnsafeMutableRawPointer
 
-    /// - Throws: When there is no memory, or when it could not be woken: where libcurl can make no descriptors for that, it goes
-    ///   on without, and whoever posts a command waits for a minute. What fails once is tried again.
+    /// - Throws: If there is no memory, or if the handle cannot be woken. Where libcurl can create no descriptors for
+    ///   that, it goes on without, and a posted command would wait for a minute. A failure is tried again twice.
     package init() throws(CurlError) {
         for _ in 0..<3 {
             guard let made = curl_multi_init() else { continue }

@@ -1,27 +1,28 @@
 package import CCurl
 
-/// One HTTP request and its answer, on the calling thread, which waits. No redirect is followed, nothing is tried again.
+/// One HTTP request and its answer, on the calling thread, which waits. Redirects are not followed, and nothing is
+/// retried.
 package final class HTTPCall {
-    /// How it ended.
+    /// How a call ended.
     package enum End {
-        /// With this status, or because the receiver wanted no more.
+        /// An answer with this status came, complete or as far as the receiver wanted it.
         case answered(status: Int)
-        /// In libcurl, see ``EasyHandle/message(for:)``.
+        /// libcurl failed, see ``EasyHandle/message(for:)``.
         case failed(CURLcode)
-        /// Nothing had come to an end by the deadline.
+        /// The call was not complete at the deadline.
         case timedOut
         /// The caller stopped it.
         case stopped
     }
 
-    /// To set what is not set here.
+    /// The handle, for options that are not set here.
     package let easy: EasyHandle
-    /// Looks at a socket before a byte is sent over it, and ends the call with `false`. `CURLOPT_PREREQFUNCTION`.
+    /// Checks the socket before a byte is sent over it; `false` ends the call. `CURLOPT_PREREQFUNCTION`.
     package var mayUse: ((Int32) -> Bool)?
-    /// Looks at the address of the server, or of the proxy in between, before a byte is sent there, and ends the call with
-    /// `false`. `CURLOPT_PREREQFUNCTION`.
+    /// Checks the address of the server, or of the proxy in between, before a byte is sent there; `false` ends the
+    /// call. `CURLOPT_PREREQFUNCTION`.
     package var mayAsk: ((_ address: String) -> Bool)?
-    /// What the last answer said before its body.
+    /// The headers of the last answer.
     package var headers: ResponseHeaders { collector.headers }
     private var collector = HTTPCall.collector
     private var upload: Upload?
@@ -29,13 +30,13 @@ package final class HTTPCall {
     private var isFull = false
     private var socket: Int32 = -1
 
-    /// Prepares a request by http or https. It goes through no proxy and with no credentials unless ``easy`` is told so.
+    /// Prepares a request by http or https. It uses no proxy and no credentials unless ``easy`` is set up for them.
     ///
     /// - Parameters:
-    ///   - url: Where to.
-    ///   - method: As it is sent; `nil` for `POST` with a body and `GET` without.
-    ///   - headers: As `Name: value`.
-    ///   - body: Copied.
+    ///   - url: The URL to request.
+    ///   - method: The method; `nil` for `POST` with a body and `GET` without.
+    ///   - headers: Lines as `Name: value`.
+    ///   - body: The body, which is copied.
     package init(_ url: String, method: String? = nil, headers: [String], body: [UInt8]?) throws(CurlError) {
         try Libcurl.check()
         easy = try EasyHandle()
@@ -52,20 +53,20 @@ package final class HTTPCall {
 
     private static var collector: HeaderCollector { HeaderCollector(maximumBytes: 128 << 10, maximumLines: 256) }
 
-    /// A body that is read while it is sent, and again from its beginning where a connection turns out to be closed.
+    /// A body that is read while it is sent, and again from its beginning if a connection turns out to be closed.
     private struct Upload {
         let length: UInt64
-        /// Copies as many bytes from an offset as there is room for; `nil` where they cannot be had.
+        /// Copies bytes from an offset, as many as fit; `nil` if they cannot be read.
         let read: (_ offset: UInt64, _ target: UnsafeMutableRawBufferPointer) -> Int?
         var position: UInt64 = 0
     }
 
-    /// Sends a body that is not in memory, with `PUT` unless another method was named.
+    /// Sends a body that is not in memory, with `PUT` unless another method is named.
     ///
     /// - Parameters:
-    ///   - length: In **bytes**.
-    ///   - read: Copies as many bytes from an offset as there is room for, at least one; `nil` where they cannot be had, which ends
-    ///     the call. It may wait.
+    ///   - length: The length in **bytes**.
+    ///   - read: Copies bytes from an offset, as many as fit and at least one; `nil` if they cannot be read, which ends
+    ///     the call. May block.
     package func send(
         _ length: UInt64, method: String = "PUT",
         from read: @escaping (_ offset: UInt64, _ target: UnsafeMutableRawBufferPointer) -> Int?
@@ -102,7 +103,7 @@ package final class HTTPCall {
     }
 
     private func applyCallbacks() throws(CurlError) {
-        // Not retained: libcurl calls back only while it performs, and then `self` is there.
+        // Not retained: libcurl calls back only while it performs, and `self` is alive then.
         let context = Unmanaged.passUnretained(self).toOpaque()
         for option in [CURLOPT_WRITEDATA, CURLOPT_HEADERDATA, CURLOPT_OPENSOCKETDATA, CURLOPT_PREREQDATA] {
             try easy.set(option, pointer: context)
@@ -140,14 +141,15 @@ package final class HTTPCall {
         return isFull ? 0 : bytes.count
     }
 
-    /// Sends it and waits for the end.
+    /// Sends the request and waits for the end of the answer.
     ///
     /// - Parameters:
-    ///   - connections: Where connections stay open from call to call, one call at a time; `nil` for one that ends with the call.
-    ///   - deadline: `nil` for none.
-    ///   - interval: How often `isStopped` is asked while nothing moves, in **milliseconds**.
-    ///   - isStopped: Whether the caller wants no answer any more.
-    ///   - receive: Takes bytes of the body of an answer with this status; `false` ends the call. May wait.
+    ///   - connections: Keeps connections open from call to call, one call at a time; `nil` for a connection that ends
+    ///     with the call.
+    ///   - deadline: The end of the call; `nil` for none.
+    ///   - interval: How often `isStopped` is called while nothing moves, in **milliseconds**.
+    ///   - isStopped: Whether the caller no longer wants an answer.
+    ///   - receive: Takes bytes of the body of an answer with this status; `false` ends the call. May block.
     package func perform(
         over connections: MultiHandle? = nil, until deadline: ContinuousClock.Instant?, every interval: Int32,
         isStopped: () -> Bool,

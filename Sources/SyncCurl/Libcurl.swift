@@ -1,13 +1,13 @@
 import CCurl
 
-/// The library that is in use.
+/// The libcurl in use.
 package enum Libcurl {
-    /// Starts it, and asks it, once a process, whether it is what this program was written for.
+    /// Initializes libcurl and checks, once per process, that it is recent enough and obeys its restrictions.
     ///
-    /// - Throws: When it is too old, or lets through what it must not.
+    /// - Throws: If it is too old, has no TLS, or allows protocols that are switched off.
     package static func check() throws(CurlError) { if let problem { throw CurlError(detail: problem) } }
 
-    /// Its version, such as `7.88.1`, and that of its TLS library.
+    /// The version of libcurl, such as `7.88.1`, and that of its TLS library.
     package static var versions: (libcurl: String, tls: String) {
         guard let version = sa_curl_version()?.pointee else { return ("?", "?") }
         return (String(cString: version.version), version.ssl_version.map { String(cString: $0) } ?? "none")
@@ -15,14 +15,14 @@ package enum Libcurl {
 
     private static let problem: String? = findProblem()
 
-    /// What is wrong with it; `nil` for nothing.
+    /// The problem with this libcurl; `nil` for none.
     ///
-    /// - Parameter restrict: Allows a handle to speak http and https alone.
+    /// - Parameter restrict: Restricts a handle to http and https.
     static func findProblem(restrict: (EasyHandle) throws -> Void = { try $0.restrictProtocols() }) -> String? {
         guard sa_curl_global_init() == CURLE_OK else { return "curl_global_init failed" }
         guard let version = sa_curl_version()?.pointee else { return "curl_version_info failed" }
         if let lacking = lacking(version) { return lacking }
-        // The effective policy is asked, not the setter. None of these reaches the network.
+        // The effect of the policy is tested, not the setter. None of these URLs reaches the network.
         for url in ["file:///dev/null", "ftp://127.0.0.1:9/", "gopher://127.0.0.1:9/", "dict://127.0.0.1:9/"] {
             guard refuses(url, restrict) else {
                 return "libcurl would fetch \(url) although only http and https are allowed"
@@ -31,7 +31,7 @@ package enum Libcurl {
         return nil
     }
 
-    /// What a library of this version and these features does not have; `nil` for nothing.
+    /// A required feature that a libcurl with this version information lacks; `nil` for none.
     static func lacking(_ version: curl_version_info_data) -> String? {
         // CURLOPT_PROTOCOLS_STR came with 7.85.0.
         guard version.version_num >= 0x075500 else {

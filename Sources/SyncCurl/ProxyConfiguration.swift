@@ -1,18 +1,17 @@
 import CCurl
 import SyncModel
 
-/// An HTTP proxy and what to tell it.
+/// A proxy and its credentials.
 package struct ProxyConfiguration: Sendable {
-    /// `http://host:port` or `https://host:port`, without user name.
+    /// `http://host:port`, or with https or a SOCKS scheme; without user name. Empty for none.
     package var url: String
-    /// Sent to the proxy only.
+    /// The user name, sent to the proxy only.
     package var user: String?
-    /// Sent to the proxy only.
+    /// The password, sent to the proxy only.
     package var password: String?
-    /// Hosts that are asked directly. `CURLOPT_NOPROXY`.
+    /// Hosts that are reached directly. `CURLOPT_NOPROXY`.
     package var exceptions: [String]
 
-    /// Makes a proxy; see the properties.
     package init(url: String, user: String? = nil, password: String? = nil, exceptions: [String] = []) {
         self.url = url
         self.user = user
@@ -22,12 +21,12 @@ package struct ProxyConfiguration: Sendable {
 }
 
 extension ProxyConfiguration {
-    /// For people, without user and password.
+    /// The proxy as shown to people, without user and password.
     package var named: String { "the proxy \(SyncModel.redacted(url: url))" }
 
-    /// Whether a host is asked directly: it, a domain it is in, or a network its address is in is an exception.
-    /// The forms are those of curl(1) `--noproxy`; libcurl itself gets none, so that only one place decides. The dot that ends
-    /// a whole domain name counts on neither side.
+    /// Whether a host is reached directly: it, a domain it is in, or a network its address is in is an exception.
+    /// The forms are those of curl(1) `--noproxy`; libcurl itself gets none, so that only one place decides. A dot at
+    /// the end of a domain name is ignored on both sides.
     ///
     /// - Parameter host: In lower case; an IPv6 address has its brackets.
     package func isException(_ host: String) -> Bool {
@@ -44,10 +43,10 @@ extension ProxyConfiguration {
 }
 
 extension EasyHandle {
-    /// Asks through a proxy, or through none at all.
+    /// Sends requests through a proxy, or directly.
     package func apply(_ proxy: ProxyConfiguration?) throws(CurlError) {
-        try set(CURLOPT_PROXY, proxy?.url ?? "")  // Empty: not even the environment's.
-        try set(CURLOPT_NOPROXY, "")  // Exceptions have been looked at, and the environment's do not count.
+        try set(CURLOPT_PROXY, proxy?.url ?? "")  // Empty: not even the environment's proxy.
+        try set(CURLOPT_NOPROXY, "")  // Exceptions are checked before, and the environment's are ignored.
         guard let proxy else { return }
         if let user = proxy.user {
             try set(CURLOPT_PROXYAUTH, sa_curl_auth_basic())
@@ -65,7 +64,7 @@ package func addressBytes(_ text: some StringProtocol) -> [UInt8]? {
     return count > 0 ? Array(bytes[..<Int(count)]) : nil
 }
 
-/// Whether an address is this one, or in a network such as `10.0.0.0/8`.
+/// Whether an address equals a given one, or is in a network such as `10.0.0.0/8`.
 private func isAddress(_ address: [UInt8], in network: Substring) -> Bool {
     let parts = network.split(separator: "/", omittingEmptySubsequences: false)
     guard parts.count <= 2, let own = parts.first.flatMap({ addressBytes($0) }), own.count == address.count,

@@ -1,6 +1,6 @@
 import SyncModel
 
-/// What one answer said before its body, as far as it matters here.
+/// The headers of one answer, as far as they matter here.
 package struct ResponseHeaders: Equatable {
     package var status = 0
     package var location: String?
@@ -16,19 +16,20 @@ package struct ResponseHeaders: Equatable {
     package var expires: String?
     package var acceptRanges: String?
     package var link: String?
-    /// `WWW-Authenticate`, several as one.
+    /// `WWW-Authenticate`; several are joined.
     package var challenge: String?
     /// `Docker-Content-Digest`.
     package var contentDigest: String?
     /// `x-amz-bucket-region`.
     package var bucketRegion: String?
-    /// How many requests are left, and for how many **seconds**, where the server says it. draft-ietf-httpapi-ratelimit-headers.
+    /// How many requests are left, and for how many **seconds**, if the server states it.
+    /// draft-ietf-httpapi-ratelimit-headers.
     package var rateLimit: RateLimit?
     /// The most requests in a window, and its length.
     package var rateLimitPolicy: RateLimit?
-    /// Whether a cookie is to be set, of which nothing is kept.
+    /// Whether the answer sets a cookie. Cookies are not kept.
     package var setsCookie = false
-    /// A header of which there may be one came twice with different values.
+    /// A header that may occur only once came twice, with different values.
     package var contradiction: String?
 
     package init() {}
@@ -41,10 +42,11 @@ package struct ResponseHeaders: Equatable {
     /// `ETag` unless it is weak: only a strong one says that bytes are the same. RFC 9110 §8.8.3.
     package var strongETag: String? { etag.flatMap { $0.isStrongETag ? $0 : nil } }
 
-    /// What `If-Range` may carry: a strong `ETag`, or a ``settledDate``. RFC 9110 §13.1.5.
+    /// The value for `If-Range`: a strong `ETag`, or a ``settledDate``. RFC 9110 §13.1.5.
     package var ifRange: String? { etag != nil ? strongETag : settledDate }
 
-    /// `Last-Modified` if it is at least one second older than `Date`: whatever comes later has another one. RFC 9110 §8.8.2.2.
+    /// `Last-Modified` if it is at least one second older than `Date`: any later version has another date. RFC 9110
+    /// §8.8.2.2.
     package var settledDate: String? {
         guard let lastModified, let modified = HTTPDate(lastModified), let sent = date.flatMap(HTTPDate.init),
             sent > modified
@@ -52,11 +54,11 @@ package struct ResponseHeaders: Equatable {
         return lastModified
     }
 
-    /// What the next request may ask with. A date of the very second in which the answer was sent is none: what is published later in
-    /// that second has the same one.
+    /// The date for the next conditional request. A date of the very second in which the answer was sent is not used: a
+    /// version published later in that second has the same date.
     package var dateOfVersion: String? { etag == nil && date != nil ? settledDate : lastModified }
 
-    /// Notes one field; of those not named above nothing is kept.
+    /// Notes a field. Fields not named above are ignored.
     package mutating func set(_ name: Substring, _ value: String) {
         switch name.lowercased() {
         case "location": setOnce(\.location, name, value)
@@ -93,9 +95,9 @@ package struct ResponseHeaders: Equatable {
 
 extension String { package var isStrongETag: Bool { hasPrefix("\"") && hasSuffix("\"") && utf8.count >= 2 } }
 
-/// Gathers header lines as libcurl hands them over, within bounds.
+/// Collects header lines from libcurl, within limits.
 package struct HeaderCollector {
-    /// What a line meant.
+    /// The meaning of a line.
     package enum Outcome: Equatable {
         case more
         /// The blank line of a final answer; its body follows.
@@ -116,7 +118,7 @@ package struct HeaderCollector {
         self.maximumLines = maximumLines
     }
 
-    /// Takes one whole line with its line end. Lines after the head are trailers: counted, never believed.
+    /// Takes one whole line with its line end. Lines after the head are trailers: counted, but ignored.
     package mutating func add(_ line: UnsafeRawBufferPointer) -> Outcome {
         bytes += line.count
         lines += 1
@@ -127,7 +129,7 @@ package struct HeaderCollector {
         while let last = text.last, last == 0x0A || last == 0x0D { text = text.dropLast() }
         guard !text.isEmpty else {
             guard headers.status >= 200 else {
-                headers = ResponseHeaders()  // A 1xx answer; another one follows.
+                headers = ResponseHeaders()  // A 1xx answer; another answer follows.
                 return .more
             }
             bodyHasStarted = true
@@ -145,13 +147,14 @@ package struct HeaderCollector {
     }
 }
 
-/// How many requests a server takes, and in how many **seconds**.
+/// How many requests a server accepts, and in how many **seconds**.
 package struct RateLimit: Equatable, Sendable {
     package let requests: UInt64
     package let seconds: UInt64
 
-    /// What `RateLimit` says is left until there are more: `"resolvers";r=12;t=55`, or `limit=100, remaining=12, reset=55` as in
-    /// earlier drafts. Of several policies the one with the fewest requests left.
+    /// The remaining requests of `RateLimit`, until there are more: `"resolvers";r=12;t=55`, or
+    /// `limit=100, remaining=12, reset=55` as in earlier drafts. Of several policies, the one with the fewest requests
+    /// left.
     package init?(_ text: String) {
         var found: (remaining: UInt64, seconds: UInt64)?
         for part in rateLimitItems(text) {
@@ -164,8 +167,8 @@ package struct RateLimit: Equatable, Sendable {
         (requests, seconds) = found
     }
 
-    /// What `RateLimit-Policy` says of a window, neither of them 0: `"fixed window";"resolvers";q=3000;w=300`. Of several policies
-    /// the one that allows the least.
+    /// The window of `RateLimit-Policy`, neither number being 0: `"fixed window";"resolvers";q=3000;w=300`. Of several
+    /// policies, the one that allows the least.
     package init?(policy text: String) {
         let all = rateLimitItems(text).compactMap { part -> (requests: UInt64, seconds: UInt64)? in
             guard let requests = part["q"], let seconds = part["w"], requests > 0, seconds > 0 else { return nil }
@@ -179,7 +182,8 @@ package struct RateLimit: Equatable, Sendable {
     }
 }
 
-/// The numbers in the items of such a header: parameters of a list's items, or all of them in one item, as in earlier drafts.
+/// The numbers in the items of such a header: parameters of a list's items, or all of them in one item, as in earlier
+/// drafts.
 private func rateLimitItems(_ text: String) -> [[String: UInt64]] {
     guard text.utf8.count <= 1_024 else { return [] }
     func pairs(_ text: Substring, _ separator: Character) -> [String: UInt64] {
@@ -193,7 +197,7 @@ private func rateLimitItems(_ text: String) -> [[String: UInt64]] {
     return text.contains(";") ? text.split(separator: ",").map { pairs($0, ";") } : [pairs(text[...], ",")]
 }
 
-/// The target of `rel="next"` in a `Link`; `nil` where there is none. RFC 8288 section 3.
+/// The target of `rel="next"` in a `Link`; `nil` if there is none. RFC 8288 section 3.
 package func nextLink(_ text: String) -> String? {
     guard text.utf8.count <= 16_384 else { return nil }
     var rest = text[...]
@@ -214,7 +218,7 @@ package struct ContentRange: Equatable, Sendable {
     /// The object's whole length in **bytes**; `nil` for `*`.
     package let total: UInt64?
 
-    /// Reads a header's value; `nil` when it breaks the grammar, or contradicts itself.
+    /// Parses a header's value; `nil` if it breaks the grammar or contradicts itself.
     package init?(_ text: String) {
         let words = text.split(separator: " ", maxSplits: 1)
         guard words.count == 2, words[0].lowercased() == "bytes" else { return nil }
@@ -241,18 +245,18 @@ package struct ContentRange: Equatable, Sendable {
     }
 }
 
-/// Digits only: no sign, no blanks, at most 2^64 − 1.
+/// Parses digits only: no sign, no blanks, at most 2^64 − 1.
 package func decimal(_ text: some StringProtocol) -> UInt64? {
     guard !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
     return UInt64(text)
 }
 
-/// Reads `Retry-After`: a number of seconds or a date. RFC 9110 §10.2.3.
+/// Parses `Retry-After`: a number of seconds or a date. RFC 9110 §10.2.3.
 ///
-/// - Returns: **Seconds** from now, not below zero; `nil` for anything else, so that garbage is ignored.
+/// - Returns: **Seconds** from now, not below zero; `nil` for other text, which is thus ignored.
 package func retryAfter(_ text: String, now: Int64) -> Int64? {
     if text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), !text.isEmpty {
-        return Int64(text) ?? Int64.max  // More digits than fit: as long as can be; the policy caps it.
+        return Int64(text) ?? Int64.max  // More digits than fit: the longest time; the policy caps it.
     }
     return HTTPDate(text).map { max(0, $0.seconds - now) }
 }

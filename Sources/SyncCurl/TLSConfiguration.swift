@@ -9,15 +9,15 @@ package struct TLSConfiguration: Sendable {
     package var certificate: String?
     /// A PEM file with the key of ``certificate``. `CURLOPT_SSLKEY`.
     package var key: String?
-    /// TLS 1.2 or later, as RFC 8996 asks.
+    /// The minimum version: TLS 1.2 or later, as RFC 8996 requires.
     package var minimumVersion = TLSVersion.tls12
 
-    /// The system's trust, no client certificate.
+    /// The system's trust, and no client certificate.
     package init() {}
 }
 
 extension EasyHandle {
-    /// Trusts and shows what a configuration says.
+    /// Applies the configuration's trust, and its client certificate if `showsCertificate`.
     package func apply(_ tls: TLSConfiguration, showsCertificate: Bool) throws(CurlError) {
         let version = tls.minimumVersion == .tls13 ? CURL_SSLVERSION_TLSv1_3 : CURL_SSLVERSION_TLSv1_2
         try set(CURLOPT_SSLVERSION, Int(version))

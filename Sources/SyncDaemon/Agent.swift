@@ -6,61 +6,63 @@ import SyncSchedule
 import SyncStore
 import SyncSystem
 
-/// Works on runs in the background: takes up what is waiting in the store, gives back what others have left, until it
-/// is stopped. All its state is in the store: if it is killed, the next one continues.
+/// Works on runs in the background until it is stopped: takes up waiting runs from the store, and takes back runs that
+/// other processes have left. All its state is in the store: if the agent is killed, the next one continues.
 package actor Agent {
     let environment: AgentEnvironment
     let started: Int64
 
-    /// Sessions that a command is working on, each with the commands waiting for it.
+    /// Sessions that a command is working on, each with the commands that wait for it.
     var turns: [String: [CheckedContinuation<Void, Never>]] = [:]
     /// Pause and resume commands to be recorded together, by session.
     var pauseCommands:
         [String: [(input: RunInput, answered: CheckedContinuation<Result<SessionStatus, ControlError>, Never>)]] = [:]
-    /// When a command changed a session's run last, **milliseconds** since 1970.
+    /// When a command last changed a session's run, **milliseconds** since 1970.
     var changes: [String: Int64] = [:]
-    /// What waits for the deadlines of the runs that are worked on, by session.
+    /// The tasks that wait for the deadlines of running runs, by session.
     private var deadlines: [String: Task<Void, Never>] = [:]
     /// Work under way, by session.
     var jobs: [String: SessionJob] { live.jobs }
-    /// Engines that have found the manifest of a run that may start at once, by run.
+    /// Engines that have fetched the manifest of a run that may start at once, by run.
     var spares: [String: AssembledEngine] = [:]
-    /// Stops the work that commands wait for, such as reading a manifest.
+    /// Stops for the work that commands wait for, such as fetching a manifest.
     var answering: [ObjectIdentifier: StopRequest] = [:]
-    /// Failed attempts in a row to start a run, or the owed hooks of a session, by either's name.
+    /// Failed attempts in a row to start a run or a session's owed hooks, by the name of the run or session.
     var failedStarts: [String: Int] = [:]
-    /// After a failed attempt: since when the next one of its session waits and for how many **milliseconds**, for what the
-    /// store does not say, such as that it cannot be written.
+    /// The pause after a failed attempt, by session: its start and its length in **milliseconds**. For failures that
+    /// the store does not record, such as that it cannot be written.
     var retries: [String: (since: Int64, wait: Int64)] = [:]
     var stopMode: AgentStop?
-    /// Whether there is any schedule of its own to stay for.
+    /// Whether the agent has schedules of its own, for which it must not end.
     var hasSchedules = false
-    /// Occurrences of schedules that were dealt with and could not be written down, or from which on to count where none is kept.
+    /// Occurrences of schedules that were handled but could not be recorded, and starting points for schedules without
+    /// a record.
     var handledSlots: [String: Slot] = [:]
-    /// The last occurrence of a schedule that was told as missed.
+    /// The last missed occurrence of each schedule that was reported.
     var missedSlots: [String: Slot] = [:]
-    /// When a schedule that could not be enqueued is tried again, **milliseconds** since 1970, and how often it failed.
+    /// When a schedule that could not be enqueued is tried again, **milliseconds** since 1970, and how often it has
+    /// failed.
     var failedSchedules: [String: (slot: Slot, count: Int, due: Int64)] = [:]
-    /// Since when there has been nothing to do.
+    /// The time since which there has been nothing to do.
     private var idleSince: Int64?
     private var alarm: Task<Void, Never>?
     private var wakeUps: [CheckedContinuation<Void, Never>] = []
     private var isWoken = false
     /// Whether there was work since memory was last returned.
     private var hasWorked = true
-    /// When history was pruned last, **milliseconds** since 1970.
+    /// When history was last pruned, **milliseconds** since 1970.
     private var pruned: Int64?
 
     let live = LiveSessions()
 
     /// Longest sleep: wall clocks jump, and other processes leave runs behind.
     private static let longestSleep = Duration.seconds(60)
-    /// How many **milliseconds** after a command has changed a run it starts at the earliest, so that rapid pausing and
+    /// The shortest time in **milliseconds** from a command that changed a run to its start, so that rapid pausing and
     /// resuming does not cost a start each time.
     private static let quietTime: Int64 = 20
-    /// **Milliseconds** that nothing is held for; conditions are asked again every two days.
+    /// No run is held for more **milliseconds** than this: conditions are checked again after two days at most.
     private static let longestHold: Int64 = 3 * 86_400_000
-    /// **Milliseconds** between two times that history is pruned.
+    /// **Milliseconds** between two prunings of the history.
     private static let pruneInterval: Int64 = 3_600_000
 
     package init(_ environment: AgentEnvironment) {
@@ -72,7 +74,7 @@ package actor Agent {
 
     /// Works until ``stop(_:)`` is called, or until an agent started on demand has nothing left to do.
     ///
-    /// - Returns: When every run is at rest and on record.
+    /// - Returns: When every run is at rest and recorded.
     package func run() async {
         countSchedules()
         let schedules = Task { await self.followSchedules() }
@@ -82,13 +84,13 @@ package actor Agent {
             let due = startWhatMay()
             endSpares()
             if isIdle() {
-                // What is asked from here on is told to ask the next agent.
+                // From here on, clients are told to ask the next agent.
                 stopMode = .release
             } else {
                 await rest(until: due)
             }
         }
-        // A run that is just being enqueued is not waited for: the next agent asks again.
+        // A run that is just being enqueued is not waited for: the next agent enqueues it again.
         schedules.cancel()
         bandwidth.cancel()
         live.close()
@@ -96,7 +98,7 @@ package actor Agent {
         for job in jobs.values { await job.untilEnd() }
     }
 
-    /// A waiting run keeps no engine.
+    /// Ends the engines kept for runs that are still waiting.
     private func endSpares() {
         for spare in spares.values { Task { await end(spare) } }
         spares = [:]
@@ -111,7 +113,7 @@ package actor Agent {
         do throws(StoreError) { try store.prune() } catch { environment.log("pruning: \(error)") }
     }
 
-    /// Looks again at what may start.
+    /// Makes the agent check again which runs may start.
     func wake() {
         isWoken = true
         alarm?.cancel()
@@ -161,7 +163,7 @@ package actor Agent {
             let owed = try store.owedHooks()
             return !owed.isEmpty || open.contains { $0.state != .paused }
         } catch {
-            // What cannot be read may be work.
+            // Unreadable runs may be work.
             return true
         }
     }
@@ -180,15 +182,15 @@ extension Agent {
         do throws(StoreError) {
             var open = try store.runs(onlyOpen: true, limit: 10_000)
             open.reverse()
-            /// Whether nothing is done for a session now, and not because it waits after a failure.
+            /// Whether a session is neither being worked on nor waiting after a failure.
             func isFree(_ session: String) -> Bool {
                 guard jobs[session] == nil, turns[session] == nil else { return false }
-                // A clock that was set back does not prolong it.
+                // A clock that was set back does not prolong the wait.
                 guard let retry = retries[session], (0..<retry.wait).contains(now - retry.since) else { return true }
                 later(retry.since + retry.wait)
                 return false
             }
-            /// Nothing is held for so long: a time further ahead was written while the clock was wrong.
+            /// Ignores a time too far ahead: it was recorded while the clock was wrong.
             func heldUntil(_ due: Int64?) -> Int64? {
                 due.flatMap { $0.saturatingSubtract(now) > Self.longestHold ? nil : $0 }
             }
@@ -205,12 +207,12 @@ extension Agent {
                     let start = max(run.notBefore ?? 0, heldUntil(run.due) ?? 0)
                     if start > now { later(start) } else { begin(run.session, run) }
                 case .running:
-                    // Its worker is another process, or gone: the lease tells which.
+                    // The worker is another process, or gone: the lease tells which.
                     if store.holder(of: run.session) == nil { begin(run.session, run) } else { later(now + 1_000) }
                 case .paused, .finished, .cancelled, .superseded: break
                 }
             }
-            // After the runs: they start also if the record of a hook is damaged.
+            // Hooks after the runs, so that runs start even if the record of a hook is damaged.
             let owed = try store.owedHooks()
             let known = Set(open.map(\.identifier) + owed.map(\.session))
             failedStarts = failedStarts.filter { known.contains($0.key) }
@@ -238,7 +240,7 @@ extension Agent {
         let job = SessionJob(
             session: session, run, engine: engine, environment, live,
             turnChanged: { Task { await self.wake() } })
-        // Until the next division it gets an equal share.
+        // Until the next division the run gets an equal share.
         if let total = environment.rateLimit, run != nil { job.setShare(max(1, total / UInt64(transferring + 1))) }
         live.set(job, for: session)
         Task {
@@ -264,19 +266,20 @@ extension Agent {
         }
     }
 
-    /// Checks every few seconds whether a run may go on; if not, stops it at a checkpoint, but no hook.
+    /// Checks every few seconds whether a run may go on. If not, stops it at a checkpoint, but never while it calls
+    /// hooks.
     private func watch(_ job: SessionJob) async {
         while !job.isOver, (try? await environment.sleep(environment.lookInterval)) != nil, !job.isOver {
             // Once its hooks are called, all its files are in place.
             guard job.conditions != nil, !job.isCallingHooks else { continue }
             job.holdRate()
-            // Without a thread, the next time will do.
+            // If no thread can be started, the next check will do.
             let mayGoOn = try? await onThread("look") { job.mayGoOn() }
             if mayGoOn == false, !job.isCallingHooks { return job.stop.stop(.policy) }
         }
     }
 
-    /// Stops a run when its deadline passes, whatever it is doing, but no hook: then all files are in place.
+    /// Stops a run when its deadline passes, unless it calls hooks: all its files are in place then.
     ///
     /// - Parameter deadline: **Milliseconds** since 1970; the clock may be set meanwhile.
     private func end(_ job: SessionJob, at deadline: Int64) async {
@@ -301,7 +304,8 @@ extension Agent {
         wake()
     }
 
-    /// What could not start: tried again after ever longer waits, a run until its deadline.
+    /// Holds a run or hooks that could not start. They are tried again after ever longer waits, a run until its
+    /// deadline.
     private func hold(_ job: SessionJob, _ reason: RestReason, _ error: ControlError?) {
         let count = (failedStarts[job.run ?? job.session] ?? 0) + 1
         failedStarts[job.run ?? job.session] = count
@@ -313,7 +317,7 @@ extension Agent {
             if let run = job.run {
                 let stored = try store.run(run)
                 guard stored.state == .waiting else { return tell() }
-                // From here on the store says it, of this run alone.
+                // From here on the store records the wait, for this run alone.
                 retries[job.session] = nil
                 if try isGivenUp(stored, last: error?.message, now: now) { return }
                 try store.hold(
@@ -327,7 +331,7 @@ extension Agent {
         }
     }
 
-    /// A run whose conditions do not hold: checked again when they may.
+    /// Holds a run whose conditions do not hold; they are checked again when they may.
     private func hold(_ run: String, _ job: SessionJob, _ report: ConditionReport) {
         let now = environment.now()
         let reason = report.condition.map(RestReason.init(rawValue:))
@@ -359,7 +363,7 @@ extension Agent {
         let lease: FileLock?
         do throws(StoreError) { lease = try store.lease(of: run.session, process: environment.process, now: now) } catch
         {
-            // Whoever has the session may be about to take the run's place.
+            // The holder of the session may be about to replace the run.
             guard error.code == .busy else { throw error }
             return false
         }

@@ -7,34 +7,34 @@ package import SyncSchedule
 package import SyncStore
 import SyncSystem
 
-/// What the agent gets from outside: the store, the clock, a way to make engines.
+/// The agent's surroundings: the store, the clock, a function that creates engines.
 package struct AgentEnvironment: Sendable {
     package var store: SyncStore
-    /// Absolute.
+    /// The state directory, absolute.
     package var stateDirectory: String
     package var version: String
     package var process: Int32
-    /// Most runs at a time; others wait for their turn.
+    /// Most runs at a time; others wait for a slot.
     package var maximumRuns = 2
-    /// Most connections of all runs together: more sessions get no more.
+    /// Most connections of all runs together; more sessions do not raise it.
     package static let connectionCap = 64
-    /// Most body **bytes** a second of all runs together; `nil` for no such limit. Their own limits hold under it.
+    /// Most body **bytes** a second of all runs together; `nil` for no such limit. The runs' own limits apply as well.
     package var rateLimit: UInt64?
-    /// Most connections of one run: each of those that may work at a time gets the same.
+    /// Most connections of one run: ``connectionCap`` divided by ``maximumRuns``.
     var connectionShare: Int { max(1, Self.connectionCap / max(1, maximumRuns)) }
-    /// Hooks that run at a time while nothing is transferred for their sessions; they take no run's turn.
+    /// Most hooks at a time while nothing is transferred for their sessions; they take no slot of a run.
     package static let hookCap = 64
-    /// Whether a client started it: then it ends when there is nothing left to do.
+    /// Whether a client started the agent, which then ends when there is nothing left to do.
     package var isOnDemand = false
     /// How long an agent that was started on demand waits for more work.
     package var idleTime: Duration = .seconds(120)
     /// **Milliseconds** since 1970.
     package var now: @Sendable () -> Int64
-    /// Waits; ends early, with an error, when the task is cancelled.
+    /// Waits. Ends early, with an error, if the task is cancelled.
     package var sleep: @Sendable (Duration) async throws -> Void
-    /// Makes an engine for one piece of work.
+    /// Creates an engine for one piece of work.
     package var engine: @Sendable (EngineRequest) -> Result<AssembledEngine, ControlError>
-    /// Makes the conditions of a run, given since when some already block.
+    /// Creates the conditions of a run. The second argument says since when some of them already block.
     package var conditionCheck: @Sendable (RunConditions, [String: Int64]) -> Result<ConditionCheck, ControlError> = {
         wanted, since in
         Result { () throws(PluginError) in try ConditionCheck(wanted, on: MachinePlaces(), blockedSince: since) }
@@ -42,14 +42,14 @@ package struct AgentEnvironment: Sendable {
     }
     /// The calendar, for rates by time of day.
     package var windowClock: WindowClock = wallClock
-    /// Between looks at the conditions of a run that is worked on.
+    /// The interval between checks of the conditions of a running run.
     package var lookInterval: Duration = .seconds(5)
-    /// Between looks at those of one that waits for them, in **milliseconds**.
+    /// The interval between checks of the conditions of a run that waits for them, in **milliseconds**.
     package var blockedInterval: Int64 = 30_000
-    /// Schedules that it fires itself; `nil` for none.
+    /// The schedules that the agent fires itself; `nil` for none.
     package var schedules: AgentSchedules?
-    /// When sessions run next by their schedules, **milliseconds** since 1970, and how many schedules fail without a session;
-    /// for metrics.
+    /// When sessions next run by their schedules, **milliseconds** since 1970, and how many schedules fail without a
+    /// session. For metrics.
     package var scheduled: @Sendable () -> (next: [String: Int64], failing: Int) = { ([:], 0) }
     package var log: @Sendable (String) -> Void
 

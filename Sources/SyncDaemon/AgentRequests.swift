@@ -32,12 +32,12 @@ extension Agent: AgentControl {
     package func session(_ identifier: String) throws(ControlError) -> SessionStatus {
         var status = try store.sessionStatus(identifier, now: environment.now())
         addLive(&status)
-        // A foreground pull was killed since the last look, which may be a minute ago.
+        // A foreground pull may have been killed since the last check, which is up to a minute ago.
         if status.isInterrupted == true { wake() }
         return status
     }
 
-    /// What only the process that does the work knows.
+    /// Adds what is known only to the process that does the work.
     private func addLive(_ status: inout SessionStatus) {
         if let job = jobs[status.session] {
             if job.run == status.run?.run, let progress = job.progress {
@@ -58,7 +58,7 @@ extension Agent: AgentControl {
         try await pauseOrResume(.paused, session)
     }
 
-    /// Lets a run go on; where the last one was cancelled, or has ended and files are missing, the same is asked for again.
+    /// Resumes a run. If the last one was cancelled, or has ended without an `ok`, enqueues the same request again.
     package func resume(_ session: String) async throws(ControlError) -> SessionStatus {
         try refuseIfStopping()
         if let request = try requestAgain(session) {
@@ -68,7 +68,7 @@ extension Agent: AgentControl {
         return try await pauseOrResume(.resumed, session)
     }
 
-    /// What the last run of a session was asked for, if it has failed or was cancelled and nothing is under way.
+    /// The request of a session's last run, if that run has failed or was cancelled and no run is open.
     private func requestAgain(_ session: String) throws(ControlError) -> EnqueueRequest? {
         try asking { () throws(StoreError) in
             guard try openRun(of: session) == nil, let place = try store.session(session)?.destination,
@@ -78,7 +78,7 @@ extension Agent: AgentControl {
             var request = run.recipe
             request.destination = place
             request.hooks = try store.hooks(run: run.identifier, limit: .max).reversed().map(\.hook)
-            // At once, and for a person: what held then is over.
+            // Starts at once, for a person: earlier start times and conditions no longer apply.
             (request.notBefore, request.conditions, request.origin) = (nil, RunConditions(), .interactive)
             return request
         }
@@ -98,7 +98,7 @@ extension Agent: AgentControl {
             try store.prioritize(run: run.identifier, paths: paths)
         }
         if let job = jobs[session], !job.isCallingHooks {
-            // It plans again with the new order; what has come stays.
+            // The run plans again with the new order; received bytes stay.
             job.stop.stop(.released)
             await job.untilEnd()
         }
@@ -137,7 +137,7 @@ extension Agent: AgentControl {
         wake()
     }
 
-    /// A person stops everything: nothing moves until it is resumed.
+    /// Pauses all runs: a person stopped the agent, so no run continues until it is resumed.
     private func pauseAll() {
         do throws(StoreError) {
             for run in try store.runs(onlyOpen: true, limit: 10_000) {
@@ -184,9 +184,9 @@ extension Agent: AgentControl {
 
     // MARK: Parts
 
-    /// Cancels a session's open runs and removes what was fetched for it and not placed.
+    /// Cancels a session's open runs and removes fetched data that is not in place yet.
     ///
-    /// - Parameter clearing: Whether what is installed goes, too.
+    /// - Parameter clearing: Whether installed files are removed, too.
     private func cancelRuns(of session: String, clearing: Bool) async throws(ControlError) {
         await enter(session)
         defer { leave(session) }
@@ -200,7 +200,8 @@ extension Agent: AgentControl {
         try await clear(session, files: clearing)
     }
 
-    /// Refuses paths none of which the manifest of a session's run names. What cannot be found out is let through.
+    /// Refuses the paths if the manifest of a session's run names none of them. If that cannot be found out, they are
+    /// accepted.
     private func requireNamed(_ paths: [String], _ session: String) async throws(ControlError) {
         guard let run = try stored(openRun(of: session)) else { return }
         let named = try await withEngine(StopRequest()) { engine throws(EngineError) in try engine.names(paths, run) }
@@ -217,14 +218,14 @@ extension Agent: AgentControl {
             try store.runs(session: session, limit: 1).first?.recipe.shard
         }
         let isShared = try asking { () throws(StoreError) in
-            // A piece has a place of its own.
+            // A shard has a place of its own.
             guard shard == nil else { return false }
             let open = Set(try store.runs(onlyOpen: true, limit: 10_000).map(\.session))
             return try store.sessions().contains {
                 $0.identifier != session && $0.destination == found.destination && open.contains($0.identifier)
             }
         }
-        // What has been fetched there is another session's, too.
+        // The fetched data there is another session's, too.
         guard files || !isShared else { return }
         let stop = StopRequest()
         answering[ObjectIdentifier(stop)] = stop
@@ -235,7 +236,7 @@ extension Agent: AgentControl {
         do throws(EngineError) { _ = try cleared.get() } catch { throw ControlError(error) }
     }
 
-    /// With an engine for no run in particular.
+    /// Runs work with an engine that belongs to no run.
     private func withEngine<R: Sendable>(
         _ stop: StopRequest, _ work: @escaping @Sendable (PullEngine) throws(EngineError) -> R
     ) async throws(ControlError) -> Result<R, EngineError> {
@@ -250,7 +251,7 @@ extension Agent: AgentControl {
         return result
     }
 
-    /// A person is here.
+    /// Resets the launch limiter of a session, on a person's request.
     func resetLimiter(_ session: String) {
         // A limiter that cannot be reset runs out by itself.
         try? store.keepLimiter(of: session, delay: 0, raised: nil)

@@ -2,15 +2,16 @@ package import SyncAgent
 import SyncModel
 package import SyncSchedule
 
-/// The schedules that the agent's own clock fires: where neither systemd nor cron runs.
+/// The schedules that the agent's own clock fires, where neither systemd nor cron runs.
 package struct AgentSchedules: Sendable {
-    /// What is there at one moment.
+    /// The schedules at one moment.
     package struct Look: Sendable {
-        /// Each with the last occurrence that was dealt with.
+        /// A schedule with its last handled occurrence.
         package typealias Entry = (name: String, clock: ScheduleClock, handled: Slot?)
 
         package var entries: [Entry]
-        /// Whether there are more that cannot be read now. The agent stays for them, and looks again.
+        /// Whether there are schedules that cannot be read now. The agent then keeps running, and tries to read them
+        /// again.
         package var hasUnread: Bool
 
         package init(_ entries: [Entry], hasUnread: Bool = false) {
@@ -20,15 +21,15 @@ package struct AgentSchedules: Sendable {
         var isEmpty: Bool { entries.isEmpty && !hasUnread }
     }
 
-    /// Reads them; asked again and again, since people add and remove them.
+    /// Reads the schedules. Called again and again, since people add and remove them.
     package var load: @Sendable () -> Look
-    /// What is to be enqueued for an occurrence, and a word on why it starts when it does.
+    /// The request for an occurrence, and the reason for its start time, for the log.
     package var request: @Sendable (_ name: String, Occurrence) -> Result<(EnqueueRequest, String?), ControlError>
-    /// Keeps that an occurrence was dealt with, and by which run.
+    /// Records that an occurrence was handled, and by which run.
     ///
-    /// - Returns: Whether that is on the disk.
+    /// - Returns: Whether the record is on disk.
     package var remember: @Sendable (_ name: String, Occurrence, EnqueueReply) -> Bool
-    /// Called each time a run could not be started.
+    /// Called whenever a run could not be enqueued.
     package var failed: @Sendable (_ name: String, ControlError) -> Void
 
     package init(
@@ -42,7 +43,7 @@ package struct AgentSchedules: Sendable {
 }
 
 extension Agent {
-    /// Longest time between two looks: clocks jump, and people add schedules.
+    /// Longest time between two reads of the schedules: clocks jump, and people add schedules.
     private static let longestLook = Duration.seconds(60)
 
     /// Fires the agent's own schedules until it is stopped or the task is cancelled.
@@ -56,12 +57,12 @@ extension Agent {
         }
     }
 
-    /// Looks whether there are schedules to stay for.
+    /// Finds out whether there are schedules for which the agent must not end.
     func countSchedules() { hasSchedules = environment.schedules?.load().isEmpty == false }
 
-    /// Enqueues everything that is due.
+    /// Enqueues all due occurrences.
     ///
-    /// - Returns: When to look again, **milliseconds** since 1970.
+    /// - Returns: When to check again, **milliseconds** since 1970.
     private func fireDue(_ schedules: AgentSchedules) async -> Int64? {
         let look = schedules.load()
         hasSchedules = !look.isEmpty
@@ -90,9 +91,9 @@ extension Agent {
         return next
     }
 
-    /// Enqueues a run. The same run that is open already goes on: there are never two.
+    /// Enqueues a run. If the same run is already open, it goes on: there are never two.
     ///
-    /// - Returns: When to try again; `nil` when it is done.
+    /// - Returns: When to try again; `nil` if it is enqueued.
     private func fire(_ name: String, _ occurrence: Occurrence, _ schedules: AgentSchedules) async -> Int64? {
         do throws(ControlError) {
             let (request, reason) = try schedules.request(name, occurrence).get()
@@ -106,7 +107,7 @@ extension Agent {
         } catch {
             var count = 1
             if let before = failedSchedules[name], before.slot == occurrence.slot { count += before.count }
-            // 30 s, 1 min, 2 min … a quarter of an hour, as long as its window lasts.
+            // 30 s, 1 min, 2 min … up to 15 min, as long as the window lasts.
             let seconds = min(Int64(30) << Int64(min(count - 1, 5)), 900)
             let due = environment.now() + seconds * 1_000
             failedSchedules[name] = (occurrence.slot, count, due)

@@ -3,8 +3,8 @@ import SyncEngine
 import SyncModel
 import SyncStore
 
-/// One reader of a session's events: asks for one line at a time, as fast as it likes. What is buffered is one page of the
-/// store.
+/// One reader of a session's events, which requests one line at a time, as fast as it likes. At most one page of the
+/// store is buffered.
 actor EventLines {
     private var feed: EventFeed
     private let session: String
@@ -13,16 +13,17 @@ actor EventLines {
     private let live: LiveSessions
     private let environment: AgentEnvironment
     private var lines: ArraySlice<String> = []
-    /// The last progress that it was shown.
+    /// The last progress line that was returned.
     private var shown: String?
 
-    /// From one look at the store to the next while nothing comes.
+    /// The interval between two reads of the store while there are no new events.
     private static let interval = Duration.milliseconds(200)
 
     /// - Parameters:
     ///   - feed: The session's events.
-    ///   - follows: Whether it waits for more at the end. When the agent ends, it is sent away and comes back to the next one.
-    ///   - showsProgress: Whether it wants to know how far the session's run is.
+    ///   - follows: Whether to wait for more events at the end. When the agent ends, so does this, and the reader
+    ///     reconnects to the next agent.
+    ///   - showsProgress: Whether to add progress lines of the session's run.
     init(
         _ feed: EventFeed, of session: String, follows: Bool, showsProgress: Bool, _ live: LiveSessions,
         _ environment: AgentEnvironment
@@ -36,7 +37,7 @@ actor EventLines {
 
     /// The next line; `nil` at the end.
     ///
-    /// - Throws: ``ControlError``, with code `not_found` where the reader has seen more than there is.
+    /// - Throws: ``ControlError``, with code `not_found` if the reader has seen more events than there are.
     func next() async throws -> String? {
         while true {
             if let line = lines.popFirst() { return line }

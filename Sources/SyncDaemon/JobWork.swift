@@ -6,22 +6,22 @@ import SyncSchedule
 import SyncStore
 import SyncSystem
 
-/// What a job does on its thread: locks the session, gives back what a lost worker left, runs owed hooks, then works on
-/// the run.
+/// The work of a job on its thread: locks the session, takes back the run of a lost worker, runs owed hooks, then works
+/// on the run.
 extension SessionJob {
-    /// How it ended.
+    /// How a job ended.
     enum End: Sendable {
-        /// Recorded, one way or another.
+        /// The end is recorded, whatever it is.
         case done
-        /// It could not start; the reason is a word for `status`.
+        /// The job could not start; the reason is for `status`.
         case notYet(reason: RestReason, error: ControlError?)
-        /// A condition does not hold; what was received stays.
+        /// A condition does not hold; received data is kept.
         case blocked(ConditionReport)
     }
 
-    /// How many workers lost within ``lossWindow`` set a run aside.
+    /// The number of workers lost within ``lossWindow`` after which a run is set aside.
     static let lossLimit = 3
-    /// **Milliseconds**.
+    /// The time in **milliseconds** within which lost workers count.
     static let lossWindow: Int64 = 600_000
 
     private var store: SyncStore { environment.store }
@@ -42,7 +42,7 @@ extension SessionJob {
             try finishOwed()
             if let block { return .blocked(block) }
             guard let identifier = run, !stop.isStopped else { return .done }
-            // Its turn may have been taken while hooks ran: it queues again.
+            // Another run may have taken its slot while hooks ran, so it queues again.
             if hasCalledHooks { return .done }
             return try work(on: identifier)
         } catch { return .notYet(reason: .error, error: error) }
@@ -50,7 +50,7 @@ extension SessionJob {
 
     /// Checks the run's conditions.
     ///
-    /// - Returns: What blocks it.
+    /// - Returns: The report of a condition that blocks the run; `nil` if none does.
     private func checkConditions() throws(ControlError) -> ConditionReport? {
         guard let identifier = run else { return nil }
         let (run, session) = try asking { () throws(StoreError) in
@@ -120,7 +120,7 @@ extension SessionJob {
         } catch { return after(error, identifier) }
     }
 
-    /// The most connections that a run may have; logs it if that is fewer than it wants.
+    /// The most connections of a run. Logs it if that is fewer than the run wants.
     private func share(for wanted: Int?) -> Int {
         let share = environment.connectionShare
         if let wanted, wanted > share {
@@ -131,7 +131,8 @@ extension SessionJob {
         return share
     }
 
-    /// A recorded run has its result; one that could not be recorded waits, or fails if waiting cannot help.
+    /// Decides after an engine's error. A recorded run has its result; another one waits, or fails if waiting cannot
+    /// help.
     private func after(_ error: EngineError, _ run: String) -> End {
         environment.log("\(escaped(session)): \(error.message)")
         let reason: RestReason =
@@ -144,7 +145,7 @@ extension SessionJob {
         let isHopeless = [.dataInvalid, .usage, .refused, .configuration].contains(error.status)
         do throws(StoreError) {
             guard try store.run(run).state == .waiting else { return .done }
-            // One whose deadline has passed is given up.
+            // A run whose deadline has passed is failed, although it was stopped.
             let isStopped = stop.isStopped && stop.reason != .late
             guard isHopeless, !isStopped else {
                 return isStopped ? .done : .notYet(reason: reason, error: ControlError(error))
@@ -157,7 +158,7 @@ extension SessionJob {
     private func watched(_ needs: EngineRequest) -> EngineRequest {
         var needs = needs
         needs.listener = { [self] event in
-            // Once for all hooks that a job calls.
+            // Once for all hooks of a job.
             if event.name == .hookStarted, !hasCalledHooks, !live.isFollowed(session) { raiseLimiter() }
             note(event)
             if event.name == .hookStarted || event.name == .hookFinished { turnChanged() }
@@ -166,7 +167,7 @@ extension SessionJob {
         return needs
     }
 
-    /// A hook is about to run and nobody follows: what it enqueues will wait.
+    /// Raises the launch limiter when a hook starts and no client follows: the runs that the hook enqueues will wait.
     private func raiseLimiter() {
         do throws(StoreError) {
             guard let kept = try store.session(session) else { return }
@@ -179,7 +180,7 @@ extension SessionJob {
 }
 
 extension SyncStore {
-    /// Fails a run that waits and that no engine works on. The caller holds its session.
+    /// Fails a waiting run that no engine works on. The caller holds its session's lease.
     func fail(_ run: String, _ error: EngineError, now: Int64) throws(StoreError) {
         let taken = try take(run: run, now: now)
         try finish(
@@ -205,7 +206,7 @@ extension ControlError {
 
 /// Runs blocking work of the engine on a thread of its own.
 ///
-/// - Parameter stop: Stopped when the task is cancelled: the server that would answer has ended.
+/// - Parameter stop: Stopped if the task is cancelled, since the server that would answer has then ended.
 func onEngineThread<R: Sendable>(
     stopping stop: StopRequest, _ work: @escaping @Sendable () throws(EngineError) -> R
 ) async throws(EngineError) -> R {

@@ -6,12 +6,12 @@ package import SyncStore
 import SyncSystem
 
 extension ScheduleRecords.Record {
-    /// What is enqueued for an occurrence: the schedule's request with the occurrence's own times.
+    /// The request for an occurrence: the schedule's request with the occurrence's own times.
     ///
     /// - Parameters:
-    ///   - store: The user's, for the runs of its session that have ended; `nil` where there is none.
+    ///   - store: The user's store, for the finished runs of the session; `nil` if there is none.
     ///   - now: **Milliseconds** since 1970.
-    /// - Returns: The request; and when it starts, and why then, `nil` where nothing was worked out.
+    /// - Returns: The request, and the plan for its start; `nil` if the start was not planned.
     package func request(for occurrence: Occurrence, in store: SyncStore?, now: Int64) -> (
         request: RunRecipe, plan: ReadyBy?
     ) {
@@ -29,10 +29,11 @@ extension ScheduleRecords.Record {
         return (request, plan)
     }
 
-    /// What the finished runs of a session tell about nights to come, newest first.
+    /// The received bytes and durations of a session's finished runs, newest first, from which later nights are
+    /// planned.
     private static func history(_ session: String?, in store: SyncStore?) -> [(received: UInt64, elapsed: Int64)] {
         guard let session, let store else { return [] }
-        // Without a history the night starts with its window: early, never too late.
+        // Without a history the run starts with its window: early, but never too late.
         let runs = (try? store.runs(session: session, limit: 100)) ?? []
         return runs.compactMap { run in
             guard run.state == .finished, run.result == .ok || run.result == .partial, let started = run.started,
@@ -61,17 +62,17 @@ extension ScheduleClock {
 }
 
 extension ScheduleRecords {
-    /// Records that a schedule could not start: as a run of its session that has failed, or with itself where it has none,
-    /// since it has never started, the session is busy, or is that of another destination.
+    /// Records that a schedule could not start: as a failed run of its session, or with the schedule itself if it has
+    /// no session, because it has never started, the session is busy, or the session is that of another destination.
     ///
     /// - Parameters:
-    ///   - reason: For people.
-    ///   - store: The user's; `nil` where there is none.
+    ///   - reason: The reason, for people.
+    ///   - store: The user's store; `nil` if there is none.
     ///   - now: **Milliseconds** since 1970.
     package func note(
         _ name: String, _ reason: String, cause: FailureCause, status: ExitStatus, in store: SyncStore?, now: Int64
     ) {
-        // What cannot be kept has been said to whoever waits, or to the log.
+        // An error that cannot be recorded has been reported to the caller, or to the log.
         guard var record = try? get(name) else { return }
         var request = record.definition.request
         request.session = record.session
@@ -98,16 +99,16 @@ extension ScheduleRecords {
 }
 
 extension AgentSchedules {
-    /// The schedules that are kept for this user and that the agent fires itself.
+    /// The recorded schedules of this user that the agent fires itself.
     ///
     /// - Parameters:
     ///   - now: **Milliseconds** since 1970.
-    ///   - reason: Says why a run starts when it does, at a moment in **milliseconds** since 1970.
+    ///   - reason: Explains a run's start time, at a moment in **milliseconds** since 1970.
     package init(
         _ records: ScheduleRecords, store: SyncStore, now: @escaping @Sendable () -> Int64,
         reason: @escaping @Sendable (ReadyBy, Int64) -> String, log: @escaping @Sendable (String) -> Void
     ) {
-        // What is wrong with a schedule's file is said once, not at every look.
+        // A fault in a schedule's file is logged once, not at every read.
         let told = ToldOnce()
         let tell: @Sendable (String) -> Void = { if told.isNew($0) { log($0) } }
         self.init(
@@ -125,7 +126,7 @@ extension AgentSchedules {
                         else { continue }
                         look.entries.append((name, record.clock, record.memory.handled))
                     } catch {
-                        // One that cannot be understood stays so until somebody writes it again.
+                        // A malformed file stays so until somebody writes it again.
                         let isUnread = error.isOfReading
                         if isUnread { look.hasUnread = true }
                         tell("schedule \(name)\(isUnread ? " does not run until it can be read" : ""): \(error)")

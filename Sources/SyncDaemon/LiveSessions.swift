@@ -1,7 +1,7 @@
 import SyncEngine
 import SyncSystem
 
-/// What readers of events need without waiting for the agent: jobs, followers, and whether the agent has ended.
+/// State that readers of events need without waiting for the agent: jobs, followers, and whether the agent has ended.
 final class LiveSessions: Sendable {
     private struct State: Sendable {
         var jobs: [String: SessionJob] = [:]
@@ -11,13 +11,13 @@ final class LiveSessions: Sendable {
 
     private let state = Mutex(State())
 
-    /// Work under way, by session.
+    /// Running jobs, by session.
     var jobs: [String: SessionJob] { state.withLock(\.jobs) }
 
-    /// Whether the agent takes no more readers.
+    /// Whether the agent accepts no more readers.
     var isOver: Bool { state.withLock(\.isOver) }
 
-    /// Whether anybody follows any session.
+    /// Whether any session is followed.
     var hasFollowers: Bool { state.withLock { !$0.followers.isEmpty } }
 
     func close() { state.withLock { $0.isOver = true } }
@@ -26,7 +26,7 @@ final class LiveSessions: Sendable {
 
     func progress(of session: String) -> PullProgress? { jobs[session]?.progress }
 
-    /// Whether a client follows a session: a hook then does not raise the launch limiter.
+    /// Whether a client follows a session; if so, a hook does not raise the launch limiter.
     func isFollowed(_ session: String) -> Bool { state.withLock { $0.followers[session] != nil } }
 
     func follow(_ session: String) { state.withLock { $0.followers[session, default: 0] += 1 } }

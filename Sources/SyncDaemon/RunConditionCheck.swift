@@ -6,7 +6,7 @@ import SyncSchedule
 import SyncStore
 import SyncSystem
 
-/// Whether one run may proceed, and how fast: evaluated before it starts and every few seconds while it runs.
+/// Decides whether one run may proceed, and how fast: evaluated before its start and every few seconds while it runs.
 final class RunConditionCheck: Sendable {
     private let wanted: RunConditions
     private let check: ConditionCheck
@@ -16,12 +16,12 @@ final class RunConditionCheck: Sendable {
     private let destination: String
     /// Body **bytes** that earlier attempts have received.
     private let earlier: UInt64
-    /// What the last evaluation has found.
+    /// The result of the last evaluation.
     private let report = Mutex<ConditionReport?>(nil)
 
     /// `nil` for a run without conditions.
     ///
-    /// - Throws: ``ControlError`` for a plugin that is not there.
+    /// - Throws: ``ControlError`` for a plugin that does not exist.
     init?(_ run: StoredRun, destination: String, _ environment: AgentEnvironment) throws(ControlError) {
         guard !run.recipe.conditions.isEmpty else { return nil }
         wanted = run.recipe.conditions
@@ -35,10 +35,10 @@ final class RunConditionCheck: Sendable {
         earlier = run.counts.bytes.received
     }
 
-    /// What blocked at the last evaluation.
+    /// The report of the last evaluation, if it blocks the run.
     var block: ConditionReport? { report.withLock { $0 }.flatMap { $0.isBlocked ? $0 : nil } }
 
-    /// Asks all conditions and records what has changed; blocks for seconds at most.
+    /// Evaluates all conditions and records changes; blocks for seconds at most.
     ///
     /// - Parameter received: Body **bytes** that this attempt has received.
     /// - Returns: Whether the run may go on.
@@ -52,12 +52,12 @@ final class RunConditionCheck: Sendable {
         return !report.isBlocked
     }
 
-    /// The limit on its rate at this time of day; the usual one outside of all windows.
+    /// The rate limit at this time of day; outside of all windows, the usual one.
     func rateLimit(usual: UInt64?) -> UInt64? {
         rate(at: environment.now(), of: wanted.rates, usual: usual, clock: environment.windowClock)
     }
 
-    /// When to check again while it is blocked, **milliseconds** since 1970.
+    /// When to check again while the run is blocked, **milliseconds** since 1970.
     func nextCheck(_ report: ConditionReport) -> Int64 {
         report.nextCheck(after: environment.now(), every: environment.blockedInterval)
     }
@@ -82,9 +82,9 @@ final class RunConditionCheck: Sendable {
             return event.json.bytes
         }
         do throws(StoreError) {
-            // A check may end after the run has.
+            // A check may end after its run.
             guard try environment.store.append(lines, ofUnfinished: run, time: now) else { return }
-            // Clear the recorded block, too, so that observers do not see one that is over.
+            // Clear the recorded block, too, so that observers do not see an outdated one.
             if block == nil { try environment.store.hold(run: run, reason: nil, due: nil) }
         } catch { environment.log("\(escaped(session)): \(error)") }
     }

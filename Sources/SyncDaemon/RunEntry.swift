@@ -14,7 +14,7 @@ extension Agent {
         let stop = StopRequest()
         answering[ObjectIdentifier(stop)] = stop
         defer { answering[ObjectIdentifier(stop)] = nil }
-        // Where a person is waiting, as in the foreground.
+        // For a person who waits, the same limit as in the foreground.
         var needs = EngineRequest(
             request, deadline: .seconds(120), patience: .seconds(30),
             firstContact: request.origin == .interactive ? .seconds(10) : nil, stop: stop)
@@ -47,13 +47,13 @@ extension Agent {
         return try reply.get()
     }
 
-    /// Records a request that came to no run, where its session is known. One that is busy has a run on record.
+    /// Records a request that led to no run, if its session is known. A busy session has a run on record.
     private func record(_ error: EngineError, of request: EnqueueRequest) {
         guard error.status != .busy else { return }
         _ = store.recordTry(request, error, now: environment.now())
     }
 
-    /// A client that says none gets that of the agent.
+    /// Adds the agent's umask to a request that has none.
     private static func withUmask(_ request: EnqueueRequest) -> EnqueueRequest {
         var request = request
         request.umask = request.umask ?? CurrentProcess.umask
@@ -63,11 +63,11 @@ extension Agent {
     private static let isStopping = ControlError(
         .stopping, "the agent is stopping; ask again", exitStatus: .unavailable)
 
-    /// Nobody would do what is asked for from now on; the next agent will.
+    /// Refuses a command while the agent stops, since it would not be carried out; the next agent will accept it.
     func refuseIfStopping() throws(ControlError) { if stopMode != nil { throw Self.isStopping } }
 
-    /// Waits for the session's turn. Its name is looked at again then: a request for another destination of the project may
-    /// have taken it meanwhile.
+    /// Waits for the session's turn. The session's name is then determined again: a request for another destination of
+    /// the project may have taken it meanwhile.
     private func enter(_ prepared: inout PreparedRun, _ request: EnqueueRequest, _ handle: AssembledEngine)
         async throws(EngineError)
     {
@@ -85,7 +85,7 @@ extension Agent {
         }
     }
 
-    /// Ends an engine, which may block: on a thread of its own, or on this one if none can be created.
+    /// Ends an engine, which may block: on a thread of its own, or on this one if none can be started.
     func end(_ handle: AssembledEngine) async {
         if (try? await onThread("end", { handle.end() })) == nil { handle.end() }
     }
@@ -103,7 +103,8 @@ extension Agent {
             var isBehind = await makeWay(in: prepared.session)
             var limited = prepared
             if request.origin == .hook {
-                // A hook may ask for another session, whose hook asks for this one again: both are held back.
+                // The hook of one session may enqueue a run of another, whose hook enqueues a run of the first. Both
+                // are held back.
                 let asking = request.originRun.flatMap { try? store.run($0).session }
                 let starts = Set([prepared.session] + [asking].compactMap(\.self)).compactMap(limiterStart)
                 if let start = starts.max() {
@@ -115,27 +116,28 @@ extension Agent {
                 try await onEngineThread(stopping: stop) { [limited] () throws(EngineError) in
                     try handle.engine.makeTrees(for: limited)
                 }
-                // Hooks that were called before this may have ended, and their job may be about to.
+                // Hooks that were running before may have ended, and their job may be about to.
                 isBehind = await makeWay(in: prepared.session)
             }
             let started = try handle.engine.enqueue(limited, isBehind: isBehind)
             return .success(reply(started.run, isNew: !started.isContinued, superseded: started.superseded))
         } catch {
-            // The next agent, or the next server, looks again: what was stopped with this one has not failed.
+            // Work stopped with this agent has not failed: the next agent, or the next server, tries again.
             guard !stop.isStopped else { return .failure(Self.isStopping) }
-            // A destination that is not to change as a whole: nobody would tell it later.
+            // For a destination that cannot be switched as a whole, nothing would report the error later.
             if error.status != .internalError { record(error, of: request) }
             return .failure(ControlError(error))
         }
     }
 
-    /// Ends the work on a session whose turn this is, for a run that takes its place.
+    /// Ends the work on a session, whose turn the caller has, for a run that replaces it.
     ///
-    /// - Returns: Whether hooks are called, which are not disturbed: one of them may be asking. The new run waits for their end.
+    /// - Returns: Whether hooks are being called. They are not disturbed, since one of them may be the caller; the new
+    ///   run waits for their end.
     private func makeWay(in session: String) async -> Bool {
         guard let job = jobs[session] else { return false }
         guard !job.isCallingHooks else { return true }
-        // What it has fetched stays for the run that takes its place.
+        // The fetched data stays for the run that replaces it.
         job.stop.stop(.released)
         await job.untilEnd()
         return false
@@ -156,7 +158,7 @@ extension Agent {
         let before = limiter
         limiter.relax(now: now)
         if limiter != before {
-            // A delay that cannot be kept is only longer.
+            // A limiter that cannot be recorded only keeps its longer delay.
             try? store.keepLimiter(of: session, delay: limiter.delay, raised: limiter.raised)
         }
         return limiter.earliestStart(now: now)
@@ -168,7 +170,7 @@ extension Agent {
             notBefore: run.notBefore.map(WallTime.init))
     }
 
-    /// Checks what can be checked without asking anybody.
+    /// Checks everything that can be checked without network access.
     private func check(_ request: EnqueueRequest) throws(ControlError) {
         func require(_ holds: Bool, _ text: @autoclosure () -> String) throws(ControlError) {
             if !holds { throw ControlError(.invalid, text(), exitStatus: .usage) }

@@ -12,14 +12,14 @@ final class SessionJob: Sendable {
         var conditions: RunConditionCheck?
         var isCallingHooks: Bool
         var hasCalledHooks = false
-        /// Whether everything is here, and waits until it may be shown.
+        /// Whether all files are fetched and the run waits for the time of its switch.
         var isWaiting = false
         var handle: AssembledEngine?
-        /// An engine that has found the manifest already.
+        /// An engine that has already fetched the manifest.
         var spare: AssembledEngine?
-        /// What its client and the settings say, whatever the time of day.
+        /// The limit of the client and the settings, whatever the time of day.
         var usualLimit: UInt64?
-        /// Its own limit now.
+        /// The run's own limit at present.
         var ownLimit: UInt64?
         var share: UInt64?
         /// Body **bytes** received when the share was set last.
@@ -31,19 +31,20 @@ final class SessionJob: Sendable {
     /// `nil` if only owed hooks are run.
     let run: String?
     let environment: AgentEnvironment
-    /// Called when a hook starts and when it ends, and when only the time is waited for, since other runs may then start, or
-    /// may not.
+    /// Called when a hook starts or ends, and when the run only waits for a time, since other runs may then start, or
+    /// no longer may.
     let turnChanged: @Sendable () -> Void
     /// Knows whether a client follows the session.
     let live: LiveSessions
     let stop = StopRequest()
     private let state: Mutex<State>
-    /// Its share of a limit for all: a person's request weighs four times that of a hook or a schedule.
+    /// The weight in dividing the agent's rate limit: a person's request counts four times that of a hook or a
+    /// schedule.
     private let weight: Double
 
     /// - Parameters:
     ///   - run: `nil` if only owed hooks are run.
-    ///   - engine: One that has the run's manifest already, if there is one.
+    ///   - engine: An engine that has already fetched the run's manifest, if there is one.
     init(
         session: String, _ run: StoredRun?, engine: AssembledEngine?, _ environment: AgentEnvironment,
         _ live: LiveSessions, turnChanged: @escaping @Sendable () -> Void
@@ -54,7 +55,7 @@ final class SessionJob: Sendable {
         state = Mutex(State(isCallingHooks: run == nil, spare: engine))
     }
 
-    /// The engine that came with it, once.
+    /// Returns the engine given at creation; `nil` after the first call.
     func takeEngine() -> AssembledEngine? {
         state.withLock { state in
             defer { state.spare = nil }
@@ -62,16 +63,17 @@ final class SessionJob: Sendable {
         }
     }
 
-    /// Whether a hook is running: the job then transfers nothing and takes no other job's turn.
+    /// Whether a hook is running. The job then transfers nothing and takes no slot.
     var isCallingHooks: Bool { state.withLock(\.isCallingHooks) }
     var hasCalledHooks: Bool { state.withLock(\.hasCalledHooks) }
 
-    /// Whether it takes no other job's turn, because it will transfer nothing for now.
+    /// Whether the job takes no slot, because it transfers nothing for now.
     var takesNoTurn: Bool { state.withLock { $0.isCallingHooks || $0.isWaiting } }
 
-    // MARK: Its rate
+    // MARK: The rate
 
-    /// Work starts with this engine; `usual` is the run's own limit, in **bytes** a second, whatever the time of day.
+    /// Notes the engine of the work that starts; `usual` is the run's own limit, in **bytes** a second, whatever the
+    /// time of day.
     func opened(_ handle: AssembledEngine, usual: UInt64?) {
         let limit = ownLimit(usual)
         let isShared = state.withLock { state in
@@ -82,7 +84,7 @@ final class SessionJob: Sendable {
         if isShared || limit != handle.rateLimit { applyLimits() }
     }
 
-    /// Holds it to the limit for this time of day.
+    /// Applies the limit for this time of day.
     func holdRate() {
         let (isOpen, usual) = state.withLock { ($0.handle != nil, $0.usualLimit) }
         guard isOpen else { return }
@@ -99,9 +101,9 @@ final class SessionJob: Sendable {
         return conditions.rateLimit(usual: usual)
     }
 
-    /// Its claim to a share of a limit for all; `nil` while it transfers nothing.
+    /// The run's claim to a share of the agent's rate limit; `nil` while it transfers nothing.
     ///
-    /// - Parameter time: Since it was asked last.
+    /// - Parameter time: The time since the last call.
     func claim(after time: Duration) -> BandwidthClaim? {
         guard let received = state.withLock(\.handle)?.received else { return nil }
         return state.withLock { state in
@@ -115,7 +117,7 @@ final class SessionJob: Sendable {
         }
     }
 
-    /// Sets its share of the limit for all.
+    /// Sets the run's share of the agent's rate limit.
     func setShare(_ share: UInt64) {
         state.withLock { $0.share = share }
         applyLimits()
@@ -128,16 +130,16 @@ final class SessionJob: Sendable {
         handle?.setRateLimit(limit)
     }
 
-    /// The progress; `nil` before there is a manifest.
+    /// The progress; `nil` before the manifest is known.
     var progress: PullProgress? { state.withLock(\.progress) }
 
-    /// `nil` until they have been read, and for a run without conditions.
+    /// The conditions of the run; `nil` until they have been read, and for a run without conditions.
     var conditions: RunConditionCheck? {
         get { state.withLock(\.conditions) }
         set { state.withLock { $0.conditions = newValue } }
     }
 
-    /// Asks its conditions, and records what has changed; blocks for seconds at most.
+    /// Evaluates the conditions and records changes; blocks for seconds at most.
     func mayGoOn() -> Bool {
         let (check, handle) = state.withLock { ($0.isOver ? nil : $0.conditions, $0.handle) }
         return check?.evaluate(received: handle?.received ?? 0) ?? true
@@ -145,7 +147,7 @@ final class SessionJob: Sendable {
 
     var isOver: Bool { state.withLock(\.isOver) }
 
-    /// - Returns: Whether the job takes no turn from now on.
+    /// - Returns: Whether the job takes no slot from now on.
     func note(_ progress: PullProgress) -> Bool {
         state.withLock { state in
             if progress.isCounting { state.progress = progress }
@@ -163,7 +165,7 @@ final class SessionJob: Sendable {
         }
     }
 
-    /// Its work has ended and is recorded.
+    /// Notes that the work has ended and is recorded.
     func end() {
         let listeners = state.withLock { state in
             state.isOver = true
@@ -174,7 +176,7 @@ final class SessionJob: Sendable {
         for listener in listeners { listener.resume() }
     }
 
-    /// Returns when its work has ended.
+    /// Waits for the end of the work.
     func untilEnd() async {
         await withCheckedContinuation { continuation in
             let isOver = state.withLock { state in

@@ -5,7 +5,7 @@ import SyncStore
 
 // Commands on a session run one at a time, in order; meanwhile no run of the session starts.
 extension Agent {
-    /// Waits for the session's turn; ``leave(_:)`` must follow.
+    /// Waits for the session's turn. The caller must call ``leave(_:)`` afterwards.
     func enter(_ session: String) async {
         guard turns[session] != nil else {
             turns[session] = []
@@ -14,7 +14,7 @@ extension Agent {
         await withCheckedContinuation { turns[session, default: []].append($0) }
     }
 
-    /// Passes the turn on; if nobody is waiting, runs may start.
+    /// Passes the turn on. If no command waits, runs may start.
     func leave(_ session: String) {
         guard var others = turns[session], !others.isEmpty else {
             turns[session] = nil
@@ -40,12 +40,12 @@ extension Agent {
         return try result.get()
     }
 
-    /// Takes the turn for the first command and for all that have arrived by then.
+    /// Takes the session's turn for the first command and for all that have arrived by then.
     private func recordTogether(_ first: RunInput, _ session: String) async -> Result<SessionStatus, ControlError> {
         await enter(session)
-        // Lets those in that have come while the command before this one was recorded.
+        // Includes commands that came while the previous command was recorded.
         await Task.yield()
-        // What comes from here on waits for the next turn.
+        // Later commands wait for the next turn.
         let others = pauseCommands.removeValue(forKey: session) ?? []
         let last = others.last?.input ?? first
         if last == .paused, let job = jobs[session] {
@@ -56,7 +56,7 @@ extension Agent {
         let recorded = Result { () throws(ControlError) in try stored(record(last, session)) }
         leave(session)
         let status = Result { () throws(ControlError) in try self.session(session) }
-        /// Only the commands that were refused get the failure.
+        /// Returns the failure only for the commands that it concerns.
         func answer(_ input: RunInput) -> Result<SessionStatus, ControlError> {
             input == last ? recorded.flatMap { _ in status } : status
         }
@@ -65,7 +65,7 @@ extension Agent {
     }
 
     private func record(_ input: RunInput, _ session: String) throws(StoreError) {
-        // Of hooks that are owed, too.
+        // Hooks that are owed are retried, too.
         if input == .resumed { retries[session] = nil }
         for run in try openRuns(of: session) {
             if input == .paused {
@@ -81,19 +81,18 @@ extension Agent {
         }
     }
 
-    /// The runs of a session that can still come to something, oldest first: one, or more while hooks of an earlier one are
-    /// owed.
+    /// The open runs of a session, oldest first: one, or more while hooks of an earlier run are owed.
     ///
     /// - Throws: ``StoreError`` with code `unknownSession`.
     func openRuns(of session: String) throws(StoreError) -> [StoredRun] {
         try store.runs(session: store.session(named: session).identifier, onlyOpen: true).reversed()
     }
 
-    /// The latest of them; `nil` when there is none.
+    /// The latest open run; `nil` if there is none.
     func openRun(of session: String) throws(StoreError) -> StoredRun? { try openRuns(of: session).last }
 
-    /// Pauses or cancels a run that this agent does not work on. A command in the foreground may: its own terminal
-    /// stops it.
+    /// Pauses or cancels a run that this agent does not work on. Fails while a foreground command works on it: that one
+    /// is stopped at its own terminal.
     func recordStop(of run: StoredRun, _ input: RunInput, _ reason: StopReason) throws(StoreError) {
         let lease = try store.lease(of: run.session, process: environment.process, now: environment.now())
         let isChanged = try store.apply(
@@ -102,7 +101,7 @@ extension Agent {
         withExtendedLifetime(lease) {}
     }
 
-    /// The event for a stopped run that no process works on: the same that a working process would record.
+    /// The event for a stopped run that no process works on: the same as a working process would record.
     func stopped(_ run: StoredRun, _ reason: StopReason) -> [UInt8] {
         SyncEvent(.runStopped, time: environment.now(), session: run.session, run: run.identifier) {
             $0.field("reason", reason.rawValue)

@@ -5,7 +5,7 @@ import SyncPlugins
 package import SyncStore
 import SyncSystem
 
-// What the store knows, in the control API's words. Needs no agent.
+// The store's records as values of the control API. Needs no agent.
 extension SyncStore {
     /// Every session, by name.
     ///
@@ -36,7 +36,7 @@ extension SyncStore {
         }
     }
 
-    /// What is on the wire for a session's open run, as far as it is known.
+    /// The transfers of a session's open run, as far as they are known.
     package func requestList(of identifier: String) throws(ControlError) -> RequestList {
         try asking { () throws(StoreError) in
             guard let run = try latestRun(of: session(named: identifier)),
@@ -66,7 +66,7 @@ extension SyncStore {
         } catch { throw ControlError(error) }
     }
 
-    /// The open run, else the latest one.
+    /// The open run, or else the latest one.
     private func latestRun(of session: StoredSession) throws(StoreError) -> StoredRun? {
         let open = try runs(session: session.identifier, onlyOpen: true, limit: 1)
         return try open.isEmpty ? runs(session: session.identifier, limit: 1).first : open.first
@@ -106,7 +106,7 @@ extension SyncStore {
         return status
     }
 
-    /// What the process that works on it has written lately.
+    /// Adds what the process that works on the session has recorded lately.
     private func add(_ live: LiveRecord, to status: inout SessionStatus) {
         if let files = live.files {
             status.run?.files = files
@@ -157,10 +157,10 @@ extension HookStatus {
     }
 }
 
-/// What the store says, with its errors in the control API's words.
+/// Evaluates a call of the store, and turns its errors into those of the control API.
 func stored<R>(_ value: @autoclosure () throws(StoreError) -> R) throws(ControlError) -> R { try asking(value) }
 
-/// Asks the store, in the control API's words for what goes wrong.
+/// Calls the store, and turns its errors into those of the control API.
 func asking<R>(_ body: () throws(StoreError) -> R) throws(ControlError) -> R {
     do throws(StoreError) { return try body() } catch { throw ControlError(error) }
 }
@@ -180,7 +180,7 @@ extension ControlError {
     }
 }
 
-/// What the process that works on a run has written of it last, at most a second ago: `LiveRun` of the engine.
+/// The latest record of a run by the process that works on it, at most a second old: `LiveRun` of the engine.
 struct LiveRecord: Decodable {
     var run: String
     var process: Int32
@@ -192,10 +192,10 @@ struct LiveRecord: Decodable {
     var requests: [RequestStatus]
     var more: Int
 
-    /// The record of an open run; `nil` where there is none, or one of an earlier run.
+    /// Reads the record of an open run; `nil` if there is none, or only one of an earlier run.
     ///
-    /// - Parameter holder: The process that works on the session now. Without it nothing is on the wire, whatever the last
-    ///   one has left behind.
+    /// - Parameter holder: The process that works on the session now. Without it there are no requests, whatever an
+    ///   earlier process has recorded.
     static func read(of run: StoredRun, holder: Int32?, in store: SyncStore) -> LiveRecord? {
         guard run.state.isOpen, let bytes = store.liveFiles(of: run.session)?.requests(),
             var record = try? ControlJSON.decode(LiveRecord.self, from: bytes), record.run == run.identifier
@@ -204,7 +204,7 @@ struct LiveRecord: Decodable {
         return record
     }
 
-    /// Its process is gone: its transfers wait for the next one.
+    /// Marks all transfers as waiting, since their process is gone.
     private mutating func rest() {
         for index in requests.indices {
             requests[index].state = .waiting
@@ -214,7 +214,7 @@ struct LiveRecord: Decodable {
         }
     }
 
-    /// What it waits for, for people: one line for each place, at most ten.
+    /// The reasons for waiting, for people: one line per source, at most ten.
     var waits: [String] {
         var lines: [String] = []
         for request in requests where request.stands {
@@ -225,7 +225,8 @@ struct LiveRecord: Decodable {
         return Array(lines.prefix(10))
     }
 
-    /// Since when no transfer makes progress, and the earliest end of that if it is known; `nil` while one does.
+    /// Since when no transfer makes progress, and the earliest end of that if it is known; `nil` while a transfer makes
+    /// progress.
     var standstill: (since: WallTime, until: WallTime?)? {
         let standing = requests.filter(\.stands)
         guard let since = standing.map(\.since).max(), requests.allSatisfy({ $0.stands || $0.state == .queued }) else {
@@ -236,6 +237,6 @@ struct LiveRecord: Decodable {
 }
 
 extension RequestStatus {
-    /// Whether it waits, or its server has stopped sending.
+    /// Whether the transfer waits, or its server has stopped sending.
     fileprivate var stands: Bool { state == .waiting || state == .stalled }
 }

@@ -1,17 +1,17 @@
 import SyncSystem
 
 /// A file that grows at its end, through a buffer of 64 KiB. It is created when the buffer is full for the first time,
-/// or when its descriptor is asked for. After the first failure, which is kept, nothing is written.
+/// or when its descriptor is needed. After the first failure, which is kept, nothing more is written.
 struct AppendedFile: ~Copyable {
     /// **Bytes** appended.
     private(set) var length: UInt64 = 0
-    /// The first failure; `nil` while all is well.
+    /// The first failure; `nil` if there was none.
     private(set) var failure: FileError?
     private let directory: Int32
     private let name: String
-    /// For messages.
+    /// The path for messages.
     private let shown: String
-    /// Whether its name is removed once it is open.
+    /// Whether the file's name is removed once it is open.
     private let isUnnamed: Bool
     private var file: Descriptor?
     private var buffer: [UInt8] = []
@@ -33,7 +33,7 @@ struct AppendedFile: ~Copyable {
 
     /// The descriptor, with everything written; the file stays open until this value ends.
     ///
-    /// - Throws: The first failure of all.
+    /// - Throws: The first failure since the file was started.
     mutating func written() throws(FileError) -> Int32 {
         flush()
         if let failure { throw failure }

@@ -1,13 +1,13 @@
 import SyncModel
 package import SyncSystem
 
-/// Keeps what a run removes or replaces under the same relative path: `--backup-dir`, as in rclone.
+/// Keeps removed and replaced files under the same relative path: `--backup-dir`, as in rclone.
 ///
-/// On the destination's file system, neither inside nor around it; files from another one that is mounted below are copied.
-/// Nothing in it is ever replaced: a second backup of a name is `NAME.~1~`, the next `NAME.~2~`, as with mv(1)
-/// `--backup=numbered`. So is that of a directory whose name an earlier backup of a file has.
+/// The directory is on the destination's file system, neither inside it nor around it. Files from a file system mounted
+/// below are copied. No backup is ever replaced: a second backup of a name is `NAME.~1~`, the next `NAME.~2~`, as with
+/// mv(1) `--backup=numbered`. So is the backup of a directory whose name an earlier backup of a file has.
 package final class BackupDirectory: Sendable {
-    /// As the user gave it, absolute.
+    /// The path as the user gave it, absolute.
     package let path: String
     private let root: Descriptor
     private let umask: Umask
@@ -25,7 +25,7 @@ package final class BackupDirectory: Sendable {
 
     /// Opens the directory, creating it if missing.
     ///
-    /// - Throws: As ``check(path:beside:)``; what is refused has not been made.
+    /// - Throws: As ``check(path:beside:)``; a refused directory has not been created.
     package static func open(path: String, beside destination: Destination) throws(FileError) -> BackupDirectory {
         try check(path: path, beside: destination)
         try makeDirectories(path, umask: destination.umask)
@@ -34,17 +34,17 @@ package final class BackupDirectory: Sendable {
         return BackupDirectory(path: path, root: root, umask: destination.umask)
     }
 
-    /// Makes sure that it is, or would be made, where it can keep what is removed; makes nothing.
+    /// Checks that the directory is, or would be created, at a place where it can keep removed files. Creates nothing.
     ///
-    /// - Throws: ``FileError``; with code ``Errno/improperLink`` on another file system, with ``Errno/invalidArgument`` where one of the two directories is
-    ///   in the other.
+    /// - Throws: ``FileError``; with code ``Errno/improperLink`` on another file system, with ``Errno/invalidArgument``
+    ///   if one of the two directories is in the other.
     package static func check(path: String, beside destination: Destination) throws(FileError) {
         let whole = try PathWalk(path).path
         var place = whole
         while place != "/", !exists(place) { place = parent(of: place) }
         guard let opened = openDirectory(place) else {
             let error = FileError.last(step, path)
-            // What is above it may be passed and not read; it is looked at once it is made.
+            // A parent may be passable but not readable. The directory is checked again once it is created.
             if place != whole, error.code == .permissionDenied { return }
             throw error
         }
@@ -52,8 +52,8 @@ package final class BackupDirectory: Sendable {
     }
 
     /// - Parameters:
-    ///   - directory: The directory, or the one that it would be made in, however deep.
-    ///   - isMade: Whether it is the directory itself.
+    ///   - directory: The directory, or the one that it would be created in, however deep.
+    ///   - isMade: Whether `directory` is the backup directory itself.
     private static func requireBeside(_ directory: Int32, _ path: String, _ destination: Destination, isMade: Bool)
         throws(FileError)
     {
@@ -74,21 +74,22 @@ package final class BackupDirectory: Sendable {
         }
     }
 
-    /// The directories in it, for one thread.
+    /// The backup directories, for one thread.
     package func directories() -> Directories { Directories(below: root.raw, umask: umask) }
 
-    /// Keeps what is at a path, by a hard link if possible, so that the path is never empty; otherwise by moving
-    /// it. Does nothing if there is nothing, or a directory.
+    /// Keeps the entry at a path, by a hard link if possible, so that the path is never empty; otherwise by moving
+    /// it. Does nothing if there is no entry, or a directory.
     ///
-    /// Twice is once. To be sure that no power cut takes both what was and what is kept of it, keep it first with `moves` false,
-    /// sync, and keep it again right before it is replaced: only what cannot be linked is moved then.
+    /// Keeping it twice is the same as once. To make sure that no power cut destroys both the entry and its backup,
+    /// first keep it with `moves` false, sync, and keep it again right before it is replaced: only entries that cannot
+    /// be linked are moved then.
     ///
     /// - Parameters:
-    ///   - name: In `directory`.
-    ///   - directory: Of the destination.
-    ///   - path: Relative to the destination.
-    ///   - directories: What ``directories()`` gave this thread.
-    ///   - moves: Whether it may be moved or copied where it cannot be linked.
+    ///   - name: The name in `directory`.
+    ///   - directory: The directory in the destination.
+    ///   - path: The path relative to the destination.
+    ///   - directories: This thread's ``directories()``.
+    ///   - moves: Whether the entry may be moved or copied if it cannot be linked.
     /// - Throws: ``FileError``.
     package func keep(
         _ name: UnsafePointer<CChar>, in directory: Int32, path: UnsafeBufferPointer<UInt8>, _ directories: Directories,
@@ -124,14 +125,14 @@ package final class BackupDirectory: Sendable {
             remark: "\(self.path) has \(Self.limit) backups of it; remove old ones", trouble: .unkept)
     }
 
-    /// The directory of a path here, made where it is missing.
+    /// The backup directory for a path, created if missing.
     private func descriptor(_ parent: UnsafeBufferPointer<UInt8>, _ directories: Directories) throws(FileError)
         -> Int32?
     {
         do throws(FileError) { return try directories.descriptor(parent, create: true) } catch {
             guard error.code == .notDirectory || error.code == .tooManySymbolicLinkLevels else { throw error }
         }
-        // What is a directory now was a file when it was kept before.
+        // A path that is a directory now was a file when it was kept before.
         var place: [UInt8] = []
         for name in parent.split(separator: 0x2F) {
             if !place.isEmpty { place.append(0x2F) }
@@ -145,7 +146,7 @@ package final class BackupDirectory: Sendable {
         }
     }
 
-    /// Whether something else than a directory is at a path here.
+    /// Whether a path in the backup directory is taken by something other than a directory.
     private func isTaken(_ path: [UInt8], _ directories: Directories) -> Bool {
         (path + [0]).withUnsafeBufferPointer { bytes in
             let found = directories.status(of: UnsafeBufferPointer(rebasing: bytes.dropLast()))
@@ -153,7 +154,7 @@ package final class BackupDirectory: Sendable {
         }
     }
 
-    /// - Returns: Why not; `nil` if it is kept, now or by an earlier run that was cut off.
+    /// - Returns: Why the entry is not kept; `nil` if it is, now or by an earlier run that was interrupted.
     private func keep(
         _ name: UnsafePointer<CChar>, in directory: Int32, _ found: FileStatus, as target: String, in above: Int32,
         moves: Bool
@@ -171,9 +172,10 @@ package final class BackupDirectory: Sendable {
         }
     }
 
-    /// Copies a file or link to another file system, with its mode and time; durable before the original is replaced.
+    /// Copies a file or link to another file system, with its mode and time. The copy is durable before the original is
+    /// replaced.
     ///
-    /// - Returns: Why not; nothing is left then.
+    /// - Returns: Why it failed, in which case no copy is left.
     private func copy(
         _ name: UnsafePointer<CChar>, in directory: Int32, _ found: FileStatus, as target: String, in above: Int32
     ) -> Errno? {

@@ -3,18 +3,18 @@ import SyncSystem
 
 /// `.syncagent/chunks`: the chunks that local large files consist of, by the files' digests.
 ///
-/// It says where to look for the next revision's chunks, and proves nothing: what is found is hashed before it is used.
-/// So it has no checksum, and damage or loss only costs network traffic.
+/// The map tells where to look for the next revision's chunks, and proves nothing: chunks are hashed before they are
+/// used. So it has no checksum, and damage or loss only costs network traffic.
 ///
 /// Eight bytes of magic, then records of 36 **bytes**: a file's digest and its number of chunks (4, little endian),
 /// followed by each chunk's digest and length.
 ///
-/// Read from front to back, in bounded memory.
+/// The map is read from front to back, in bounded memory.
 package struct ChunkMap: ~Copyable {
     package static let name = "chunks"
     static let magic: [UInt8] = Array("SACHUNK1".utf8)
     static let recordLength = 36
-    /// Most **bytes** read: seven million chunks.
+    /// Most **bytes** read: enough for seven million chunks.
     private static let limit: UInt64 = 256 << 20
 
     /// A digest, and a file's number of chunks or a chunk's length in **bytes**.
@@ -30,13 +30,13 @@ package struct ChunkMap: ~Copyable {
 
     private let file: Descriptor
     private let buffer: UnsafeMutableRawBufferPointer
-    /// What was read and not yet returned.
+    /// The part of the buffer that was read and not yet returned.
     private var held = 0..<0
     private var offset = UInt64(ChunkMap.magic.count)
-    /// Chunks of the current file that were not asked for.
+    /// Chunks of the current file that were not read.
     private var unread: UInt64 = 0
 
-    /// Opens a destination's map; `nil` when there is none, or one of another version.
+    /// Opens a destination's map; `nil` if there is none, or one of another version.
     package init?(_ destination: Destination) {
         guard destination.state >= 0, let file = try? openFile(ChunkMap.name, in: destination.state, trust: .state),
             let size = status(file.raw)?.size, size <= ChunkMap.limit

@@ -1,47 +1,48 @@
 package import SyncModel
 package import SyncSystem
 
-/// A session's destination directory, by descriptor: nothing in it is reached through a path that leaves it.
+/// A session's destination directory, held by descriptor: nothing in it is reached through a path that leaves it.
 ///
-/// Our own files are inside, in `.syncagent/`, mode 0700, so that staging is on the same filesystem. Where the destination changes as
-/// a whole, this is one of its trees, and our own files are beside them: ``TreeHome``.
+/// The program's own files are inside, in `.syncagent/`, mode 0700, so that staging is on the same file system. If the
+/// destination is switched as a whole, this is one of its trees, and the program's files are beside the trees:
+/// ``TreeHome``.
 package final class Destination: Sendable {
-    /// As the user gave it, absolute.
+    /// The path as the user gave it, absolute.
     package let path: String
     /// The directory itself.
     package var root: Int32 { rootDirectory.raw }
-    /// `.syncagent`; -1 if it is not open.
+    /// The directory `.syncagent`; -1 if it is not open.
     package let state: Int32
-    /// Its path: for messages, and for programs that look at what is staged.
+    /// The path of ``state``, for messages, and for programs that read staged files.
     package let statePath: String
-    /// Where it is locked: in ``state``, but for trees, which are locked together.
+    /// The place of the lock: in ``state``, except for trees, which are locked together.
     private let lockPlace: (directory: SharedDescriptor?, path: String)
-    /// What all trees of a destination have together; ``state`` where it is none.
+    /// The directory that all trees of a destination share; ``state`` if it has no trees.
     var common: Int32 { lockPlace.directory?.raw ?? -1 }
-    /// Whether files are those of other trees, too: none may be changed where it is.
+    /// Whether files are shared with other trees, so that none may be changed in place.
     package let sharesFiles: Bool
     private let found = Mutex<[MountedPlace]>([])
-    /// The destination as a whole, where this is the place of a piece.
+    /// The destination as a whole, if this is that of a shard.
     package let whole: Destination?
-    /// The lock of ``whole`` as its pieces have it: several at once, and nobody who works on the whole meanwhile. It is given
-    /// back with the last use of this.
+    /// The lock of ``whole`` as its shards hold it: several at once, but no run on the whole meanwhile. It is released
+    /// with the last reference to this object.
     private let wholeLock = Mutex<FileLock?>(nil)
     private let rootDirectory: Descriptor
     private let stateDirectory: SharedDescriptor?
-    /// Identifies the directory, whatever its name is later; of trees, what they are kept in.
+    /// The identity of the directory, whatever its name is later; for trees, that of their common directory.
     package let device: UInt64
     package let inode: UInt64
-    /// What files and directories of a set are made without. Our own have modes of their own.
+    /// The umask for files and directories of a set. The program's own files have fixed modes.
     package let umask: Umask
 
     package static let stateName = ".syncagent"
 
     /// - Parameters:
-    ///   - path: Where readers look.
-    ///   - state: What is kept of it; of a tree apart from that of others.
-    ///   - home: What trees are kept in, and locked together; `nil` for a destination that is none.
-    ///   - whole: The destination of which this is the place of a piece.
-    ///   - identity: Of the directory; of a tree that of what it is kept in.
+    ///   - path: The path that readers use.
+    ///   - state: The state directory; each tree has its own.
+    ///   - home: The common directory of trees, where they are locked together; `nil` for a destination without trees.
+    ///   - whole: The destination that this is a shard of.
+    ///   - identity: The status of the directory; for a tree, that of the common directory.
     init(
         path: String, root: consuming Descriptor, state: consuming Descriptor?, statePath: String,
         lockedIn home: (SharedDescriptor, path: String)? = nil, identity: FileStatus, sharesFiles: Bool = false,
@@ -56,15 +57,16 @@ package final class Destination: Sendable {
         (device, inode) = (identity.device, identity.inode)
     }
 
-    /// Opens a destination, creating it and its state directory if asked.
+    /// Opens a destination. Creates it and its state directory if `create` is set.
     ///
     /// - Parameters:
-    ///   - create: Without it nothing is created; a missing state directory leaves ``state`` at -1.
-    ///   - usesState: Without it ``state`` is -1, whoever it belongs to.
-    ///   - umask: What is made here is made without. The process's own has its say, too: one that works for several clears it.
-    ///   - shard: The name of a piece of the set, whose state is apart from that of the others; `nil` for the whole.
+    ///   - create: Whether to create missing directories. If not, a missing state directory leaves ``state`` at -1.
+    ///   - usesState: Whether to open the state directory. If not, ``state`` is -1, whoever owns the directory.
+    ///   - umask: The umask for new files and directories. The process's own umask applies, too; a process that works
+    ///     for several clears it.
+    ///   - shard: The name of a shard, whose state is separate from that of the others; `nil` for the whole.
     /// - Throws: ``FileError``; callers exit with 73. A state directory of another user, or one that others may
-    ///   write to, is refused: what stands in it is what we write to and remove.
+    ///   write to, is refused, since its contents determine which files are written and removed.
     package static func open(
         path: String, create: Bool, usesState: Bool = true, umask: Umask = CurrentProcess.umask, shard: String? = nil
     ) throws(FileError) -> Destination {
@@ -79,7 +81,7 @@ package final class Destination: Sendable {
         return try openInPlace(path: path, create: create, usesState: usesState, umask: umask)
     }
 
-    /// The same of one that is not made of trees.
+    /// As ``open(path:create:usesState:umask:shard:)``, for a destination without trees.
     static func openInPlace(path: String, create: Bool, usesState: Bool = true, umask: Umask) throws(FileError)
         -> Destination
     {
@@ -96,10 +98,10 @@ package final class Destination: Sendable {
         return Destination(path: path, root: root, state: state, statePath: statePath, identity: status, umask: umask)
     }
 
-    /// In `.syncagent/`: the state of pieces of a set that are brought beside each other.
+    /// In `.syncagent/`: the directory with the states of shards that are pulled beside each other.
     package static let shardsName = "shards"
 
-    /// A destination for one piece of a set.
+    /// Opens the destination of one shard.
     private static func openShard(_ name: String, path: String, create: Bool, umask: Umask) throws(FileError)
         -> Destination
     {
@@ -117,13 +119,13 @@ package final class Destination: Sendable {
             whole: whole)
     }
 
-    /// The names of the pieces that have left something.
+    /// The names of shards that have left state.
     package var shards: [String] {
         guard state >= 0, let folder = openDirectory(Self.shardsName, in: state, .noFollow) else { return [] }
         return (try? directoryEntries(folder.raw)) ?? []
     }
 
-    /// Forgets what pieces have left, once the whole has taken it over.
+    /// Removes the state of shards, once the whole has taken it over.
     package func forgetShards() { if state >= 0 { removeTree(Self.shardsName, in: state) } }
 
     private static func openState(below root: Int32, _ shown: String, create: Bool) throws(FileError) -> Descriptor? {
@@ -141,7 +143,8 @@ package final class Destination: Sendable {
         }
     }
 
-    /// Whether its path still leads to it. What somebody else has put there has none of the files.
+    /// Whether the path still leads to this directory. A directory that somebody else has put there has none of the
+    /// files.
     package var isInPlace: Bool {
         SyncSystem.status(following: path).map { ($0.device, $0.inode) == (device, inode) } ?? false
     }
@@ -172,20 +175,21 @@ package final class Destination: Sendable {
         return Int32(String(decoding: bytes.prefix { $0 != 0x0A }, as: UTF8.self))
     }
 
-    /// Makes everything written so far here durable. syncfs(2): one call for a whole batch, and one more for each file system
-    /// mounted below.
+    /// Makes everything written so far here durable, with one syncfs(2) for the destination and one for each file
+    /// system mounted below.
     package func synchronize() throws(FileError) {
         for (place, shown) in [(root, path)] + mounts.map({ ($0.root, $0.shown) }) {
             try FileError.check(synchronizeFileSystem(place), "sync", shown)
         }
     }
 
-    /// The file systems mounted below that ``findMounts(on:)`` has found, in ``PathOrder``: one mounted on another follows it.
+    /// The file systems mounted below, as found by ``findMounts(on:)``, in ``PathOrder``: a nested one follows its
+    /// parent.
     package var mounts: [MountedPlace] { found.withLock { $0 } }
 
-    /// Looks for file systems that are mounted below, on the way to some paths.
+    /// Finds file systems that are mounted below, on the way to given paths.
     ///
-    /// - Parameter walk: Passes each path on, in ``PathOrder``.
+    /// - Parameter walk: Calls its argument with each path, in ``PathOrder``.
     package func findMounts(on walk: ((UnsafeBufferPointer<UInt8>) -> Void) -> Void) {
         let directories = Directories(self)
         var identities: [[UInt8]: MountIdentity?] = [[]: MountIdentity(of: root)]
@@ -203,7 +207,7 @@ package final class Destination: Sendable {
                     if known == nil { return }
                     continue
                 }
-                // What is missing will be made on the file system above it.
+                // A missing directory will be created on the file system above it.
                 let opened = prefix.withUnsafeBufferPointer { try? directories.descriptor($0, create: false) }
                 guard let raw = opened ?? nil, let identity = MountIdentity(of: raw) else {
                     identities[prefix] = .some(nil)
@@ -224,13 +228,13 @@ package final class Destination: Sendable {
         found.withLock { [places] in $0 = places }
     }
 
-    /// Looks for those on the way to everything that an index has, and opens the staging directories that are there.
+    /// Finds the file systems on the way to everything in an index, and opens their existing staging directories.
     package func findMounts(on index: StatIndex) {
         findMounts { look in for position in 0..<index.count { index.withPath(position, look) } }
         for mount in mounts { try? mount.openStaging(create: false) }
     }
 
-    /// The file system that a path is on: 0, or 1 more than its index in ``mounts``.
+    /// The number of a path's file system: 0, or 1 more than its index in ``mounts``.
     package func fileSystem(of path: UnsafeBufferPointer<UInt8>) -> Int {
         let place = mounts.lastIndex { mount in
             mount.path.withUnsafeBufferPointer { PathOrder.isDirectory($0, of: path) }
@@ -238,35 +242,36 @@ package final class Destination: Sendable {
         return place.map { $0 + 1 } ?? 0
     }
 
-    /// Whether names that differ only in case are the same here: tested with the name of the state directory.
+    /// Whether names that differ only in case are the same here. Tested with the name of the state directory.
     ///
-    /// Names are compared, not inode numbers: FUSE, and CIFS without those of the server, number each spelling for itself.
+    /// Names are compared, not inode numbers: FUSE, and CIFS without the server's numbers, number each spelling
+    /// separately.
     package var foldsCase: Bool {
         guard state >= 0 else { return false }
         if let home = lockPlace.directory?.raw, home != state { return Self.foldsCase(home, TreeHome.treesName) }
         return Self.foldsCase(root)
     }
 
-    /// The same of a directory in which there is a state directory.
+    /// The same for a directory that contains a state directory.
     static func foldsCase(_ directory: Int32, _ stateName: String = stateName) -> Bool {
         let other = stateName.uppercased()
         guard case .success(.some) = SyncSystem.status(directory, other), let names = try? directoryEntries(directory)
         else { return false }
-        // It answers to a name that nothing has.
+        // It finds a name that no entry has.
         return names.contains(stateName) && !names.contains(other)
     }
 
-    /// - Parameter number: As ``fileSystem(of:)`` tells.
+    /// - Parameter number: A number of ``fileSystem(of:)``.
     package func freeSpace(_ number: Int = 0) throws(FileError) -> FileSystemSpace {
         let (place, shown) = number == 0 ? (root, path) : (mounts[number - 1].root, mounts[number - 1].shown)
         guard let space = FileSystemSpace(of: place) else { throw .last("determine the free space of", shown) }
         return space
     }
 
-    /// The free space where a destination is, or would be created; creates nothing.
+    /// The free space where a destination is, or would be created. Creates nothing.
     ///
-    /// - Throws: ``FileError`` that tells what would keep ``open(path:create:usesState:)`` from making it, as far as one can
-    ///   know without trying.
+    /// - Throws: ``FileError`` with the reason why ``open(path:create:usesState:umask:shard:)`` would fail to create
+    ///   it, as far as this can be known without trying.
     package static func prospect(_ path: String) throws(FileError) -> FileSystemSpace {
         var (place, found) = (path, status(following: path))
         while found == nil {
@@ -279,7 +284,7 @@ package final class Destination: Sendable {
         }
         let step = place == path ? "open the destination" : "create"
         guard found?.kind == .directory else { throw FileError(step: step, path: path, code: .notDirectory) }
-        // In a destination that has been filled, the state directory will be written to.
+        // In an existing destination, the state directory will be written to.
         let state = "\(place)/\(stateName)"
         let isFilled = place == path && exists(state)
         guard isPermitted(.change, isFilled ? state : place) else { throw .last(step, path) }
@@ -291,7 +296,7 @@ package final class Destination: Sendable {
         return space
     }
 
-    /// Whether another process has locked it.
+    /// Whether another process has locked the destination.
     package var isTaken: Bool {
         // Without the file it is not locked.
         guard let place = lockPlace.directory?.raw,
@@ -314,19 +319,19 @@ package final class Destination: Sendable {
     }
 }
 
-/// A file system mounted below a destination. A file can only be moved into place from the file system that it is on, so there is a
-/// `.syncagent/` of ours at its top, too, for staging.
+/// A file system mounted below a destination. A file can only be moved into place within one file system, so the top of
+/// this one has a `.syncagent/` of its own, for staging.
 package final class MountedPlace: Sendable {
-    /// Relative to the destination.
+    /// The path relative to the destination.
     package let path: [UInt8]
-    /// For messages.
+    /// The path for messages.
     package let shown: String
-    /// Its top directory.
+    /// The top directory.
     package var root: Int32 { top.raw }
     private let top: Descriptor
     private let staging = Mutex<SharedDescriptor?>(nil)
 
-    /// - Parameter opened: The top directory, which somebody else closes.
+    /// - Parameter opened: The top directory, which the caller closes.
     init?(_ path: [UInt8], opened: Int32, below destination: String) {
         guard let top = openDirectory(".", in: opened) else { return nil }
         self.path = path
@@ -334,12 +339,12 @@ package final class MountedPlace: Sendable {
         shown = "\(destination)/\(String(decoding: path, as: UTF8.self))"
     }
 
-    /// Its staging directory; `nil` unless ``openStaging(create:)`` has opened it.
+    /// The staging directory; `nil` unless ``openStaging(create:)`` has opened it.
     var staged: Int32? { staging.withLock { $0?.raw } }
 
     /// Opens the staging directory.
     ///
-    /// - Parameter create: Whether to make it if missing.
+    /// - Parameter create: Whether to create it if missing.
     package func openStaging(create: Bool) throws(FileError) {
         let shown = "\(shown)/\(Destination.stateName)"
         let state = try openPrivateDirectory(Destination.stateName, in: root, create: create, shown: shown)
@@ -349,7 +354,7 @@ package final class MountedPlace: Sendable {
         staging.withLock { $0 = opened }
     }
 
-    /// Why nothing can be staged there; `nil` if it can, as far as one can know without trying.
+    /// Why nothing can be staged there; `nil` if it can, as far as this can be known without trying.
     package var objection: Errno? {
         if FileSystemSpace(of: root)?.isReadOnly == true { return .readOnlyFileSystem }
         return isPermitted(.change, ".", in: root) ? nil : .last

@@ -1,7 +1,7 @@
 package import SyncModel
 package import SyncSystem
 
-/// Opens directories below a destination, each once while it is needed, and makes missing ones.
+/// Opens directories below a destination, each once while it is needed, and creates missing ones.
 ///
 /// Every open goes through openat2(2) with `RESOLVE_BENEATH|RESOLVE_NO_SYMLINKS`; where the kernel has no
 /// openat2, component by component with `O_NOFOLLOW`. At most ``capacity`` descriptors are open.
@@ -10,13 +10,13 @@ package import SyncSystem
 package final class Directories {
     private let root: Int32
     private let capacity: Int
-    /// What missing ones are made without.
+    /// The umask for created directories.
     private let umask: Umask
     private var open: [[UInt8]: SharedDescriptor] = [:]
     private var order: [[UInt8]] = []
     private var lastPath: [UInt8] = []
     private var last: Int32 = -1
-    /// The last missing directory: nothing below it need be looked up.
+    /// The last missing directory. Nothing below it is looked up.
     private var missing: [UInt8]?
     /// Called with each directory that is opened.
     package var opened: ((_ path: [UInt8], _ descriptor: Int32) -> Void)?
@@ -26,8 +26,8 @@ package final class Directories {
     }
 
     /// - Parameters:
-    ///   - root: Stays open as long as this object lives.
-    ///   - umask: What missing ones are made without.
+    ///   - root: The descriptor of the destination, which must outlive this object.
+    ///   - umask: The umask for created directories.
     package init(below root: Int32, umask: Umask, capacity: Int = 64) {
         self.root = root
         self.umask = umask
@@ -42,13 +42,14 @@ package final class Directories {
         last = -1
     }
 
-    /// The directory a path is in, as a descriptor this object owns.
+    /// The directory of a path, as a descriptor that this object owns.
     ///
     /// - Parameters:
     ///   - parent: The directory's path, relative, `/`-separated, no NUL; empty for the destination itself.
-    ///   - create: Whether to make what is missing.
-    /// - Returns: A descriptor, or `nil` when it does not exist and is not to be made.
-    /// - Throws: ``FileError`` with ``Errno/tooManySymbolicLinkLevels`` or ``Errno/notDirectory`` when a component is a link or a file.
+    ///   - create: Whether to create missing directories.
+    /// - Returns: A descriptor, or `nil` if the directory does not exist and is not to be created.
+    /// - Throws: ``FileError`` with ``Errno/tooManySymbolicLinkLevels`` or ``Errno/notDirectory`` if a component is a
+    ///   link or a file.
     package func descriptor(_ parent: UnsafeBufferPointer<UInt8>, create: Bool) throws(FileError) -> Int32? {
         if parent.isEmpty { return root }
         if last >= 0, lastPath.count == parent.count, lastPath.elementsEqual(parent) { return last }
@@ -74,13 +75,14 @@ package final class Directories {
         return found.raw
     }
 
-    /// Calls `body` with the directory that a path is in and the path's last name. Nothing is copied.
+    /// Calls `body` with the directory of a path and the path's last name. Nothing is copied.
     ///
     /// - Parameters:
-    ///   - path: As for ``descriptor(_:create:)``; a NUL follows it, as in the tables' arenas, so its tail is a C string.
-    ///   - create: Whether to make directories that are missing.
-    /// - Returns: `nil` when the directory does not exist and is not to be made.
-    /// - Throws: As ``descriptor(_:create:)``, and what `body` throws.
+    ///   - path: As for ``descriptor(_:create:)``. A NUL follows it, as in the tables' arenas, so its tail is a C
+    ///     string.
+    ///   - create: Whether to create missing directories.
+    /// - Returns: `nil` if the directory does not exist and is not to be created.
+    /// - Throws: As ``descriptor(_:create:)``, and the errors of `body`.
     @inlinable package func withLeaf<R: ~Copyable>(
         of path: UnsafeBufferPointer<UInt8>, create: Bool = false,
         _ body: (_ directory: Int32, _ leaf: UnsafePointer<CChar>) throws(FileError) -> R
@@ -101,7 +103,7 @@ package final class Directories {
         }
     }
 
-    /// What is at a path; `nil` where there is nothing, and where that cannot be told.
+    /// The status of the entry at a path; `nil` if there is none, or if that cannot be found out.
     package func status(of path: UnsafeBufferPointer<UInt8>) -> FileStatus? {
         let found = try? withLeaf(of: path) { directory, leaf -> FileStatus? in
             try? SyncSystem.status(directory, leaf).get()
@@ -109,8 +111,8 @@ package final class Directories {
         return (found ?? nil) ?? nil
     }
 
-    /// Opens a directory that is closed to its owner. One that cannot be opened stays closed, and shows when something is to be done
-    /// in it.
+    /// Gives the owner access to a directory that is closed to its owner. If that fails, the next access to the
+    /// directory reports it.
     package func openToOwner(_ path: UnsafeBufferPointer<UInt8>) {
         _ = try? withLeaf(of: path) { directory, leaf in
             guard case .success(let found?) = SyncSystem.status(directory, leaf), found.kind == .directory,
@@ -120,13 +122,14 @@ package final class Directories {
         }
     }
 
-    /// Removes a directory, and those above it, while nothing is in them. rmdir(2); one that stays does no harm.
+    /// Removes a directory, and those above it, as long as they are empty. rmdir(2). A directory that stays does no
+    /// harm.
     ///
-    /// - Parameter mayGo: Asked of each before.
+    /// - Parameter mayGo: Called before each removal; `false` ends it.
     package func removeEmpty(_ path: [UInt8], while mayGo: (UnsafeBufferPointer<UInt8>) -> Bool = { _ in true }) {
         var rest = path
         while !rest.isEmpty, rest.withUnsafeBufferPointer(mayGo) {
-            // None is held open while it goes.
+            // No directory is held open while it is removed.
             closeAll()
             let isGone = try? withLeaf(of: rest) { removeDirectory($1, in: $0) == nil }
             guard isGone == true else { return }
@@ -134,7 +137,7 @@ package final class Directories {
         }
     }
 
-    /// Looks again for what was missing when it was last asked for.
+    /// Makes the next access look up directories that were missing.
     package func forgetMissing() { missing = nil }
 
     private func isBelowMissing(_ path: UnsafeBufferPointer<UInt8>) -> Bool {

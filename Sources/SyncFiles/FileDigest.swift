@@ -5,13 +5,13 @@ package import SyncSystem
 /// The SHA-256 of a part of an open file.
 ///
 /// - Parameters:
-///   - range: **Bytes** of the file.
-///   - hasher: Is reset first.
-///   - buffer: What is read goes through it, piece by piece.
-///   - isStopped: Asked before each piece.
-///   - taking: Given each piece once it is hashed, and where it begins in the file; says whether to go on.
-///   - failed: Told why the part could not be read, where the system says so.
-/// - Returns: `nil` when the part could not be read to its end, it was stopped, or there is no memory to hash with.
+///   - range: The **bytes** of the file to hash.
+///   - hasher: A hasher, which is reset first.
+///   - buffer: A buffer for reading piece by piece.
+///   - isStopped: Called before each piece.
+///   - taking: Called with each hashed piece and its offset in the file; returns whether to continue.
+///   - failed: Called with the error if the part could not be read.
+/// - Returns: `nil` if the part could not be read to its end, if it was stopped, or if there is no memory for hashing.
 package func sha256(
     of descriptor: Int32, _ range: Range<UInt64>, with hasher: inout SHA256Hasher,
     through buffer: UnsafeMutableRawBufferPointer, isStopped: () -> Bool = { false },

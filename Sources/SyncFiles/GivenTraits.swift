@@ -1,24 +1,24 @@
 package import SyncModel
 package import SyncSystem
 
-/// Modes and times that a manifest keeps, on files and directories, whatever the umask says. No set-id bits are ever
+/// Modes and times that a manifest sets on files and directories, whatever the umask. Set-id bits are never
 /// set.
 extension FileTraits {
-    /// Whether a file, link or directory has them. Links have no mode of their own. symlink(7)
+    /// Whether a file, link or directory has these traits. Links have no mode of their own. symlink(7)
     package func hold(of found: FileStatus) -> Bool { hasMode(found) && modified ?? found.modified == found.modified }
 
     private func hasMode(_ found: FileStatus) -> Bool {
         guard let mode, found.kind != .link else { return true }
-        // The bits that a directory hands down to new files, and the sticky bit, are its owner's business.
+        // The bits that a directory hands down to new files, and the sticky bit, are up to its owner.
         return found.permissions & (found.kind == .directory ? 0o777 : 0o7777) == mode
     }
 
-    /// Sets them on an open file or directory.
+    /// Sets the traits on an open file or directory.
     ///
     /// - Parameters:
-    ///   - found: What the file system says of it now.
+    ///   - found: The present status.
     ///   - shown: Its path, for messages.
-    /// - Returns: What the file system says of it then. It can round times.
+    /// - Returns: The resulting status. The file system may round times.
     package func give(to file: Int32, _ found: FileStatus, shown: String) throws(FileError) -> FileStatus {
         if hold(of: found) { return found }
         if let mode, !hasMode(found) {

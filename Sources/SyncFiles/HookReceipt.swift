@@ -18,7 +18,7 @@ package struct HookReceipt: Sendable, Equatable {
 
     /// Whether it exists.
     ///
-    /// - Throws: ``FileError`` where that cannot be told: the hook must not be called again then.
+    /// - Throws: ``FileError`` if that cannot be found out; the hook must not be called again then.
     package func exists(in destination: Destination) throws(FileError) -> Bool {
         guard destination.state >= 0 else { return false }
         do throws(FileError) {
@@ -29,7 +29,7 @@ package struct HookReceipt: Sendable, Equatable {
                 throw FileError(step: "look at", path: "\(Self.path(in: destination))/\(name)", code: code)
             }
         } catch {
-            // What stands in a directory that is not ours says nothing; under a name that is too long nothing can be left.
+            // A directory of another user does not count, and no receipt can have too long a name.
             guard
                 error.isMissing || error.isRefusal || error.code == .tooManySymbolicLinkLevels
                     || error.code == .fileNameTooLong
@@ -47,9 +47,9 @@ package struct HookReceipt: Sendable, Equatable {
         "\(destination.statePath)/receipts"
     }
 
-    /// Leaves it, durably. ``OpenFlags/exclusive``: of two at the same time, one creates it.
+    /// Creates the receipt, durably. ``OpenFlags/exclusive``: of two calls at the same time, one creates it.
     ///
-    /// - Returns: Whether this call made it.
+    /// - Returns: Whether this call created it.
     /// - Throws: ``FileError``.
     package func leave(in destination: Destination) throws(FileError) -> Bool {
         let path = Self.path(in: destination)
@@ -65,10 +65,10 @@ package struct HookReceipt: Sendable, Equatable {
     /// Removes receipts that are no longer needed.
     ///
     /// - Parameters:
-    ///   - time: Those left before it go, **nanoseconds** since 1970.
-    ///   - runs: Runs whose hooks may still be called: theirs stay.
-    ///   - isDryRun: Only counts.
-    /// - Returns: How many went, or would.
+    ///   - time: Receipts older than this are removed, **nanoseconds** since 1970.
+    ///   - runs: Runs whose hooks may still be called; their receipts stay.
+    ///   - isDryRun: Whether to count only.
+    /// - Returns: How many were removed, or would be.
     package static func collect(
         in destination: Destination, before time: Int64, keeping runs: Set<String>, isDryRun: Bool = false
     ) -> Int {

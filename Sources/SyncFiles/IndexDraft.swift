@@ -1,17 +1,17 @@
 import SyncManifest
 import SyncModel
 
-/// An index in memory whose records come one after the other, in ``PathOrder``: like another one in all but these.
+/// An index in memory whose records are appended in ``PathOrder``; otherwise like another index.
 package struct IndexDraft: ~Copyable {
     private let owner: String
     private var header = StatIndex.Header()
-    /// The head, for which there is room, and then the records.
+    /// Room for the header, followed by the records.
     private var bytes: [UInt8]
     private var paths: [UInt8] = []
 
     /// - Parameters:
-    ///   - index: Who owns it, when it was written and what was pulled last is as there.
-    ///   - isComplete: Whether what was completed still is.
+    ///   - index: The index whose owner, time and last revision are taken over.
+    ///   - isComplete: Whether its completion is taken over, too.
     package init(like index: StatIndex, isComplete: Bool = false) {
         owner = index.owner
         (header.stamp, header.revision) = (index.stamp, index.revision)
@@ -24,10 +24,11 @@ package struct IndexDraft: ~Copyable {
         append(path, changed: record.status.changed) { record.store(to: $0, pathOffset: $1, pathLength: $2) }
     }
 
-    /// Adds records of an index as they are there, as those of files that a pull has installed.
+    /// Adds records of an index unchanged, except that they count as installed by a pull.
     ///
-    /// - Parameter later: Another index, and where it has the first of the same paths: where it has a later status of the very same
-    ///   file, that counts. Each name that a file gets or loses in another tree changes it.
+    /// - Parameter later: Another index, and the position of the first of the same paths there. If it has a later
+    ///   status of the very same file, that status is used: every name that a file gains or loses in another tree
+    ///   changes its status.
     package mutating func append(
         installed positions: Range<Int>, of index: StatIndex, or later: (index: StatIndex, first: Int)
     ) {
@@ -66,11 +67,11 @@ package struct IndexDraft: ~Copyable {
         paths.append(contentsOf: path)
         paths.append(0)
         header.count += 1
-        // As the index that is written next will have it: later than every record.
+        // As in the index that is written next: later than every record.
         header.stamp = max(header.stamp, changed.saturatingAdd(1))
     }
 
-    /// The index; `nil` if one of its records is none that an index can hold.
+    /// The index; `nil` if an index cannot hold one of the records.
     package consuming func index() -> StatIndex? {
         header.arenaLength = UInt64(paths.count)
         header.ownerLength = UInt64(owner.utf8.count)
@@ -82,7 +83,7 @@ package struct IndexDraft: ~Copyable {
     }
 }
 
-/// A record as it is kept; see ``IndexRecord/byteCount``.
+/// A record as stored; see ``IndexRecord/byteCount``.
 private struct RawRecord {
     let start: UnsafeRawPointer
 
@@ -92,7 +93,7 @@ private struct RawRecord {
     static let flags = 79
     static let isInstalled: UInt8 = 1
 
-    /// - Parameter bytes: An index; `nil` where it does not reach so far.
+    /// - Parameter bytes: An index. The result is `nil` if it is too short for the position.
     init?(_ position: Int, in bytes: UnsafeRawBufferPointer) {
         let first = StatIndex.headerLength + position * IndexRecord.byteCount
         guard let base = bytes.baseAddress, first + IndexRecord.byteCount <= bytes.count else { return nil }
@@ -111,7 +112,7 @@ private struct RawRecord {
     var flags: UInt8 { integer(at: Self.flags) }
     private var isDirectory: Bool { kind == FileTable.Kind.directory.indexNumber }
 
-    /// As ``StatIndex/trusts(_:at:)`` has it.
+    /// As ``StatIndex/trusts(_:at:)``.
     func isTrusted(at stamp: Int64) -> Bool {
         isDirectory || StatIndex.trusts(changed: changed, modified, at: stamp)
     }
@@ -122,7 +123,7 @@ private struct RawRecord {
             && word(64) == other.word(64)
     }
 
-    /// Whether it has a later status of the very same file.
+    /// Whether the record has a later status of the very same file.
     func isLater(than other: RawRecord) -> Bool {
         !isDirectory && changed > other.changed && word(0) == other.word(0) && word(8) == other.word(8)
             && word(16) == other.word(16) && word(24) == other.word(24)
@@ -130,10 +131,10 @@ private struct RawRecord {
 }
 
 extension StatIndex {
-    /// How many records from two positions on both indexes have, one by one: of the same paths and contents, each of which may stand
-    /// for its file.
+    /// How many records are the same in both indexes from two positions on, one by one: with the same paths and
+    /// contents, and all of them trusted.
     ///
-    /// - Parameter most: No more are counted.
+    /// - Parameter most: The number at which counting ends.
     package func countShared(from position: Int, with other: StatIndex, from otherPosition: Int, most: Int) -> Int {
         var shared = 0
         bytes.withUnsafeBytes { all in
@@ -154,7 +155,8 @@ extension StatIndex {
         return shared
     }
 
-    /// The directories that something is in, or that are named, in ``PathOrder``; not the destination itself.
+    /// The directories that contain an entry, or that the manifest names, in ``PathOrder``; without the destination
+    /// itself.
     package var directories: [[UInt8]] {
         var found: [[UInt8]] = []
         var last: [UInt8] = []
@@ -165,7 +167,7 @@ extension StatIndex {
                 var shared = 0
                 while shared < min(end, last.count), directory[shared] == last[shared] { shared += 1 }
                 if shared == end, shared == last.count { return }
-                // What is below a directory comes together: those above the last one are there already.
+                // Entries of a directory are adjacent, so the parents shared with the last entry are listed already.
                 for length in 1...max(1, end) where length == end || length < end && directory[length] == 0x2F {
                     let isThere = length <= shared && (length == last.count || last[length] == 0x2F)
                     if !isThere { found.append(Array(directory[..<length])) }

@@ -3,14 +3,15 @@ package import SyncManifest
 package import SyncModel
 package import SyncSystem
 
-/// What a run has placed since the index was written: `.syncagent/index.log`, one frame per commit batch.
+/// The files that a run has installed since the index was written: `.syncagent/index.log`, one frame per commit batch.
 ///
-/// After a crash it says which files are ours (so that a later `--prune` may remove them) and which digests to expect. A file is
-/// named before it is placed; then its content is hashed again after a crash. Once it is durable, it is named again with its status,
-/// which stands for its content as in the index. A torn last frame is dropped.
+/// After a crash it tells which files pulls have installed (so that a later `--prune` may remove them) and which
+/// digests to expect. A file is recorded before it is moved into place; in that state, its content is hashed again
+/// after a crash. Once it is durable, it is recorded again with its status, which stands for its content as in the
+/// index. A torn last frame is dropped.
 ///
 /// Frame: `SAIL`, payload length (4 bytes, little endian), payload, first 8 bytes of the payload's SHA-256. Entry in a
-/// payload: kind (1; 128 is added where a status follows), path length (2), digest (32), status (five integers of 8), path.
+/// payload: kind (1; plus 128 if a status follows), path length (2), digest (32), status (five integers of 8), path.
 package final class IndexLog {
     private let file: Descriptor
     private var end: UInt64
@@ -37,7 +38,7 @@ package final class IndexLog {
         package var path: [UInt8]
         package var digest: SHA256Digest
         package var kind: FileTable.Kind
-        /// What is true of it as long as nobody changes it; `nil` before it is durable in its place.
+        /// The status, which holds as long as nobody changes the file; `nil` before the file is durable in its place.
         package var status: IndexRecord.Status?
 
         package init(path: [UInt8], digest: SHA256Digest, kind: FileTable.Kind, status: IndexRecord.Status? = nil) {
@@ -50,7 +51,7 @@ package final class IndexLog {
 
     private static let statusFollows: UInt8 = 0x80
 
-    /// The time of the file system's own clock, **nanoseconds** since 1970; `nil` when it does not say.
+    /// The time of the file system's own clock, **nanoseconds** since 1970; `nil` if it cannot be read.
     package func fileTime() -> Int64? { touch(file.raw) == nil ? SyncSystem.status(file.raw)?.changed : nil }
 
     /// Appends one frame with one write.
@@ -82,26 +83,26 @@ package final class IndexLog {
         end += UInt64(frame.count)
     }
 
-    /// Removes the log, once an index that covers it is in place.
+    /// Removes the log, after an index that covers it is in place.
     package static func remove(_ destination: Destination) {
         guard let code = removeFile(name, in: destination.state), code != .noSuchFileOrDirectory else { return }
-        // Tried twice: with one that stays, a tree that is whole is made once more.
+        // Tried twice: if the log stays, a complete tree is built once more.
         removeFile(name, in: destination.state)
     }
 
-    /// Reads every whole frame, for whom no log only costs a re-hash.
+    /// Reads every whole frame, for callers to whom a missing log only costs hashing again.
     package static func read(_ destination: Destination) -> [Entry] { (try? load(destination)) ?? [] }
 
-    /// Reads every whole frame. A log that is missing, or not ours, has none.
+    /// Reads every whole frame. A log that is missing, or not this user's, has none.
     ///
-    /// - Throws: ``FileError`` when it is there and cannot be read, or is longer than any that is written.
+    /// - Throws: ``FileError`` if the log exists and cannot be read, or is longer than any that is written.
     package static func load(_ destination: Destination) throws(FileError) -> [Entry] {
         try readFrames(destination).entries
     }
 
-    /// Looks whether the log can be read, for whom nothing in it counts.
+    /// Checks that the log can be read, for callers that do not use its entries.
     ///
-    /// - Throws: ``FileError`` when it is longer than any that is written.
+    /// - Throws: ``FileError`` if the log is longer than any that is written.
     package static func requireReadable(_ destination: Destination) throws(FileError) {
         guard destination.state >= 0, case .success(let found?) = status(destination.state, name),
             found.size > UInt64(StatIndex.limit)
@@ -109,9 +110,9 @@ package final class IndexLog {
         throw tooLong("\(destination.statePath)/\(name)", found.size)
     }
 
-    /// Reads a file of `.syncagent` that is to be believed.
+    /// Reads a trusted file of `.syncagent`.
     ///
-    /// - Returns: `nil` where there is none of ours.
+    /// - Returns: `nil` if there is none that belongs to this user.
     static func loading(
         _ name: String, of destination: Destination,
         _ read: (_ file: Int32, _ shown: String) throws(FileError) -> [UInt8]?
@@ -125,7 +126,8 @@ package final class IndexLog {
             if error.isRefusal { return nil }
             guard error.isMissing else { throw error }
         }
-        // Nothing only where a second look finds nothing, either: what it knew would be forgotten for good.
+        // A file counts as missing only if a second attempt does not find it either: its contents would be lost for
+        // good.
         do throws(FileError) { return try load() } catch {
             if error.isMissing || error.isRefusal { return nil }
             throw error
@@ -139,10 +141,10 @@ package final class IndexLog {
                 + "Remove it: every file is then hashed once, and --prune no longer knows what earlier pulls installed")
     }
 
-    /// No digest of it can be made: for want of memory, there is no other reason.
+    /// The error for a file whose digest cannot be computed. The only possible reason is a lack of memory.
     static func unproven(_ shown: String) -> FileError { FileError(step: "read", path: shown, code: .noMemory) }
 
-    /// Every whole frame, and where the last one ends.
+    /// Reads every whole frame; `end` is the end of the last one.
     private static func readFrames(_ destination: Destination) throws(FileError) -> (entries: [Entry], end: UInt64) {
         guard destination.state >= 0 else { return ([], 0) }
         let bytes = try loading(name, of: destination) { file, shown throws(FileError) in

@@ -3,19 +3,20 @@ package import SyncManifest
 package import SyncModel
 import SyncSystem
 
-/// What was found out about files whose SHA-256 nobody had said: `.syncagent/learned`, one line each.
+/// The record of files whose SHA-256 was computed here: `.syncagent/learned`, one line each.
 ///
-/// `git-sha1:HEX SHA256 SIZE .`, or another algorithm; `first:HEX` where the listing has no digest, of the URL, the size and what
-/// else it says. Only added to: a line without its dot is torn and does not count; what is lost is learnt again.
+/// `git-sha1:HEX SHA256 SIZE .`, or another algorithm; `first:HEX`, if the listing has no digest, of the URL, the size
+/// and the listing's stamp. Lines are only appended. A line without its dot is torn and ignored; lost lines are learnt
+/// again.
 package struct LearnedDigests: Sendable {
     private var known: [String: (digest: SHA256Digest, size: UInt64)] = [:]
 
-    /// The file's name in ``Destination/common``: trees take turns, and what one of them has learnt holds for the next.
+    /// The file's name in ``Destination/common``: what was learnt for one tree also holds for the others.
     static let name = "learned"
     /// The longest file that is read, in **bytes**.
     package static let limit = 64 << 20
 
-    /// Nothing.
+    /// Starts with nothing.
     package init() {}
 
     package init(_ destination: Destination) {
@@ -32,15 +33,15 @@ package struct LearnedDigests: Sendable {
         }
     }
 
-    /// What is known of a file by what a listing says of it.
+    /// The known content of a file, according to the listing's data.
     ///
-    /// - Parameter url: Its first one, absolute.
+    /// - Parameter url: The file's first URL, absolute.
     package func content(_ check: ContentCheck, size: UInt64, url: String) -> (digest: SHA256Digest, size: UInt64)? {
         guard let key = Self.key(check, size: size, url: url), let found = known[key] else { return nil }
         return check.isSizeKnown && found.size != size ? nil : found
     }
 
-    /// The line that says what was learnt of a file.
+    /// The line for the learnt content of a file.
     package static func line(
         _ digest: SHA256Digest, size: UInt64, for check: ContentCheck, listedSize: UInt64, url: String
     ) -> String? {

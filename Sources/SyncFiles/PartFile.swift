@@ -2,14 +2,14 @@ package import SyncContent
 package import SyncModel
 package import SyncSystem
 
-/// A large file being assembled from blobs, or from ranges of a file without blobs, that may arrive in any order, from several
-/// workers.
+/// A large file being assembled from blobs, or from ranges of a file without blobs, that may arrive in any order and
+/// from several workers.
 ///
 /// The bytes are hashed once, in file order, while still in memory if they arrive in order; bytes that arrive early are
 /// read back from the page cache in their turn. The digests of single blobs are checked only if the whole does not
 /// match, to find the wrong one.
 package final class PartFile: Sendable {
-    /// Its name in the staging directory.
+    /// The file's name in the staging directory.
     package let staged: Staging.File
     /// Length of the whole file in **bytes**.
     package let size: UInt64
@@ -34,9 +34,9 @@ package final class PartFile: Sendable {
         var isSparse: Bool
         /// Blobs of a sparse file that have been written to.
         var touched: [Bool]
-        /// What has come of a file without blobs.
+        /// The received ranges of a file without blobs.
         var written = WrittenRanges()
-        /// Whether its ``RangeRecord`` says that; else its length does.
+        /// Whether a ``RangeRecord`` holds these ranges; otherwise the file's length tells.
         var isRecorded = false
     }
 
@@ -50,9 +50,9 @@ package final class PartFile: Sendable {
     /// The result of completing a blob.
     package enum Progress: Equatable, Sendable {
         case incomplete
-        /// All bytes are here and match the digest.
+        /// All bytes have been received and match the digest.
         case verified
-        /// All bytes are here and do not match the digest.
+        /// All bytes have been received and do not match the digest.
         case mismatch
         case failed(FileError)
     }
@@ -60,8 +60,8 @@ package final class PartFile: Sendable {
     /// Takes an open staging file.
     ///
     /// - Parameters:
-    ///   - ends: Where each blob ends in the file; ascending, the last one is `size`.
-    ///   - isSparse: Whether the file has its full length already and holds nothing: blobs of zeros stay holes.
+    ///   - ends: The end of each blob in the file; ascending, the last one is `size`.
+    ///   - isSparse: Whether the file already has its full length and no data: blobs of zeros stay holes.
     package init(
         descriptor: consuming Descriptor, staged: Staging.File, digest: SHA256Digest, ends: [UInt64],
         isSparse: Bool = false
@@ -82,7 +82,7 @@ package final class PartFile: Sendable {
     /// Whether a blob is complete.
     package func isDone(blob: Int) -> Bool { state.withLock { $0.done[blob] } }
 
-    /// Notes that an earlier run has written a blob, which has been checked.
+    /// Notes a blob that an earlier run has written and that has been checked.
     package func adopt(blob: Int) { state.withLock { $0.done[blob] = true } }
 
     /// **Bytes** of the blobs that are complete.
@@ -95,15 +95,15 @@ package final class PartFile: Sendable {
         }
     }
 
-    /// Takes over what an earlier run wrote of a file without blobs. It is hashed in its turn.
+    /// Takes over the ranges that an earlier run wrote of a file without blobs. They are hashed in their turn.
     ///
-    /// - Returns: How many **bytes** that is; 0 when nothing is of use.
+    /// - Returns: The number of **bytes** taken over; 0 if nothing is of use.
     package func adoptRanges() -> UInt64 {
         guard ends.count == 1, let length = status(descriptor.raw)?.size, length > 0 else { return 0 }
         let found = length > size ? record.read() : WrittenRanges([0..<length])
         guard let found, !found.ranges.isEmpty else { return 0 }
         let isRecorded = length > size
-        // What it said of holes is not true any more.
+        // The record's ranges may include holes, so it is written anew.
         if isRecorded, record.write(found) != nil { return 0 }
         state.withLock { ($0.written, $0.isRecorded) = (found, isRecorded) }
         return found.byteCount
@@ -111,18 +111,18 @@ package final class PartFile: Sendable {
 
     private var record: RangeRecord { RangeRecord(descriptor: descriptor.raw, size: size) }
 
-    /// What is missing of a file without blobs, in **bytes**.
+    /// The missing **bytes** of a file without blobs.
     package var gaps: [Range<UInt64>] { state.withLock(\.written).gaps(in: size) }
 
-    /// What the file system says of the file now; `nil` when it cannot be asked, and ``Errno/last`` says why.
+    /// The file's present status; `nil` on failure, for which ``Errno/last`` is set.
     package var fileStatus: FileStatus? { status(descriptor.raw) }
 
-    /// How many blobs it is made of.
+    /// The number of blobs in the file.
     package var blobCount: Int { ends.count }
 
-    /// Writes bytes of a blob, and hashes them at once if they are next in file order.
+    /// Writes bytes of a blob. Hashes them at once if they are next in file order.
     ///
-    /// - Returns: `nil`, or why it could not.
+    /// - Returns: Why it failed; `nil` on success.
     package func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> FileError? {
         state.withLock { $0.isSparse = false }
         return replace(bytes, at: offset) ?? hash(bytes, at: offset)
@@ -150,8 +150,8 @@ package final class PartFile: Sendable {
         }
     }
 
-    /// Writes bytes of a file without blobs, wherever they belong, and hashes on as far as the file is complete: these bytes at
-    /// once if they are next in file order, others from the page cache in their turn.
+    /// Writes bytes of a file without blobs at their place, and hashes on as far as the file is complete: these bytes
+    /// at once if they are next in file order, others from the page cache in their turn.
     ///
     /// - Parameter isStopped: As in ``complete(blob:isStopped:)``.
     package func put(_ bytes: UnsafeRawBufferPointer, at offset: UInt64, isStopped: () -> Bool = { false }) -> Progress
@@ -179,7 +179,8 @@ package final class PartFile: Sendable {
         return hashRanges(isStopped)
     }
 
-    /// Before the first gap, the file gets a record of what is here: from then on, its length says nothing.
+    /// Before the first gap, writes a record of the received ranges: from then on, the file's length says nothing about
+    /// them.
     private func beginRecord(before offset: UInt64) -> FileError? {
         state.withLock { state in
             guard !state.isRecorded, offset != state.written.end(from: 0) else { return nil }
@@ -198,17 +199,18 @@ package final class PartFile: Sendable {
         return progress
     }
 
-    /// **Bytes** that one call reads back at most while others are still to come: their transfers wait for the same threads.
+    /// Most **bytes** that one call reads back while others are still to come, since their transfers wait for the same
+    /// threads.
     private static let share: UInt64 = 8 << 20
 
-    /// Reads back and hashes what is next in file order. The caller has set `hashing`.
+    /// Reads back and hashes the next bytes in file order. The caller has set `hashing`.
     private func hashRanges(_ isStopped: () -> Bool) -> Progress {
         var left = Self.share
         while true {
             if isStopped() { return stopHashing(.incomplete) }
             let next: Range<UInt64>? = state.withLock { state in
                 let (hashed, end) = (state.hashed, state.written.end(from: state.hashed))
-                // Whoever brings the last bytes either finds nobody hashing, or is seen here.
+                // The thread that writes the last bytes either finds no thread hashing, or is noticed here.
                 let step = end == size ? Self.step : min(left, Self.step)
                 if hashed == size { return hashed..<size }
                 guard hashed < end, step > 0 else {
@@ -230,7 +232,7 @@ package final class PartFile: Sendable {
     /// - Parameters:
     ///   - range: **Bytes** of this file.
     ///   - offset: First **byte** in `source`.
-    /// - Returns: Why not: ``Errno/notSupported`` or ``Errno/improperLink`` where that cannot be.
+    /// - Returns: Why it failed: ``Errno/notSupported`` or ``Errno/improperLink`` if blocks cannot be shared.
     package func share(_ range: Range<UInt64>, from source: Int32, at offset: UInt64) -> Errno? {
         let code = cloneRange(
             source, at: offset, count: range.upperBound - range.lowerBound, to: descriptor.raw, at: range.lowerBound)
@@ -266,7 +268,8 @@ package final class PartFile: Sendable {
 
     /// Notes that a blob is completely written, and hashes on as far as the file is complete.
     ///
-    /// - Parameter isStopped: Asked often: reading a large file back takes minutes. Then it is incomplete.
+    /// - Parameter isStopped: Called often, since reading a large file back takes minutes. If it returns `true`, the
+    ///   result is incomplete.
     package func complete(blob: Int, isStopped: () -> Bool = { false }) -> Progress {
         let starts = state.withLock { state in
             state.done[blob] = true
@@ -280,7 +283,7 @@ package final class PartFile: Sendable {
     /// **Bytes** read back between two checks for a stop.
     private static let step: UInt64 = 16 << 20
 
-    /// Reads back and hashes every complete blob from the frontier on. The caller has set `hashing`.
+    /// Reads back and hashes the complete blobs from the frontier on. The caller has set `hashing`.
     private func hashOn(_ isStopped: () -> Bool) -> Progress {
         while true {
             if isStopped() { return stopHashing(.incomplete) }
@@ -309,7 +312,7 @@ package final class PartFile: Sendable {
         }
     }
 
-    /// All has been hashed.
+    /// Ends hashing, after the last byte.
     private func finish() -> Progress {
         // `hashing` stays set: this hasher is finished.
         do {
@@ -318,7 +321,7 @@ package final class PartFile: Sendable {
         } catch { return .failed(FileError(step: "hash", path: staged.name, remark: "\(error)")) }
     }
 
-    /// Cuts off the record of ranges, or what somebody has added to a leftover.
+    /// Cuts off the record of ranges, or bytes that somebody has appended to a leftover.
     private func cut() -> Progress? {
         guard status(descriptor.raw)?.size != size, let code = setLength(descriptor.raw, size) else { return nil }
         return .failed(FileError(step: "shorten", path: staged.name, code: code))
@@ -368,10 +371,10 @@ package final class PartFile: Sendable {
         self.digest(of: range(blob: blob), &hasher) == digest
     }
 
-    /// Reads everything back; `nil` on failure.
+    /// The digest of the whole file, read back; `nil` on failure.
     package func wholeDigest(hasher: inout SHA256Hasher) -> SHA256Digest? { digest(of: 0..<size, &hasher) }
 
-    /// Whether the file ends at its last byte; anything after it is cut off.
+    /// Whether the file ends at its last byte, after anything behind that was cut off.
     package var endsWhereItMust: Bool { cut() == nil }
 
     private func digest(of range: Range<UInt64>, _ hasher: inout SHA256Hasher) -> SHA256Digest? {
@@ -380,7 +383,7 @@ package final class PartFile: Sendable {
         }
     }
 
-    /// Starts over after a mismatch: reopens the blobs in `bad` and hashes the whole file anew.
+    /// Starts over after a mismatch: marks the blobs in `bad` as missing and hashes the whole file anew.
     package func reopen(bad: [Int]) {
         state.withLock { state in
             for blob in bad { state.done[blob] = false }
@@ -404,16 +407,16 @@ extension UnsafeRawBufferPointer {
     }
 }
 
-/// Which bytes are here of a file that comes in several ranges at a time. Pure.
+/// The received ranges of a file that arrives in several ranges at a time. Pure.
 struct WrittenRanges: Sendable, Equatable {
     /// Ascending; neither overlapping nor adjacent.
     private(set) var ranges: [Range<UInt64>]
-    /// The place of each in a ``RangeRecord``.
+    /// The slot of each range in a ``RangeRecord``.
     private var places: [Int]
-    /// Places that are not used any more.
+    /// Slots that are no longer used.
     private var free: [Int] = []
 
-    /// A change of one place in the record; an empty range clears it.
+    /// A change of one slot in the record; an empty range clears it.
     typealias Change = (place: Int, range: Range<UInt64>)
 
     /// - Parameter ranges: In any order; they may overlap.
@@ -426,7 +429,7 @@ struct WrittenRanges: Sendable, Equatable {
 
     /// Adds the bytes of a range.
     ///
-    /// - Returns: What changes in the record, in the order in which it may be written.
+    /// - Returns: The changes of the record, in an order in which they may be written.
     mutating func insert(_ range: Range<UInt64>) -> [Change] {
         guard !range.isEmpty else { return [] }
         let first = ranges.indices.partitioningIndex { ranges[$0].upperBound >= range.lowerBound }
@@ -448,17 +451,17 @@ struct WrittenRanges: Sendable, Equatable {
         return changes
     }
 
-    /// What the record has: every range in its place.
+    /// The contents of the record: every range in its slot.
     var record: [Change] { zip(places, ranges).map { ($0, $1) } }
 
-    /// One past the last **byte** that is here without a gap from `offset` on.
+    /// The end of the **bytes** that follow `offset` without a gap.
     func end(from offset: UInt64) -> UInt64 {
         let next = ranges.indices.partitioningIndex { ranges[$0].upperBound > offset }
         guard next < ranges.count, ranges[next].lowerBound <= offset else { return offset }
         return ranges[next].upperBound
     }
 
-    /// **Bytes** that are here.
+    /// The number of received **bytes**.
     var byteCount: UInt64 { ranges.reduce(0) { $0 + ($1.upperBound - $1.lowerBound) } }
 
     /// The gaps in a file of `size` **bytes**.
@@ -474,30 +477,31 @@ struct WrittenRanges: Sendable, Equatable {
     }
 }
 
-/// Where a staged file itself says which of its bytes are here: behind its last byte, on a page of its own, where it is cut off
-/// before the file is put in place.
+/// A staged file's own record of its received ranges: behind its last byte, on a page of its own. It is cut off
+/// before the file is moved into place.
 ///
-/// Written after the bytes that it speaks of, each range with one write that lies within a page: after a kill, what it says is
-/// here.
+/// A range is recorded after its bytes are written, with one write that lies within a page: after a kill, every
+/// recorded range is complete.
 struct RangeRecord {
     let descriptor: Int32
-    /// **Bytes** of the file.
+    /// The length of the file in **bytes**.
     let size: UInt64
 
     private static let magic = Array("SARANGE1".utf8)
     private static let headerLength = 16
     private static let entryLength = 16
-    /// Most ranges: those beyond are fetched again after a kill. A transfer has as many gaps as connections, or a few more.
+    /// Most ranges; further ones are fetched again after a kill. A transfer has as many gaps as connections, or a few
+    /// more.
     static let capacity = 1023
     private static let page: UInt64 = 4096
 
-    /// Where it begins; `nil` for a file that cannot have one.
+    /// The offset of the record; `nil` for a file too long for one.
     private var start: UInt64? {
         let (end, overflow) = size.addingReportingOverflow(Self.page - 1)
         return overflow || end > UInt64(Int64.max) / 2 ? nil : end / Self.page * Self.page
     }
 
-    /// Writes all of it.
+    /// Writes the whole record.
     func write(_ written: WrittenRanges) -> Errno? {
         guard let start else { return .fileTooLarge }
         var bytes = Self.magic + Self.littleEndian(size)
@@ -509,7 +513,7 @@ struct RangeRecord {
         return bytes.withUnsafeBytes { writeAll($0, to: descriptor, at: start) }
     }
 
-    /// Writes what has changed.
+    /// Writes changed slots.
     func write(_ changes: [WrittenRanges.Change]) -> Errno? {
         guard let start else { return .fileTooLarge }
         for change in changes where change.place < Self.capacity {
@@ -520,9 +524,9 @@ struct RangeRecord {
         return nil
     }
 
-    /// The ranges that it names, as far as the file has bytes there; `nil` when there is none.
+    /// Reads the recorded ranges, as far as the file has data there; `nil` if there is no record.
     ///
-    /// After a power cut the record may be there and bytes before it not: then the file has holes in their place.
+    /// After a power cut the record may exist while earlier bytes are lost; the file then has holes in their place.
     func read() -> WrittenRanges? {
         guard let start else { return nil }
         var bytes = [UInt8](repeating: 0, count: Self.headerLength + Self.capacity * Self.entryLength)

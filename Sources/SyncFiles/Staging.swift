@@ -5,20 +5,21 @@ import struct Synchronization.Atomic
 
 /// Holds unfinished files: `.syncagent/staging/`, on the destination's filesystem.
 ///
-/// A file's name is the SHA-256 that its content must have, so that whatever an interrupted run left can be checked and
-/// used by the next one without any record. Each worker writes into a directory of its own, since two threads that
-/// create files in one directory wait for each other. What goes to a file system mounted below the destination is held there,
-/// in `.syncagent/staging/` at its top: its lanes follow the others.
+/// A file's name is the SHA-256 that its content must have, so that the next run can check and use what an interrupted
+/// run left, without any record. Each worker writes into a directory of its own, a lane, since two threads that
+/// create files in one directory wait for each other. Files for a file system mounted below the destination are staged
+/// there, in `.syncagent/staging/` at its top; its lanes follow the others.
 ///
-/// The directories hand nothing down to files made in them: what their destination hands down is given on the way there.
+/// The directories hand down nothing to new files; files get what their destination hands down when they are moved
+/// there.
 package final class Staging: Sendable {
     /// `.syncagent/staging`.
     var directory: Int32 { own.raw }
     private let own: Descriptor
-    /// `.syncagent/staging/<lane>`, as many on each file system.
+    /// The directories `.syncagent/staging/<lane>`, the same number on each file system.
     private let lanes: [SharedDescriptor]
     private let destination: Destination
-    /// How many there are on each.
+    /// The number of lanes on each file system.
     private let lanesEach: Int
     let path: String
     private static let mostLanes = 1024
@@ -27,10 +28,10 @@ package final class Staging: Sendable {
     private let isLittered = Atomic(false)
     /// The directories being assembled.
     let underWay: UnderWay
-    /// What files here are made without.
+    /// The umask for staged files.
     private let umask: Umask
 
-    /// Opens the staging directory with one lane per worker, and one more for parts of large files.
+    /// Opens the staging directory with at least `count` lanes on each file system.
     package init(_ destination: Destination, lanes count: Int) throws(FileError) {
         let path = "\(destination.statePath)/staging"
         (self.path, self.destination) = (path, destination)
@@ -41,10 +42,10 @@ package final class Staging: Sendable {
         }
         own = try openPrivateDirectory("staging", in: destination.state, create: false, shown: path)
         dropInheritance(own.raw)
-        // Nobody may write to a file that other trees have, too.
+        // Nobody may write to a file that other trees share.
         umask = destination.sharesFiles ? Umask(bits: destination.umask.bits | 0o222) : destination.umask
         underWay = UnderWay(destination.umask)
-        // Nothing goes to a file system without staging.
+        // Nothing is moved to a file system without staging.
         let top = own.raw
         let places = [top] + destination.mounts.map { $0.staged ?? top }
         // Includes the lanes of an earlier run with more workers.
@@ -58,7 +59,7 @@ package final class Staging: Sendable {
         }
         lanesEach = each
         var opened: [SharedDescriptor] = []
-        // Leftovers keep their names: one may be on its way into place while another file is created.
+        // Leftovers keep their names: one may be moved into place while another file is created.
         var last = UInt32(0)
         for place in places {
             for lane in 0..<each {
@@ -82,7 +83,7 @@ package final class Staging: Sendable {
         destination.mounts.isEmpty || file.lane / lanesEach == destination.fileSystem(of: path)
     }
 
-    /// A name that no other file in staging has, even with the same content.
+    /// A name that no other staged file has, even with the same content.
     package func newFile(lane: Int, digest: SHA256Digest, isPart: Bool = false) -> File {
         let serial = lastSerial.wrappingAdd(1, ordering: .relaxed).newValue
         return File(lane: lane, digest: digest, serial: serial, isPart: isPart)
@@ -100,8 +101,8 @@ package final class Staging: Sendable {
 
     /// Creates `file` with all of `bytes`, which the caller has verified.
     ///
-    /// - Parameter executable: Gives mode 0777 instead of 0666, less the run's umask.
-    /// - Returns: What the file system says of it.
+    /// - Parameter executable: Whether the mode is 0777 instead of 0666, less the run's umask.
+    /// - Returns: The file's status.
     @discardableResult package func write(_ bytes: UnsafeRawBufferPointer, to file: File, executable: Bool)
         throws(FileError) -> FileStatus
     {
@@ -113,9 +114,9 @@ package final class Staging: Sendable {
         }.get()
     }
 
-    /// Makes a file with these bytes; nothing stays of one that cannot be written.
+    /// Creates a file with these bytes; removes it if it cannot be written.
     ///
-    /// - Parameter shown: Its path, for messages.
+    /// - Parameter shown: The file's path, for messages.
     private func write(
         _ bytes: UnsafeRawBufferPointer, as name: UnsafePointer<CChar>, in directory: Int32, executable: Bool,
         shown: @autoclosure () -> String
@@ -129,7 +130,7 @@ package final class Staging: Sendable {
 
     /// Writes the bytes of a new file and closes it.
     ///
-    /// - Returns: What the file system says of it.
+    /// - Returns: The file's status.
     private static func fill(_ file: consuming Descriptor, with bytes: UnsafeRawBufferPointer) throws(Errno)
         -> FileStatus
     {
@@ -139,7 +140,7 @@ package final class Staging: Sendable {
         return found
     }
 
-    /// What the file system says of a staged file now; `nil` when it cannot be asked. fstatat(2).
+    /// The present status of a staged file; `nil` on failure. fstatat(2).
     package func fileStatus(of file: File) -> FileStatus? {
         file.withName { name in
             guard case .success(let found) = SyncSystem.status(descriptor(lane: file.lane), name) else { return nil }
@@ -147,7 +148,7 @@ package final class Staging: Sendable {
         }
     }
 
-    /// Creates `file`, empty, for writing; `nil` on failure, and ``Errno/last`` says why. A leftover is replaced.
+    /// Creates `file`, empty, for writing, in place of a leftover; `nil` on failure, for which ``Errno/last`` is set.
     package func create(_ file: File, executable: Bool) -> Descriptor? {
         file.withName { create($0, in: descriptor(lane: file.lane), executable: executable) }
     }
@@ -158,8 +159,8 @@ package final class Staging: Sendable {
 
     private func mode(executable: Bool) -> FileMode { umask.less(executable ? 0o777 : 0o666) }
 
-    /// Gives what an earlier run has left the mode that it would have if it were made now: that run may have had another
-    /// umask.
+    /// Gives a leftover of an earlier run the mode that it would have if it were created now, since that run may have
+    /// had another umask.
     package func renew(_ descriptor: Int32, executable: Bool) -> Errno? {
         setMode(descriptor, mode(executable: executable))
     }
@@ -170,7 +171,7 @@ package final class Staging: Sendable {
         if let code { throw FileError(step: "create link", path: shown(file), code: code) }
     }
 
-    /// Creates a symbolic link, replacing what is in the way.
+    /// Creates a symbolic link, replacing an existing file.
     static func makeLink(to target: String, as name: UnsafePointer<CChar>, in directory: Int32) -> Errno? {
         let code = makeSymbolicLink(name, in: directory, to: target)
         guard code == .fileExists else { return code }
@@ -178,16 +179,16 @@ package final class Staging: Sendable {
         return makeSymbolicLink(name, in: directory, to: target)
     }
 
-    /// Opens a staged file for reading and writing; `nil` if it does not exist or is not ours alone: a link, a FIFO,
-    /// another user's file, or one with a second name.
+    /// Opens a staged file for reading and writing; `nil` if it does not exist or does not belong to this user alone: a
+    /// link, a FIFO, another user's file, or one with a second name.
     package func open(_ file: File) -> Descriptor? {
         try? openFile(file.name, in: descriptor(lane: file.lane), .readWrite, trust: .staged)
     }
 
     /// Sets a staged file's mode and time before it becomes visible.
     ///
-    /// - Parameter known: What the file system said of it when it was hashed; `nil` for a link.
-    /// - Returns: What it says now; `known` where something went wrong, which shows when the file is in its place.
+    /// - Parameter known: The status when the file was hashed; `nil` for a link.
+    /// - Returns: The present status; `known` after a failure, which is noticed when the file is in its place.
     package func give(_ traits: FileTraits, to file: File, _ known: FileStatus?) -> FileStatus? {
         file.withName { Self.give(traits, to: $0, in: descriptor(lane: file.lane), known) }
     }
@@ -202,7 +203,7 @@ package final class Staging: Sendable {
             }
             return now
         }
-        // Another file may have its name by now.
+        // Another file may have this name by now.
         guard let opened = openToRead(directory, name), let found = SyncSystem.status(opened.raw),
             found.isSameFile(as: known), found.size == known.size, found.modified == known.modified
         else { return known }
@@ -221,9 +222,9 @@ package final class Staging: Sendable {
     /// Whether a file could not be removed, and is still there.
     package var hasLeftovers: Bool { isLittered.load(ordering: .relaxed) }
 
-    /// Moves a staged file to `name` in `directory`, replacing what is there. rename(2): old or new, never none.
+    /// Moves a staged file to `name` in `directory`, replacing an existing file. rename(2): old or new, never none.
     ///
-    /// - Parameter prepare: Called with where it is before that.
+    /// - Parameter prepare: Called first, with the file's staged place.
     package func rename(
         _ file: File, to name: UnsafePointer<CChar>, in directory: Int32,
         _ prepare: (_ name: UnsafePointer<CChar>, _ directory: Int32) -> Void = { _, _ in }
@@ -235,9 +236,9 @@ package final class Staging: Sendable {
         }
     }
 
-    /// Every file in every lane, with its parsed name.
+    /// The files of all lanes, with their parsed names.
     ///
-    /// - Parameter removing: Whether what has another name is removed.
+    /// - Parameter removing: Whether entries with other names are removed.
     package func leftovers(removing: Bool = true) -> [(file: File, size: UInt64)] {
         var found: [(File, UInt64)] = []
         let mounts = destination.mounts
@@ -256,9 +257,9 @@ package final class Staging: Sendable {
         return found
     }
 
-    /// Removes everything.
+    /// Removes all staged files.
     ///
-    /// - Throws: Why the first of what stays could not be removed; everything else goes all the same.
+    /// - Throws: The first failure; the other files are removed all the same.
     package func clear() throws(FileError) {
         var failure: FileError?
         func empty(_ directory: Int32, shown: String, of isMeant: (String) -> Bool) {
@@ -269,7 +270,7 @@ package final class Staging: Sendable {
             }
             for name in names where isMeant(name) {
                 guard let code = removeFile(name, in: directory), !removeTree(name, in: directory) else { continue }
-                // Of a directory, what is in it tells more than that it is one.
+                // For a directory, the error about its contents says more than that it is a directory.
                 let reason = code == .isDirectory ? Errno.last : code
                 failure = failure ?? FileError(step: "remove", path: "\(shown)/\(name)", code: reason)
             }
@@ -284,8 +285,9 @@ package final class Staging: Sendable {
 }
 
 extension Staging {
-    /// A staged file: its lane, and its name there, which is its digest, a serial number, since several files may share content, and
-    /// `.part` while it is being filled out of order. A `.begun` file holds the first bytes of a blob of the pack with that digest.
+    /// A staged file: its lane, and its name there. The name is its digest, a serial number, since several files may
+    /// have the same content, and `.part` while it is filled out of order. A `.begun` file holds the first bytes of a
+    /// blob of the pack with that digest.
     package struct File: Hashable, Sendable {
         package var lane: Int
         package var digest: SHA256Digest
@@ -304,7 +306,7 @@ extension Staging {
         /// The largest serial number. No run comes near it, so the next one never wraps around to a name that is taken.
         private static let mostSerial = UInt32.max >> 1
 
-        /// Reads a name back; `nil` when it is not one that ``name`` gives.
+        /// Parses a name; `nil` if it is not one of ``name``.
         package init?(lane: Int, parsing name: String) {
             var rest = Substring(name)
             isPartialBlob = rest.hasSuffix(Self.partialBlob)
@@ -362,12 +364,12 @@ extension Staging {
         /// FNV-1a of its final path, so that the next run recognises what an interrupted one has assembled.
         package let key: UInt64
 
-        /// - Parameter path: Relative to the destination.
+        /// - Parameter path: The path relative to the destination.
         package init(path: UnsafeBufferPointer<UInt8>) {
             key = path.reduce(0xCBF2_9CE4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
         }
 
-        /// Reads a name back; `nil` when it is not one.
+        /// Parses a name; `nil` if it is not one.
         init?(parsing name: String) {
             let digits = name.dropFirst(Self.prefix.count)
             guard let key = UInt64(digits, radix: 16) else { return nil }
@@ -380,10 +382,10 @@ extension Staging {
         var name: String { Self.prefix + padded(key, 16, radix: 16) }
     }
 
-    /// Creates a file of a directory, with all of `bytes`, which the caller has verified; makes the directory, too.
+    /// Creates a file of a directory with all of `bytes`, which the caller has verified. Creates the directory, too.
     ///
-    /// - Parameter executable: Gives mode 0777 instead of 0666, less the run's umask.
-    /// - Returns: What the file system says of the file; nothing of that changes when the directory is moved.
+    /// - Parameter executable: Whether the mode is 0777 instead of 0666, less the run's umask.
+    /// - Returns: The file's status, which does not change when the directory is moved.
     package func write(
         _ bytes: UnsafeRawBufferPointer, as leaf: UnsafePointer<CChar>, in target: Directory, executable: Bool
     ) throws(FileError) -> FileStatus {
@@ -406,15 +408,16 @@ extension Staging {
 
     /// Moves a directory to its place, unless a directory that is not empty is there already.
     ///
-    /// What has been moved is compared with what was filled. Another one, which somebody has put there meanwhile, is
-    /// taken out of the tree again and removed. One that cannot be looked at stays: its files are then placed, and compared,
-    /// one by one.
+    /// The moved directory is compared with the one that was filled. If somebody has replaced it meanwhile, it is
+    /// taken out of the tree again and removed. If it cannot be examined, it stays: its files are then moved, and
+    /// compared, one by one.
     ///
     /// - Parameters:
-    ///   - name: Its last component.
-    ///   - parent: Where it goes. One that hands something down to new directories (the set-group-id bit, a default
-    ///     ACL; see mkdir(2), acl(5)) is refused with ``Errno/improperLink``: what is moved there would not get it.
-    /// - Returns: ``Errno/staleNFSFileHandle`` when the directory is not the one that was filled.
+    ///   - name: The directory's last component.
+    ///   - parent: The target directory. One that hands something down to new directories (the set-group-id bit, a
+    ///     default ACL; see mkdir(2), acl(5)) is refused with ``Errno/improperLink``: the moved directory would not get
+    ///     it.
+    /// - Returns: ``Errno/staleNFSFileHandle`` if the directory is not the one that was filled.
     package func place(_ target: Directory, as name: Slice<UnsafeBufferPointer<UInt8>>, in parent: Int32) -> Errno? {
         guard !handsDownTraits(parent) else { return .improperLink }
         guard let filled = underWay.identity(of: target) else { return .noSuchFileOrDirectory }
@@ -436,13 +439,13 @@ extension Staging {
 
     /// Moves one file of a directory to the same name elsewhere, replacing what is there.
     ///
-    /// - Returns: ``Errno/staleNFSFileHandle`` when the directory is not the one that was filled.
+    /// - Returns: ``Errno/staleNFSFileHandle`` if the directory is not the one that was filled.
     package func rename(
         memberNamed leaf: UnsafePointer<CChar>, of target: Directory, into other: Int32,
         _ prepare: (_ name: UnsafePointer<CChar>, _ directory: Int32) -> Void = { _, _ in }
     ) -> Errno? {
         do throws(FileError) {
-            // By a name: nothing else may hold it while it is used.
+            // Bound to a name: the descriptor must stay open while it is used.
             let opened = try open(target, make: false)
             prepare(leaf, opened.raw)
             return renameEntry(leaf, in: opened.raw, to: leaf, in: other)
@@ -479,8 +482,8 @@ extension Staging {
 
 /// The directories being assembled: their identities, and descriptors of some.
 ///
-/// A name in staging proves nothing: whoever may write there can replace it by a link or another directory. So a
-/// directory is opened when it is created and used by descriptor from then on; if it has to be opened again, it must be
+/// A name in staging proves nothing: anybody who may write there can replace it by a link or another directory. So a
+/// directory is opened when it is created and used by descriptor from then on. If it has to be opened again, it must be
 /// the same one.
 final class UnderWay: Sendable {
     private struct State {
@@ -492,20 +495,20 @@ final class UnderWay: Sendable {
     /// Most descriptors kept open.
     private static let capacity = 64
     private let state = Mutex(State())
-    /// What they are made without.
+    /// The umask for the directories.
     private let umask: Umask
 
     init(_ umask: Umask) { self.umask = umask }
 
     func identity(of target: Staging.Directory) -> FileStatus? { state.withLock { $0.identities[target] } }
 
-    /// A directory by descriptor.
+    /// Opens a directory.
     ///
     /// - Parameters:
-    ///   - parent: Where it is.
-    ///   - make: Whether to make it when this run has not made it yet. What has its name then is removed.
+    ///   - parent: The directory that it is in.
+    ///   - make: Whether to create it if this run has not created it yet. An existing entry with its name is removed.
     ///   - shown: The parent's path, for messages.
-    /// - Throws: ``FileError``; with ``Errno/staleNFSFileHandle`` when another one has its name by now.
+    /// - Throws: ``FileError``; with ``Errno/staleNFSFileHandle`` if another directory has its name by now.
     func open(_ target: Staging.Directory, in parent: Int32, make: Bool, shown: String) throws(FileError)
         -> SharedDescriptor
     {
@@ -569,10 +572,10 @@ extension Staging {
         return found
     }
 
-    /// Takes apart the directories that an interrupted run was assembling, and removes other things with such names.
+    /// Takes apart the directories that an interrupted run was assembling, and removes other entries with such names.
     ///
-    /// - Parameter digest: The digest that a file of a directory should have, by its name; what has none is removed.
-    /// - Returns: How many files are among ``leftovers()`` now, to be checked like those.
+    /// - Parameter digest: The digest that a file of a directory should have; a file without one is removed.
+    /// - Returns: How many files were moved to ``leftovers(removing:)``, to be checked like those.
     @discardableResult package func takeApart(_ digest: (Directory, _ leaf: String) -> SHA256Digest?) -> Int {
         var kept = 0
         for target in directories() {

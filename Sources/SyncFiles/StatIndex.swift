@@ -3,7 +3,7 @@ package import SyncManifest
 package import SyncModel
 package import SyncSystem
 
-/// What was true of a path when its content was last verified.
+/// The status and digest of a path when its content was last verified.
 ///
 /// A file whose ``device``, ``inode``, ``size``, ``modified`` and ``changed`` are unchanged holds the bytes of
 /// ``digest``; see ``StatIndex/trusts(_:)`` for the exception.
@@ -12,19 +12,19 @@ package struct IndexRecord: Equatable, Sendable {
     package struct Status: Equatable, Sendable {
         package var device: UInt64 = 0
         package var inode: UInt64 = 0
-        /// **Bytes**.
+        /// The size in **bytes**.
         package var size: UInt64 = 0
-        /// **Nanoseconds** since 1970.
+        /// The modification time, **nanoseconds** since 1970.
         package var modified: Int64 = 0
-        /// **Nanoseconds** since 1970.
+        /// The time of the last status change, **nanoseconds** since 1970.
         package var changed: Int64 = 0
     }
 
     package var status: Status
-    /// Of the content; for a link, of the target's text; without meaning for a directory.
+    /// The digest of the content; for a link, of the target's text; without meaning for a directory.
     package var digest: SHA256Digest
     package var kind: FileTable.Kind
-    /// Whether a pull put it there, rather than found it there. Only such files are ever pruned.
+    /// Whether a pull installed it, rather than found it. Only such files are ever pruned.
     package var installed: Bool
     /// Whether the latest manifest names it.
     package var isNamed = false
@@ -46,8 +46,8 @@ package struct IndexRecord: Equatable, Sendable {
 
     /// A directory named by the manifest, with its present status.
     ///
-    /// - Parameter traits: What the manifest keeps of it; what the file system could take of that is stored in place of the
-    ///   size.
+    /// - Parameter traits: The traits that the manifest sets. Those that the file system could take are stored in place
+    ///   of the size.
     package init(directory status: FileStatus, keeping traits: FileTraits, installed: Bool) {
         self.init(Status(status), digest: .zero, kind: .directory, installed: installed)
         let mode = traits.mode.flatMap { FileTraits(mode: $0).hold(of: status) ? $0 : nil }
@@ -59,7 +59,7 @@ package struct IndexRecord: Equatable, Sendable {
     private static let keepsMode: UInt64 = 1 << 16
     private static let keepsTime: UInt64 = 1 << 17
 
-    /// Whether a directory is still as the manifest wants it, whatever is in it.
+    /// Whether a directory still has the mode and time of the manifest, whatever its contents.
     private func isKept(_ directory: FileStatus) -> Bool {
         guard directory.kind == .directory else { return false }
         if status.size & Self.keepsMode != 0, status.size & 0o777 != UInt64(directory.permissions & 0o777) {
@@ -69,7 +69,7 @@ package struct IndexRecord: Equatable, Sendable {
     }
 
     /// Whether a file with this status is the one that was verified. Where modes can be set, setting one changes
-    /// ``Status/changed``; where they cannot, a file need not have the bit that ``kind`` tells.
+    /// ``Status/changed``; where they cannot, the file need not have the mode of its ``kind``.
     package func matches(_ status: FileStatus) -> Bool {
         switch kind {
         case .file, .executable: status.kind == .file && Status(status) == self.status
@@ -78,7 +78,7 @@ package struct IndexRecord: Equatable, Sendable {
         }
     }
 
-    /// Whether the mode that the manifest keeps of a directory is on it: not where modes cannot be set.
+    /// Whether a directory has the mode that the manifest sets. It has not where modes cannot be set.
     package var keepsMode: Bool { kind == .directory && status.size & Self.keepsMode != 0 }
 }
 
@@ -105,7 +105,7 @@ extension IndexRecord {
 }
 
 extension FileTable.Kind {
-    /// Its number in the index and in its log, where 0 is that of nothing.
+    /// The kind's number in the index and in its log, where 0 stands for none.
     var indexNumber: UInt8 { rawValue + 1 }
 
     init?(indexNumber: UInt8) {
@@ -117,7 +117,7 @@ extension FileTable.Kind {
 extension IndexRecord.Status {
     static let byteCount = 40
 
-    /// Writes five integers, in the order of the index and little endian, to `target`, which must have room for ``byteCount``.
+    /// Writes five integers, in the order of the index and little endian. `target` must have room for ``byteCount``.
     func store(to target: UnsafeMutableRawPointer) {
         target.store(device, at: 0)
         target.store(inode, at: 8)
@@ -126,14 +126,14 @@ extension IndexRecord.Status {
         target.store(changed, at: 32)
     }
 
-    /// - Parameter bytes: What ``store(to:)`` has written.
+    /// - Parameter bytes: The bytes written by ``store(to:)``.
     init(_ bytes: UnsafeRawBufferPointer) {
         self.init(
             device: bytes.integer(at: 0), inode: bytes.integer(at: 8), size: bytes.integer(at: 16),
             modified: bytes.integer(at: 24), changed: bytes.integer(at: 32))
     }
 
-    /// Whether both are of one file, and nobody has written to it in between.
+    /// Whether both are of the same file, with no write to it in between.
     package func isOfSameFile(as other: Self) -> Bool {
         device == other.device && inode == other.inode && size == other.size && modified == other.modified
     }
@@ -147,11 +147,11 @@ extension IndexRecord.Status {
 
 /// The verified contents of a destination: path → ``IndexRecord``, in one file `.syncagent/index`, in ``PathOrder``.
 ///
-/// The idea and the racily-clean rule are git's (gitformat-index(5), Documentation/technical/racy-git): a file touched
-/// in the same clock tick in which the index was written may have changed unseen, so its record does not count. Losing
-/// the index costs a re-hash, never data.
+/// The idea and the racily-clean rule are git's (gitformat-index(5), Documentation/technical/racy-git): a file changed
+/// in the same clock tick in which the index was written may have changed unnoticed, so its record does not count.
+/// Losing the index costs hashing again, never data.
 package struct StatIndex: Sendable {
-    /// What the destination was brought to, if the last run ended with every file in place.
+    /// The manifest that the destination matches, if the last run ended with every file in place.
     package struct Completion: Equatable, Sendable {
         package var manifest: SHA256Digest
         /// First 8 bytes of the SHA-256 of the selected groups' names.
@@ -169,7 +169,7 @@ package struct StatIndex: Sendable {
         }
     }
 
-    /// What was pulled last, complete or not.
+    /// The revision that was pulled last, complete or not.
     package struct Revision: Equatable, Sendable {
         /// The manifest's `revision`.
         package var number: UInt64
@@ -182,7 +182,7 @@ package struct StatIndex: Sendable {
         }
     }
 
-    /// The filesystem's clock when the index was written, **nanoseconds** since 1970.
+    /// The file system's clock when the index was written, **nanoseconds** since 1970.
     package let stamp: Int64
     package let completion: Completion?
     /// `nil` in the index of an older program.
@@ -195,8 +195,8 @@ package struct StatIndex: Sendable {
 
     static let magic: [UInt8] = Array("SAINDEX1".utf8)
     static let headerLength = 128
-    /// Most **bytes** of an index, and of a log: five million files with paths of 300. A longer one is told, see
-    /// ``load(from:)``, and none is written.
+    /// Most **bytes** of an index, and of a log: enough for five million files with paths of 300. A longer one is an
+    /// error, see ``load(from:)``, and none is written.
     package static let limit = 2 << 30
 
     /// An empty index.
@@ -215,7 +215,7 @@ package struct StatIndex: Sendable {
         for index in 0..<count where pathRange(index) == nil || record(index) == nil { return nil }
     }
 
-    /// The layout of a file of this many **bytes**; `nil` if its first ones do not fit that.
+    /// The layout of a file of this many **bytes**; `nil` if its header does not fit that.
     static func layout(_ bytes: [UInt8], fileLength: Int) -> (
         header: Header, count: Int, arenaStart: Int, owner: Range<Int>
     )? {
@@ -306,7 +306,7 @@ package struct StatIndex: Sendable {
         }
     }
 
-    /// The path at `index`; a NUL stands directly behind it.
+    /// The path at `index`, with a NUL directly behind it.
     package func withPath<R>(_ index: Int, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
         let range = pathRange(index) ?? 0..<0
         return bytes.withUnsafeBufferPointer { body(UnsafeBufferPointer(rebasing: $0[range])) }
@@ -324,16 +324,16 @@ package struct StatIndex: Sendable {
     }
 
     /// Whether a record may stand for its file: not if the file was last changed in, or after, the clock tick in which
-    /// the index was written. A time far ahead was set deliberately, as a manifest can ask for, and a write to the file
-    /// would take it back.
+    /// the index was written. A time far ahead was set deliberately, as a manifest may require, and a write to the file
+    /// would reset it.
     package func trusts(_ record: IndexRecord) -> Bool { Self.trusts(record, at: stamp) }
 
-    /// The same of a record that was written at a time of the file system's clock.
+    /// The same for a record that was written at a time of the file system's clock.
     package static func trusts(_ record: IndexRecord, at stamp: Int64) -> Bool {
         record.kind == .directory || trusts(changed: record.status.changed, record.status.modified, at: stamp)
     }
 
-    /// The same of the times of a file or link.
+    /// The same for the times of a file or link.
     static func trusts(changed: Int64, _ modified: Int64, at stamp: Int64) -> Bool {
         changed < stamp && (modified < stamp || isAhead(modified, of: stamp))
     }
@@ -359,9 +359,9 @@ extension StatIndex {
     /// The same index with other records, in memory only.
     ///
     /// - Parameters:
-    ///   - isComplete: Whether what was completed still is.
-    ///   - fill: Passes each record and its path on, in ``PathOrder``.
-    /// - Returns: `nil` if one of them is none that an index can hold.
+    ///   - isComplete: Whether the completion is taken over.
+    ///   - fill: Calls its argument with each record and its path, in ``PathOrder``.
+    /// - Returns: `nil` if an index cannot hold one of the records.
     package func replacingRecords(
         isComplete: Bool = false, _ fill: (_ append: (IndexRecord, UnsafeBufferPointer<UInt8>) -> Void) -> Void
     ) -> StatIndex? {
@@ -370,7 +370,7 @@ extension StatIndex {
         return draft.index()
     }
 
-    /// Passes on the records of some positions, each with its path.
+    /// Calls `append` with the records at some positions, and their paths.
     package func pass(
         _ positions: some Sequence<Int>, to append: (IndexRecord, UnsafeBufferPointer<UInt8>) -> Void
     ) {
@@ -380,12 +380,12 @@ extension StatIndex {
         }
     }
 
-    /// The record of a position, if it may stand for its file.
+    /// The record at a position, if it may stand for its file.
     package func trusted(_ position: Int) -> IndexRecord? { record(position).flatMap { trusts($0) ? $0 : nil } }
 
-    /// Writes its records as they are.
+    /// Writes the records unchanged.
     ///
-    /// - Parameter other: What they are of, if not what the index says.
+    /// - Parameter other: The revision to record, if not that of the index.
     package func write(to destination: Destination, as other: Revision? = nil, durable: Bool) throws(FileError) {
         var writer = StatIndexWriter(in: destination)
         pass(0..<count) { writer.append($0, path: $1) }
@@ -395,13 +395,14 @@ extension StatIndex {
     /// Removes the index; the files are hashed again when they are next wanted.
     package static func remove(from destination: Destination) { removeFile("index", in: destination.state) }
 
-    /// A destination's index, for whom ``empty`` only costs a re-hash: see ``load(from:)``, which says when it cannot be read.
+    /// Reads a destination's index, for callers to whom ``empty`` only costs hashing again. ``load(from:)`` reports
+    /// read errors.
     package static func read(from destination: Destination) -> StatIndex { (try? load(from: destination)) ?? .empty }
 
-    /// Reads a destination's index. One that is missing, damaged or not ours is ``empty``.
+    /// Reads a destination's index. A missing or damaged one, or one that is not this user's, is ``empty``.
     ///
-    /// - Throws: ``FileError`` when it is there and the system does not let it be read, or it is longer than ``limit``. It must
-    ///   not pass for empty then: what earlier pulls installed would be forgotten, and never removed.
+    /// - Throws: ``FileError`` if the index exists and cannot be read, or is longer than ``limit``. It must not
+    ///   count as empty then: files that earlier pulls installed would be forgotten, and never removed.
     package static func load(from destination: Destination) throws(FileError) -> StatIndex {
         guard destination.state >= 0 else { return .empty }
         let bytes = try IndexLog.loading("index", of: destination) { file, shown throws(FileError) in
@@ -411,7 +412,7 @@ extension StatIndex {
         let digest = bytes.withUnsafeBytes { all -> SHA256Digest? in
             try? sha256(UnsafeRawBufferPointer(rebasing: all[..<(all.count - 32)]))
         }
-        // It cannot be proven, which is no damage.
+        // A lack of memory is no damage.
         guard let digest else { throw IndexLog.unproven("\(destination.statePath)/index") }
         let isIntact = bytes.withUnsafeBytes { all in
             SHA256Digest(bytes: UnsafeRawBufferPointer(rebasing: all[(all.count - 32)...])) == digest
@@ -420,12 +421,12 @@ extension StatIndex {
         return StatIndex(bytes) ?? .empty
     }
 
-    /// Reads of a destination's index what is known of the paths from one to before another, in memory that follows from those
-    /// alone; see ``load(from:)``.
+    /// Reads the records of a destination's index from one path to before another, in memory proportional to those
+    /// records alone; see ``load(from:)``.
     ///
     /// - Parameters:
-    ///   - first: Where it begins; `nil` for the first path there is.
-    ///   - end: The path before which it ends; `nil` for none.
+    ///   - first: The first path; `nil` to begin with the first one of the index.
+    ///   - end: The path before which the part ends; `nil` for no end.
     package static func load(from destination: Destination, _ first: [UInt8]?, to end: [UInt8]?) throws(FileError)
         -> StatIndex
     {
@@ -436,7 +437,7 @@ extension StatIndex {
         return bytes.flatMap { StatIndex($0) } ?? .empty
     }
 
-    /// Makes an index of a part of one, which is checked as a whole; `nil` where it is damaged.
+    /// The bytes of an index with a part of the records. The index is checked as a whole; `nil` if it is damaged.
     private static func readBytes(_ file: Int32, _ shown: String, _ first: [UInt8]?, _ last: [UInt8]?) throws(FileError)
         -> [UInt8]?
     {
@@ -457,7 +458,7 @@ extension StatIndex {
         guard let tail = try read(length - 32, 32), tail.withUnsafeBytes({ SHA256Digest(bytes: $0) }) == sum else {
             return nil
         }
-        /// Where a record's path is among all paths; behind them for what follows the last.
+        /// The place of a record's path among all paths; their end for the position after the last.
         func place(_ position: Int) throws(FileError) -> (start: Int, length: Int)? {
             guard position < count else { return (Int(clamping: whole.arenaLength), 0) }
             let record = try read(headerLength + position * IndexRecord.byteCount, IndexRecord.byteCount)
@@ -503,7 +504,7 @@ extension StatIndex {
         return bytes + records + paths + name + [UInt8](repeating: 0, count: 32)
     }
 
-    /// The revision pulled last according to an index, from its head alone.
+    /// The revision pulled last according to an index, read from its header alone.
     package static func revision(in destination: Destination) -> Revision? {
         guard destination.state >= 0, let file = try? openFile("index", in: destination.state, trust: .state),
             let size = status(file.raw)?.size, let count = Int(exactly: size), let head = head(of: file.raw)
@@ -511,10 +512,11 @@ extension StatIndex {
         return layout(head, fileLength: count)?.header.revision
     }
 
-    /// The owner according to an index, from its head and its end alone, so that a damaged one may say anything; `nil` for
-    /// nobody.
+    /// The owner according to an index, read from its header and its end alone, without a check for damage; `nil` for
+    /// none.
     ///
-    /// - Throws: ``FileError`` when it is there and cannot be read, as ``load(from:)`` does: it must not pass for nobody's then.
+    /// - Throws: ``FileError`` if the index exists and cannot be read, as for ``load(from:)``: it must not count as
+    ///   unowned then.
     package static func owner(in destination: Destination) throws(FileError) -> String? {
         guard destination.state >= 0 else { return nil }
         let name = try IndexLog.loading("index", of: destination) { file, shown throws(FileError) -> [UInt8]? in
@@ -533,7 +535,7 @@ extension StatIndex {
         return name.map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// - Returns: `nil` when it cannot be read, and ``Errno/last`` says why.
+    /// - Returns: `nil` on failure, for which ``Errno/last`` is set.
     private static func head(of file: Int32) -> [UInt8]? {
         var read = 0
         let head = [UInt8](unsafeUninitializedCapacity: headerLength) { buffer, used in
@@ -543,7 +545,7 @@ extension StatIndex {
         return read < 0 ? nil : head
     }
 
-    /// Allocates memory for a whole index only if its head fits its length; `nil` where it does not.
+    /// Reads a whole index. Allocates memory for it only if its header fits its length; otherwise `nil`.
     private static func readBytes(_ file: Int32, _ shown: String) throws(FileError) -> [UInt8]? {
         guard let size = status(file)?.size else { throw .last("look at", ofOpen: shown) }
         guard let count = Int(exactly: size), count <= limit else { throw IndexLog.tooLong(shown, size) }
@@ -556,7 +558,7 @@ extension StatIndex {
 
 /// Takes records in ``PathOrder`` and writes them as `.syncagent/index`, whole or not at all.
 ///
-/// Records and paths go to disk as they come, so an index of a million files is never in memory.
+/// Records and paths are written as they come, so an index of a million files is never in memory.
 package struct StatIndexWriter: ~Copyable {
     private let destination: Destination
     private var index: AppendedFile
@@ -571,13 +573,13 @@ package struct StatIndexWriter: ~Copyable {
         self.destination = destination
         index = AppendedFile(Self.name, in: destination)
         paths = AppendedFile("index.paths", in: destination, isUnnamed: true)
-        index.append(repeatElement(0, count: StatIndex.headerLength))  // Known at the end.
+        index.append(repeatElement(0, count: StatIndex.headerLength))  // Filled in at the end.
     }
 
     /// Adds a record; the caller keeps ``PathOrder``.
     ///
-    /// - Returns: `false` when 4 GiB of paths are used up; the index is then left incomplete, which costs a
-    ///   re-hash of what is missing.
+    /// - Returns: `false` when 4 GiB of paths are used up. The index is then incomplete, and the files that are missing
+    ///   in it are hashed again.
     @discardableResult package mutating func append(_ record: IndexRecord, path: UnsafeBufferPointer<UInt8>) -> Bool {
         guard let offset = UInt32(exactly: paths.length), let length = UInt16(exactly: path.count) else { return false }
         withUnsafeTemporaryAllocation(byteCount: IndexRecord.byteCount, alignment: 8) { buffer in
@@ -595,13 +597,13 @@ package struct StatIndexWriter: ~Copyable {
         return true
     }
 
-    /// Writes what is missing to the temporary name and renames it.
+    /// Completes the file under its temporary name and renames it.
     ///
     /// The stamp is the filesystem's own clock: the change time of the temporary file, taken again until it
     /// is later than every record, at most 25 times 2 ms.
     ///
     /// - Parameter durable: Whether to fdatasync(2) before the rename.
-    /// - Throws: ``FileError``: the first thing that went wrong since the index was started.
+    /// - Throws: ``FileError``: the first failure since the index was started.
     package consuming func write(
         owner: String, completion: StatIndex.Completion?, revision: StatIndex.Revision? = nil, durable: Bool
     ) throws(FileError) {
@@ -640,7 +642,7 @@ package struct StatIndexWriter: ~Copyable {
         -> SHA256Digest
     {
         let sum = withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 64) { buffer -> SHA256Digest? in
-            guard var hasher = try? SHA256Hasher() else { return nil }  // No memory: told below.
+            guard var hasher = try? SHA256Hasher() else { return nil }  // No memory: reported below.
             return sha256(of: descriptor, 0..<length, with: &hasher, through: buffer)
         }
         if let sum { return sum }
@@ -659,7 +661,7 @@ package struct StatIndexWriter: ~Copyable {
     }
 }
 
-// Integers as they are kept: little endian, at any address.
+// Stored integers: little endian, at any address.
 extension UnsafeRawBufferPointer {
     func integer<Number: FixedWidthInteger & BitwiseCopyable>(at offset: Int) -> Number {
         Number(littleEndian: loadUnaligned(fromByteOffset: offset, as: Number.self))

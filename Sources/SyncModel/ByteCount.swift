@@ -1,4 +1,4 @@
-/// A number of bytes, as people write and read it.
+/// A number of bytes, in the notation for people.
 ///
 /// Suffixes as in rsync(1) and curl's `--limit-rate`: `K`, `M`, `G`, `T` and `KiB` … are powers of 1024,
 /// `KB` … powers of 1000.
@@ -9,9 +9,9 @@ public struct ByteCount: Hashable, Sendable, Comparable {
     /// Makes a count from a number of **bytes**.
     public init(_ bytes: UInt64) { self.bytes = bytes }
 
-    /// Reads `65536`, `64K`, `64KiB`, `1.5 GB`; `nil` for anything else, and for what 64 bits cannot hold.
+    /// Parses `65536`, `64K`, `64KiB`, `1.5 GB`; `nil` for anything else, and for values that do not fit into 64 bits.
     public init?(parsing text: String) {
-        // At most one blank is left inside, and it stands before the unit: `1 0M` is no number.
+        // At most one space is left inside, before the unit: `1 0M` is not a number.
         let words = text.split(separator: " ").joined(separator: " ")
         let digits = words.prefix { $0.isASCII && ($0.isNumber || $0 == ".") }
         let rest = words.dropFirst(digits.count)

@@ -1,12 +1,13 @@
-/// The name of a channel: what points at a release, as `stable` or `beta`.
+/// The name of a channel, which points at a release: `stable` or `beta`.
 package enum ChannelName {
-    /// Stands for the channel without a name, `manifest.json` and `trust/fresh`.
+    /// Represents the channel without a name, `manifest.json` and `trust/fresh`.
     package static let ofDefault = "default"
 
-    /// The channel that somebody means; `nil` for the default one.
+    /// The channel that a text denotes; `nil` for the default one.
     package static func meant(_ text: String?) -> String? { text == ofDefault ? nil : text }
 
-    /// What is wrong with a name; `nil` when nothing is. It is part of file names and URLs, and no number: those are revisions.
+    /// Why a name is invalid; `nil` if it is valid. It is part of file names and URLs, and must not look like a
+    /// revision number.
     package static func objection(_ text: String) -> String? {
         func isLetter(_ byte: UInt8) -> Bool { (0x61...0x7A).contains(byte) }
         func isOther(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) || byte == 0x2D || byte == 0x5F }

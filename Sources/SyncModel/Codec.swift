@@ -1,10 +1,10 @@
-/// How a blob's stored bytes become its raw bytes.
+/// The encoding of a blob's stored bytes.
 public enum Codec: UInt8, Sendable, CaseIterable {
-    /// Stored as they are.
+    /// Stored unchanged.
     case identity = 0
     /// One zstd frame. RFC 8878.
     case zstd = 1
-    /// One zstd frame that was made with the manifest's dictionary. RFC 8878 section 5.
+    /// One zstd frame made with the manifest's dictionary. RFC 8878 section 5.
     case zstdDictionary = 2
 
     /// The name in a manifest.
@@ -16,13 +16,13 @@ public enum Codec: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// The same as text.
+    /// The name in a manifest, as text.
     public var name: String { "\(word)" }
 
-    /// All of them, the most frequent first.
+    /// All codecs, the most frequent first.
     package static let byUse = [zstd, identity, zstdDictionary]
 
-    /// The codec a manifest names, or `nil`.
+    /// The codec with a name in a manifest; `nil` if unknown.
     public init?(name: String) {
         guard let codec = Self.allCases.first(where: { $0.name == name }) else { return nil }
         self = codec
@@ -31,18 +31,18 @@ public enum Codec: UInt8, Sendable, CaseIterable {
     /// Whether stored bytes must be decoded.
     package var isCompressed: Bool { self != .identity }
 
-    /// Whether it takes the manifest's dictionary to decode.
+    /// Whether decoding requires the manifest's dictionary.
     package var needsDictionary: Bool { self == .zstdDictionary }
 
-    /// The most raw **bytes** that a stored byte can give.
+    /// The most raw **bytes** per stored byte.
     package var highestRatio: UInt64 {
         switch self {
         case .identity: 1
-        // The smallest block has 4 bytes, the largest gives 128 KiB. RFC 8878 section 3.1.1.2.
+        // The smallest block has 4 bytes, the largest yields 128 KiB. RFC 8878 section 3.1.1.2.
         case .zstd, .zstdDictionary: (128 << 10) / 4
         }
     }
 
-    /// What parts of manifests and dictionaries are stored as where that is shorter.
+    /// The codec for parts of manifests and dictionaries, where it makes them smaller.
     package static let ofParts = zstd
 }

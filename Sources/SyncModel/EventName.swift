@@ -1,5 +1,5 @@
-/// Every event there is, by its name in JSON, in the store and in `syncagent events`. `Documentation/reference/Events.md` has a section
-/// for each.
+/// All events, by their names in JSON, in the store and in `syncagent events`. `Documentation/reference/Events.md` has
+/// a section for each.
 package enum EventName: String, Sendable, CaseIterable, Codable {
     // A run's life.
     case runEnqueued = "run.enqueued"
@@ -67,20 +67,20 @@ package enum EventName: String, Sendable, CaseIterable, Codable {
 }
 
 extension EventName {
-    /// The fields of every event; no list has them.
+    /// The fields of every event, which are not listed below.
     package static let commonFields: Set = ["event", "time", "seq", "session", "run"]
 
-    /// What the event is written with besides: each time, and where there is something to say.
-    /// `Documentation/reference/Events.md` explains these fields, and no others.
+    /// The other fields of the event: those that are always present, and those that may be missing.
+    /// `Documentation/reference/Events.md` explains exactly these fields.
     package var fields: (required: Set<String>, optional: Set<String>) { Self.known[self] ?? ([], []) }
 
-    /// Made once: a debug build looks at the fields of each event.
+    /// Computed once: a debug build checks the fields of each event.
     private static let known = Dictionary(
         uniqueKeysWithValues: allCases.map { ($0, (required: words($0.listed.0), optional: words($0.listed.1))) })
 
     private static func words(_ text: String) -> Set<String> { Set(text.split(separator: " ").map(String.init)) }
 
-    /// What is wrong with an event that has these fields; `nil` if nothing is. Common ones are ignored.
+    /// The fault of an event with these fields; `nil` for none. Common fields are ignored.
     package func problem(in names: some Sequence<String>) -> String? {
         let fields = self.fields
         let own = Set(names).subtracting(Self.commonFields)
@@ -90,7 +90,7 @@ extension EventName {
         }
     }
 
-    /// The fields that are required, and those that are not, with spaces between them.
+    /// The required and the optional fields, separated by spaces.
     private var listed: (String, String) {
         switch self {
         case .runEnqueued: ("is_new state superseded", "not_before")
@@ -172,7 +172,7 @@ extension EventName {
         }
     }
 
-    /// What a transfer is for.
+    /// The subject of a transfer.
     private static let subject = "path object"
     private static let hook = "group program attempt"
     private static let batches = "batch_size batches entries_manifest_sha256"
@@ -182,8 +182,8 @@ extension EventName {
 }
 
 extension JSONLine {
-    /// Makes the line of an event: `event`, then what `fill` adds. A debug build traps if a field is missing or
-    /// unknown.
+    /// Makes the line of an event: `event`, then the fields that `fill` adds. A debug build traps if a field is missing
+    /// or unknown.
     package static func event(_ name: EventName, _ fill: (inout JSONLine) -> Void) -> JSONLine {
         let line = object {
             $0.field("event", name)
@@ -194,7 +194,7 @@ extension JSONLine {
     }
 
     private func problem(of name: EventName) -> String? {
-        // Somebody's `user_data` may be nested deeper than what is read.
+        // A `user_data` may be nested too deeply for the parser.
         guard let fields = JSONValue(text: text)?.object else { return nil }
         return name.problem(in: fields.keys)
     }

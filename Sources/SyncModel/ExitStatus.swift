@@ -1,8 +1,8 @@
-/// What the process tells its caller; numbers above 63 follow sysexits(3).
+/// The exit statuses of the program; numbers above 63 follow sysexits(3).
 public enum ExitStatus: Int32, Sendable, CaseIterable {
-    /// Everything asked for is done.
+    /// The request was completed.
     case done = 0
-    /// A bug, or a failure with no better name.
+    /// A bug, or a failure without a more specific status.
     case internalError = 1
     /// Some files are missing, differ, or failed.
     case incomplete = 2
@@ -14,7 +14,7 @@ public enum ExitStatus: Int32, Sendable, CaseIterable {
     case dataInvalid = 65
     /// The manifest does not exist.
     case noInput = 66
-    /// Nothing could be reached before the deadline.
+    /// No source could be reached before the deadline.
     case unavailable = 69
     /// The destination or the state directory cannot be created.
     case cannotCreate = 73

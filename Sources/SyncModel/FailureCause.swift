@@ -1,5 +1,5 @@
-/// What went wrong, as far as it matters for what to do: part of each failure, read by reports. The raw value is used
-/// in events and reports.
+/// The cause of a failure, as far as it determines the remedy: part of each failure, read by reports. The raw value is
+/// used in events and reports.
 public enum FailureCause: String, Sendable, CaseIterable, Codable {
     /// A server has no such object.
     case notThere = "not_there"
@@ -7,31 +7,31 @@ public enum FailureCause: String, Sendable, CaseIterable, Codable {
     case access
     /// A server is overloaded or out of order.
     case serverTrouble = "server_trouble"
-    /// Name, route or port, or a connection that breaks or falls silent.
+    /// Name resolution, route or port failed, or a connection broke or fell silent.
     case unreachable
-    /// A server cannot be trusted (TLS).
+    /// A server's certificate cannot be trusted (TLS).
     case trust
-    /// A web page came instead of the object.
+    /// A web page arrived instead of the object.
     case loginPage = "login_page"
     /// The publisher is not trusted: a signature is missing, wrong, or for something else.
     case signature
     /// A redirect breaks a rule, or a policy forbids its target.
     case refusedRedirect = "refused_redirect"
-    /// Other bytes than the manifest names, or an answer that contradicts itself.
+    /// Bytes that differ from the manifest, or a contradictory answer.
     case wrongBytes = "wrong_bytes"
-    /// There is no room on the disk.
+    /// The disk is full.
     case diskFull = "disk_full"
     /// The destination, or something in it, may not be written to.
     case noPermission = "no_permission"
     /// The disk fails.
     case diskTrouble = "disk_trouble"
-    /// Something that is not ours is at the file's place.
+    /// A foreign entry has the file's name.
     case inTheWay = "in_the_way"
     /// More would be removed than is allowed.
     case pruneRefused = "prune_refused"
-    /// The manifest is older than what is installed.
+    /// The manifest is older than the installed one.
     case olderRevision = "older_revision"
-    /// It was shown and taken back, and is held until a newer one comes.
+    /// The set was shown and rolled back, and is held until a newer one comes.
     case held
     /// The manifest is invalid.
     case badManifest = "bad_manifest"
@@ -43,9 +43,9 @@ public enum FailureCause: String, Sendable, CaseIterable, Codable {
     case late
     /// The process that worked on it ended without reporting.
     case lostWorker = "lost_worker"
-    /// Somebody stopped it.
+    /// A person stopped it.
     case stoppedByPerson = "stopped_by_person"
-    /// Another process is at work there.
+    /// Another process works there.
     case busy
     /// A hook failed.
     case hookFailed = "hook_failed"
@@ -58,12 +58,12 @@ public enum FailureCause: String, Sendable, CaseIterable, Codable {
     /// Anything else, including causes of later versions.
     case other
 
-    /// Reads a cause as events have it.
+    /// Decodes a cause as in events.
     public init(from decoder: any Decoder) throws {
         self = FailureCause(rawValue: try decoder.singleValueContainer().decode(String.self)) ?? .other
     }
 
-    /// The cause that an exit status implies, if nothing more is known.
+    /// The cause that an exit status implies, if nothing else is known.
     package init(_ status: ExitStatus) {
         self =
             switch status {
@@ -76,13 +76,13 @@ public enum FailureCause: String, Sendable, CaseIterable, Codable {
             }
     }
 
-    /// Whether a server denies access, or a policy forbids to go where it leads: it is there, and asking again does not help.
+    /// Whether a server denies access, or a policy forbids its redirect: the object exists, and a retry does not help.
     package var isRefusal: Bool { self == .access || self == .refusedRedirect }
 
-    /// Whether the local disk, or what is on it, is at fault, and no server.
+    /// Whether the local disk or its contents are at fault, not a server.
     package var isOfDisk: Bool { [.diskFull, .noPermission, .diskTrouble, .inTheWay].contains(self) }
 
-    /// Whether the disk does not take what it is given: more than that something else has a file's place, which leaves a pull
+    /// Whether writing to the disk fails. A foreign entry with a file's name is excluded: it only leaves a pull
     /// incomplete.
     package var isDiskFault: Bool { isOfDisk && self != .inTheWay }
 }

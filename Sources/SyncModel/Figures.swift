@@ -1,4 +1,4 @@
-/// How numbers are written for people.
+/// Formats numbers for people.
 package enum Figures {
     /// `20,000`.
     package static func grouped(_ number: some BinaryInteger) -> String {
@@ -21,7 +21,7 @@ package enum Figures {
         let milliseconds = max(0, milliseconds)
         let seconds = milliseconds / 1_000
         if seconds == 0, milliseconds > 0 {
-            // No time at all would be another statement.
+            // `0 s` would be a different statement.
             let hundredths = max(1, (milliseconds + 5) / 10)
             return hundredths < 100 ? "0.\(hundredths < 10 ? "0" : "")\(hundredths) s" : "1 s"
         }
@@ -39,7 +39,7 @@ package enum Figures {
         }
     }
 
-    /// `1.85 MiB/s`; `nil` when nothing came or it took no time.
+    /// `1.85 MiB/s`; `nil` if nothing came or it took no time.
     package static func rate(_ bytes: UInt64, _ milliseconds: Int64) -> String? {
         guard bytes > 0, milliseconds > 0 else { return nil }
         let rate = Double(bytes) * 1_000 / Double(milliseconds)

@@ -1,37 +1,37 @@
-/// What a manifest may keep of a file besides its content, where its publisher wished so.
+/// The file attributes that a manifest may record besides the content, if its publisher chose to.
 package struct FileTraits: Sendable, Equatable {
-    /// Who may read, write and execute it: 0...0o777. Set-id bits and the sticky bit are never kept.
+    /// Permissions: 0...0o777. Set-id bits and the sticky bit are never recorded.
     package var mode: UInt16?
-    /// When it was modified: **nanoseconds** since 1970, in ``times``.
+    /// Modification time in **nanoseconds** since 1970, within ``times``.
     package var modified: Int64?
 
-    /// Of most files: nothing.
+    /// No attributes, as for most files.
     package static let none = FileTraits()
 
-    /// The times that can be kept, 1678-01-01 to 2261-12-31: what signed 64-bit nanoseconds hold, in whole years.
+    /// The supported times, 1678-01-01 to 2261-12-31: the whole years within signed 64-bit nanoseconds.
     package static let times: Range<Int64> = -9_214_560_000_000_000_000..<9_214_646_400_000_000_000
 
     package init(mode: UInt16? = nil, modified: Int64? = nil) { (self.mode, self.modified) = (mode, modified) }
 
-    /// The mode as chmod(1) writes it: three octal digits.
+    /// The mode in the notation of chmod(1): three octal digits.
     package static func text(mode: UInt16) -> String { padded(mode & 0o777, 3, radix: 8) }
 
-    /// Reads three octal digits.
+    /// Parses three octal digits.
     package static func mode(_ text: some Collection<UInt8>) -> UInt16? {
         guard text.count == 3, text.allSatisfy({ (0x30...0x37).contains($0) }) else { return nil }
         return text.reduce(0) { $0 << 3 | UInt16($1 - 0x30) }
     }
 
-    /// The time in UTC, RFC 3339, with nine digits behind the point where it is no whole second.
+    /// The time in UTC, RFC 3339, with nine fractional digits unless it is a whole second.
     package static func text(time: Int64) -> String {
         let (seconds, fraction) = floorDivision(time, 1_000_000_000)
         let whole = String(timestamp(milliseconds: seconds * 1_000).dropLast(5))
         return fraction > 0 ? "\(whole).\(padded(fraction, 9))Z" : whole + "Z"
     }
 
-    /// Reads `2026-11-20T02:00:00.123456789Z`, with one to nine digits of a fraction or none, always UTC.
+    /// Parses `2026-11-20T02:00:00.123456789Z`, with one to nine fractional digits or none, always UTC.
     ///
-    /// - Returns: **Nanoseconds** since 1970; `nil` for another text, a day that there is not, or one outside ``times``.
+    /// - Returns: **Nanoseconds** since 1970; `nil` for another text, an invalid day, or a time outside ``times``.
     package static func time(_ text: UnsafeBufferPointer<UInt8>) -> Int64? {
         guard (20...30).contains(text.count), text.count != 21, text[text.count - 1] == 0x5A,
             let seconds = civilSeconds(text),

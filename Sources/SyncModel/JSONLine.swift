@@ -1,6 +1,6 @@
 /// Writes one JSON value as text, keys in the order they are added. RFC 8259; no spaces, no newline.
 ///
-/// For events, reports and manifests: output is deterministic, and nothing is escaped that need not be.
+/// For events, reports and manifests: output is deterministic, and only necessary characters are escaped.
 public struct JSONLine: Sendable {
     /// The text so far, UTF-8.
     public private(set) var bytes: [UInt8] = []
@@ -12,7 +12,7 @@ public struct JSONLine: Sendable {
     /// The text as a string.
     public var text: String { String(decoding: bytes, as: UTF8.self) }
 
-    /// The text since the last call, so that a line of any length can be written piece by piece.
+    /// Takes the text since the last call, so that a line of any length can be written in pieces.
     package mutating func take() -> [UInt8] {
         defer { bytes.removeAll(keepingCapacity: true) }
         return bytes
@@ -25,7 +25,7 @@ public struct JSONLine: Sendable {
         return line
     }
 
-    /// Adds fields at the end of the one object that the line is.
+    /// Adds fields at the end of the line, which must be a single object.
     package mutating func extend(_ fill: (inout JSONLine) -> Void) {
         bytes.removeLast()
         needsComma = bytes.count > 1
@@ -81,10 +81,10 @@ public struct JSONLine: Sendable {
         value(text)
     }
 
-    /// Adds a key with the word for a state, a result, a reason.
+    /// Adds a key with the raw value of a state, a result or a reason.
     public mutating func field(_ name: String, _ word: some RawRepresentable<String>) { field(name, word.rawValue) }
 
-    /// Adds a key with such a word, unless it is missing.
+    /// Adds a key with such a value, unless it is missing.
     public mutating func field(_ name: String, optional word: (some RawRepresentable<String>)?) {
         field(name, optional: word?.rawValue)
     }
@@ -132,14 +132,14 @@ public struct JSONLine: Sendable {
         }
     }
 
-    /// Adds a key with text that is a JSON value already, unless it is missing.
+    /// Adds a key with text that is already JSON, unless it is missing.
     public mutating func json(_ name: String, _ text: String?) {
         guard let text else { return }
         key(name)
         raw(text)
     }
 
-    /// Adds text that is a JSON value already.
+    /// Adds text that is already JSON.
     public mutating func raw(_ json: String) {
         separate()
         bytes.append(contentsOf: json.utf8)

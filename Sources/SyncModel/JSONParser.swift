@@ -1,12 +1,12 @@
-/// Takes JSON apart, token by token. RFC 8259, strict: UTF-8, no comments, no byte order mark, no key twice, nothing after the
-/// value. Or JSON5 (https://spec.json5.org), as people write it: with comments, trailing commas, unquoted keys, single quotes and
-/// more forms of numbers. Total: nothing in the text traps, and nesting is bounded.
+/// Parses JSON, token by token. RFC 8259, strict: UTF-8, no comments, no byte order mark, no duplicate keys, nothing
+/// after the value. Or JSON5 (https://spec.json5.org), for people: with comments, trailing commas, unquoted keys,
+/// single quotes and more number formats. Total: no input traps, and nesting is limited.
 package struct JSONParser {
-    /// What is wrong, and at which byte.
+    /// A syntax error, with the byte where it was found.
     package struct Fault: Error {
         package let position: Int
         package let detail: String
-        /// The key that comes twice in one object, where that is why.
+        /// The duplicate key, if that is the error.
         package var repeated: String?
     }
 
@@ -15,23 +15,23 @@ package struct JSONParser {
     private let mostDepth: Int
     private var position = 0
     private var depth = 0
-    /// So many lines begin before this position.
+    /// The line number at a position up to which lines have been counted.
     private var counted = (position: 0, line: 1)
 
-    /// Most arrays and objects within each other.
+    /// Most nested arrays and objects.
     package static let maximumDepth = 128
 
     private init(_ bytes: UnsafeRawBufferPointer, isJSON5: Bool, mostDepth: Int) {
         (self.bytes, self.isJSON5, self.mostDepth) = (bytes, isJSON5, mostDepth)
     }
 
-    /// Reads a text of JSON; `nil` when it is not JSON.
+    /// Parses JSON; `nil` if it is invalid.
     package static func parse(_ bytes: UnsafeRawBufferPointer) -> JSONValue? { try? read(bytes) }
 
-    /// Reads a text of JSON; `nil` when it is not JSON.
+    /// Parses JSON; `nil` if it is invalid.
     package static func parse(_ text: String) -> JSONValue? { Array(text.utf8).withUnsafeBytes { parse($0) } }
 
-    /// Reads a text of JSON.
+    /// Parses JSON.
     package static func read(_ bytes: UnsafeRawBufferPointer) throws(Fault) -> JSONValue {
         var parser = JSONParser(bytes, isJSON5: false, mostDepth: maximumDepth)
         let value = try parser.value()
@@ -39,9 +39,9 @@ package struct JSONParser {
         return value
     }
 
-    /// Reads a text of JSON5: `read` takes one value off it.
+    /// Parses JSON5: `read` consumes one value.
     ///
-    /// - Parameter mostDepth: Most arrays and objects within each other.
+    /// - Parameter mostDepth: Most nested arrays and objects.
     package static func json5<R>(
         _ bytes: UnsafeRawBufferPointer, mostDepth: Int, _ read: (inout JSONParser) throws(Fault) -> R
     ) throws(Fault) -> R {
@@ -61,7 +61,7 @@ package struct JSONParser {
         Fault(position: place ?? position, detail: detail, repeated: repeated)
     }
 
-    /// The line of the next byte, from 1.
+    /// The line of the next byte, counted from 1.
     package mutating func line() -> Int {
         counted = (
             position, counted.line + bytes[counted.position..<max(counted.position, position)].count { $0 == 0x0A }
@@ -85,7 +85,7 @@ package struct JSONParser {
         }
     }
 
-    /// Reads an object; `read` takes the value of each key, and is told the line of the key where that is JSON5.
+    /// Parses an object; `read` consumes the value of each key, and receives the line of the key for JSON5.
     package mutating func members(_ read: (inout JSONParser, String, _ line: Int) throws(Fault) -> Void) throws(Fault) {
         var keys: Set<String> = []
         try each(upTo: "}") { parser throws(Fault) in
@@ -100,7 +100,7 @@ package struct JSONParser {
         }
     }
 
-    /// Reads an array; `read` takes each element.
+    /// Parses an array; `read` consumes each element.
     package mutating func elements(_ read: (inout JSONParser) throws(Fault) -> Void) throws(Fault) {
         try each(upTo: "]", read)
     }
@@ -122,7 +122,7 @@ package struct JSONParser {
         }
     }
 
-    /// Skips blanks and returns the next byte, which stays unread; `nil` at the end.
+    /// Skips white space and returns the next byte without consuming it; `nil` at the end.
     package mutating func peek() throws(Fault) -> UInt8? {
         while position < bytes.count {
             let byte = bytes[position]
@@ -137,13 +137,13 @@ package struct JSONParser {
         return nil
     }
 
-    /// Skips what is blank in JSON5 only.
+    /// Skips white space and comments of JSON5.
     private mutating func skipsBlank(_ byte: UInt8) throws(Fault) -> Bool {
         let rest = bytes[position...]
         if byte == 0x0B || byte == 0x0C {
             position += 1
         } else if rest.starts(with: [0xC2, 0xA0]) {
-            // A no-break space, as editors leave them.
+            // A no-break space, which editors may insert.
             position += 2
         } else if rest.starts(with: "//".utf8) {
             position = rest.firstIndex(of: 0x0A) ?? bytes.count
@@ -183,7 +183,7 @@ package struct JSONParser {
 
     // MARK: Scalars
 
-    /// Reads a value that is neither an object nor an array.
+    /// Parses a value that is neither an object nor an array.
     package mutating func scalar() throws(Fault) -> JSONValue {
         guard let first = try peek() else { throw fault("a value is missing here") }
         if first == UInt8(ascii: "\"") || isJSON5 && first == UInt8(ascii: "'") { return .string(try string(first)) }
@@ -237,7 +237,7 @@ package struct JSONParser {
         return position - start
     }
 
-    /// A number in any of JSON5's forms; it may be infinite, or none.
+    /// Parses a number in any of JSON5's formats; it may be infinite or NaN.
     private mutating func json5Number() -> JSONValue? {
         let first = position
         while position < bytes.count, Self.isIdentifier(bytes[position]) || "+-.".utf8.contains(bytes[position]) {
@@ -255,7 +255,7 @@ package struct JSONParser {
             guard digits.allSatisfy(\.isHexDigit) else { return nil }
             return Int64((isNegative ? "-" : "") + digits, radix: 16).map { .integer($0) }
         }
-        // A point that comes first has a digit behind it, and a zero that comes first has none.
+        // A leading point is followed by a digit, and a leading zero is not.
         let isDigitNext = text.dropFirst().first?.isNumber == true
         guard text.allSatisfy(\.isASCII), head == "." ? isDigitNext : head.isNumber && !(head == "0" && isDigitNext)
         else { return nil }
@@ -265,7 +265,7 @@ package struct JSONParser {
         return Int64(exactly: value).map { .integer(isNegative ? -$0 : $0) } ?? .number(sign * value)
     }
 
-    /// Reads a string whose quote is next.
+    /// Parses a string that begins with the next quote.
     private mutating func string(_ quote: UInt8) throws(Fault) -> String {
         let open = position
         position += 1
@@ -295,7 +295,7 @@ package struct JSONParser {
         throw fault("a string that never ends", at: open)
     }
 
-    /// Decodes what follows a backslash.
+    /// Decodes an escape after its backslash.
     private mutating func escape(in open: Int) throws(Fault) -> [UInt8] {
         guard position < bytes.count else { throw fault("a string that never ends", at: open) }
         let (start, letter) = (position, bytes[position])
@@ -314,7 +314,7 @@ package struct JSONParser {
             if let scalar = unit(digits: 2).flatMap(Unicode.Scalar.init) {
                 return Array(String(Character(scalar)).utf8)
             }
-        case 0x0A: return []  // A line that goes on.
+        case 0x0A: return []  // A line continuation.
         case 0x0D:
             if position < bytes.count, bytes[position] == 0x0A { position += 1 }
             return []
@@ -323,7 +323,7 @@ package struct JSONParser {
         throw fault("JSON5 has no such escape", at: start)
     }
 
-    /// `\uXXXX`, or two of them that are a surrogate pair; half a pair is no character.
+    /// `\uXXXX`, or two of them as a surrogate pair; half a pair is invalid.
     private mutating func unicodeEscape() -> Unicode.Scalar? {
         guard let high = unit(digits: 4) else { return nil }
         if let scalar = Unicode.Scalar(high) { return scalar }

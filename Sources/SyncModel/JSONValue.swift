@@ -2,16 +2,16 @@
 public enum JSONValue: Sendable, Hashable, Codable {
     case null
     case bool(Bool)
-    /// A number without fraction or exponent that 64 bits hold.
+    /// A number without fraction or exponent that fits into 64 bits.
     case integer(Int64)
-    /// Any other number; finite.
+    /// Any other number; infinite or NaN only from JSON5.
     case number(Double)
     case string(String)
     case array([JSONValue])
-    /// No key comes twice.
+    /// Without duplicate keys.
     case object([String: JSONValue])
 
-    /// Reads JSON text, as strictly as ``JSONParser``; `nil` for anything else.
+    /// Parses JSON text, as strictly as ``JSONParser``; `nil` if it is invalid.
     public init?(text: String) {
         guard let value = JSONParser.parse(text) else { return nil }
         self = value
@@ -42,7 +42,7 @@ public enum JSONValue: Sendable, Hashable, Codable {
         }
     }
 
-    /// Reads any value.
+    /// Decodes any value.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         if container.decodeNil() {
@@ -62,7 +62,7 @@ public enum JSONValue: Sendable, Hashable, Codable {
         }
     }
 
-    /// Writes the value as it is.
+    /// Encodes the value.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         switch self {
@@ -89,7 +89,7 @@ extension JSONValue {
     package var object: [String: JSONValue]? { if case .object(let members) = self { members } else { nil } }
     package var isNull: Bool { self == .null }
 
-    /// What it is, for messages; never its content, which may be a secret.
+    /// The type of the value, for messages; never its content, which may be a secret.
     package var kind: String {
         switch self {
         case .null: "null"

@@ -1,4 +1,4 @@
-/// The one of `names` that `text` was probably meant to be: at most a third of its letters away.
+/// The one of `names` that `text` probably means: at an edit distance of at most a third of its letters.
 ///
 /// - Complexity: O(*n* · *m*²) for *n* names of *m* letters.
 package func nearest(_ text: String, in names: [String]) -> String? {
@@ -10,8 +10,8 @@ package func nearest(_ text: String, in names: [String]) -> String? {
     return best.name
 }
 
-/// Insertions, deletions, substitutions and swaps of neighbours that make one text of the other: the optimal string
-/// alignment distance.
+/// The number of insertions, deletions, substitutions and swaps of neighbours that turn one text into the other: the
+/// optimal string alignment distance.
 package func editDistance(_ from: [Character], _ to: [Character]) -> Int {
     var rows = [Array(0...to.count)]
     for i in 0..<from.count {

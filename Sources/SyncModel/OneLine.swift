@@ -1,10 +1,10 @@
 extension StringProtocol {
-    /// Whether nothing in it can become another line of a request: no control character.
+    /// Whether it cannot start another line of a request: it contains no control character.
     package var isOneLine: Bool { utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } }
 }
 
 extension Substring {
-    /// Without the optional white space of RFC 9110 §5.6.3 at both ends.
+    /// Without optional white space, RFC 9110 §5.6.3, at both ends.
     package var trimmed: Substring {
         var text = self
         while text.first == " " || text.first == "\t" { text.removeFirst() }

@@ -1,7 +1,7 @@
-/// The order of paths in manifests, packs and the index: bytes compared, with `/` below every other byte.
+/// The order of paths in manifests, packs and the index: by bytes, with `/` below every other byte.
 ///
-/// A directory's entries, and those of its subdirectories, are neighbours, and `a` comes directly before
-/// `a/b`. That makes "a path that is a directory of another" a check of neighbours.
+/// The entries of a directory and its subdirectories are adjacent, and `a` comes directly before `a/b`. So a conflict
+/// "a path is the directory of another" is found by comparing neighbours.
 public enum PathOrder {
     /// Whether `a` comes before `b`.
     @inlinable public static func precedes(_ a: UnsafeBufferPointer<UInt8>, _ b: UnsafeBufferPointer<UInt8>) -> Bool {
@@ -17,7 +17,7 @@ public enum PathOrder {
         return Int(rank(a[index])) - Int(rank(b[index]))
     }
 
-    /// Whether `parent` names a directory that `child` is in.
+    /// Whether `parent` is a directory that contains `child`.
     @inlinable public static func isDirectory(
         _ parent: UnsafeBufferPointer<UInt8>, of child: UnsafeBufferPointer<UInt8>
     ) -> Bool {
@@ -30,7 +30,7 @@ public enum PathOrder {
 
 extension Range where Bound == Int {
     /// Binary search: the first position for which `isBehind` holds, or ``upperBound``. It must hold for every position
-    /// behind one for which it holds. The name is that of Swift Algorithms.
+    /// after one for which it holds. Named as in Swift Algorithms.
     ///
     /// - Complexity: O(log *n*) calls.
     package func partitioningIndex(where isBehind: (Int) throws -> Bool) rethrows -> Int {

@@ -1,31 +1,31 @@
-/// What must hold for a run to be worked on: checked before it starts and again while it runs.
+/// The conditions under which a run proceeds: evaluated before it starts and while it runs.
 ///
-/// A run whose conditions do not hold waits; what it has fetched stays. Nothing set: it always may.
+/// While they do not hold, the run waits and keeps what it has fetched. Without conditions, it always proceeds.
 public struct RunConditions: Sendable, Equatable, Codable, HasDefault {
     /// Only on mains power; a machine without a battery is always on it.
     @Omittable public var power = false
-    /// Most body **bytes** that the run may receive on a metered network: `nil` any, 0 none.
+    /// Most body **bytes** that the run may receive on a metered network: `nil` for any number, 0 for none.
     public var meteredBudget: UInt64?
-    /// Highest load average of the last minute, for each core.
+    /// Highest load average of the last minute, per core.
     public var maximumLoad: Double?
-    /// Only when nobody has used the machine for so many **seconds**.
+    /// Only if nobody has used the machine for this many **seconds**.
     public var idleSeconds: Int?
-    /// **Bytes** that must stay free where the destination is.
+    /// **Bytes** that must stay free at the destination.
     public var freeSpace: UInt64?
     /// Only at this time of day.
     public var window: DailyWindow?
-    /// Other limits on the rate at certain times of day; the first that holds counts.
+    /// Other rate limits at certain times of day; the first that applies is used.
     @Omittable public var rates: [RateWindow] = []
     /// Names of condition plugins.
     @Omittable public var plugins: [String] = []
-    /// Programs that are asked, argv each, an absolute path first; they answer by their exit status.
+    /// Programs to ask, each as argv with an absolute path first; they answer by their exit status.
     @Omittable public var programs: [[String]] = []
 
-    /// Everything always holds.
+    /// No conditions.
     public init() {}
 
-    /// What "when it suits the machine" means: mains power, a network that is not metered, and less than one
-    /// busy task a core.
+    /// Conditions for discretionary work: mains power, a network that is not metered, and less than one busy task per
+    /// core.
     public static var discretionary: RunConditions {
         var conditions = RunConditions()
         conditions.power = true
@@ -34,11 +34,11 @@ public struct RunConditions: Sendable, Equatable, Codable, HasDefault {
         return conditions
     }
 
-    /// Whether nothing is asked for.
+    /// Whether there are no conditions.
     public var isEmpty: Bool { self == RunConditions() }
 }
 
-/// A part of every day: begins at a wall-clock time and lasts so long.
+/// A part of every day: it begins at a wall-clock time and has a fixed length.
 public struct DailyWindow: Sendable, Hashable, Codable {
     /// **Minutes** after midnight, 0...1439, on the wall clock of ``timeZone``.
     public var startMinute: Int
@@ -49,7 +49,7 @@ public struct DailyWindow: Sendable, Hashable, Codable {
     /// The days of the week on which it begins, in order; `nil` for all.
     package var days: [Weekday]?
 
-    /// Makes a window; see the properties. Out of bounds it is refused where it is read or checked.
+    /// Makes a window; see the properties. Values out of range are refused where it is decoded or checked.
     public init(startMinute: Int, lengthMinutes: Int, timeZone: String? = nil) {
         (self.startMinute, self.lengthMinutes, self.timeZone) = (startMinute, lengthMinutes, timeZone)
     }
@@ -60,11 +60,11 @@ public struct DailyWindow: Sendable, Hashable, Codable {
     }
 }
 
-/// A rate that holds for a part of every day.
+/// A rate limit for a part of every day.
 public struct RateWindow: Sendable, Hashable, Codable {
-    /// When.
+    /// When it applies.
     public var window: DailyWindow
-    /// Most body **bytes** a second then; `nil` for no limit.
+    /// Most body **bytes** a second; `nil` for no limit.
     public var limit: UInt64?
 
     /// Makes a rate; see the properties.

@@ -1,22 +1,22 @@
-/// What became of a run's files: the numbers of the contract's last line.
+/// The counts of a run's files in the contract's last line.
 public struct FileCounts: Sendable, Equatable, Codable {
     /// Entries that were selected.
     public var total = 0
-    /// Fetched and put in place.
+    /// Fetched and installed.
     public var installed = 0
-    /// There already.
+    /// Already in place.
     public var unchanged = 0
-    /// Made from bytes that were here already.
+    /// Made from local bytes.
     public var reused = 0
     /// Pruned.
     public var removed = 0
     /// Not in place.
     public var failed = 0
 
-    /// Starts at nothing.
+    /// All counts are zero.
     public init() {}
 
-    /// An object with all of them, in the contract's order.
+    /// Writes an object with all of them, in the contract's order.
     package func write(to line: inout JSONLine) {
         line.object {
             $0.field("total", total)
@@ -29,19 +29,19 @@ public struct FileCounts: Sendable, Equatable, Codable {
     }
 }
 
-/// What a run's files weigh, in **bytes**.
+/// The sizes of a run's files, in **bytes**.
 public struct ByteCounts: Sendable, Equatable, Codable {
-    /// Of all selected files.
+    /// The size of all selected files.
     public var total: UInt64 = 0
     /// Body bytes that came over the network.
     public var received: UInt64 = 0
-    /// Taken from what was here already.
+    /// Taken from local data.
     public var reused: UInt64 = 0
 
-    /// Starts at nothing.
+    /// All sizes are zero.
     public init() {}
 
-    /// An object with all of them, in the contract's order.
+    /// Writes an object with all of them, in the contract's order.
     package func write(to line: inout JSONLine) {
         line.object {
             $0.field("total", total)
@@ -61,14 +61,14 @@ package struct RunCounts: Sendable, Equatable, Codable {
     package init() {}
 }
 
-/// What a pull is doing, where progress is told.
+/// The phase of a pull, in progress reports.
 public enum PullPhase: String, Sendable, Codable {
-    /// It fetches the manifest, or reads it.
+    /// It fetches or parses the manifest.
     case finding
-    /// It looks at what is in the destination, and hashes what no record speaks for.
+    /// It examines the destination, and hashes files that have no valid record.
     case looking
-    /// It brings what is missing.
+    /// It fetches what is missing.
     case fetching
-    /// All of it is here, and is to be shown later. Nothing is transferred any more.
+    /// The set is complete and will be shown later. Nothing more is transferred.
     case waiting
 }

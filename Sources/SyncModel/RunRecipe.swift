@@ -1,11 +1,11 @@
-/// Everything a run needs, in one value: what is pulled and to where, with which hooks, how, when and for whom.
+/// Everything that a run needs, in one value: what is pulled and to where, with which hooks, how, when and for whom.
 ///
-/// One function makes it from the command line, the configuration file and the environment; the manifest adds its hooks.
-/// Commands hand it to the engine, clients to the agent (`POST /v1/runs`), schedules keep it for the night, and the store
-/// keeps it with the run. A new property is in all of them at once: JSON leaves out what is not said, so that older
-/// programs take what they know.
+/// One function makes it from the command line, the configuration file and the environment; the manifest adds its
+/// hooks. Commands pass it to the engine, clients to the agent (`POST /v1/runs`), schedules store it, and the store
+/// records it with the run. A new property is in all of them at once: JSON omits unset values, so that older programs
+/// accept what they know.
 public struct RunRecipe: Sendable, Equatable, Codable {
-    /// Who asks: work that a hook asks for is held back by the launch limiter.
+    /// The requester: runs that a hook requests are delayed by the launch limiter.
     public enum Origin: String, Sendable, Codable, HasDefault {
         case interactive
         case hook
@@ -15,94 +15,94 @@ public struct RunRecipe: Sendable, Equatable, Codable {
         public init() { self = .interactive }
     }
 
-    /// The group that every run has: all files. No manifest may declare it.
+    /// The group that every run has, with all files. No manifest may declare it.
     public static let groupOfAll = "all"
 
-    /// An absolute path, or a URL: of a manifest, or of a listing that one can be made of.
+    /// An absolute path, or a URL: of a manifest, or of a listing from which one can be made.
     @Omittable public var manifest = ""
-    /// The URL that the names of a checksum list are relative to; `nil` for the list's own place.
+    /// The URL to which the names of a checksum list are relative; `nil` for the list's own location.
     public var base: String?
-    /// Where files go; `nil` for `./<project>`. Absolute, where somebody else works on it.
+    /// The destination; `nil` for `./<project>`. Absolute if another process does the work.
     public var destination: String?
     /// The session's name; `nil` for the manifest's project.
     public var session: String?
     /// Only these groups; empty for all.
     @Omittable public var groups: [String] = []
-    /// Of those only files that one of these patterns matches, by their path or a directory above it; empty for all.
+    /// Of those, only files that match one of these patterns, by their path or a directory above it; empty for all.
     @Omittable public var include: [String] = []
-    /// And none that one of these matches.
+    /// Excludes files that match one of these patterns.
     @Omittable public var exclude: [String] = []
     /// Programs to run when groups are complete.
     @Omittable public var hooks: [RunHook] = []
-    /// Programs that every file is shown to before it takes its name: argv each, an absolute path first. They answer by
-    /// their exit status.
+    /// Programs to which every file is shown before it is installed: each as argv with an absolute path first. They
+    /// answer by their exit status.
     @Omittable public var verifiers: [[String]] = []
-    /// The piece of the set that is wanted, such as `3/16`, while others bring theirs; `nil` for all of it.
+    /// The shard of the set that is wanted, such as `3/16`, while other machines fetch theirs; `nil` for all of it.
     public var shard: String?
-    /// So many pieces have to be here; the run completes them. `nil` for a set that comes as a whole.
+    /// The number of shards that must be here; the run completes them. `nil` for a set without shards.
     public var join: Int?
-    /// The channel whose release is wanted; `nil` for the default one.
+    /// The wanted channel; `nil` for the default one.
     public var channel: String?
-    /// The revision that is wanted; `nil` for the newest of the channel.
+    /// The wanted revision; `nil` for the newest of the channel.
     public var revision: UInt64?
-    /// Remove files that an earlier pull installed and this manifest no longer has.
+    /// Whether to remove files that an earlier pull installed and this manifest no longer has.
     @Omittable public var prune = false
-    /// Prune even if more than half of the installed files go.
+    /// Whether to prune even if more than half of the installed files are removed.
     @Omittable public var force = false
-    /// Refuse to prune more files than this, ``force`` or not; `nil` without such a limit.
+    /// Largest number of files to prune, even with ``force``; `nil` for no such limit.
     public var maxDelete: Int?
-    /// How the set becomes visible as a whole; `nil` for file by file, or for what the destination has on record.
+    /// How the set becomes visible as a whole; `nil` for file by file, or for the destination's recorded setting.
     public var atomic: AtomicSwitch?
-    /// Whether it shows an earlier tree again, the one of ``manifest``'s recorded digest: hooks are told.
+    /// Whether it shows an earlier tree again, the one with ``manifest``'s recorded digest: hooks are informed.
     @Omittable public var rollback = false
-    /// Where what is removed or replaced is kept, absolute; `nil` for nowhere.
+    /// Directory for backups of removed and replaced files, absolute; `nil` for none.
     public var backupDir: String?
-    /// The permissions that files and directories are made without, unless the manifest keeps their modes; `nil` for those
-    /// of the process that works on it.
+    /// The umask for files and directories, unless the manifest records their modes; `nil` for that of the process that
+    /// does the work.
     public var umask: Umask?
-    /// Install a manifest whose revision is older than what is installed.
+    /// Whether to install a manifest whose revision is older than the installed one.
     @Omittable public var allowOlder = false
-    /// Where trust in the project begins: the absolute path of a root's file, `SHA256:HEX` of one, or `first`; `nil` to keep
-    /// to the pins there are. The pin that comes of it is kept, so that it is not asked for again; a schedule, which may outlive
-    /// the pin, names the root itself.
+    /// The trust anchor of the project: the absolute path of a root's file, `SHA256:HEX` of one, or `first`; `nil` to
+    /// use the existing pins. The resulting pin is stored, so that the anchor is not needed again; a schedule, which
+    /// may outlive the pin, names the root itself.
     public var trust: String?
-    /// How many **seconds** after its end a signed statement is still believed; 0 where nothing is said.
+    /// How many **seconds** after its expiry a signed statement is still accepted; `nil` for 0.
     public var staleSeconds: Int64?
-    /// Not to start earlier.
+    /// Earliest start.
     public var notBefore: WallTime?
-    /// Longest time in **seconds** from the moment the run may start to its end; `nil` for 7 days.
+    /// Longest time in **seconds** from when the run may start to its end; `nil` for 7 days.
     public var deadlineSeconds: Int64?
-    /// Enqueue only; `resume` starts it.
+    /// Whether to enqueue it only; `resume` starts it.
     @Omittable public var paused = false
-    /// Who asks.
+    /// The requester.
     @Omittable public var origin = Origin.interactive
-    /// The run whose hook asks, where one does: its session's hooks are held back, too.
+    /// The run whose hook requested this one, if any: its session's hooks are delayed, too.
     public var originRun: String?
-    /// How it transfers, as its client said. Where somebody else works on it, the tightest of these limits and of his own holds.
+    /// The client's transfer settings. If another process does the work, the tighter of these and its own limits apply.
     @Omittable public var settings = TransferSettings()
-    /// Counts in place of the configuration of whoever works on it, where the client named a file, or none.
+    /// Replaces the configuration of the process that does the work, if the client named a file, or none.
     public var configuration: RunConfiguration?
     /// Free text for people, at most 4 KiB.
     public var label: String?
-    /// Handed on to hooks, observers and reports as it is; at most ``longestUserData`` **bytes** as text.
+    /// Passed unchanged to hooks, observers and reports; at most ``longestUserData`` **bytes** as text.
     public var userData: JSONValue?
-    /// How many **bytes** whoever asks expects to come, to be shown; `nil` for what the plan says.
+    /// The **bytes** that the client expects, for display; `nil` for those in the plan.
     public var expectedBytes: UInt64?
-    /// What must hold for it to be worked on.
+    /// The conditions under which it proceeds.
     @Omittable public var conditions = RunConditions()
 
-    /// Whether patterns decide which files are wanted: then no group of the manifest is whole but “all”, which is all that is
-    /// asked for.
+    /// Whether patterns decide which files are wanted: then no group of the manifest is complete but “all”, which
+    /// consists of the requested files.
     package var hasPatterns: Bool { !include.isEmpty || !exclude.isEmpty }
 
-    /// What is wrong with the name of a session; `nil` when nothing is. The rule is that of a manifest's `project`.
+    /// Why the name of a session is invalid; `nil` if it is valid. The rule is that of a manifest's `project`.
     package static func objection(toSession name: String) -> String? {
         if isIdentifier(name) { return nil }
         return
             "1 to 255 letters, digits, '.', '_', '-' and ':' are expected, not beginning with '.', '-' or ':'; not '\(escaped(name))'"
     }
 
-    /// Whether text is 1 to 255 letters, digits, `.`, `_`, `-` and `:` of ASCII that begin with one of the first two or `_`.
+    /// Whether text is 1 to 255 ASCII letters, digits, `.`, `_`, `-` and `:`, beginning with a letter, a digit or `_`.
     package static func isIdentifier(_ text: String) -> Bool {
         guard text.utf8.count <= 255, let first = text.utf8.first, isAlphanumeric(first) || first == 0x5F else {
             return false
@@ -110,20 +110,20 @@ public struct RunRecipe: Sendable, Equatable, Codable {
         return text.utf8.allSatisfy { isAlphanumeric($0) || $0 == 0x2E || $0 == 0x5F || $0 == 0x2D || $0 == 0x3A }
     }
 
-    /// What ``userData`` may have as text, in **bytes**.
+    /// Longest ``userData`` as text, in **bytes**.
     package static let longestUserData = 64 << 10
 
-    /// Asks for all files of a manifest; see the properties.
+    /// A request for all files of a manifest; see the properties.
     public init(manifest: String, destination: String? = nil) {
         (self.manifest, self.destination) = (manifest, destination)
     }
 }
 
-/// What counts in place of the agent's own configuration and environment; transfer settings are whole then.
+/// Replaces the agent's own configuration and environment; the transfer settings are then complete.
 public struct RunConfiguration: Sendable, Equatable, Codable {
-    /// The configuration file that says which plugins are used, absolute; `nil` for none. Its text is not kept.
+    /// The configuration file with the plugins, absolute; `nil` for none. Its text is not stored.
     public var file: String?
-    /// What the names of hooks in manifests stand for.
+    /// The programs that hook names in manifests refer to.
     public var hooks: [String: RunHook]
 
     /// See the properties.
@@ -139,19 +139,19 @@ public struct RunHook: Sendable, Hashable, Codable {
     public var group: String
     /// argv, an absolute path first; never a shell string.
     public var arguments: [String]
-    /// Most **seconds** it may run.
+    /// Longest run time in **seconds**.
     public var timeout: Int
-    /// The results it is wanted for.
+    /// The results for which it runs.
     public let results: [RunResult]
-    /// Most files a call, 1...10,000, for a hook that gets the files that changed; `nil` for one call a group.
+    /// Most files per call, 1...10,000, for a hook that receives the changed files; `nil` for one call per group.
     public var batch: Int?
 
-    /// What ``batch`` may be.
+    /// The valid range of ``batch``.
     package static let batches = 1...10_000
-    /// What ``timeout`` may be: up to 366 days.
+    /// The valid range of ``timeout``: up to 366 days.
     package static let timeouts = 0...366 * 86_400
 
-    /// Makes a hook; by default it runs however the group ends.
+    /// Makes a hook; by default, it runs for every result.
     public init(
         group: String = RunRecipe.groupOfAll, arguments: [String], timeout: Int = 600,
         results: some Sequence<RunResult> = RunResult.allCases, batch: Int? = nil
@@ -162,7 +162,7 @@ public struct RunHook: Sendable, Hashable, Codable {
         self.batch = batch
     }
 
-    /// Reads a hook; only `arguments` must be there.
+    /// Decodes a hook; only `arguments` is required.
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         self.init(
@@ -174,25 +174,25 @@ public struct RunHook: Sendable, Hashable, Codable {
     }
 }
 
-/// A property that JSON leaves out while it is what its type starts with: `false`, `[]`, conditions that ask for nothing.
+/// A property that JSON omits while it has its default: `false`, `[]`, empty conditions.
 @propertyWrapper
 public struct Omittable<Value: Codable & Equatable & Sendable & HasDefault>: Codable, Equatable, Sendable {
     /// The property.
     public var wrappedValue: Value
 
-    /// Holds a value.
+    /// Wraps a value.
     public init(wrappedValue: Value) { self.wrappedValue = wrappedValue }
 
-    /// Reads the value alone.
+    /// Decodes the value alone.
     public init(from decoder: any Decoder) throws { wrappedValue = try Value(from: decoder) }
 
-    /// Writes the value alone.
+    /// Encodes the value alone.
     public func encode(to encoder: any Encoder) throws { try wrappedValue.encode(to: encoder) }
 }
 
-/// A type whose values begin as something.
+/// A type with a default value.
 public protocol HasDefault {
-    /// What is meant where nothing is said.
+    /// Makes the default value.
     init()
 }
 
@@ -200,7 +200,7 @@ extension Bool: HasDefault {}
 extension String: HasDefault {}
 extension Array: HasDefault {}
 
-// What is synthesized for a type with such properties calls these.
+// Called by the synthesized code of types with such properties.
 extension KeyedDecodingContainer {
     package func decode<Value>(_: Omittable<Value>.Type, forKey key: Key) throws -> Omittable<Value> {
         Omittable(wrappedValue: try decodeIfPresent(Value.self, forKey: key) ?? Value())
@@ -213,14 +213,13 @@ extension KeyedEncodingContainer {
     }
 }
 
-/// Where a set comes from that nobody published as a manifest: `source` of a manifest that was derived from somebody's
-/// listing.
+/// The origin of a set that was not published as a manifest: `source` of a manifest that was derived from a listing.
 public struct SourceOrigin: Sendable, Equatable, Codable {
-    /// What kind of listing it was, such as `sums`, `metalink` or `hf`; otherwise the scheme of a source plugin.
+    /// The kind of listing, such as `sums`, `metalink` or `hf`; otherwise the scheme of a source plugin.
     public var kind: String
-    /// The listing, as it was asked for, without secrets.
+    /// The URL of the listing as requested, without secrets.
     public var url: String
-    /// Which state of the listing: a commit, a digest.
+    /// The state of the listing: a commit, a digest.
     public var at: String
 
     /// See the properties.
@@ -231,7 +230,7 @@ public struct SourceOrigin: Sendable, Equatable, Codable {
 }
 
 extension JSONLine {
-    /// `"source": {"kind": …, "url": …, "at": …}`, where there is one.
+    /// `"source": {"kind": …, "url": …, "at": …}`, if there is one.
     package mutating func field(_ source: SourceOrigin?) {
         guard let source else { return }
         object("source") {
@@ -244,36 +243,37 @@ extension JSONLine {
 
 /// How a destination changes from one whole set to the next.
 public struct AtomicSwitch: Sendable, Equatable, Codable {
-    /// What readers have in front of them.
+    /// What the destination is for readers.
     public enum Layout: String, Sendable, Equatable, Codable, CaseIterable {
-        /// The destination is a directory, and changes places with the new one. renameat2(2), RENAME_EXCHANGE
+        /// The destination is a directory, and is exchanged with the new one. renameat2(2), RENAME_EXCHANGE
         case exchange
-        /// Each name at the top of the destination is a symbolic link through one that leads to the tree; that one is replaced.
-        /// rename(2)
+        /// Each name at the top of the destination is a symbolic link through a link to the tree; the latter is
+        /// replaced. rename(2)
         case links
     }
 
-    /// `nil` for the first that the place allows.
+    /// `nil` for the first that the destination allows.
     public var layout: Layout?
-    /// How many former trees are kept, from 1 on; `nil` for 1.
+    /// Number of former trees that are kept, at least 1; `nil` for 1.
     public var keep: Int?
-    /// For how many **seconds** at least a former tree stays as it was; `nil` for an hour.
+    /// Shortest time in **seconds** for which a former tree is kept; `nil` for an hour.
     public var keepSeconds: Int64?
-    /// A program that sees the new tree before readers do: argv, an absolute path first. Only if it exits with 0, the tree is shown.
+    /// A program that checks the new tree before readers see it: argv, an absolute path first. The tree is shown only
+    /// if it exits with 0.
     @Omittable public var check: [String] = []
-    /// Whether files that no pull has put there are carried over to the new tree.
+    /// Whether files that no pull has installed are carried over to the new tree.
     @Omittable public var keepForeign = false
-    /// Not to be shown earlier; `nil` for as soon as it is whole.
+    /// Earliest time to show it; `nil` for as soon as it is complete.
     public var notBefore: WallTime?
 
-    /// A switch as soon as the set is whole, in the layout that the place allows.
+    /// A switch as soon as the set is complete, in the layout that the destination allows.
     public init() {}
 
-    /// How many former trees are kept.
+    /// Number of former trees that are kept.
     package var kept: Int { max(1, keep ?? 1) }
-    /// What ``keep`` may be.
+    /// The valid range of ``keep``.
     package static let keeps = 1...100
-    /// For how many **milliseconds** a former tree stays as it was.
+    /// Shortest time in **milliseconds** for which a former tree is kept.
     package var leastAge: Int64 {
         let (all, isLong) = max(0, keepSeconds ?? 3_600).multipliedReportingOverflow(by: 1_000)
         return isLong ? .max : all

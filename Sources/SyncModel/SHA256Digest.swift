@@ -1,4 +1,4 @@
-/// A SHA-256 value: **32 bytes** in four words, so that it is `Hashable` and needs no heap.
+/// A SHA-256 digest: **32 bytes** in four words, so that it is `Hashable` and needs no heap.
 public struct SHA256Digest: Hashable, Sendable {
     private let w0, w1, w2, w3: UInt64
 
@@ -14,7 +14,7 @@ public struct SHA256Digest: Hashable, Sendable {
         (w0, w1, w2, w3) = (word(0), word(1), word(2), word(3))
     }
 
-    /// All zero bits: the digest of nothing we know, for places that need a value.
+    /// All zero bits: not the digest of any known data, for places that need a value.
     public static let zero = SHA256Digest(0, 0, 0, 0)
 
     /// SHA-256 of no bytes. FIPS 180-4.
@@ -25,7 +25,7 @@ public struct SHA256Digest: Hashable, Sendable {
         (self.w0, self.w1, self.w2, self.w3) = (w0, w1, w2, w3)
     }
 
-    /// Reads 64 hexadecimal digits of either case in place; `nil` for anything else.
+    /// Parses 64 hexadecimal digits of either case in place; `nil` for anything else.
     public init?(hex: UnsafeBufferPointer<UInt8>) {
         guard hex.count == 64 else { return nil }
         func word(_ start: Int) -> UInt64? {
@@ -42,10 +42,10 @@ public struct SHA256Digest: Hashable, Sendable {
         (w0, w1, w2, w3) = (a, b, c, d)
     }
 
-    /// The value of every byte as a hexadecimal digit; 255 where it is none.
+    /// The value of every byte as a hexadecimal digit; 255 if it is not one.
     private static let hexValues = (UInt8.min...UInt8.max).map { hexadecimalValue($0) ?? 255 }
 
-    /// Reads 64 hexadecimal digits of either case; `nil` for anything else.
+    /// Parses 64 hexadecimal digits of either case; `nil` for anything else.
     public init?(hex: some Collection<UInt8>) {
         guard hex.count == 64, let read = Array(hex).withUnsafeBufferPointer({ SHA256Digest(hex: $0) }) else {
             return nil
@@ -53,7 +53,7 @@ public struct SHA256Digest: Hashable, Sendable {
         self = read
     }
 
-    /// Reads 64 hexadecimal digits of either case; `nil` for anything else.
+    /// Parses 64 hexadecimal digits of either case; `nil` for anything else.
     public init?(hex: String) { self.init(hex: hex.utf8) }
 
     /// 64 lower-case hexadecimal digits, as in the manifest.
@@ -64,7 +64,7 @@ public struct SHA256Digest: Hashable, Sendable {
         }
     }
 
-    /// Calls `put` with each position 0..<64 and the lower-case hexadecimal digit that stands there.
+    /// Calls `put` with each position 0..<64 and its lower-case hexadecimal digit.
     @inlinable public func writeHex(_ put: (_ position: Int, _ digit: UInt8) -> Void) {
         for index in 0..<32 {
             let byte = self[byte: index]
@@ -85,7 +85,7 @@ public struct SHA256Digest: Hashable, Sendable {
         return UInt8(truncatingIfNeeded: word >> UInt64((7 - index & 7) * 8))
     }
 
-    /// The first 8 bytes, for tables that can afford to mistake one digest for another.
+    /// The first 8 bytes, for tables that tolerate collisions.
     public var firstWord: UInt64 { w0 }
 
     /// Writes the 32 bytes to `target`, which must have room for them.

@@ -1,11 +1,11 @@
 extension FixedWidthInteger {
-    /// The sum; where it does not fit, the nearest number that does. For numbers that a file or another process says.
+    /// The sum, clamped to the range of the type. For numbers from a file or another process.
     package func saturatingAdd(_ other: Self) -> Self {
         let (sum, overflow) = addingReportingOverflow(other)
         return overflow ? (other < 0 ? .min : .max) : sum
     }
 
-    /// The difference; where it does not fit, the nearest number that does.
+    /// The difference, clamped to the range of the type.
     package func saturatingSubtract(_ other: Self) -> Self {
         let (difference, overflow) = subtractingReportingOverflow(other)
         return overflow ? (other < 0 ? .max : .min) : difference

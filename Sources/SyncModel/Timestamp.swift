@@ -1,6 +1,6 @@
 /// RFC 3339 in UTC with milliseconds: `2026-11-20T02:00:00.000Z`.
 ///
-/// - Parameter milliseconds: Since 1970-01-01 UTC; before 0000 and after 9999 the first and the last that there are.
+/// - Parameter milliseconds: Since 1970-01-01 UTC; clamped to the years 0000 to 9999.
 public func timestamp(milliseconds: Int64) -> String {
     let milliseconds = min(max(milliseconds, -62_167_219_200_000), 253_402_300_799_999)
     let (seconds, millis) = floorDivision(milliseconds, 1000)
@@ -19,9 +19,9 @@ public func timestamp(milliseconds: Int64) -> String {
     }
 }
 
-/// Reads RFC 3339, with or without fractions of a second, in any offset: **milliseconds** since 1970-01-01 UTC.
+/// Parses RFC 3339, with or without fractions of a second, in any offset: **milliseconds** since 1970-01-01 UTC.
 ///
-/// - Returns: `nil` for anything else, and for a day or an hour that there is not.
+/// - Returns: `nil` for anything else, and for an invalid day or hour.
 package func parseTimestamp(_ text: String) -> Int64? {
     var text = text
     return text.withUTF8 { bytes in
@@ -49,7 +49,7 @@ package func parseTimestamp(_ text: String) -> Int64? {
     }
 }
 
-/// Puts `width` digits and a separator behind `end`.
+/// Writes `width` digits and a separator at `end`.
 private func put(
     _ number: Int64, _ width: Int, then separator: Unicode.Scalar, to text: UnsafeMutableBufferPointer<UInt8>,
     _ end: inout Int
@@ -65,7 +65,7 @@ private func put(
     end += width + 1
 }
 
-/// Reads RFC 3339 in UTC, `2026-11-20T02:00:00.000Z`, as events and signed statements have it; the fraction may be missing.
+/// Parses RFC 3339 in UTC, `2026-11-20T02:00:00.000Z`, as in events and signed statements; the fraction may be missing.
 ///
 /// - Returns: **Milliseconds** since 1970; `nil` for any other text.
 package func parseTimestamp(utc text: String) -> Int64? {
@@ -79,12 +79,12 @@ package func parseTimestamp(utc text: String) -> Int64? {
     }
 }
 
-/// What `2026-11-20T02:00:00` at the start of a text means in UTC: **seconds** since 1970.
+/// Parses `2026-11-20T02:00:00` at the start of a text as UTC: **seconds** since 1970.
 ///
 /// - Parameters:
 ///   - text: At least 19 bytes.
-///   - mostSeconds: 60 where a leap second is taken for the first of the next minute.
-/// - Returns: `nil` for anything else, and for a day or an hour that there is not.
+///   - mostSeconds: 60 to accept a leap second as the first second of the next minute.
+/// - Returns: `nil` for anything else, and for an invalid day or hour.
 func civilSeconds(_ text: UnsafeBufferPointer<UInt8>, mostSeconds: Int64 = 59) -> Int64? {
     guard text[4] == 0x2D, text[7] == 0x2D, text[10] == 0x54, text[13] == 0x3A, text[16] == 0x3A,
         let year = decimal(text[0..<4]), let month = decimal(text[5..<7]), let day = decimal(text[8..<10]),
@@ -96,7 +96,7 @@ func civilSeconds(_ text: UnsafeBufferPointer<UInt8>, mostSeconds: Int64 = 59) -
     return date.number * 86_400 + hour * 3_600 + minute * 60 + second
 }
 
-/// A few decimal digits; `nil` for anything else among them.
+/// Parses a few decimal digits; `nil` if there is anything else.
 func decimal(_ digits: Slice<UnsafeBufferPointer<UInt8>>) -> Int64? {
     var value: Int64 = 0
     for byte in digits {
@@ -106,18 +106,18 @@ func decimal(_ digits: Slice<UnsafeBufferPointer<UInt8>>) -> Int64? {
     return value
 }
 
-/// A moment, as the control API says it: RFC 3339 in UTC with milliseconds, `2026-11-20T02:00:00.000Z`.
+/// A moment in the form of the control API: RFC 3339 in UTC with milliseconds, `2026-11-20T02:00:00.000Z`.
 public struct WallTime: Sendable, Hashable, Comparable, Codable {
-    /// Since 1970-01-01 UTC.
+    /// **Milliseconds** since 1970-01-01 UTC.
     public var milliseconds: Int64
 
-    /// Takes **milliseconds** since 1970-01-01 UTC.
+    /// Makes a moment from **milliseconds** since 1970-01-01 UTC.
     public init(milliseconds: Int64) { self.milliseconds = milliseconds }
 
     /// Orders by time.
     public static func < (left: WallTime, right: WallTime) -> Bool { left.milliseconds < right.milliseconds }
 
-    /// Reads a time with or without fractions of a second, in any offset.
+    /// Decodes a time with or without fractions of a second, in any offset.
     ///
     /// - Throws: `DecodingError` for anything else.
     public init(from decoder: any Decoder) throws {
@@ -130,24 +130,24 @@ public struct WallTime: Sendable, Hashable, Comparable, Codable {
         self.milliseconds = milliseconds
     }
 
-    /// Writes the text form.
+    /// Encodes the text form.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(timestamp(milliseconds: milliseconds))
     }
 }
 
-/// A day of the calendar, whatever the clocks do on it.
+/// A day of the calendar, independent of clock changes.
 ///
 /// Days to date and back after H. Hinnant, "chrono-Compatible Low-Level Date Algorithms".
 package struct CivilDay: Sendable, Hashable, Comparable {
     /// **Days** since 1970-01-01.
     package let number: Int64
 
-    /// The day so many **days** after 1970-01-01.
+    /// The day this many **days** after 1970-01-01.
     package init(number: Int64) { self.number = number }
 
-    /// The day of a date of the Gregorian calendar; month 1...12, day 1...31 as the month has them.
+    /// The day of a Gregorian date; the month in 1...12, the day valid for the month.
     package init(year: Int64, month: Int64, day: Int64) {
         let shifted = month <= 2 ? year - 1 : year
         let era = floorDivision(shifted, 400).quotient
@@ -173,7 +173,7 @@ package struct CivilDay: Sendable, Hashable, Comparable {
     /// The day of the week; 1970-01-01 was a Thursday.
     package var weekday: Weekday { Weekday.allCases[Int(floorDivision(number + 3, 7).remainder)] }
 
-    /// The day so many **days** later.
+    /// The day this many **days** later.
     package func adding(_ days: Int64) -> CivilDay { CivilDay(number: number + days) }
 
     /// Earlier first.
@@ -188,11 +188,11 @@ extension CivilDay: CustomStringConvertible {
     }
 }
 
-/// A day of the week, by the names that systemd.time(7) and crontab(5) use, in lower case.
+/// A day of the week, with the names of systemd.time(7) and crontab(5), in lower case.
 package enum Weekday: String, Sendable, CaseIterable, Codable {
     case mon, tue, wed, thu, fri, sat, sun
 
-    /// The weekday so many **days** later.
+    /// The weekday this many **days** later.
     package func adding(_ days: Int) -> Weekday {
         let all = Self.allCases
         let index = (all.firstIndex(of: self) ?? 0) + days
@@ -200,7 +200,7 @@ package enum Weekday: String, Sendable, CaseIterable, Codable {
     }
 }
 
-/// Division that rounds down, so that times before 1970 come out right.
+/// Division that rounds down, for times before 1970.
 package func floorDivision(_ a: Int64, _ b: Int64) -> (quotient: Int64, remainder: Int64) {
     let (quotient, remainder) = a.quotientAndRemainder(dividingBy: b)
     return remainder < 0 ? (quotient - 1, remainder + b) : (quotient, remainder)
@@ -212,14 +212,14 @@ package func padded(_ number: some BinaryInteger, _ width: Int, radix: Int = 10)
     return String(repeating: "0", count: max(0, width - text.utf8.count)) + text
 }
 
-/// A time of HTTP, in whole seconds. RFC 9110 §5.6.7.
+/// A time in HTTP, in whole seconds. RFC 9110 §5.6.7.
 package struct HTTPDate: Hashable, Comparable, Sendable {
     /// **Seconds** since 1970-01-01 UTC.
     package let seconds: Int64
 
     package init(seconds: Int64) { self.seconds = seconds }
 
-    /// Reads a header's date: IMF-fixdate, RFC 850 or `asctime`; `nil` when it is none of the three.
+    /// Parses a header's date: IMF-fixdate, RFC 850 or `asctime`; `nil` for anything else.
     package init?(_ text: String) {
         let words = text.split { $0 == " " || $0 == "," || $0 == "-" }.map(String.init)
         guard let isAsctime = Self.isAsctime(text), words.count == (isAsctime ? 5 : 6) else { return nil }
@@ -238,8 +238,8 @@ package struct HTTPDate: Hashable, Comparable, Sendable {
         seconds = date.number * 86_400 + hour * 3600 + minute * 60 + second
     }
 
-    /// Tells the forms apart by where they have digits, letters and marks; `nil` for none of the three. The day of the
-    /// week may be any word: the date does not depend on it.
+    /// Distinguishes the forms by their pattern of digits, letters and punctuation; `nil` for none of the three. The
+    /// day of the week may be any word: the date does not depend on it.
     private static func isAsctime(_ text: String) -> Bool? {
         let shape = String(
             text.map {

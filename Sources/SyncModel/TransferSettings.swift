@@ -1,29 +1,29 @@
-/// How a run transfers, as people say it: on the command line, in a configuration file, in the environment, in the options of a
-/// program that embeds a pull. Part of every ``RunRecipe``. Whatever is `nil` or empty was not said.
+/// The transfer settings of a run, from the command line, a configuration file, the environment, or the options of a
+/// program that embeds a pull. Part of every ``RunRecipe``. A value that is `nil` or empty is not set.
 ///
-/// It names files with secrets; what holds a secret itself is kept nowhere.
+/// It names files that contain secrets; a secret itself is never stored.
 public struct TransferSettings: Sendable, Equatable, Codable, HasDefault {
-    /// The most connections at a time, 1...64, in a configuration file 1...256; `nil` to adapt.
+    /// Most concurrent connections, 1...64, in a configuration file 1...256; `nil` to adapt.
     public var connections: Int?
-    /// What ``connections`` may be, but for a configuration file.
+    /// The valid range of ``connections``, except in a configuration file.
     package static let connectionsOfRun = 1...64
-    /// The most connections at a time to one origin, 1...64.
+    /// Most concurrent connections to one origin, 1...64.
     public var connectionsPerHost: Int?
-    /// The most **bytes** per second over everything, at least 1.
+    /// Most **bytes** per second in total, at least 1.
     public var limitRate: UInt64?
-    /// The most **bytes** of a manifest's own text, raw or compressed.
+    /// Largest text of a manifest in **bytes**, raw or compressed.
     public var manifestLimit: UInt64?
-    /// The longest time of a transfer, waits included.
+    /// Longest time of a transfer, including waits.
     public var deadline: Duration?
-    /// The longest time that servers send nothing of what they are asked for.
+    /// Longest time in which servers send nothing that was requested.
     public var patience: Duration?
-    /// The longest time for name, TCP and TLS together.
+    /// Longest time for name resolution, TCP and TLS together.
     public var connectTimeout: Duration?
-    /// The longest time without a byte.
+    /// Longest time without a byte.
     public var idleTimeout: Duration?
-    /// The least **bytes** per second of an answer; 0 for none.
+    /// Lowest rate of an answer in **bytes** per second; 0 for none.
     public var speedLimit: UInt64?
-    /// The time over which that is measured.
+    /// The time over which that rate is measured.
     public var speedTime: Duration?
     /// Rules for URLs, `PREFIX REPLACEMENT` or `~EXPRESSION REPLACEMENT`; the first match wins.
     @Omittable public var rewrite: [String] = []
@@ -35,49 +35,49 @@ public struct TransferSettings: Sendable, Equatable, Codable, HasDefault {
     public var plainProxy: ProxySettings?
     /// For https URLs.
     public var secureProxy: ProxySettings?
-    /// Hosts, domains and networks that no proxy is asked for.
+    /// Hosts, domains and networks for which no proxy is used.
     public var proxyExceptions: [String]?
-    /// The absolute path of a PEM file with authorities to trust in place of the system's.
+    /// The absolute path of a PEM file with authorities to trust instead of the system's.
     public var authorities: String?
     /// The absolute path of a PEM file with the client's certificate.
     public var certificate: String?
     /// The absolute path of a PEM file with the certificate's key; `nil` if it is in the same file.
     public var certificateKey: String?
-    /// The oldest TLS version to speak.
+    /// The oldest permitted TLS version.
     public var tlsMinimum: TLSVersion?
     /// Which requests may use HTTP/2.
     public var http2: HTTP2Use?
-    /// The most redirects of one request, 0...50.
+    /// Most redirects of one request, 0...50.
     public var redirectLimit: Int?
-    /// Hosts that a redirect may lead to by http although it came by https.
+    /// Hosts to which a redirect from https may lead by http.
     @Omittable public var downgrade = HostExemption.none
-    /// Hosts that a redirect may lead to although their address is private.
+    /// Hosts to which a redirect may lead although their address is private.
     @Omittable public var privateTargets = HostExemption.none
 
-    /// Nothing said.
+    /// Sets nothing.
     public init() {}
 
-    /// One proxy for all URLs; an empty URL is no proxy, whatever is said elsewhere.
+    /// Sets one proxy for all URLs; an empty URL means no proxy, whatever is configured elsewhere.
     public mutating func setProxy(_ proxy: ProxySettings) {
         plainProxy = proxy
         secureProxy = proxy
     }
 }
 
-/// Headers to send: one line, or a file with lines, as curl(1) `--header` takes them.
+/// Headers to send: one line, or a file with lines, as in curl(1) `--header`.
 public enum TransferHeader: Sendable, Equatable, Codable {
     /// `Name: value`.
     case line(String)
     /// The absolute path of a file with one line each.
     case file(String)
 
-    /// Reads a line, or `@` and a path.
+    /// Decodes a line, or `@` and a path.
     public init(from decoder: any Decoder) throws {
         let text = try decoder.singleValueContainer().decode(String.self)
         self = text.hasPrefix("@") ? .file(String(text.dropFirst())) : .line(text)
     }
 
-    /// Writes a line, or `@` and a path.
+    /// Encodes a line, or `@` and a path.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         switch self {
@@ -87,7 +87,7 @@ public enum TransferHeader: Sendable, Equatable, Codable {
     }
 }
 
-/// A proxy, and the credentials to use with it.
+/// A proxy with its credentials.
 public struct ProxySettings: Sendable, Equatable, Codable {
     /// `http://host:port`, or with https or a SOCKS scheme; without user name. Empty for none.
     public var url: String
@@ -95,7 +95,7 @@ public struct ProxySettings: Sendable, Equatable, Codable {
     public var user: String?
     /// The absolute path of a file whose first line is the password.
     public var passwordFile: String?
-    /// The password itself, where the environment had it; never encoded.
+    /// The password itself, if it came from the environment; never encoded.
     package var password: String?
 
     private enum CodingKeys: String, CodingKey { case url, user, passwordFile }
@@ -114,13 +114,13 @@ public enum TLSVersion: String, Sendable, Codable, CaseIterable {
     case tls13 = "1.3"
 }
 
-/// Which requests may use HTTP/2. Several TCP connections carry large ranges better than one does.
+/// The requests that may use HTTP/2. Several TCP connections carry large ranges better than one does.
 public enum HTTP2Use: String, Sendable, Codable, CaseIterable {
     /// HTTP/1.1 for everything.
     case never
-    /// HTTP/2 where the server speaks it, for requests without a range, except of large objects.
+    /// HTTP/2 if the server supports it, for requests without a range, except for large objects.
     case wholeObjects = "whole"
-    /// HTTP/2 where the server speaks it.
+    /// HTTP/2 if the server supports it.
     case always
 }
 
@@ -137,7 +137,7 @@ public enum HostExemption: Sendable, Equatable, Codable, HasDefault {
     /// No host.
     public init() { self = .hosts([]) }
 
-    /// Whatever either of the two exempts.
+    /// Combines two exemptions.
     public func union(_ other: HostExemption) -> HostExemption {
         guard case .hosts(let these) = self, case .hosts(let those) = other else { return .all }
         return .hosts(these.union(those))

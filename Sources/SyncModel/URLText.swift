@@ -1,25 +1,25 @@
-/// The scheme of an absolute URL with an authority, such as `https` of `https://host/path`; in lower case. RFC 3986 §3.1.
+/// The scheme, in lower case, of an absolute URL with an authority: `https` of `https://host/path`. RFC 3986 §3.1.
 ///
-/// - Parameter text: A URL, or the path of a file: a path may have colons, and no scheme has a slash.
-/// - Returns: `nil` for everything that does not begin with `SCHEME://`.
+/// - Parameter text: A URL, or the path of a file: a path may contain colons, and no scheme contains a slash.
+/// - Returns: `nil` for text that does not begin with `SCHEME://`.
 public func urlScheme(of text: String) -> String? {
     guard let scheme = leadingScheme(of: text) else { return nil }
     return text.dropFirst(scheme.utf8.count).hasPrefix("://") ? scheme : nil
 }
 
-/// What stands before the first colon, in lower case, where it could be a scheme; `nil` where it could not. RFC 3986 §3.1.
+/// The text before the first colon, in lower case, if it could be a scheme; otherwise `nil`. RFC 3986 §3.1.
 ///
-/// A name such as `a:b.json` begins like a URL, too: whether it is one, only the schemes that somebody serves tell.
+/// A name such as `a:b.json` looks like a URL, too: whether it is one depends on the supported schemes.
 public func leadingScheme(of text: String) -> String? {
     guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) else { return nil }
     let scheme = text[..<colon].lowercased()
-    // The Kelvin sign becomes a k.
+    // The Kelvin sign becomes a k in lower case.
     return isURLScheme(scheme) && scheme.utf8.count == text[..<colon].utf8.count ? scheme : nil
 }
 
-/// A URL without authority with an empty one: `store:/a` and `store:a` become `store:///a`. RFC 3986 §3.
+/// Adds an empty authority to a URL without one: `store:/a` and `store:a` become `store:///a`. RFC 3986 §3.
 ///
-/// - Parameter schemes: In lower case. Text that begins otherwise stays as it is, as do the web's URLs, which have hosts.
+/// - Parameter schemes: In lower case. Text with another beginning is unchanged, and so are web URLs, which have hosts.
 public func withAuthority(_ text: String, schemes: Set<String>) -> String {
     guard let scheme = leadingScheme(of: text), schemes.subtracting(webSchemes).contains(scheme) else { return text }
     let rest = text.dropFirst(scheme.utf8.count + 1)
@@ -35,37 +35,36 @@ public func isURLScheme(_ text: String) -> Bool {
         }
 }
 
-/// Whether a byte is a letter or a digit of ASCII.
+/// Whether a byte is an ASCII letter or digit.
 package func isAlphanumeric(_ byte: UInt8) -> Bool {
     (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
 }
 
-/// Whether text is a URL of a web server; else it is one of another scheme, or a path.
+/// Whether text is an http or https URL, not another URL or a path.
 public func isWebURL(_ text: String) -> Bool { urlScheme(of: text).map(webSchemes.contains) == true }
 
-/// Scheme, host and port, `https://host:port`, of a text that begins with a URL; `nil` for all others.
+/// Scheme, host and port, `https://host:port`, of a text that begins with a web URL; otherwise `nil`.
 package func urlOrigin(_ text: String) -> String? {
     for scheme in ["https://", "http://"] where text.lowercased().hasPrefix(scheme) {
-        // Scalars, not characters: a `?` with a combining mark behind it begins a query all the same.
+        // Scalars, not characters: a `?` followed by a combining mark still begins a query.
         let authority = text.unicodeScalars.dropFirst(scheme.count).prefix { !"/?# ".unicodeScalars.contains($0) }
         let host = Substring(authority.split(separator: "@", omittingEmptySubsequences: false).last ?? authority)
-        // `host:` before a message is no port.
+        // In `host:` before a message, the colon is not followed by a port.
         let plain = host.last == ":" ? host.dropLast() : host
         return plain.isEmpty ? nil : scheme + plain.lowercased()
     }
     return nil
 }
 
-/// What libcurl is asked for.
+/// The schemes that libcurl fetches.
 public let webSchemes: Set = ["http", "https"]
 
-/// The `file:` URL of an absolute path (RFC 8089), encoded so that a `#`, `?` or `%` of a name
-/// stays part of it.
+/// The `file:` URL of an absolute path (RFC 8089), encoded so that a `#`, `?` or `%` in a name is preserved.
 public func fileURL(path: String) -> String { "file://" + percentEncoded(bytes: path.utf8) }
 
-/// A path as it stands in a URL: every byte that is not unreserved in RFC 3986 §2.3 as `%` and two digits.
+/// A path encoded for a URL: every byte that is not unreserved in RFC 3986 §2.3 becomes `%` and two digits.
 ///
-/// - Parameter keepsSlash: Whether `/` stays, too; off for a single name.
+/// - Parameter keepsSlash: Whether `/` is kept, too; false for a single name.
 package func percentEncoded(bytes path: some Sequence<UInt8>, keepsSlash: Bool = true) -> String {
     let digits = Array("0123456789ABCDEF".utf8)
     var text: [UInt8] = []
@@ -79,7 +78,7 @@ package func percentEncoded(bytes path: some Sequence<UInt8>, keepsSlash: Bool =
     return String(decoding: text, as: UTF8.self)
 }
 
-/// Bytes with `%2F` and the like decoded once. RFC 3986 §2.1.
+/// Decodes percent-encoded bytes once. RFC 3986 §2.1.
 ///
 /// - Returns: `nil` for a `%` without two hexadecimal digits, and for a zero byte, which ends a path in C.
 package func percentDecoded(_ text: some Sequence<UInt8>) -> [UInt8]? {
@@ -108,7 +107,7 @@ package func hexadecimalValue(_ digit: UInt8) -> UInt8? {
     }
 }
 
-/// The path of a `file:` URL without a host: what stands before a query or fragment, percent-decoded once.
+/// The path of a `file:` URL without a host: the part before a query or fragment, percent-decoded once.
 ///
 /// - Returns: The path's bytes, without a zero at the end; `nil` for another URL, a broken encoding, or a zero byte.
 public func path(ofFileURL url: String) -> [UInt8]? {
@@ -119,16 +118,16 @@ public func path(ofFileURL url: String) -> [UInt8]? {
     return rest.first == UInt8(ascii: "/") ? percentDecoded(rest) : nil
 }
 
-/// A URL fit for logs, events and errors: user name, password, query and fragment are left out.
+/// A URL that is safe for logs, events and errors: without user name, password, query and fragment.
 ///
 /// - Parameter url: Any text; it need not be a valid URL.
-/// - Returns: Scheme, host, port and path; a query that was there is shown as `?…`. Control and
-///   bidirectional characters are escaped, see ``escaped(_:)``.
+/// - Returns: Scheme, host, port and path; a query is shown as `?…`. Control and bidirectional characters are escaped,
+///   see ``escaped(_:)``.
 public func redacted(url: String) -> String {
-    // Scalars, not characters: a `?` with a combining mark behind it begins a query all the same.
+    // Scalars, not characters: a `?` followed by a combining mark still begins a query.
     var rest = url.unicodeScalars[...]
     var scheme = rest.prefix(0)
-    // Not what stands in a query.
+    // Not a `://` inside a query.
     if let end = rest.firstRange(of: "://".unicodeScalars),
         !rest[..<end.lowerBound].contains(where: { $0 == "?" || $0 == "#" })
     {
@@ -145,7 +144,7 @@ public func redacted(url: String) -> String {
     return escaped(String(scheme) + String(rest)) + (hasQuery ? "?…" : "")
 }
 
-/// Text from outside, made safe for a terminal: control and bidirectional characters become `\u{…}`.
+/// External text made safe for a terminal: control and bidirectional characters become `\u{…}`.
 public func escaped(_ text: String) -> String {
     guard text.unicodeScalars.contains(where: isUnsafeOnTerminal) else { return text }
     var result = ""

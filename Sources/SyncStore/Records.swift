@@ -2,8 +2,8 @@ import Foundation
 import GRDB
 import SyncModel
 
-/// A row of a table: a property for each column, by its name in camel case. What has a shape of its own is JSON in its
-/// column, spelt as the control API spells it.
+/// A row of a table: a property for each column, by its name in camel case. Structured values are JSON in their
+/// column, spelled as in the control API.
 protocol StoreRecord: Codable, FetchableRecord, MutablePersistableRecord {}
 
 extension StoreRecord {
@@ -25,12 +25,12 @@ extension StoreRecord {
 }
 
 extension Decodable where Self: FetchableRecord {
-    /// The records that a query finds, of which the file itself may be wrong.
+    /// The records of a query, whose stored values may be invalid.
     ///
     /// - Parameters:
-    ///   - what: What a record is, for messages.
-    ///   - column: The one that names it.
-    /// - Throws: ``StoreError`` with code `damaged`, which names what cannot be read.
+    ///   - what: The kind of record, for messages.
+    ///   - column: The column that identifies it.
+    /// - Throws: ``StoreError`` with code `damaged` that names the unreadable record.
     static func read(_ what: String, by column: String, _ query: SQL, _ db: Database) throws -> [Self] {
         try SQLRequest<Row>(literal: query).fetchAll(db).map { row in
             do { return try Self(row: row) } catch {
@@ -42,7 +42,7 @@ extension Decodable where Self: FetchableRecord {
 }
 
 extension RawRepresentable<String> where Self: Sendable & Equatable {
-    /// Goes where an input leads.
+    /// Applies the transition of an input.
     ///
     /// - Parameter what: The row, for messages.
     /// - Returns: Whether it changed.
@@ -60,7 +60,7 @@ extension RawRepresentable<String> where Self: Sendable & Equatable {
 }
 
 extension SQL {
-    /// Whether a column has the word of one of the states. The words stand in the text, where SQLite sees that a partial
+    /// A condition that a column has one of the states. The states are literals, so that SQLite sees that a partial
     /// index has the rows.
     static func isAny<State: RawRepresentable<String>>(_ column: String, of states: [State]) -> SQL {
         SQL(sql: "\(column) IN (\(states.map { "'\($0.rawValue)'" }.joined(separator: ", ")))")

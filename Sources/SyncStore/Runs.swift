@@ -1,20 +1,20 @@
 import GRDB
 package import SyncModel
 
-/// A run to begin or to enqueue: everything about it that must outlive this process, in one transaction.
+/// A run to begin or to enqueue: all of it that must outlive this process, in one transaction.
 package struct RunStart: Sendable, Equatable {
     package var session: StoredSession
     /// Unique for ever; its text order is the order of time.
     package var run: String
-    /// Of the manifest's bytes. The manifest is the list of tasks: no row is written for each.
+    /// The digest of the manifest's bytes. The manifest is the list of tasks: no row is written for each.
     package var manifest: SHA256Digest
-    /// What is asked for. Its manifest is the path or URL where it was found; each hook's group is one of ``groups``.
+    /// The request. Its manifest is the path or URL where it was found; each hook's group is one of ``groups``.
     package var recipe: RunRecipe
-    /// What is known of the manifest.
+    /// The known facts about the manifest.
     package var facts = ManifestFacts()
-    /// Every group that will complete, `all` among them.
+    /// Every group that will be complete, `all` among them.
     package var groups: [String] = [RunRecipe.groupOfAll]
-    /// To be finished by then, **milliseconds** since 1970.
+    /// The deadline, **milliseconds** since 1970.
     package var deadline: Int64?
 
     package init(session: StoredSession, run: String, manifest: SHA256Digest, recipe: RunRecipe) {
@@ -22,32 +22,33 @@ package struct RunStart: Sendable, Equatable {
     }
 }
 
-/// What beginning a run did.
+/// The result of beginning a run.
 package struct StartedRun: Sendable, Equatable {
     package let session: StoredSession
     /// Earlier runs of the session that this one replaces. Their hooks whose group is complete are still owed.
     package let superseded: [String]
-    /// The run to work on: the one that was asked for, or the open one that was the same already.
+    /// The run to work on: the requested one, or an open run that is the same.
     package let run: StoredRun
-    /// Whether an open run was the same already and goes on.
+    /// Whether an open run was the same and continues.
     package let isContinued: Bool
 }
 
 extension SyncStore {
     /// Records a run with its groups and hooks, in one transaction, and begins an epoch of its session.
     ///
-    /// The caller holds the session, so that nobody else works on it. Other open runs of the session are superseded.
+    /// The caller holds the session's lease, so that no other process works on it. Other open runs of the session are
+    /// superseded.
     ///
     /// - Parameters:
     ///   - start: The run.
     ///   - isHeld: `true` to work on it at once; `false` to leave it `waiting` for the agent.
-    ///   - continuing: Whether an open run that asks for the same goes on in its place: same manifest, selection,
-    ///     options and hooks, and group `all` not complete. Hooks that earlier runs have promised count as asked for.
-    ///   - isBehind: Whether this process, which holds the session, is calling hooks: no epoch begins, and the runs that
-    ///     have only hooks left end by themselves. The new one waits for them.
-    ///   - durability: `synced` where the caller acknowledges it; with `eventual` a power cut may forget the run.
-    /// - Returns: The session, the run to work on, and what was superseded.
-    /// - Throws: ``StoreError``; `refused` when the session belongs to another project.
+    ///   - continuing: Whether an open run with the same request continues instead: same manifest, selection,
+    ///     options and hooks, and group `all` not complete. Hooks promised by earlier runs count as requested.
+    ///   - isBehind: Whether this process, which holds the session, is calling hooks. No epoch begins then, and runs
+    ///     that have only hooks left end by themselves. The new run waits for them.
+    ///   - durability: `synced` if the caller acknowledges the run; with `eventual` a power cut may lose it.
+    /// - Returns: The session, the run to work on, and the superseded runs.
+    /// - Throws: ``StoreError``; `refused` if the session belongs to another project.
     @discardableResult package func begin(
         _ start: RunStart, now: Int64, isHeld: Bool = true, continuing: Bool = false, isBehind: Bool = false,
         durability: Durability = .synced
@@ -59,10 +60,10 @@ extension SyncStore {
             if !isHeld, start.recipe.origin != .interactive,
                 open.contains(where: { $0.state == .paused && $0.reason == .userStop })
             {
-                // Nobody but a person overrules a person's pause.
+                // Only a person overrules a person's pause.
                 start.recipe.paused = true
             }
-            // Whoever works on one ends it, too.
+            // The process that works on such a run also ends it.
             if isBehind { try open.removeAll { try $0.state == .running || $0.hasOnlyHooksLeft(db) } }
             var same: StoredRun?
             if continuing, let last = open.last, try Self.asksForTheSame(last, start, db) { same = open.popLast() }
@@ -81,7 +82,7 @@ extension SyncStore {
         }
     }
 
-    /// The open run of the session that asks for the very same: what ``begin(_:now:isHeld:continuing:isBehind:durability:)``
+    /// The open run of the session with the same request, which ``begin(_:now:isHeld:continuing:isBehind:durability:)``
     /// would continue.
     package func openRun(like start: RunStart) throws(StoreError) -> StoredRun? {
         try read { db in
@@ -100,14 +101,14 @@ extension SyncStore {
         return try StoredHook.all(where: "hooks.run = \(run.identifier)", db).map(\.hook) == start.recipe.hooks
     }
 
-    /// An open run goes on, whoever worked on it before: the caller holds its session.
+    /// Continues an open run, whatever process worked on it before: the caller holds its session's lease.
     private func goOn(
         _ run: inout StoredRun, in session: StoredSession, as start: RunStart, isHeld: Bool, now: Int64, _ db: Database
     ) throws {
         let recipe = start.recipe
         try run.updateChanges(db) { run in
             run.recipe.conditions = recipe.conditions
-            // Whoever asks again says anew when; a hook's run waits for the launch limiter.
+            // A new request replaces the start time; a hook's run waits for the launch limiter.
             guard recipe.origin != .hook else { return }
             run.recipe.notBefore = recipe.notBefore
             if let deadline = start.deadline { run.deadline = max(run.deadline ?? 0, deadline) }
@@ -118,7 +119,7 @@ extension SyncStore {
             if recipe.paused {
                 if run.state == .waiting, try run.move(.paused, reason: .userStop) { run.pausedAt = now }
             } else if run.state == .paused,
-                // Nobody has wished for the end of a pull whose terminal closed.
+                // A pull that ended because its terminal closed was not stopped on purpose.
                 isHeld || recipe.origin == .interactive || run.reason == .terminalClosed
             {
                 _ = try run.move(.resumed)
@@ -140,9 +141,9 @@ extension SyncStore {
         for hook in start.recipe.hooks { try StoredHook.insert(hook, of: start.run, db) }
     }
 
-    /// Takes a waiting run up, in a new epoch of its session. The caller holds the session.
+    /// Starts a waiting run, in a new epoch of its session. The caller holds the session's lease.
     ///
-    /// - Throws: ``StoreError``; `refused` when it is not waiting.
+    /// - Throws: ``StoreError``; `refused` if it is not waiting.
     package func take(run: String, now: Int64) throws(StoreError) -> StoredRun {
         try write(.synced) { db in
             var found = try StoredRun.named(run, db)
@@ -153,7 +154,7 @@ extension SyncStore {
         }
     }
 
-    /// Records what a run's manifest is, once everything that its source had not said is known.
+    /// Records a run's manifest, once everything that its source did not state is known.
     package func change(manifest: SHA256Digest, of run: String) throws(StoreError) {
         try write(.eventual) { db in
             var found = try StoredRun.named(run, db)
@@ -161,15 +162,15 @@ extension SyncStore {
         }
     }
 
-    /// Records why a run that waits does so, and until when it need not be looked at.
+    /// Records why a run waits, and until when it need not be checked.
     ///
     /// - Parameters:
     ///   - run: The run; nothing happens unless it waits.
     ///   - reason: `connectivity`, `not_before`, `session_busy` …
-    ///   - error: What went wrong, for people.
-    ///   - cause: The same for reports.
+    ///   - error: The error, for people.
+    ///   - cause: The cause, for reports.
     ///   - due: **Milliseconds** since 1970; `nil` for at once.
-    ///   - since: Since when it waits for that, kept while the reason stays; **milliseconds** since 1970.
+    ///   - since: When that wait began, kept while the reason stays the same; **milliseconds** since 1970.
     package func hold(
         run: String, reason: RestReason?, error: String? = nil, cause: FailureCause? = nil, due: Int64?,
         since: Int64? = nil
@@ -185,7 +186,7 @@ extension SyncStore {
         }
     }
 
-    /// A person wants a waiting run to go on: it is looked at again at once, and what held back a hook's request is over.
+    /// Makes a waiting run be checked again at once, on a person's request. The delay of a hook's run ends, too.
     package func hasten(run: String) throws(StoreError) {
         try write(.eventual) { db in
             var found = try StoredRun.named(run, db)
@@ -197,7 +198,7 @@ extension SyncStore {
         }
     }
 
-    /// Wants paths of a run before all others; those named last come first.
+    /// Puts paths of a run before all others; those named last come first.
     package func prioritize(run: String, paths: [String]) throws(StoreError) {
         try write(.synced) { db in
             var found = try StoredRun.named(run, db)
@@ -207,19 +208,19 @@ extension SyncStore {
         }
     }
 
-    /// Most paths that can be wanted first.
+    /// Most paths that can be put first.
     package static let firstPathsLimit = 10_000
 
-    /// Records the end of a run: every group of it is complete. Told twice is told once.
+    /// Records the end of a run, all of whose groups are complete. A repetition changes nothing.
     ///
     /// - Parameters:
-    ///   - result: What it came to.
-    ///   - error: What went wrong, for people.
-    ///   - cause: The same for reports.
-    ///   - exitStatus: For whoever waits for it.
-    ///   - work: What is added to the session's totals.
-    ///   - events: The events that tell it, its last ones: they are recorded with it or not at all.
-    /// - Throws: ``StoreError``; `refused` when it is not running.
+    ///   - result: The result.
+    ///   - error: The error, for people.
+    ///   - cause: The cause, for reports.
+    ///   - exitStatus: The exit status of a command that waits for it.
+    ///   - work: The work to add to the session's totals.
+    ///   - events: The run's last events, which are recorded in the same transaction.
+    /// - Throws: ``StoreError``; `refused` if it is not running.
     package func finish(
         run: String, result: RunResult, counts: RunCounts, error: String? = nil, cause: FailureCause? = nil,
         exitStatus: Int32? = nil, work: SessionTotals? = nil, events: [[UInt8]] = [], now: Int64
@@ -237,29 +238,29 @@ extension SyncStore {
             var session = try StoredSession.named(found.session, db)
             try self.append(events, to: &session, time: now, db)
             try session.updateChanges(db) { $0.totals.add(work, result) }
-            // A group that nothing ever asked about cannot stay open behind a finished run.
+            // A group without any request cannot stay open after its run has finished.
             try StoredGroup.cancelOpen(of: run, db)
         }
     }
 
-    /// **Milliseconds** in which the same failure again is the same try: whoever tries every few minutes does not push
-    /// everything else out of the record.
+    /// **Milliseconds** within which the same failure counts as the same attempt, so that attempts every few minutes do
+    /// not push everything else out of the record.
     private static let tryInterval: Int64 = 3_600_000
 
-    /// Records a try of a known session that came to no run, since its manifest could not be had, say: a run that has ended
-    /// and was never started, of the manifest that the session has had until then. Where a run is open, that goes on and has
-    /// the error.
+    /// Records an attempt of a known session that led to no run, such as for an unreachable manifest: as a run that has
+    /// ended and was never started, with the manifest of the session's latest run. An open run continues instead and
+    /// gets the error.
     ///
     /// - Parameters:
     ///   - run: The name of the new run.
-    ///   - recipe: What was asked for.
-    ///   - error: What went wrong, for people.
-    ///   - cause: The same for reports.
-    ///   - exitStatus: As told to whoever asked.
-    ///   - work: What it came to, without files.
-    ///   - event: The line that tells its end, given the name of its run.
-    ///   - began: When it was asked for, **milliseconds** since 1970.
-    /// - Returns: The run that says it; `nil` where there is no such session, or another process works on it.
+    ///   - recipe: The request.
+    ///   - error: The error, for people.
+    ///   - cause: The cause, for reports.
+    ///   - exitStatus: The exit status of the command.
+    ///   - work: The attempt's work, without files.
+    ///   - event: The line for its last event, given the name of its run.
+    ///   - began: The time of the request, **milliseconds** since 1970.
+    /// - Returns: The run with the error; `nil` if there is no such session, or another process works on it.
     package func recordTry(
         of session: String, run: String, _ recipe: RunRecipe, error: String, cause: FailureCause, exitStatus: Int32,
         work: SessionTotals, event: (_ run: String) -> [UInt8], began: Int64, now: Int64
@@ -297,16 +298,16 @@ extension SyncStore {
         }
     }
 
-    /// Applies what a person or a policy wants of a run: pause, resume, cancel, release.
+    /// Applies the wish of a person or a policy to a run: pause, resume, cancel, release.
     ///
     /// - Parameters:
     ///   - input: `released`, `paused`, `resumed` or `cancelled`.
-    ///   - reason: Why, for `status`: `user_stop`, `metered` ….
-    ///   - counts: From the process that works on the run: what it has come to so far. Without, a run that is `running` has
-    ///     lost its process, and what that wrote last counts.
-    ///   - events: Recorded in the same transaction when the state changes: JSON lines, UTF-8, without newlines.
+    ///   - reason: The reason, for `status`: `user_stop`, `metered` ….
+    ///   - counts: The counts so far, from the process that works on the run. Without them, a run that is `running` has
+    ///     lost its process, and the process's last record counts.
+    ///   - events: Recorded in the same transaction if the state changes: JSON lines, UTF-8, without newlines.
     /// - Returns: Whether the run's state changed; a command may be repeated.
-    /// - Throws: ``StoreError``; `refused` where the life cycle has no such step.
+    /// - Throws: ``StoreError``; `refused` if the life cycle has no such step.
     @discardableResult package func apply(
         _ input: RunInput, to run: String, reason: RestReason? = nil, counts: RunCounts? = nil, events: [[UInt8]] = [],
         now: Int64
@@ -331,7 +332,7 @@ extension SyncStore {
                 try self.append(events, to: &session, time: now, db)
             }
             if input == .cancelled || input == .superseded { try found.close(now: now, db) }
-            // Those of a run that is superseded are still owed; of one that a person gives up none is.
+            // Hooks of a superseded run are still owed; those of a run that a person cancels are not.
             if input == .cancelled { try StoredHook.giveUp(of: run, now: now, db) }
             return true
         }
@@ -346,7 +347,7 @@ extension SyncStore {
 
     /// The latest runs, newest first.
     ///
-    /// - Parameter onlyOpen: Only those that can still come to something.
+    /// - Parameter onlyOpen: Whether to list only open runs.
     package func runs(session: String? = nil, onlyOpen: Bool = false, limit: Int = 100) throws(StoreError)
         -> [StoredRun]
     {
@@ -356,7 +357,7 @@ extension SyncStore {
         }
     }
 
-    /// The last run of a session that brought everything into place, however many have failed since; `nil` if none did.
+    /// The last run of a session that installed everything, however many have failed since; `nil` if there is none.
     package func lastSuccess(of session: String) throws(StoreError) -> StoredRun? {
         try read { db in
             let isWanted: SQL = "session = \(session) AND result = \(RunResult.ok.rawValue)"

@@ -1,10 +1,10 @@
 import GRDB
 
-/// The tables. Their form is SQLite's `user_version`; a store of another form is left as it is.
+/// The tables. Their version is SQLite's `user_version`; a store of another version is left as it is.
 ///
-/// GRDB's `DatabaseMigrator` would keep a second record of the form, in a table of its own.
+/// GRDB's `DatabaseMigrator` would keep a second record of the version, in a table of its own.
 enum Schema {
-    /// SQLite's `application_id`: `SYNC`, so that file(1) and we can tell our own files.
+    /// SQLite's `application_id`: `SYNC`, by which file(1) and this program recognize the file.
     static let applicationID: Int32 = 0x5359_4E43
 
     static let version = 1
@@ -106,13 +106,13 @@ enum Schema {
         CREATE UNIQUE INDEX events_in_order ON events (session, first);
         """
 
-    /// Makes the tables of a store that has none.
+    /// Creates the tables of a store that has none.
     ///
     /// - Throws: ``StoreError`` with code `newer`, and nothing is changed; any error of SQLite.
     static func create(_ db: Database) throws {
         guard try !isThere(db) else { return }
-        // Both are kept in the file, and only once the version is known to be ours: another store stays as it is.
-        // The first must come before the first table: freed pages are given back, a few at a time.
+        // Both are stored in the file, and only once the version is known to be ours: another store stays as it is.
+        // The first must come before the first table. Freed pages are returned, a few at a time.
         try db.execute(sql: "PRAGMA auto_vacuum = INCREMENTAL")
         try db.execute(sql: "PRAGMA journal_mode = WAL")
         try db.inTransaction(.exclusive) {
@@ -125,7 +125,7 @@ enum Schema {
         }
     }
 
-    /// Whether the tables are there; `false` for an empty file.
+    /// Whether the tables exist; `false` for an empty file.
     ///
     /// - Throws: ``StoreError`` with code `newer`, or `foreign` for a database of another program.
     static func isThere(_ db: Database) throws -> Bool {

@@ -1,19 +1,19 @@
 import GRDB
 package import SyncModel
 
-/// The store could not do what it was asked: what happened and what to do.
+/// A failure of the store: what happened and what to do.
 package struct StoreError: Error, Sendable, Equatable {
-    /// What a caller can act on.
+    /// The code that callers can act on.
     package enum Code: Sendable, Equatable {
-        /// The state directory or the store cannot be made or opened.
+        /// The state directory or the store cannot be created or opened.
         case cannotCreate
         /// Another version of syncagent wrote it; it is left as it is.
         case newer
         /// The file is a database of another program; it is left as it is.
         case foreign
-        /// Its contents are broken; the next open sets it aside and starts a new one.
+        /// Its contents are damaged; the next open sets it aside and starts a new one.
         case damaged
-        /// Another process is writing, for longer than the store waits.
+        /// Another process has been writing for longer than the store waits.
         case busy
         /// Reading or writing failed, or the disk is full.
         case io
@@ -33,7 +33,7 @@ package struct StoreError: Error, Sendable, Equatable {
 
     init(_ code: Code, _ message: String) { (self.code, self.message) = (code, message) }
 
-    /// What a command that cannot go on exits with.
+    /// The exit status of a command that cannot continue.
     package var status: ExitStatus {
         switch code {
         case .cannotCreate, .newer, .foreign: .cannotCreate
@@ -57,7 +57,7 @@ package struct StoreError: Error, Sendable, Equatable {
         "The state file is the database of another program. It was left as it is; move it away, or use another state"
             + " directory (XDG_STATE_HOME).")
 
-    /// SQLite's word for it. https://sqlite.org/rescode.html
+    /// The error for an error of SQLite. https://sqlite.org/rescode.html
     init(_ error: any Error) {
         if let error = error as? StoreError {
             self = error
@@ -75,10 +75,10 @@ package struct StoreError: Error, Sendable, Equatable {
             switch error.resultCode.primaryResultCode {
             case .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_PROTOCOL: .busy
             case .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_FORMAT: .damaged
-            // No statement here breaks a rule of the tables: what they hold does not fit together, such as a number of the
-            // next event that is there already, or a fraction in its place.
+            // No statement here violates the tables' rules, so the stored values are inconsistent, such as a number of
+            // the next event that exists already, or a fraction in its place.
             case .SQLITE_CONSTRAINT: .damaged
-            // A header with a format number that SQLite does not know; it has no code of its own for that.
+            // A header with a format number unknown to SQLite, for which it has no code of its own.
             case .SQLITE_ERROR where error.message == "unsupported file format": .damaged
             case .SQLITE_FULL, .SQLITE_IOERR, .SQLITE_NOLFS: .io
             case .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM, .SQLITE_AUTH: .cannotCreate

@@ -3,8 +3,8 @@ import SyncSystem
 
 /// The store's files in the state directory.
 ///
-/// `syncagent.sqlite` with SQLite's `-wal` and `-shm`; `syncagent.sqlite.lock`, held while the file is made
-/// or set aside; `syncagent.sqlite.rebuild`, left behind by whoever met damage.
+/// `syncagent.sqlite` with SQLite's `-wal` and `-shm`; `syncagent.sqlite.lock`, held while the file is created
+/// or set aside; `syncagent.sqlite.rebuild`, created by a process that has found damage.
 struct StoreFiles: Sendable {
     let directory: String
 
@@ -13,11 +13,11 @@ struct StoreFiles: Sendable {
     var database: String { "\(directory)/\(name)" }
     private var marker: String { database + ".rebuild" }
 
-    /// Largest database, and log, in **bytes**: an upkeep keeps them far below.
+    /// Largest database, and log, in **bytes**. Upkeep keeps them far smaller.
     private static let maximumSize: UInt64 = 16 << 30
 
-    /// Makes sure that this user alone decides what the store says, before SQLite opens it by name: the directory, the
-    /// database, its log and its index are this user's, and nobody else may write to them.
+    /// Makes sure that only this user can change the store, before SQLite opens it by name: the directory, the
+    /// database, its log and its index belong to this user, and no other user may write to them.
     ///
     /// - Throws: ``StoreError`` with code `cannotCreate`.
     func check() throws(StoreError) {
@@ -31,21 +31,21 @@ struct StoreFiles: Sendable {
         } catch { guard error.isMissing else { throw Self.failure(error, below: directory) } }
     }
 
-    /// Makes the empty database file, 0600, so that SQLite does not choose the mode.
+    /// Creates the empty database file, 0600, so that SQLite does not choose the mode.
     ///
     /// - Throws: ``StoreError`` with code `cannotCreate`.
     func create() throws(StoreError) {
-        // Only a file that is not there is opened here, see ``check()``.
+        // Only a missing file is opened here, see ``check()``.
         guard Descriptor(opening: database, .newFile, mode: 0o600) == nil else { return }
         let code = Errno.last
         if code != .fileExists { throw failure("create", database, code) }
     }
 
-    /// Whether there is a database file with anything in it.
+    /// Whether there is a database file that is not empty.
     var hasDatabase: Bool { status(following: database).map { $0.size > 0 } ?? false }
 
-    /// Writes SQLite's log to the disk, with every transaction in it; what it no longer has, SQLite has synced. SQLite locks
-    /// the other files, not this one, so it may be opened here: see ``check()``.
+    /// Writes SQLite's log to the disk, with every transaction in it; transactions no longer in it have been synced by
+    /// SQLite. SQLite locks the other files, not this one, so it may be opened here: see ``check()``.
     ///
     /// - Throws: ``StoreError`` with code `io`.
     func synchronizeLog() throws(StoreError) {
@@ -62,16 +62,16 @@ struct StoreFiles: Sendable {
 
     var isMarkedDamaged: Bool { exists(marker) }
 
-    /// Asks the next open to start anew.
+    /// Makes the next open start a new store.
     func markDamaged() {
-        // Left out, the next open meets the damage once more.
+        // If this fails, the next open finds the damage once more.
         _ = try? openFile(marker, [.writeOnly, .create], trust: .state)
     }
 
-    /// The log first: a new database beside an old log would have the log played into it.
+    /// The log first: SQLite would apply an old log to a new database.
     private static let suffixes = ["-shm", "-wal", ""]
 
-    /// Renames the database with its log out of the way; of those set aside before, only the newest is kept.
+    /// Renames the database and its log. Of the stores set aside earlier, only the newest is kept.
     ///
     /// - Throws: ``StoreError`` with code `cannotCreate`.
     func setAside(at time: Int64) throws(StoreError) -> String {
@@ -98,12 +98,12 @@ struct StoreFiles: Sendable {
         return Set(names).sorted()
     }
 
-    /// Whether a process was killed when it had only moved the log there: the database follows.
+    /// Whether a process was killed after it had moved only the log there: the database follows.
     private func isCutShort(_ store: String) -> Bool {
         !exists(store) && Self.suffixes.allSatisfy { !exists(store + $0) || !exists(database + $0) }
     }
 
-    /// A name with the time, or with the next second that no other store has.
+    /// A name with the time, or with the next second for which there is no store.
     private func freeName(_ time: Int64, _ taken: [String]) -> String {
         let names = (0...Int64(taken.count)).map { later in
             let digits = timestamp(milliseconds: time.saturatingAdd(later * 1_000)).prefix(19)
@@ -112,11 +112,11 @@ struct StoreFiles: Sendable {
         return names.first { !taken.contains($0) } ?? "\(database).damaged-\(time)"
     }
 
-    /// Runs `body` while no other process makes or sets aside the store; makes the directory, 0700,
-    /// with those above it.
+    /// Runs `body` while no other process creates or sets aside the store. Creates the directory, 0700,
+    /// and those above it.
     ///
     /// - Parameter wait: Most **milliseconds** to wait for another process.
-    /// - Throws: ``StoreError`` with code `busy` or `cannotCreate`; what `body` throws.
+    /// - Throws: ``StoreError`` with code `busy` or `cannotCreate`; the errors of `body`.
     func locked<R>(wait: Int, _ body: () throws(StoreError) -> R) throws(StoreError) -> R {
         let lock: FileLock?
         do throws(FileError) {

@@ -2,9 +2,9 @@ import Foundation
 import GRDB
 package import SyncModel
 
-/// One event as it is told to whoever reads it later.
+/// One recorded event.
 package struct StoredEvent: Sendable, Equatable {
-    /// Counts the events of a session from 1, without a gap; 0 for a notice that is not recorded.
+    /// The event's number in its session, from 1, without gaps; 0 for a notice that is not recorded.
     package let sequence: Int64
     /// The event's JSON line, UTF-8, without a newline.
     package let line: [UInt8]
@@ -15,7 +15,7 @@ package struct StoredEvent: Sendable, Equatable {
 
     private static let head = Array("{\"event\":\"".utf8)
 
-    /// What has happened; `nil` for what this program does not know. The line is not parsed for it: its name comes first.
+    /// The event's name; `nil` if this program does not know it. The line is not parsed, since the name comes first.
     package var name: EventName? {
         guard line.starts(with: Self.head) else { return nil }
         let rest = line[Self.head.count...]
@@ -41,15 +41,15 @@ package struct EventFeed: Sendable {
     /// Events read at a time.
     private static let page = 256
 
-    /// Begins behind an event that the reader has seen; 0 for none.
+    /// Starts after an event that the reader has seen; 0 for none.
     package init(of session: String, after seen: Int64, in store: SyncStore) {
         (self.session, cursor, self.store) = (session, max(0, seen), store)
     }
 
-    /// The events that have come since the last call; empty when there is none. Those that are no longer kept are one
-    /// without number, `events.pruned`.
+    /// The events since the last call; empty if there are none. Pruned events are replaced by one without a number,
+    /// `events.pruned`.
     ///
-    /// - Throws: ``StoreError``, with code `unknown` where the reader has seen more than there is.
+    /// - Throws: ``StoreError``, with code `unknown` if the reader has seen more events than there are.
     package mutating func next() throws(StoreError) -> [StoredEvent] {
         let page = try store.events(of: session, after: cursor, limit: Self.page)
         try requireReached(page.lastSequence)
@@ -62,8 +62,8 @@ package struct EventFeed: Sendable {
         return events
     }
 
-    /// Refuses to begin behind a number that the session has not come to: a power cut has taken its last events, or its
-    /// record has begun anew. Whoever waited for the next one would miss those until then.
+    /// Refuses a position that the session has not reached: a power cut has taken its last events, or its
+    /// record has begun anew. A reader that waited for the next number would miss the events until then.
     ///
     /// - Throws: ``StoreError`` with code `unknown`.
     package func requireReached() throws(StoreError) { try requireReached(store.session(named: session).lastSequence) }
@@ -91,9 +91,9 @@ extension SyncStore {
         }
     }
 
-    /// Records events of a run unless it has its result: nothing follows the last event.
+    /// Records events of a run, unless it has its result: nothing follows the last event.
     ///
-    /// - Returns: Whether they are on record.
+    /// - Returns: Whether they are recorded.
     package func append(_ lines: [[UInt8]], ofUnfinished run: String, time: Int64) throws(StoreError) -> Bool {
         try write(.eventual) { db in
             let found = try StoredRun.named(run, db)
@@ -104,22 +104,22 @@ extension SyncStore {
         }
     }
 
-    /// A piece of a session's events, in order.
+    /// A page of a session's events, in order.
     ///
-    /// Events up to the pruned one are gone: a reader that has seen less has missed something and must say so. The last
-    /// one may be beyond the piece.
+    /// Events up to `prunedSequence` are gone: a reader that has seen fewer has missed some and must report that.
+    /// `lastSequence` may be beyond the page.
     package typealias EventPage = (events: [StoredEvent], prunedSequence: Int64, lastSequence: Int64)
 
     /// Reads a session's events after one that the reader has seen.
     ///
     /// - Parameters:
     ///   - seen: The last sequence number that was read; 0 for the beginning.
-    ///   - limit: At most so many events.
+    ///   - limit: Most events of the page.
     package func events(of session: String, after seen: Int64, limit: Int = 1_000) throws(StoreError) -> EventPage {
         try read { db in
             let found = try StoredSession.named(session, db)
             var events: [StoredEvent] = []
-            // Whoever follows asks five times a second: where nothing is new, no row is read.
+            // Followers poll five times a second: if nothing is new, no row is read.
             guard limit > 0, seen < found.lastSequence else {
                 return (events, found.prunedSequence, found.lastSequence)
             }
@@ -145,7 +145,8 @@ extension SyncStore {
         }
     }
 
-    /// Passes on a session's events after a number, a page at a time, until `take` says that it is enough.
+    /// Passes a session's events after a number to `take`, a page at a time, until `take` returns `false` for one of a
+    /// page.
     package func scanEvents(of session: String, after sequence: Int64, _ take: (StoredEvent) -> Bool)
         throws(StoreError)
     {
@@ -164,7 +165,7 @@ extension SyncStore {
         guard !lines.isEmpty else { return first }
         let plain = Array(lines.joined(separator: [0x0A]))
         let small = compression?.compress(plain)
-        // 0 for plain text, else the length of what compression made smaller.
+        // 0 for plain text, otherwise the length of the uncompressed text.
         let encoding = small == nil ? 0 : plain.count
         try db.execute(
             literal: """
@@ -175,7 +176,7 @@ extension SyncStore {
         return first
     }
 
-    /// Most **bytes** of a row's events: far more than is ever gathered for one.
+    /// Most **bytes** of a row's events: far more than are ever buffered for one.
     private static let longestRow = 1 << 28
 
     /// The lines of a row, in order.
@@ -193,14 +194,14 @@ extension SyncStore {
         return bytes.split(separator: 0x0A, omittingEmptySubsequences: false).map(Array.init)
     }
 
-    /// Where to begin reading a session's events for those from some time on.
+    /// The position from which to read a session's events of a time and later.
     ///
-    /// - Returns: The number to give to ``events(of:after:limit:)``: every event of that time or later comes after it,
-    ///   and a few before that time may, too.
+    /// - Returns: The number for ``events(of:after:limit:)``: every event of that time or later comes after it,
+    ///   and a few earlier ones may, too.
     package func sequence(before time: Int64, of session: String) throws(StoreError) -> Int64 {
         try read { db in
             let found = try StoredSession.named(session, db)
-            // A row is as late as its last event.
+            // A row has the time of its last event.
             let first = try SQLRequest<Int64>(
                 """
                 SELECT first FROM events WHERE session = \(session) AND time >= \(time) ORDER BY first LIMIT 1

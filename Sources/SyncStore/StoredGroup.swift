@@ -6,14 +6,14 @@ package struct StoredGroup: Codable, Sendable, Equatable {
     private(set) var run: String
     package private(set) var name: String
     package private(set) var state = GroupState.open
-    /// Once it is complete.
+    /// The result, once the group is complete.
     package private(set) var result: RunResult?
     package private(set) var changed = 0
-    /// The last event that was on record when it was complete.
+    /// The last event that was recorded when the group was complete.
     private(set) var lastSeq: Int64?
     private(set) var completed: Int64?
 
-    /// The one place that changes a group's state.
+    /// Changes the group's state; nothing else does.
     ///
     /// - Returns: Whether it changed.
     /// - Throws: ``StoreError`` with code `refused`.
@@ -33,7 +33,7 @@ extension StoredGroup: StoreRecord {
         try read("group", by: "name", "SELECT * FROM groups WHERE run = \(run) AND name = \(name)", db).first
     }
 
-    /// Every task of a group is terminal: its hooks are owed, or will not run.
+    /// Completes a group, whose tasks have all ended: its hooks are now owed, or will not run.
     static func complete(_ group: CompletedGroup, of run: String, after lastSeq: Int64, now: Int64, _ db: Database)
         throws
     {
@@ -53,7 +53,7 @@ extension StoredGroup: StoreRecord {
         }
     }
 
-    /// The groups of a run that are open will not be complete, and no hook of theirs runs.
+    /// Cancels the open groups of a run; their hooks will not run.
     static func cancelOpen(of run: String, _ db: Database) throws {
         for var group in try all(of: run, db) where group.state == .open {
             try group.updateChanges(db) { _ = try $0.move(.cancelled) }
@@ -61,13 +61,13 @@ extension StoredGroup: StoreRecord {
         }
     }
 
-    /// The last event that was on record when a group of a run was complete; `nil` when it was not.
+    /// The last event that was recorded when a group of a run was complete; `nil` if it was not.
     static func lastEvent(of name: String, in run: String, _ db: Database) throws -> Int64? {
         try SQLRequest("SELECT last_seq FROM groups WHERE run = \(run) AND name = \(name)").fetchOne(db)
     }
 }
 
-/// A group whose every task is terminal.
+/// A group whose tasks have all ended.
 package struct CompletedGroup: Sendable, Equatable {
     package var name: String
     package var result: RunResult
@@ -81,17 +81,17 @@ package struct CompletedGroup: Sendable, Equatable {
 extension SyncStore {
     /// The groups of a run, by name.
     ///
-    /// - Throws: ``StoreError``; `unknown` when there is no such run.
+    /// - Throws: ``StoreError``; `unknown` if there is no such run.
     package func groups(of run: String) throws(StoreError) -> [StoredGroup] {
         try read { db in try StoredGroup.all(of: StoredRun.named(run, db).identifier, db) }
     }
 
-    /// Records that groups are complete, with their last events, in one transaction; their hooks are owed from here.
+    /// Records that groups are complete, with their last events, in one transaction. Their hooks are owed from then on.
     ///
     /// - Parameters:
-    ///   - events: The events that tell it; they come after every task event of the groups.
-    ///   - counts: The run's numbers so far, for whoever finishes it.
-    /// - Returns: The hooks that are owed now, in the order they were given.
+    ///   - events: The groups' last events; they come after every task event of the groups.
+    ///   - counts: The run's counts so far, for the process that finishes it.
+    /// - Returns: The hooks that are owed now, in the order of the request.
     package func complete(
         _ groups: [CompletedGroup], of run: String, events: [[UInt8]] = [], counts: RunCounts? = nil, now: Int64
     ) throws(StoreError) -> [StoredHook] {

@@ -1,7 +1,7 @@
 import GRDB
 package import SyncModel
 
-/// A hook of a run, with what its group came to.
+/// A hook of a run, with the result of its group.
 package struct StoredHook: Decodable, FetchableRecord, Sendable, Equatable {
     private let id: Int64
     package let run: String
@@ -9,49 +9,49 @@ package struct StoredHook: Decodable, FetchableRecord, Sendable, Equatable {
     package let destination: String
     private let groupName: String
     package let arguments: [String]
-    /// Most **seconds** it may run.
+    /// Most **seconds** that it may run.
     package let timeout: Int
-    /// The results it is wanted for.
+    /// The results after which it runs.
     package let results: [RunResult]
-    /// Most files a call, for a hook that gets the files that changed.
+    /// Most files per call, for a hook that gets the changed files.
     package let batch: Int?
-    /// What its group came to, once complete.
+    /// The result of its group, once complete.
     package let result: RunResult?
-    /// Files of the group that changed.
+    /// The number of the group's changed files.
     package let changed: Int
     package private(set) var state: HookRunState
     /// Attempts started so far.
     package fileprivate(set) var attempt: Int
-    /// Not to be tried earlier, **milliseconds** since 1970.
+    /// The earliest time of the next attempt, **milliseconds** since 1970.
     package fileprivate(set) var due: Int64?
     /// How the last attempt ended: `exit 3`, `signal 9`, `timeout` …, or ``replayed``.
     package fileprivate(set) var ended: String?
-    /// What the last attempt wrote.
+    /// The output of the last attempt.
     package fileprivate(set) var output: String?
     package fileprivate(set) var started: Int64?
     package fileprivate(set) var finished: Int64?
 
     static var databaseColumnDecodingStrategy: DatabaseColumnDecodingStrategy { .convertFromSnakeCase }
 
-    /// Names it in ``SyncStore``; never used again.
+    /// The hook's number in ``SyncStore``; never used again.
     package var identifier: Int64 { id }
     package var group: String { groupName }
 
-    /// What is called when, as the recipe says.
+    /// The hook as in the recipe.
     package var hook: RunHook {
         RunHook(group: group, arguments: arguments, timeout: timeout, results: results, batch: batch)
     }
 
-    /// ``ended`` of a hook that a person wants once more: what it left behind earlier does not count.
+    /// ``ended`` of a hook that a person wants to run again: receipts of earlier attempts do not count.
     package static let replayed = "replay"
 
-    /// ``ended`` of a hook that could not even be started begins with it; why comes after a colon.
+    /// The beginning of ``ended`` for a hook that could not be started; the reason follows after a colon.
     package static let notStarted = "not started"
 
-    /// ``ended`` of a hook that was stopped: before the next attempt, or, where it has failed, because a person gave it up.
+    /// ``ended`` of a hook that was stopped: to be tried again or, if it has failed, because a person cancelled it.
     package static let stopped = "stopped"
 
-    /// Whether it came to a bad end. That a person gave it up is none.
+    /// Whether it failed. A hook cancelled by a person did not.
     package var hasFailed: Bool { state == .failed && ended != Self.stopped }
 
     /// ``ended`` of a hook that gets files and was not called, since there were none.
@@ -59,10 +59,10 @@ package struct StoredHook: Decodable, FetchableRecord, Sendable, Equatable {
 }
 
 extension StoredHook {
-    /// What an owed hook is: its group is complete, and it has not ended; for rows of `hooks`.
+    /// The condition for an owed hook: its group is complete, and it has not ended. For rows of `hooks`.
     static let isOwed = SQL.isAny("hooks.state", of: [HookRunState.pending, .running])
 
-    /// Hooks, joined with what their groups came to, as they were given unless it is said.
+    /// Hooks with the results of their groups, in the order of the request unless another order is given.
     static func all(where condition: SQL, order: SQL = "hooks.id", _ db: Database) throws -> [StoredHook] {
         let query: SQL = """
             SELECT hooks.*, runs.session, sessions.destination, groups.result, groups.changed
@@ -98,7 +98,7 @@ extension StoredHook {
                 """)
     }
 
-    /// Makes hooks that an earlier holder of the session left running owed again; the next attempt has a higher
+    /// Makes hooks owed again that an earlier holder of the session left running. The next attempt has a higher
     /// number.
     static func giveBack(of session: StoredSession, _ db: Database) throws -> [StoredHook] {
         let running: SQL = "runs.session = \(session.identifier) AND hooks.state = \(HookRunState.running.rawValue)"
@@ -107,8 +107,8 @@ extension StoredHook {
         return hooks
     }
 
-    /// Ends the owed hooks of a run that a person gives up. One that was called and cut short, by that or with its process, has
-    /// been stopped; the others will not be called.
+    /// Ends the owed hooks of a run that a person cancels. A hook that was called and interrupted, by the cancellation
+    /// or with its process, counts as stopped; the others will not be called.
     static func giveUp(of run: String, now: Int64, _ db: Database) throws {
         for var hook in try all(where: "hooks.run = \(run) AND \(isOwed)", db) {
             let isCutShort = hook.attempt > 0 && (hook.finished == nil || hook.ended == stopped)
@@ -120,14 +120,14 @@ extension StoredHook {
         }
     }
 
-    /// Most hooks that are looked at, and most runs that could have called them.
+    /// Most promised hooks to examine, and most runs that could have called them.
     private static let mostPromised = 200
 
-    /// A run that is to begin, with the hooks that earlier ones were to call and that nobody has called since: a newer run
-    /// took their place before the group was complete. Whoever completes it owes them. One that is asked for anew has the
-    /// new form.
+    /// The run to begin, with hooks that earlier runs promised and that have not been called since, because a newer run
+    /// replaced them before the group was complete. The run that completes the group owes them. A hook that is
+    /// requested anew has its new form.
     ///
-    /// - Returns: Hooks for each file before the others, as they are called.
+    /// - Returns: The run, with hooks for files before the others, as they are called.
     static func promised(to start: RunStart, in session: StoredSession, _ db: Database) throws -> RunStart {
         let groups = Set(start.groups)
         let hooks = try promised(to: start.recipe, in: session, db).filter { groups.contains($0.group) }
@@ -138,7 +138,7 @@ extension StoredHook {
         return start
     }
 
-    /// The hooks alone, as ``promised(to:in:_:)`` finds them, whatever groups there are.
+    /// The promised hooks alone, as for ``promised(to:in:_:)``, for any group.
     fileprivate static func promised(to recipe: RunRecipe, in session: StoredSession, _ db: Database) throws
         -> [RunHook]
     {
@@ -154,7 +154,7 @@ extension StoredHook {
         var (promised, settled): ([RunHook], [RunRecipe]) = ([], [])
         for run in runs where !run.isTry {
             guard run.state == .superseded || run.state.isOpen else {
-                // Whoever ended has called them, or has given them up.
+                // A run that has ended has called its hooks, or has dropped them.
                 settled.append(run.recipe)
                 continue
             }
@@ -166,11 +166,11 @@ extension StoredHook {
         return promised
     }
 
-    /// The one place that changes a hook.
+    /// Changes a hook; nothing else does.
     ///
     /// - Parameters:
-    ///   - input: What has happened to it.
-    ///   - change: What else changes with its state, where that does.
+    ///   - input: What has happened to the hook.
+    ///   - change: Further changes, made only if the state changes.
     /// - Throws: ``StoreError`` with code `refused`.
     mutating func move(_ input: HookRunInput, _ db: Database, _ change: (inout StoredHook) -> Void = { _ in }) throws {
         guard try state.move(input, state.after(input), "Hook \(id) of run \(run)") else { return }
@@ -184,16 +184,16 @@ extension StoredHook {
 }
 
 extension SyncStore {
-    /// The hooks that are owed: their group is complete and they have not ended, whoever began them.
+    /// The owed hooks: their group is complete and they have not ended, whatever process began them.
     ///
     /// - Parameter session: Only this session's.
-    /// - Returns: Oldest first. A `running` one belongs to a process that holds the session, or to none.
+    /// - Returns: Oldest first. A `running` hook belongs to the process that holds the session, or to none.
     package func owedHooks(session: String? = nil) throws(StoreError) -> [StoredHook] {
         try read { db in try StoredHook.all(where: "\(StoredHook.isOwed) AND \(Self.isOf(session))", db) }
     }
 
-    /// The hooks that a run of a session owes besides those that it is asked for: what earlier runs were to call, and
-    /// nobody has called since.
+    /// The hooks that a run of a session owes in addition to those of its request: hooks that earlier runs promised and
+    /// that have not been called since.
     package func promisedHooks(of session: String, to recipe: RunRecipe) throws(StoreError) -> [RunHook] {
         try read { db in
             guard let found = try StoredSession.find(session, db) else { return [] }
@@ -217,10 +217,11 @@ extension SyncStore {
         try read { db in try StoredHook.numbered(identifier, db) }
     }
 
-    /// Records that an attempt begins, before it does: a crash inside it gives the next one a higher number.
+    /// Records the beginning of an attempt, before it begins: after a crash inside it, the next one has a higher
+    /// number.
     ///
     /// - Returns: The attempt, from 1.
-    /// - Throws: ``StoreError``; `refused` when it is not owed, or running.
+    /// - Throws: ``StoreError``; `refused` if the hook is not owed, or is running.
     package func started(hook identifier: Int64, now: Int64) throws(StoreError) -> Int {
         try write(.synced) { db in
             var hook = try StoredHook.numbered(identifier, db)
@@ -232,14 +233,14 @@ extension SyncStore {
         }
     }
 
-    /// Records how an attempt ended.
+    /// Records the end of an attempt.
     ///
     /// - Parameters:
     ///   - input: `succeeded`, `failed`, `askedForRetry` or `interrupted`.
-    ///   - ended: For people: `exit 3`, `timeout` …
-    ///   - output: What it wrote; the end of it is kept.
+    ///   - ended: How it ended, for people: `exit 3`, `timeout` …
+    ///   - output: Its output, of which the end is kept.
     ///   - due: When to try again, **milliseconds** since 1970.
-    /// - Throws: ``StoreError``; `refused` when it is not running.
+    /// - Throws: ``StoreError``; `refused` if it is not running.
     package func finished(
         hook identifier: Int64, _ input: HookRunInput, ended: String, output: String = "", due: Int64? = nil, now: Int64
     ) throws(StoreError) {
@@ -253,8 +254,8 @@ extension SyncStore {
 
     /// Records that an owed hook need not be called.
     ///
-    /// - Parameter reason: For people, in the place of how an attempt ended.
-    /// - Throws: ``StoreError``; `refused` when it is running.
+    /// - Parameter reason: For people, in place of how an attempt ended.
+    /// - Throws: ``StoreError``; `refused` if it is running.
     package func skip(hook identifier: Int64, reason: String, now: Int64) throws(StoreError) {
         try write(.eventual) { db in
             var hook = try StoredHook.numbered(identifier, db)
@@ -262,9 +263,9 @@ extension SyncStore {
         }
     }
 
-    /// Makes an ended hook owed once more, because a person asks.
+    /// Makes an ended hook owed once more, on a person's request.
     ///
-    /// - Throws: ``StoreError``; `refused` when it has not ended.
+    /// - Throws: ``StoreError``; `refused` if it has not ended.
     package func replay(hook identifier: Int64) throws(StoreError) {
         try write(.synced) { db in
             var hook = try StoredHook.numbered(identifier, db)
@@ -286,12 +287,12 @@ extension SyncStore {
 }
 
 extension RunHook {
-    /// Which program is called for which group. Where two requests have the same, the later one says how it is called.
+    /// The group and the program. If two requests have the same, the later one determines how the program is called.
     fileprivate var call: [String] { [group] + arguments.prefix(1) }
 }
 
 extension RunRecipe {
-    /// Whether a run of it completes all that a run of another does.
+    /// Whether a run of this recipe completes everything that a run of another does.
     fileprivate func includes(_ other: RunRecipe) -> Bool {
         groups.isEmpty && !hasPatterns || (groups, include, exclude) == (other.groups, other.include, other.exclude)
     }

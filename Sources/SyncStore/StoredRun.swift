@@ -1,17 +1,17 @@
 import GRDB
 package import SyncModel
 
-/// What a run has found out about its manifest.
+/// The facts that a run has recorded about its manifest.
 package struct ManifestFacts: Codable, Sendable, Equatable {
-    /// Its revision; `nil` before it was decoded, and 0 when it has none.
+    /// The manifest's revision; `nil` before it was decoded, and 0 if it has none.
     package var revision: UInt64?
-    /// Whether it came from a public address; `nil` when nobody knows.
+    /// Whether it came from a public address; `nil` if that is not known.
     package var isPublic: Bool?
-    /// Whether those who are believed have signed it.
+    /// Whether it is signed with trusted keys.
     package var isSigned = false
-    /// What is handed on to hooks, observers and reports: what whoever asked says, else the manifest; JSON text on one line.
+    /// Data for hooks, observers and reports, from the client or else from the manifest; JSON text on one line.
     package var userData: String?
-    /// The listing that it was derived from; `nil` for one that was published.
+    /// The listing that it was derived from; `nil` for a published manifest.
     package var source: SourceOrigin?
 
     package init(revision: UInt64? = nil, isPublic: Bool? = nil, isSigned: Bool = false, source: SourceOrigin? = nil) {
@@ -19,44 +19,44 @@ package struct ManifestFacts: Codable, Sendable, Equatable {
     }
 }
 
-/// A run, as the store has it. Times are in **milliseconds** since 1970.
+/// A stored run. Times are in **milliseconds** since 1970.
 package struct StoredRun: Codable, Sendable, Equatable {
     private(set) var number: Int64?
     package private(set) var identifier: String
     /// The session's name.
     package private(set) var session: String
-    /// The epoch of its session in which it was last started.
+    /// The session's epoch in which the run was last started.
     package private(set) var epoch: Int64
     package internal(set) var manifest: SHA256Digest
-    /// What it was asked for, but for its hooks, which have records of their own.
+    /// The request without its hooks, which have records of their own.
     package internal(set) var recipe: RunRecipe
-    /// What it has found out about the manifest.
+    /// The facts that the run has recorded about its manifest.
     package private(set) var facts: ManifestFacts
-    /// Paths that are wanted before all others.
+    /// Paths that are fetched before all others.
     package internal(set) var firstPaths: [String] = []
     package private(set) var state: RunState
     /// Why it is paused, cancelled or superseded, or what it waits for.
     package internal(set) var reason: RestReason?
-    /// Since when it waits for ``reason``.
+    /// When the wait for ``reason`` began.
     package internal(set) var waitingSince: Int64?
-    /// Once it is finished.
+    /// The result, once the run has finished.
     package internal(set) var result: RunResult?
     package internal(set) var counts = RunCounts()
-    /// What went wrong last, for people.
+    /// The last error, for people.
     package internal(set) var error: String?
-    /// What that was, for reports.
+    /// The cause of that error, for reports.
     package internal(set) var cause: FailureCause?
-    /// The exit status of whoever waits for it, once it is finished.
+    /// The exit status of a command that waits for the run, once it has finished.
     package internal(set) var exitStatus: Int32?
     package private(set) var created: Int64
     package private(set) var started: Int64?
     package internal(set) var finished: Int64?
-    /// Not to be tried again earlier.
+    /// The earliest time of the next attempt.
     package internal(set) var due: Int64?
     package internal(set) var deadline: Int64?
-    /// Since when it is paused.
+    /// When the pause began.
     package internal(set) var pausedAt: Int64?
-    /// When a process that worked on it was lost, oldest first.
+    /// When processes that worked on the run were lost, oldest first.
     package private(set) var losses: [Int64] = []
 
     init(_ start: RunStart, of session: StoredSession, isHeld: Bool, now: Int64) {
@@ -67,7 +67,7 @@ package struct StoredRun: Codable, Sendable, Equatable {
         facts.userData = facts.userData ?? recipe.userData?.text
         (created, started) = (now, state == .running ? now : nil)
         if recipe.paused { (reason, pausedAt) = (.userStop, now) }
-        // What came of these has a place of its own: pin, session, deadline, groups, facts.
+        // These values are stored elsewhere: pin, session, deadline, groups, facts.
         (recipe.trust, recipe.staleSeconds, recipe.destination, recipe.label) = (nil, nil, nil, nil)
         (recipe.session, recipe.deadlineSeconds, recipe.originRun) = (session.identifier, nil, nil)
         (recipe.hooks, recipe.paused, recipe.userData) = ([], false, nil)
@@ -75,16 +75,16 @@ package struct StoredRun: Codable, Sendable, Equatable {
 
     /// The path or URL the manifest came from.
     package var location: String { recipe.manifest }
-    /// Not to start earlier.
+    /// The earliest start.
     package var notBefore: Int64? { recipe.notBefore?.milliseconds }
-    /// Whether it is only the record of a try that came to nothing: see ``SyncStore/recordTry``.
+    /// Whether it only records a failed attempt: see ``SyncStore/recordTry``.
     package var isTry: Bool { state == .finished && started == nil }
 
-    /// Whether another run would do the very same, apart from its hooks.
+    /// Whether another run would do the same, apart from its hooks.
     func isSame(as other: StoredRun) -> Bool {
         func work(_ run: StoredRun) -> RunRecipe {
             var work = run.recipe
-            // Only what bounds the run itself is its work; how it transfers is not.
+            // Only limits of the run itself belong to its work; how it transfers does not.
             var settings = TransferSettings()
             (settings.connections, settings.limitRate) = (work.settings.connections, work.settings.limitRate)
             (work.manifest, work.settings, work.configuration) = ("", settings, nil)
@@ -95,13 +95,13 @@ package struct StoredRun: Codable, Sendable, Equatable {
         return manifest == other.manifest && facts == other.facts && work(self) == work(other)
     }
 
-    /// Time in a pause does not count against the deadline, nor do losses before it set the run aside again.
+    /// Ends a pause. Its time does not count against the deadline, and earlier losses no longer set the run aside.
     mutating func endPause(now: Int64) {
         if let since = pausedAt { deadline = deadline?.saturatingAdd(max(0, now.saturatingSubtract(since))) }
         (pausedAt, due, losses) = (nil, nil, [])
     }
 
-    /// The one place that changes a run's state.
+    /// Changes the run's state; nothing else does.
     ///
     /// - Returns: Whether it changed.
     /// - Throws: ``StoreError`` with code `refused`.
@@ -117,7 +117,7 @@ extension StoredRun: StoreRecord {
 
     mutating func didInsert(_ inserted: InsertionSuccess) { number = inserted.rowID }
 
-    /// What an open run is, one that can still come to something; for rows of `runs`.
+    /// The condition for an open run. For rows of `runs`.
     static let isOpen = SQL.isAny("runs.state", of: RunState.allCases.filter(\.isOpen))
 
     static func all(where condition: SQL, _ db: Database) throws -> [StoredRun] {
@@ -139,7 +139,7 @@ extension StoredRun: StoreRecord {
         return run
     }
 
-    /// The run of a session that was asked for last; `nil` where there is none.
+    /// The latest run of a session; `nil` if there is none.
     static func latest(of session: StoredSession, _ db: Database) throws -> StoredRun? {
         try all(where: "session = \(session.identifier) ORDER BY number DESC LIMIT 1", db).first
     }
@@ -149,12 +149,12 @@ extension StoredRun: StoreRecord {
         try all(where: "session = \(session.identifier) AND \(isOpen) ORDER BY number", db)
     }
 
-    /// Whether its groups are all complete.
+    /// Whether all its groups are complete.
     func hasOnlyHooksLeft(_ db: Database) throws -> Bool {
         try StoredGroup.all(of: identifier, db).allSatisfy { $0.state == .completed }
     }
 
-    /// Somebody begins to work on it.
+    /// Notes that a process begins to work on the run.
     mutating func start(in session: StoredSession, now: Int64, _ db: Database) throws {
         try updateChanges(db) { run in
             _ = try run.move(.started)
@@ -164,9 +164,11 @@ extension StoredRun: StoreRecord {
         }
     }
 
-    /// Its worker is gone: it waits again, and that it was lost is remembered, and what the worker wrote last of
-    /// what it had received: a budget is for all attempts. Once the groups are complete, the record has that.
+    /// Notes that the run's worker is gone: the run waits again, and the loss is recorded. So is the data that the
+    /// worker had received according to its live file, since a budget is for all attempts. Once the groups are
+    /// complete, the record has that already.
     ///
+    /// - Returns: Whether the run was running.
     /// - Returns: Whether it was running.
     mutating func lose(now: Int64, _ live: LiveFiles?, _ db: Database) throws -> Bool {
         let lost = try hasOnlyHooksLeft(db) ? nil : live?.work(of: identifier, epoch: epoch)
@@ -182,7 +184,7 @@ extension StoredRun: StoreRecord {
         return wasRunning
     }
 
-    /// It will not finish: what it leaves open ends with it, its groups and the hooks of those.
+    /// Closes a run that will not finish: its open groups are cancelled, and their hooks dropped.
     mutating func close(now: Int64, _ db: Database) throws {
         try StoredGroup.cancelOpen(of: identifier, db)
         try updateChanges(db) { $0.finished = $0.finished ?? now }
@@ -190,7 +192,7 @@ extension StoredRun: StoreRecord {
 }
 
 extension FileCounts {
-    /// Numbers that can be added to others: no manifest has more files.
+    /// Bounds numbers so that they can be added: no manifest has more files.
     fileprivate mutating func limit() {
         func sane(_ files: Int) -> Int { min(max(0, files), 1 << 40) }
         (total, installed, unchanged) = (sane(total), sane(installed), sane(unchanged))

@@ -1,15 +1,15 @@
 import GRDB
 package import SyncModel
 
-/// Why a task ended without its file. All others have no row: which state each row of a manifest is in stands in
+/// The reason why a task ended without its file. Other tasks have no row; the states of all rows of a manifest are in
 /// ``TaskFile``.
 package struct StoredTask: Decodable, FetchableRecord, Sendable, Equatable {
-    /// With ``digest`` the task's name; never a URL.
+    /// Identifies the task together with ``digest``; never a URL.
     package var path: String
     package var digest: SHA256Digest
     /// `failed` or `cancelled`.
     package var state: TaskState
-    /// Why, for people.
+    /// The reason, for people.
     package var reason: String
 
     package init(path: String, digest: SHA256Digest, state: TaskState, reason: String) {
@@ -21,7 +21,7 @@ extension SyncStore {
     /// The most rows that one run keeps. Any failures beyond these are in the events only.
     package static let mostTasks = 10_000
 
-    /// Records why tasks ended without their files, in one transaction.
+    /// Records tasks that ended without their files, in one transaction.
     ///
     /// - Parameter tasks: The tasks; those beyond ``mostTasks`` are left out.
     package func record(_ tasks: [StoredTask], of run: String) throws(StoreError) {
@@ -38,7 +38,7 @@ extension SyncStore {
         }
     }
 
-    /// Nothing has failed yet: a process takes the run up and tries again.
+    /// Removes the records of failed tasks, when a process starts the run again.
     package func forgetTasks(of run: String) throws(StoreError) {
         try write(.eventual) { db in try db.execute(literal: "DELETE FROM tasks WHERE run = \(run)") }
     }

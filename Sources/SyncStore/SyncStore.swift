@@ -2,26 +2,27 @@ import CSQLite
 import GRDB
 import SyncModel
 
-/// What must survive: sessions, runs, groups, hooks, and the events of all of them, in one SQLite file.
+/// The durable state: sessions, runs, groups, hooks, and their events, in one SQLite file.
 ///
-/// - A run is its manifest: one row names the manifest's digest and the selection. A task has a row only when it
-///   deviates. What is installed is known from the destination's own index, so losing the store costs a
-///   re-verify, never data.
-/// - One serial writer a process; processes wait for each other up to a bound, then get `busy`.
-/// - Commands that were acknowledged are synced to the disk before the call returns (``Durability/synced``).
-///   What a lost moment only makes us do again is not: a power cut can take the last of it, never the order.
+/// - A run is its manifest: one row has the manifest's digest and the selection. A task has a row only if it
+///   ended without its file. Installed files are known from the destination's own index, so losing the store costs
+///   hashing again, never data.
+/// - One serial writer per process; processes wait for each other up to a bound, then get `busy`.
+/// - Acknowledged commands are synced to the disk before the call returns (``Durability/synced``).
+///   Records that can be restored by repeating work are not: a power cut may lose the latest of them, but never their
+///   order.
 /// - Every call blocks the calling thread for the time of a few page writes.
 /// - Times are in **milliseconds** since 1970.
 package final class SyncStore: Sendable {
-    /// What a power cut may take.
+    /// The changes that a power failure may lose.
     package enum Durability: Sendable {
         /// Nothing: the write-ahead log is synced before the call returns.
         case synced
-        /// The transactions since the last sync, youngest first. A killed process loses nothing.
+        /// The transactions since the last sync, latest first. A killed process loses nothing.
         case eventual
     }
 
-    /// What opening found.
+    /// The result of opening the store.
     package enum Opening: Sendable, Equatable {
         case created
         case opened
@@ -32,20 +33,20 @@ package final class SyncStore: Sendable {
     let queue: DatabaseQueue
     let compression: EventCompression?
     private let files: StoreFiles?
-    /// What opening found.
+    /// The result of opening the store.
     package let opening: Opening
 
     private init(queue: DatabaseQueue, files: StoreFiles?, opening: Opening, compression: EventCompression?) {
         (self.queue, self.files, self.opening, self.compression) = (queue, files, opening, compression)
     }
 
-    /// Opens the store of a state directory, making or creating it where needed.
+    /// Opens the store of a state directory, and creates it if necessary.
     ///
     /// - Parameters:
-    ///   - directory: Absolute; made, 0700, when it is missing.
+    ///   - directory: The state directory, absolute; created with mode 0700 if missing.
     ///   - now: **Milliseconds** since 1970, for the name of a store that is set aside.
     ///   - wait: Most **milliseconds** to wait for another process, here and in every later call.
-    ///   - compression: For events.
+    ///   - compression: The compression of events.
     package static func open(directory: String, now: Int64, wait: Int = 10_000, compression: EventCompression? = nil)
         throws(StoreError) -> SyncStore
     {
@@ -63,7 +64,7 @@ package final class SyncStore: Sendable {
             }
         }
         let queue = try files.locked(wait: wait) { () throws(StoreError) in
-            // Whoever held the lock before may have done it.
+            // An earlier holder of the lock may have set it aside already.
             if files.isMarkedDamaged { setAside = try files.setAside(at: now) }
             try files.create()
             guard let queue = try connect(files, wait, creating: true) else {
@@ -75,7 +76,7 @@ package final class SyncStore: Sendable {
         return SyncStore(queue: queue, files: files, opening: opening, compression: compression)
     }
 
-    /// A store that lives as long as the value: for tests, and to measure what the file costs.
+    /// A store that lives as long as the value: for tests, and for work that records nothing.
     package static func inMemory(compression: EventCompression? = nil) throws(StoreError) -> SyncStore {
         do {
             let queue = try DatabaseQueue(configuration: configuration(wait: 0))
@@ -84,7 +85,7 @@ package final class SyncStore: Sendable {
         } catch { throw StoreError(error) }
     }
 
-    /// A connection to a store of this program's version; `nil` when there is none yet and `creating` is off.
+    /// A connection to a store of this program's version; `nil` if there is none yet and `creating` is off.
     private static func connect(_ files: StoreFiles, _ wait: Int, creating: Bool = false) throws(StoreError)
         -> DatabaseQueue?
     {
@@ -104,7 +105,7 @@ package final class SyncStore: Sendable {
         configuration.label = "syncagent.store"
         configuration.busyMode = wait == 0 ? .immediateError : .timeout(Double(wait) / 1_000)
         configuration.prepareDatabase { db in
-            // Commits are not synced one by one, only checkpoints, unless ``Durability/synced`` is asked for.
+            // Only checkpoints are synced, not single commits, unless ``Durability/synced`` is requested.
             try db.execute(sql: "PRAGMA synchronous = NORMAL")
             // A run that changes nothing must not pay for copying the log at its end; SQLite copies it every
             // 1,000 pages anyway.
@@ -112,7 +113,7 @@ package final class SyncStore: Sendable {
                 _ = sa_keep_log_on_close(connection)
                 _ = sa_distrust_schema(connection)
             }
-            // Damage is met as such, before it is followed.
+            // Damaged pages are reported before they are followed.
             try db.execute(sql: "PRAGMA cell_size_check = ON")
         }
         return configuration
@@ -121,7 +122,7 @@ package final class SyncStore: Sendable {
     /// The state directory, absolute; `nil` for a store in memory.
     package var directory: String? { files?.directory }
 
-    /// Where sessions are taken; `nil` for a store in memory.
+    /// The directory of leases; `nil` for a store in memory.
     var leaseDirectory: String? { files.map { $0.directory + "/sessions" } }
 
     // MARK: Transactions
@@ -146,7 +147,7 @@ package final class SyncStore: Sendable {
         } catch { throw note(error) }
     }
 
-    /// Makes durable what has been recorded so far: afterwards a power cut takes none of it.
+    /// Makes everything recorded so far durable: a power cut no longer loses any of it.
     package func synchronize() throws(StoreError) { try files?.synchronizeLog() }
 
     /// Runs `body` on one snapshot.
@@ -154,7 +155,7 @@ package final class SyncStore: Sendable {
         do { return try queue.read(body) } catch { throw note(error) }
     }
 
-    /// Leaves a mark when the store is damaged, so that the next open starts a new one.
+    /// Marks the store if it is damaged, so that the next open starts a new one.
     private func note(_ error: any Error) -> StoreError {
         let error = StoreError(error)
         if error.code == .damaged { files?.markDamaged() }

@@ -1,27 +1,26 @@
 import GRDB
 package import SyncModel
 
-/// The work of a session of which a file hook has not yet accepted the files.
+/// The work of a session whose files a file hook has not accepted yet.
 package struct UntoldWork: Sendable, Equatable {
     /// When the first of it began, **milliseconds** since 1970.
     package let since: Int64
-    /// It begins behind the first `group.completed` that comes after this event; `nil` for the very first event …
+    /// The work begins after the first `group.completed` that comes after this event; `nil` for the very first event …
     package let after: Int64?
-    /// … and ends at the first `group.completed` after this one; `nil` where that has not been told.
+    /// … and ends at the first `group.completed` after this one; `nil` if there is none yet.
     package let through: Int64?
-    /// Whether none of them has been dropped.
+    /// Whether none of its events has been pruned.
     package let isOnRecord: Bool
 }
 
 extension SyncStore {
-    /// What a hook that gets files has to be handed besides what its own run changes: everything since the last run
-    /// after which a hook of the same kind did its work, or had nothing to do. A run in which it failed, or that was cut
-    /// short, or ended with a result it is not asked for, leaves its files to the next.
-    ///
+    /// The work that a file hook has to be given besides the changes of its own run: everything since the last run
+    /// after which a hook of the same kind succeeded, or had nothing to do. A run in which it failed, or that was
+    /// interrupted, or ended with a result for which the hook does not run, leaves its files to the next.
     /// - Parameters:
     ///   - hook: A hook of a run.
-    ///   - includingOwn: Whether what its own run has put in place counts, too: another process has done it.
-    /// - Returns: `nil` when there is nothing.
+    ///   - includingOwn: Whether files installed by its own run count, too, since another process installed them.
+    /// - Returns: `nil` if there is none.
     package func untold(_ hook: StoredHook, includingOwn: Bool) throws(StoreError) -> UntoldWork? {
         try read { db in
             let number = try StoredRun.named(hook.run, db).number ?? 0
@@ -49,7 +48,7 @@ extension SyncStore {
         }
     }
 
-    /// The run up to which a hook of this kind has been told everything; 0 for none.
+    /// The run up to which a hook of this kind has accepted everything; 0 for none.
     private static func lastAccepted(_ hook: StoredHook, before run: Int64, of session: StoredSession, _ db: Database)
         throws -> Int64
     {
@@ -63,7 +62,7 @@ extension SyncStore {
             "(hooks.state = \(HookRunState.done.rawValue) OR hooks.ended = \(StoredHook.nothingChanged))"
         func number(_ query: SQL) throws -> Int64? { try SQLRequest<Int64?>(literal: query).fetchOne(db) ?? nil }
         if let accepted = try number("SELECT max(runs.number) \(same) AND \(isAccepted)") { return accepted }
-        // A new hook gets what changes from its first run on, with what was cut short before that.
+        // A new hook gets the changes from its first run on, with those of interrupted runs before that.
         let first = try number("SELECT min(runs.number) \(same)") ?? run
         return try number(
             """
@@ -73,7 +72,7 @@ extension SyncStore {
             """) ?? 0
     }
 
-    /// Whether a run of a manifest is open, or hooks of one are owed.
+    /// Whether a run of a manifest is open, or owes hooks.
     package func isNeeded(_ manifest: SHA256Digest) throws(StoreError) -> Bool {
         try read { db in
             try SQLRequest<Bool>(

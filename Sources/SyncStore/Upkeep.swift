@@ -3,12 +3,13 @@ import GRDB
 package import SyncModel
 
 extension SyncStore {
-    /// Begins an epoch of a session and gives back what its earlier holders left running. By ownership, never by
-    /// age: the caller holds the session, so everybody else is gone. Twice is once.
+    /// Begins an epoch of a session and takes back runs and hooks that earlier holders left running. Decided by
+    /// ownership, never by age: the caller holds the session's lease, so no other process does. A repetition changes
+    /// nothing.
     ///
-    /// - Parameter now: **Milliseconds** since 1970; remembered with each run whose worker was lost.
-    /// - Returns: The session's epoch from here on, runs that were `running` and are `waiting` now, and hooks that were
-    ///   `running` and are `pending` now.
+    /// - Parameter now: **Milliseconds** since 1970; recorded with each run whose worker was lost.
+    /// - Returns: The session's new epoch, runs that were `running` and are now `waiting`, and hooks that were
+    ///   `running` and are now `pending`.
     @discardableResult package func recover(session identifier: String, now: Int64 = 0) throws(StoreError) -> (
         epoch: Int64, runs: [String], hooks: [Int64]
     ) {
@@ -28,11 +29,11 @@ extension SyncStore {
     package static let keptRuns = 50
     package static let keptEventBytes = 16 << 20
 
-    /// Drops history beyond the limits. Sequence numbers go on; a reader is told what it has missed.
+    /// Prunes history beyond the limits. Sequence numbers continue; a reader is told which events it has missed.
     ///
     /// - Parameters:
-    ///   - runs: Ended runs of each session to keep, newest first; those with owed hooks, and the last one that brought
-    ///     everything into place, are kept besides.
+    ///   - runs: Ended runs of each session to keep, newest first. Runs with owed hooks, and the last one that
+    ///     installed everything, are kept in addition.
     ///   - eventBytes: **Bytes** of events of each session to keep, newest first.
     package func prune(runs: Int = keptRuns, eventBytes: Int = keptEventBytes) throws(StoreError) {
         try write(.eventual) { db in
@@ -46,8 +47,8 @@ extension SyncStore {
         }
     }
 
-    /// Runs that are over and owe nothing; the last one of a session that brought everything stays, so that somebody can
-    /// tell for how long there has been none.
+    /// The condition for runs that have ended and owe nothing. The last run of a session that installed everything is
+    /// kept, so that the time since then can be determined.
     private static let isOver: SQL = """
         NOT \(StoredRun.isOpen) AND identifier NOT IN (SELECT run FROM hooks WHERE \(StoredHook.isOwed))
             AND number IS NOT (
@@ -64,7 +65,7 @@ extension SyncStore {
     }
 
     private static func pruneEvents(of session: StoredSession, keeping bytes: Int, _ db: Database) throws {
-        // Newest first until the bound is reached; the row that crosses it goes, and all before it.
+        // Newest first until the limit; the row that exceeds it is removed, and all before it.
         var session = session
         var kept = 0
         let rows = try SQLRequest<Row>(
@@ -84,9 +85,9 @@ extension SyncStore {
         }
     }
 
-    /// Looks for what must not be: SQLite's own check, broken references, states that cannot rest.
+    /// Checks for inconsistencies: SQLite's own check, broken references, states that cannot last.
     ///
-    /// - Returns: One line a finding; empty when all is well.
+    /// - Returns: One line per finding; empty if there are none.
     package func findings() throws(StoreError) -> [String] {
         try read { db in
             var found = try String.fetchAll(db, sql: "PRAGMA quick_check(20)")
@@ -101,7 +102,7 @@ extension SyncStore {
         }
     }
 
-    /// Each query names rows that no sequence of calls may leave behind.
+    /// Queries for rows that no sequence of calls may leave behind.
     private static let illegal: [(String, SQL)] = [
         ("run in no known state", "SELECT identifier FROM runs WHERE NOT \(SQL.isAny("state", of: RunState.allCases))"),
         (
@@ -169,10 +170,10 @@ extension SyncStore {
 }
 
 extension SyncStore {
-    /// The version of SQLite that is in use, such as `3.40.1`.
+    /// The version of the SQLite in use, such as `3.40.1`.
     package static var sqliteVersion: String { String(cString: sqlite3_libversion()) }
 
-    /// What ``prune(runs:eventBytes:)`` would drop at present: ended runs, and **bytes** of events.
+    /// What ``prune(runs:eventBytes:)`` would remove at present: ended runs, and **bytes** of events.
     package func prunable() throws(StoreError) -> (runs: Int, eventBytes: Int) {
         try read { db in
             let runs = try SQLRequest<Int>(
@@ -195,7 +196,8 @@ extension SyncStore {
         }
     }
 
-    /// The manifests that somebody may still ask for: those of open runs, and of the latest run of each session.
+    /// The manifests that may still be needed: those of open runs, of runs with owed hooks, and of the latest run of
+    /// each session.
     package func neededManifests() throws(StoreError) -> Set<SHA256Digest> {
         try read { db in
             let manifests = try SQLRequest<String>(

@@ -8,20 +8,20 @@ public struct AgentStatus: Sendable, Equatable, Codable {
     public var process: Int32
     /// When it started.
     public var started: WallTime
-    /// Whether it takes new work.
+    /// Whether the agent accepts new work.
     public var state: AgentState
-    /// Absolute.
+    /// The state directory, absolute.
     public var stateDirectory: String
-    /// Runs that work at present, and how many may.
+    /// Runs in progress at present.
     public var running: Int
-    /// How many may work at a time.
+    /// Most runs at a time.
     public var maximumRuns: Int
     /// Sessions in its state directory.
     public var sessions: Int
-    /// Whether a client started it, so that it ends by itself when there is nothing left to do.
+    /// Whether a client started the agent, so that it ends by itself when there is nothing left to do.
     public var onDemand: Bool
 
-    /// Puts a status together; see the properties.
+    /// Creates a status; see the properties.
     public init(
         version: String, process: Int32, started: WallTime, state: AgentState, stateDirectory: String, running: Int,
         maximumRuns: Int, sessions: Int, onDemand: Bool
@@ -32,18 +32,18 @@ public struct AgentStatus: Sendable, Equatable, Codable {
     }
 }
 
-/// Whether an agent takes new work.
+/// Whether an agent accepts new work.
 public enum AgentState: String, Sendable, Codable {
     case running
-    /// It ends as soon as its runs rest.
+    /// The agent ends as soon as its runs are at rest.
     case stopping
 }
 
-/// What a stopping agent does with runs that are not finished.
+/// The treatment of unfinished runs by a stopping agent.
 public enum AgentStop: String, Sendable, Codable, CaseIterable {
-    /// A person stops it: they stay paused, `user_stop`, until somebody resumes them.
+    /// A person stops the agent: the runs stay paused, `user_stop`, until somebody resumes them.
     case pause
-    /// The system stops it: they go on when the next agent starts.
+    /// The system stops the agent: the runs continue when the next agent starts.
     case release
     /// Another agent takes over: like `release`, and new work is refused from here on.
     case handover

@@ -1,38 +1,39 @@
 public import SyncModel
 
-/// Why the agent did not do what it was asked.
+/// Why the agent did not carry out a command.
 public struct ControlError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// What a program can act on.
+    /// The code that programs can act on.
     public enum Code: String, Sendable, Codable, CaseIterable {
         case unknownSession = "unknown_session"
         case notFound = "not_found"
-        /// Somebody else works on the session.
+        /// Another process works on the session.
         case busy
-        /// The life cycle does not allow it; nothing was changed.
+        /// The life cycle does not allow the command; nothing was changed.
         case refused
-        /// The request makes no sense.
+        /// The request is invalid.
         case invalid
-        /// The agent takes no new work.
+        /// The agent accepts no new work.
         case stopping
         /// No agent answers.
         case unreachable
-        /// What was asked for could not be done: manifest, destination, state; see the exit status.
+        /// The command could not be carried out, because of the manifest, the destination or the state; see the exit
+        /// status.
         case failed
         case `internal`
     }
 
-    /// What a program can act on.
+    /// The code that programs can act on.
     public let code: Code
-    /// One line for people: what, where, what to do.
+    /// One line for people: what, where, and what to do.
     public let message: String
-    /// What a command that cannot go on exits with.
+    /// The exit status of a command that cannot continue.
     public let exitStatus: ExitStatus
-    /// What matters for what to do.
+    /// The kind of failure, which decides what to do about it.
     public let cause: FailureCause
 
-    /// Makes an error; foreign text in `message` must have gone through `escaped(_:)` or `redacted(url:)`.
+    /// Creates an error; foreign text in `message` must have gone through `escaped(_:)` or `redacted(url:)`.
     ///
-    /// - Parameter cause: `nil` where the exit status says it.
+    /// - Parameter cause: `nil` if it follows from the exit status.
     public init(_ code: Code, _ message: String, exitStatus: ExitStatus, cause: FailureCause? = nil) {
         (self.code, self.message, self.exitStatus) = (code, message, exitStatus)
         self.cause = cause ?? FailureCause(exitStatus)
@@ -42,12 +43,12 @@ public struct ControlError: Error, Sendable, Equatable, CustomStringConvertible 
     public var description: String { message }
 }
 
-/// The body of every answer that is an error: `{"error":{"code":…,"message":…,"exit_status":…}}`, and the cause where the exit
-/// status does not say it.
+/// The body of every error response: `{"error":{"code":…,"message":…,"exit_status":…}}`, with the cause if it does
+/// not follow from the exit status.
 extension ControlError: Codable {
     private enum CodingKeys: String, CodingKey { case code, message, exitStatus, cause }
 
-    /// Reads an error; a code that a newer agent has made up is `internal` here.
+    /// Decodes an error; the unknown code of a newer agent becomes `internal`.
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         let status = ExitStatus(rawValue: try values.decode(Int32.self, forKey: .exitStatus))
@@ -57,7 +58,7 @@ extension ControlError: Codable {
             cause: try values.decodeIfPresent(FailureCause.self, forKey: .cause))
     }
 
-    /// Writes an error.
+    /// Encodes an error.
     public func encode(to encoder: any Encoder) throws {
         var values = encoder.container(keyedBy: CodingKeys.self)
         try values.encode(code, forKey: .code)
@@ -66,7 +67,7 @@ extension ControlError: Codable {
         if cause != FailureCause(exitStatus) { try values.encode(cause, forKey: .cause) }
     }
 
-    /// The error that a body tells of; `nil` where it tells of none.
+    /// The error in a response body; `nil` if the body has none.
     package init?(body: [UInt8]) {
         guard let error = try? ControlJSON.decode([String: ControlError].self, from: body)["error"] else { return nil }
         self = error
@@ -93,13 +94,13 @@ extension RunRecipe {
     private static let windowKeys = ControlKeys(of: rate.window)
 }
 
-/// What became of a request. The run is on the disk before this is said.
+/// The result of a request. The run is on disk before the reply is sent.
 public struct EnqueueReply: Sendable, Equatable, Codable {
-    /// The session's name, which the manifest's project gives where the request gives none.
+    /// The session's name. The manifest's project determines it if the request has none.
     public var session: String
     /// The run's identifier.
     public var run: String
-    /// `false` when the very same run was open already.
+    /// `false` if the same run was open already.
     public var isNew: Bool
     /// Open runs of the session that this one replaces.
     public var superseded: [String]
@@ -107,10 +108,10 @@ public struct EnqueueReply: Sendable, Equatable, Codable {
     public var state: RunState
     /// When it may start, if not now.
     public var notBefore: WallTime?
-    /// What is odd about the request and does not keep it from being worked on, one line each; `nil` for nothing.
+    /// Warnings about the request, which is carried out all the same, one line each; `nil` for none.
     public var warnings: [String]?
 
-    /// Puts a reply together; see the properties.
+    /// Creates a reply; see the properties.
     public init(session: String, run: String, isNew: Bool, superseded: [String], state: RunState, notBefore: WallTime?)
     {
         (self.session, self.run, self.isNew) = (session, run, isNew)

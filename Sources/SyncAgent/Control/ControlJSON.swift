@@ -1,7 +1,7 @@
 import Foundation
 import SyncModel
 
-/// How values of the control API become text and come back: JSON, snake_case keys, RFC 3339 times.
+/// The encoding of the control API's values: JSON, snake_case keys, RFC 3339 times.
 package enum ControlJSON {
     /// A value as JSON, UTF-8, on one line; keys in a fixed order.
     ///
@@ -12,7 +12,7 @@ package enum ControlJSON {
         }
     }
 
-    /// Reads an answer. Unknown keys are left alone: a newer agent may say more.
+    /// Decodes a response. Unknown keys are ignored: a newer agent may send more.
     ///
     /// - Throws: ``ControlError`` with code `internal`.
     package static func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws(ControlError) -> Value
@@ -25,8 +25,8 @@ package enum ControlJSON {
         }
     }
 
-    /// Reads a request. A key that the API does not know is refused by name: what would be ignored is a mistake. So is
-    /// a key that is there twice, and a string with a NUL.
+    /// Decodes a request. An unknown key is refused by name, since ignoring it would hide a mistake. A repeated key and
+    /// a string with a NUL are refused, too.
     ///
     /// - Throws: ``ControlError`` with code `invalid`.
     package static func decodeRequest<Value: Decodable>(_ type: Value.Type, _ keys: ControlKeys, from bytes: [UInt8])
@@ -72,9 +72,9 @@ package enum ControlJSON {
 }
 
 extension JSONValue {
-    /// The same with some keys in the object that they belong to; `nil` where none of them is there.
+    /// The object with some keys moved into the inner object that they belong to; `nil` if it has none of them.
     ///
-    /// - Throws: ``ControlError`` for a key that is in both places.
+    /// - Throws: ``ControlError`` for a key that occurs in both places.
     fileprivate func expanding(_ keys: [String], of name: String) throws(ControlError) -> JSONValue? {
         guard var whole = object, keys.contains(where: { whole[$0] != nil }) else { return nil }
         guard var inner = (whole[name] ?? .object([:])).object else { return nil }
@@ -93,22 +93,22 @@ extension JSONValue {
 package struct ControlKeys: Sendable {
     private let names: [String: ControlKeys?]
     private let required: [String]
-    /// Keys of an object in it that may stand at the top as well.
+    /// Keys of an inner object that may also stand at the top.
     fileprivate let short: (keys: [String], of: String)
 
-    /// Takes the properties of a value, whatever they are now, as keys.
+    /// Uses the stored properties of a value as keys.
     ///
     /// - Parameters:
-    ///   - required: The keys that must be there.
+    ///   - required: The keys that must be present.
     ///   - nested: The keys whose values are objects, or lists of objects, of their own.
-    ///   - short: Keys of one of these that may stand beside it as well.
+    ///   - short: Keys of one of these objects that may also stand beside it.
     package init(
         of value: Any, required: [String] = [], nested: [String: ControlKeys] = [:],
         short: (keys: [String], of: String) = ([], "")
     ) {
         var names: [String: ControlKeys?] = [:]
         for label in Mirror(reflecting: value).children.compactMap(\.label) {
-            // A property with a wrapper is stored under its name with a line before it.
+            // A property with a wrapper is stored under its name with an underscore before it.
             let name = label.hasPrefix("_") ? String(label.dropFirst()) : label
             names[ControlJSON.snakeCase(name)] = .some(nil)
         }
@@ -116,10 +116,10 @@ package struct ControlKeys: Sendable {
         (self.names, self.required, self.short) = (names, required, short)
     }
 
-    /// A single key, which must be there.
+    /// A single key, which must be present.
     package init(only name: String) { (names, required, short) = ([name: nil], [name], ([], "")) }
 
-    /// - Throws: ``ControlError`` that names the first key which is not among them, or the first that is missing.
+    /// - Throws: ``ControlError`` that names the first unknown key, or the first missing one.
     fileprivate func check(_ tree: JSONValue, at place: String) throws(ControlError) {
         guard let object = tree.object else { return }
         for (key, value) in object.sorted(by: { $0.key < $1.key }) {
@@ -137,8 +137,8 @@ package struct ControlKeys: Sendable {
 }
 
 extension JSONValue {
-    /// Reads JSON text from outside, and what it must keep to beyond its grammar, wherever Foundation decodes it: that reader takes
-    /// one of two equal keys in silence, and a character that ends a path in C into the middle of one.
+    /// Parses JSON text from outside more strictly than Foundation, which silently takes one of two equal keys, and
+    /// accepts a NUL, which ends a path in C, in the middle of a string.
     ///
     /// - Parameter bytes: UTF-8, one value, no key twice in one object, no NUL in a string but those of `user_data`.
     /// - Throws: ``ControlError`` with code `invalid`.
@@ -147,7 +147,7 @@ extension JSONValue {
         guard !bytes.contains(0), String(validating: bytes, as: UTF8.self) != nil else {
             throw ControlError(invalid: "it is not UTF-8 text")
         }
-        // A byte order mark is no part of the text.
+        // A byte order mark is not part of the text.
         let text = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? bytes.dropFirst(3) : bytes[...]
         do throws(JSONParser.Fault) {
             self = try text.withUnsafeBytes { text in
@@ -182,7 +182,7 @@ extension JSONValue {
 }
 
 extension ControlError {
-    /// A request that cannot be taken; `what` is a sentence for people, without its full stop.
+    /// The error for an invalid request; `what` is a sentence for people, without its full stop.
     init(invalid what: String) { self.init(.invalid, "The request is invalid: \(what).", exitStatus: .usage) }
 }
 
@@ -191,10 +191,10 @@ private func shown(_ text: String) -> String {
     return escaped(String(few)) + (few.endIndex == text.unicodeScalars.endIndex ? "" : "…")
 }
 
-// Values of Swift as JSON: keys in snake_case and in order. The API of the agent and the files of schedules are spelt alike.
+// Swift values as JSON, with sorted snake_case keys. The agent's API and the files of schedules use the same spelling.
 
 extension Encodable {
-    /// - Parameter isPretty: Whether people read the text, line by line.
+    /// - Parameter isPretty: Whether the text is indented for people.
     package func json(isPretty: Bool = false) throws -> [UInt8] {
         let encoder = JSONEncoder()
         encoder.keyEncodingStrategy = .convertToSnakeCase
@@ -205,9 +205,9 @@ extension Encodable {
 }
 
 extension Decodable {
-    /// Reads a value; keys that it does not know are left alone.
+    /// Decodes a value; unknown keys are ignored.
     ///
-    /// - Throws: `DecodingError`; what the value's own reader throws.
+    /// - Throws: `DecodingError`; the errors of the value's own initializer.
     package init(json: [UInt8]) throws {
         let decoder = JSONDecoder()
         decoder.keyDecodingStrategy = .convertFromSnakeCase

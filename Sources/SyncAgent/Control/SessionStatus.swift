@@ -1,42 +1,42 @@
 public import SyncModel
 
-/// A session and what it is about.
+/// The state of a session.
 public struct SessionStatus: Sendable, Equatable, Codable {
-    /// The name it is known by.
+    /// The session's name.
     public var session: String
-    /// The project that it syncs, as its manifests say.
+    /// The project that the session syncs, as its manifests name it.
     public var project: String
-    /// Absolute.
+    /// The destination, absolute.
     public var destination: String
-    /// Free text, as it was given.
+    /// The client's own text.
     public var label: String?
-    /// `idle` when no run is open, else the open run's state.
+    /// The open run's state, or `idle` if no run is open.
     public var state: SessionState
-    /// Whether the open run says `running` although no process works on it: its process was killed. `nil` from an agent of an
+    /// Whether the open run is recorded as `running` although its process was killed. `nil` from an agent of an
     /// earlier version.
     public var isInterrupted: Bool? = false
-    /// Why it waits or is paused.
+    /// Why the session waits or is paused.
     public var reason: RestReason?
-    /// Until when it waits, as far as that is known.
+    /// The end of the wait, if it is known.
     public var until: WallTime?
-    /// Since when it waits for ``reason``.
+    /// When the wait for ``reason`` began.
     public var since: WallTime?
-    /// The process that works on it.
+    /// The process that works on the session.
     public var holder: Int32?
-    /// The open run, else the latest one.
+    /// The open run, or else the latest one.
     public var run: RunStatus?
-    /// Revisions that were rolled back and do not come again before a newer one; `nil` for none.
+    /// Revisions that were rolled back and are not installed again before a newer one; `nil` for none.
     public var held: [HeldRevision]?
     /// Hooks that are owed or running.
     public var owedHooks: Int
-    /// Hooks of the latest run that have failed, once it is over; `nil` for none.
+    /// Failed hooks of the latest run, once the run has ended; `nil` for none.
     public var failedHooks: Int?
-    /// How long the launch limiter holds back the next run that a hook asks for, in **seconds**.
+    /// How long the launch limiter delays the next run that a hook enqueues, in **seconds**.
     public var limiterDelaySeconds: Int64
-    /// The number of its last event.
+    /// The number of the session's last event.
     public var lastSequence: Int64
 
-    /// Puts a status together; see the properties.
+    /// Creates a status; see the properties.
     public init(
         session: String, project: String, destination: String, label: String? = nil, state: SessionState,
         reason: RestReason? = nil, until: WallTime? = nil, holder: Int32? = nil, run: RunStatus? = nil,
@@ -49,16 +49,16 @@ public struct SessionStatus: Sendable, Equatable, Codable {
     }
 }
 
-/// A revision that was shown and rolled back.
+/// A revision that was installed and rolled back.
 public struct HeldRevision: Sendable, Equatable, Codable {
-    /// Of its manifest; 0 if it has none.
+    /// The revision of its manifest; 0 if it has none.
     public var revision: UInt64
-    /// Of its manifest's bytes, 64 digits.
+    /// SHA-256 of its manifest, 64 hexadecimal digits.
     public var manifestSha256: String
     /// When it was rolled back.
     public var since: WallTime
 
-    /// See the properties.
+    /// Creates a held revision; see the properties.
     public init(revision: UInt64, manifestSha256: String, since: WallTime) {
         (self.revision, self.manifestSha256, self.since) = (revision, manifestSha256, since)
     }
@@ -66,9 +66,10 @@ public struct HeldRevision: Sendable, Equatable, Codable {
 
 /// One run of a session.
 public struct RunStatus: Sendable, Equatable, Codable {
-    /// How far a running run is; advisory.
+    /// The progress of a running run; advisory.
     public struct Progress: Sendable, Equatable, Codable {
-        /// What is counted: `looking` counts what is here already while it is hashed. `nil` from older agents.
+        /// The phase that the counts are of: in `looking`, existing data is hashed and counted. `nil` from older
+        /// agents.
         public var phase: PullPhase?
         /// Files in place.
         public var filesDone: Int
@@ -79,66 +80,66 @@ public struct RunStatus: Sendable, Equatable, Codable {
         /// Raw **bytes** to write.
         public var bytesTotal: UInt64
 
-        /// Puts both counts together.
+        /// Creates a progress; see the properties.
         public init(phase: PullPhase? = nil, filesDone: Int, filesTotal: Int, bytesDone: UInt64, bytesTotal: UInt64) {
             (self.phase, self.filesDone, self.filesTotal) = (phase, filesDone, filesTotal)
             (self.bytesDone, self.bytesTotal) = (bytesDone, bytesTotal)
         }
     }
 
-    /// Unique for ever; its text order is the order of time.
+    /// The run's identifier, unique for ever; its text order is the order of time.
     public var run: String
-    /// A path, or a URL without query and userinfo.
+    /// The manifest's path, or its URL without query and user.
     public var manifest: String
-    /// Of the manifest's bytes, 64 digits.
+    /// SHA-256 of the manifest, 64 hexadecimal digits.
     public var manifestSha256: String
-    /// The listing that the manifest was derived from; `nil` for one that was published.
+    /// The listing that the manifest was derived from; `nil` for a published manifest.
     public var source: SourceOrigin?
-    /// The channel that it follows; `nil` for the default one.
+    /// The channel that the run follows; `nil` for the default one.
     public var channel: String?
-    /// The revision that was asked for; `nil` for the newest.
+    /// The requested revision; `nil` for the newest.
     public var revision: UInt64?
-    /// Where it is in its life.
+    /// The run's state.
     public var state: RunState
     /// As in ``SessionStatus/isInterrupted``.
     public var isInterrupted: Bool? = false
-    /// Why it waits, is paused or was given up.
+    /// Why the run waits, is paused or was given up.
     public var reason: RestReason?
-    /// What went wrong last, for people.
+    /// The last error, for people.
     public var error: String?
-    /// Once it has finished.
+    /// The result, once the run has finished.
     public var result: RunResult?
-    /// What a pull in the foreground would have exited with, once it has finished; `nil` when a program of an earlier
-    /// version finished it.
+    /// The exit status that a pull in the foreground would have had, once the run has finished; `nil` if a program of
+    /// an earlier version finished it.
     public var exitStatus: Int32?
-    /// When it was asked for.
+    /// When the run was enqueued.
     public var created: WallTime
-    /// When it was first taken up.
+    /// When the run was first started.
     public var started: WallTime?
-    /// When its last group was complete.
+    /// When the run finished.
     public var finished: WallTime?
-    /// Not to start earlier.
+    /// The earliest start.
     public var notBefore: WallTime?
-    /// When it is given up.
+    /// When the run is given up.
     public var deadline: WallTime?
-    /// Counted when it has finished, and while it runs as far as known.
+    /// Files by outcome, once the run has finished; while it runs, as far as known.
     public var files: FileCounts
-    /// As `files`.
+    /// Bytes, as `files`.
     public var bytes: ByteCounts
     /// HTTP requests sent.
     public var requests: UInt64
-    /// How far it is, while it runs.
+    /// The progress, while the run is running.
     public var progress: Progress?
-    /// What its client, or else its manifest, wants handed on.
+    /// Data that the client, or else the manifest, wants passed on.
     public var userData: JSONValue?
-    /// How many **bytes** its client expects to come.
+    /// How many **bytes** the client expects to be received.
     public var expectedBytes: UInt64?
-    /// What its files and directories are made without.
+    /// The umask for the run's files and directories.
     public var umask: Umask?
-    /// What transfers wait for at present, for people; at most ten lines.
+    /// The reasons why transfers wait at present, for people; at most ten lines.
     public var waits: [String]
 
-    /// Puts a status together; see the properties.
+    /// Creates a status; see the properties.
     public init(
         run: String, manifest: String, manifestSha256: String, state: RunState, created: WallTime,
         files: FileCounts = FileCounts(), bytes: ByteCounts = ByteCounts(), requests: UInt64 = 0
@@ -151,9 +152,9 @@ public struct RunStatus: Sendable, Equatable, Codable {
 
 /// One hook of one run.
 public struct HookStatus: Sendable, Equatable, Codable {
-    /// Names it for `hooks replay`.
+    /// The hook's number, for `hooks replay`.
     public var number: Int64
-    /// Whose it is.
+    /// The session of the hook.
     public var session: String
     /// The run whose group it waits for, or waited for.
     public var run: String
@@ -161,24 +162,24 @@ public struct HookStatus: Sendable, Equatable, Codable {
     public var group: String
     /// argv.
     public var arguments: [String]
-    /// Most files a call, for a hook that gets the files that changed.
+    /// Most files per call, for a hook that gets the changed files.
     public var batch: Int?
-    /// Where it is in its life.
+    /// The hook's state.
     public var state: HookRunState
     /// Attempts started so far.
     public var attempt: Int
-    /// Not to be tried earlier.
+    /// The earliest time of the next attempt.
     public var due: WallTime?
     /// How the last attempt ended: `exit 3`, `signal 9`, `timeout` …
     public var ended: String?
-    /// The end of what the last attempt wrote.
+    /// The end of the last attempt's output.
     public var output: String?
     /// When the last attempt began.
     public var started: WallTime?
     /// When the last attempt ended.
     public var finished: WallTime?
 
-    /// Puts a status together; see the properties.
+    /// Creates a status; see the properties.
     public init(
         number: Int64, session: String, run: String, group: String, arguments: [String], batch: Int? = nil,
         state: HookRunState, attempt: Int, due: WallTime? = nil, ended: String? = nil, output: String? = nil,

@@ -48,7 +48,7 @@ struct AgentStopCommand: AsyncParsableCommand {
         let output = Output()
         let state = try StateAccess(output: output)
         var end = ContinuousClock.now + .seconds(30)
-        // An agent that cannot take a connection is an agent all the same.
+        // An agent that cannot accept a connection still counts.
         var wasLocked = false
         while true {
             do {
@@ -64,7 +64,7 @@ struct AgentStopCommand: AsyncParsableCommand {
                 try await Task.sleep(for: .milliseconds(50))
             }
         }
-        // It is stopping; it has ended when its lock is free. Its answer may have taken longer than that.
+        // The agent is stopping, and has ended when its lock is free. Its answer may have taken longer than that.
         end = ContinuousClock.now + .seconds(30)
         while state.place.isLocked {
             guard ContinuousClock.now < end else {

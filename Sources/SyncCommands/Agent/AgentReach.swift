@@ -4,15 +4,15 @@ import SyncDaemon
 import SyncModel
 import SyncSystem
 
-// How verbs that change something reach the agent: the running one, the user's systemd unit, or one of our own.
+// How verbs that change something reach the agent: a running one, the user's systemd unit, or one started here.
 extension StateAccess {
     /// The unit that is started when the user has enabled it.
     private static let unit = "syncagent.service"
 
     /// Makes sure that an agent answers; starts one if none does.
     ///
-    /// - Returns: A client of it.
-    /// - Throws: ``CommandFailure`` with status 69 when none comes up within ten seconds.
+    /// - Returns: A client of the agent.
+    /// - Throws: ``CommandFailure`` with status 69 if no agent answers within ten seconds.
     @discardableResult func reachAgent() async throws -> ControlClient {
         try await sayingWhatKeeps {
             do {
@@ -27,8 +27,8 @@ extension StateAccess {
         }
     }
 
-    /// Waits for an answer that an agent gives at once, and tells people after some seconds what is waited for: one that is stopped
-    /// (SIGSTOP), or whose disk hangs, has a minute.
+    /// Waits for an answer that an agent gives at once, and after some seconds reports what is waited for. An agent
+    /// that is stopped (SIGSTOP), or whose disk hangs, has a minute.
     func sayingWhatKeeps<R>(_ answer: () async throws -> R) async throws -> R {
         let notice = Task { [output, place] in
             guard (try? await Task.sleep(for: .seconds(5))) != nil else { return }
@@ -40,20 +40,20 @@ extension StateAccess {
         return try await answer()
     }
 
-    /// Asks the agent; its errors become the command's.
+    /// Calls the agent; its errors become the command's.
     func askAgent<R: Sendable>(_ work: @Sendable (ControlClient) async throws -> R) async throws -> R {
         var (since, freshStarts) = (ContinuousClock.now, 3)
         while true {
             let client = try await reachAgent()
             let start = ContinuousClock.now
             do { return try await work(client) } catch let error as ControlError {
-                // One that is lost after it has worked for a while: the next one gets its time, too. Not after a call that
-                // was not answered in time: that agent is there.
+                // If an agent is lost after it has worked for a while, the next one gets its time, too. Not so after a
+                // call that timed out: that agent still exists.
                 let lasted = ContinuousClock.now - start
                 if freshStarts > 0, lasted > .seconds(1), lasted < client.timeout {
                     (since, freshStarts) = (.now, freshStarts - 1)
                 }
-                // It stopped between two words: the next one is asked. Every command may be repeated.
+                // The agent stopped between two calls, so the next one is called. Every command may be repeated.
                 let mayBeRepeated = error.code == .stopping || error.code == .unreachable
                 guard mayBeRepeated, .now - since < .seconds(10) else { throw CommandFailure(error) }
                 try await Task.sleep(for: .milliseconds(50))
@@ -66,10 +66,10 @@ extension StateAccess {
             program: EnvironmentPaths.ownProgram, place: place, environment: ProcessInfo.processInfo.environment)
     }
 
-    /// Starts the user's unit when it is enabled. Whether it works shows at the socket.
+    /// Starts the user's unit if it is enabled. Whether that worked shows at the socket.
     private func startUnit() async {
         let environment = EnvironmentPaths.ofProcess
-        // Without a user manager systemctl(1) only says so.
+        // Without a user manager, systemctl(1) would only report that.
         guard let runtime = environment.baseDirectories.runtime, exists(runtime + "/systemd"),
             let program = environment.program(named: "systemctl")
         else { return }
@@ -80,7 +80,7 @@ extension StateAccess {
     private static func run(_ program: String, _ arguments: [String]) async -> Bool {
         let variables = ProcessInfo.processInfo.environment.map { "\($0.key)=\($0.value)" }
         let start = ProgramStart([program] + arguments, variables: variables)
-        // Not started: as if it had failed.
+        // If it cannot be started, it counts as failed.
         let end = try? await onThread("systemctl") { (try? start.start())?.wait() }
         return end == .exited(0)
     }

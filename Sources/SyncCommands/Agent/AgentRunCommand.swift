@@ -48,11 +48,11 @@ struct AgentRunCommand: AsyncParsableCommand {
         try await Self.serve(try agent(state, logger), lock, logger)
     }
 
-    /// Takes the agent's lock; with `--replace` after asking its holder to hand over.
+    /// Takes the agent's lock. With `--replace`, first asks its holder to hand over.
     private func lock(_ state: StateAccess) async throws -> FileLock {
         if let lock = try Self.takeLock(of: state.place) { return lock }
         guard replace else {
-            // Two clients that started one each use the same.
+            // If two clients start an agent each, both use the same one.
             throw CommandFailure(.busy, onDemand ? "" : "Another agent is running. --replace takes over from it.")
         }
         let end = ContinuousClock.now + .seconds(30)
@@ -60,12 +60,12 @@ struct AgentRunCommand: AsyncParsableCommand {
         var problem = ""
         while ContinuousClock.now < end {
             if ContinuousClock.now >= next {
-                // Again and again: one that is just starting cannot be asked yet, and another may come in its place.
+                // Again and again: an agent that is just starting cannot be asked yet, and another may take its place.
                 do {
                     try await state.sayingWhatKeeps { try await state.client.stop(.handover) }
                     problem = ""
                 } catch let error as ControlError {
-                    // It may be on its way out already: the lock tells.
+                    // The agent may be ending already: the lock tells.
                     problem = " It cannot be asked to hand over: \(error.message)"
                 }
                 next = .now + .seconds(1)
@@ -76,9 +76,9 @@ struct AgentRunCommand: AsyncParsableCommand {
         throw CommandFailure(.busy, "The running agent did not exit within 30 s.\(problem)")
     }
 
-    /// Takes the right to be a user's agent, a lock on `agent.lock` in the state directory: one process at a time has it, and
-    /// the kernel takes it back when that one ends. `nil` when another process has it, or had it and lives: somebody has removed
-    /// the file.
+    /// Takes the right to be a user's agent: a lock on `agent.lock` in the state directory. One process at a time has
+    /// it, and the kernel releases it when that process ends. `nil` if another process has it, or had it and still
+    /// listens, after somebody has removed the file.
     private static func takeLock(of place: AgentPlace) throws(CommandFailure) -> FileLock? {
         let path = place.stateDirectory + "/agent.lock"
         do throws(FileError) {
@@ -92,7 +92,7 @@ struct AgentRunCommand: AsyncParsableCommand {
         } catch { throw CommandFailure(.cannotCreate, error.ofState) }
     }
 
-    /// Runs the agent with its control API in front until it is stopped, by a client, a signal or itself.
+    /// Runs the agent with its control API until it is stopped by a client, a signal or itself.
     private static func serve(_ agent: Agent, _ lock: FileLock, _ logger: Logger) async throws {
         let stopRequest = StopSignals.firstRequest()
         let notice = ServiceNotice()
@@ -110,7 +110,7 @@ struct AgentRunCommand: AsyncParsableCommand {
             }
             group.addTask {
                 do { try await answerInTurns(agent, turns, lock, notice, logger) } catch {
-                    // An agent that nobody can ask is none.
+                    // An agent without a control API is of no use.
                     await agent.stop(.release)
                     throw error
                 }
@@ -132,8 +132,8 @@ struct AgentRunCommand: AsyncParsableCommand {
 
     /// Answers clients until the agent has ended, on a new socket whenever the last one is lost.
     ///
-    /// - Throws: When there is no socket to be had: at the start at once, or after another try where another agent has it;
-    ///   later after ten more tries.
+    /// - Throws: If the socket cannot be created: at the start at once, or after one more attempt if another agent has
+    ///   it; later after ten more attempts.
     private static func answerInTurns(
         _ agent: Agent, _ turns: ServingTurns, _ lock: FileLock, _ notice: ServiceNotice, _ logger: Logger
     ) async throws {
@@ -143,8 +143,8 @@ struct AgentRunCommand: AsyncParsableCommand {
                 try await answer(agent, until: isOver, lock, notice, logger)
                 tries = 10
             } catch let error as ControlError where tries > 0 || tries == 0 && error.code == .busy {
-                // Where its directory is just being removed, as when a login ends, it is gone a moment later; and
-                // an agent that has started at the same moment is seen then.
+                // If the directory is just being removed, as when a login ends, it is gone a moment later; and
+                // an agent that started at the same moment is found then.
                 tries -= 1
                 logger.warning("\(error.message) It is tried again.")
                 try? await Task.sleep(for: .seconds(1))
@@ -152,11 +152,12 @@ struct AgentRunCommand: AsyncParsableCommand {
         }
     }
 
-    /// Answers clients until the agent has ended, or until its socket is gone or another one's: nobody would find it any more.
+    /// Answers clients until the agent has ended, or until its socket is gone or replaced: no client would find it any
+    /// more.
     private static func answer(
         _ agent: Agent, until isOver: AsyncStream<Void>, _ lock: FileLock, _ notice: ServiceNotice, _ logger: Logger
     ) async throws {
-        // An agent that listens there has another state directory: this one is locked.
+        // An agent that listens there has another state directory, since this one is locked.
         let place = try EnvironmentPaths.ofProcess.ownAgentPlace().unshared
         lock.sign(place.signature)
         let server = ControlServer(
@@ -166,13 +167,13 @@ struct AgentRunCommand: AsyncParsableCommand {
             listening: {
                 logger.info("ready on \(place.socketPath), process \(CurrentProcess.identifier)")
                 notice.ready()
-                releaseMemory()  // What starting took.
+                releaseMemory()  // Frees the memory that starting needed.
             },
             until: {
                 await withTaskGroup(of: Void.self) { group in
                     group.addTask { for await _ in isOver {} }
                     group.addTask {
-                        // Sleeping fails only when cancelled: that is the end.
+                        // The sleep fails only if cancelled, which is the end.
                         while (try? await Task.sleep(for: .seconds(1))) != nil, server.hasSocket {}
                     }
                     _ = await group.next()
@@ -183,16 +184,17 @@ struct AgentRunCommand: AsyncParsableCommand {
 
     private static func watch(_ notice: ServiceNotice) async {
         guard let interval = notice.watchdogInterval else { return }
-        // Sleeping fails only when cancelled: that is the end.
+        // The sleep fails only if cancelled, which is the end.
         while (try? await Task.sleep(for: interval)) != nil { notice.alive() }
     }
 }
 
-/// Turns in which an agent answers its clients: the next one begins when its socket is gone, until the agent has ended.
+/// Periods in which an agent answers its clients. The next one begins when the socket is gone, until the agent has
+/// ended.
 private final class ServingTurns: Sendable {
     private let state = Mutex<(end: AsyncStream<Void>.Continuation?, isOver: Bool)>((nil, false))
 
-    /// - Returns: Ends when the agent has; `nil` when it had already.
+    /// - Returns: A stream that ends with the agent; `nil` if the agent has ended already.
     func next() -> AsyncStream<Void>? {
         let (isOver, end) = AsyncStream.makeStream(of: Void.self)
         return state.withLock { state in
@@ -213,7 +215,7 @@ private final class ServingTurns: Sendable {
 // MARK: Composition root
 
 extension AgentRunCommand {
-    /// Puts the agent together: store, clock, engines with libcurl and hooks.
+    /// Assembles the agent: store, clock, engines with libcurl and hooks.
     private func agent(_ state: StateAccess, _ logger: Logger) throws(CommandFailure) -> Agent {
         let store = try StateAccess.open(state.place.stateDirectory) { logger.warning("\($0)") }
         var environment = AgentEnvironment(
@@ -278,10 +280,10 @@ struct AgentLog: LogHandler {
     }
 }
 
-/// Tells systemd how the agent is: sd_notify(3), a datagram to the socket that `NOTIFY_SOCKET` names.
+/// Reports the agent's state to systemd: sd_notify(3), a datagram to the socket that `NOTIFY_SOCKET` names.
 struct ServiceNotice: Sendable {
     private let path = EnvironmentPaths.ofProcess.notifySocket()
-    /// How often the watchdog wants to hear, or `nil`: half of `WATCHDOG_USEC`, sd_watchdog_enabled(3).
+    /// The interval of signs of life for the watchdog, or `nil`: half of `WATCHDOG_USEC`, sd_watchdog_enabled(3).
     let watchdogInterval = EnvironmentPaths.ofProcess.watchdogMicroseconds(process: CurrentProcess.identifier).map {
         Duration.microseconds($0 / 2)
     }
@@ -290,7 +292,7 @@ struct ServiceNotice: Sendable {
     func stopping() { send("STOPPING=1") }
     func alive() { send("WATCHDOG=1") }
 
-    /// Sends, or does nothing where nobody listens: the agent works all the same.
+    /// Sends a datagram; does nothing if nobody listens, since the agent works all the same.
     private func send(_ text: String) {
         guard let path, path.utf8.count > 1, path.hasPrefix("/") || path.hasPrefix("@"), let address = UnixAddress(path)
         else { return }

@@ -5,7 +5,7 @@ import SyncModel
 import SyncSchedule
 import SyncSystem
 
-/// When a pull is handed to the agent instead of being run here.
+/// Options for a pull by the agent.
 struct BackgroundOptions: ParsableArguments {
     @Flag(help: "Hand the pull to the agent and return; it survives logouts, kills and reboots.") var background = false
 
@@ -22,7 +22,7 @@ struct BackgroundOptions: ParsableArguments {
 
     @Option(help: "A note to show in 'syncagent status'.".taking("text")) var label: String?
 
-    /// Puts them into a recipe. Who asks is a hook unless it says that a person does.
+    /// Applies the options to a recipe. In a hook, the hook is the origin unless `--interactive` is given.
     func apply(to recipe: inout RunRecipe, _ environment: EnvironmentPaths) {
         recipe.notBefore = notBefore.map(WallTime.init)
         recipe.paused = paused
@@ -32,7 +32,7 @@ struct BackgroundOptions: ParsableArguments {
     }
 
     func validate() throws {
-        // What could not be kept is refused, not ignored.
+        // Options without effect are refused, not ignored.
         if !background {
             let given = [
                 ("--not-before", notBefore != nil), ("--paused", paused), ("--label", label != nil),
@@ -44,7 +44,7 @@ struct BackgroundOptions: ParsableArguments {
     }
 }
 
-/// Which hooks are run, how, and after which results.
+/// Options for hooks: which ones are run, how, and after which results.
 struct HookOptions: ParsableArguments {
     @Option(
         name: .customLong("hook"), help: "A program to run when the pull has ended; repeatable.".taking("program"),
@@ -81,7 +81,7 @@ struct HookOptions: ParsableArguments {
 
     var batch: Int { fileHookBatch ?? 100 }
 
-    /// - Throws: `ValidationError` when something is said about hooks and there are none.
+    /// - Throws: `ValidationError` if there are options for hooks but no hooks.
     func check() throws {
         if let fileHookBatch {
             guard !fileHooks.isEmpty else { throw ValidationError("--file-hook-batch needs a --file-hook.") }
@@ -95,7 +95,7 @@ struct HookOptions: ParsableArguments {
     }
 }
 
-/// Reads `ok,partial`.
+/// Parses a list such as `ok,partial`.
 @Sendable private func hookResults(_ text: String) throws -> Set<RunResult> {
     let words = text.split(separator: ",", omittingEmptySubsequences: false)
     let results = words.compactMap { RunResult(rawValue: String($0)) }
@@ -105,7 +105,7 @@ struct HookOptions: ParsableArguments {
     return Set(results)
 }
 
-/// Reads a time to start at, in **milliseconds** since 1970.
+/// Parses a start time, in **milliseconds** since 1970.
 @Sendable private func startTime(_ text: String) throws -> Int64 {
     guard let time = startTime(text, now: SystemTime.milliseconds(), zone: .machine) else {
         throw ValidationError(
@@ -114,17 +114,17 @@ struct HookOptions: ParsableArguments {
     return time
 }
 
-/// A time to start at, as people give it. Pure.
+/// Parses a start time as people write it. Pure.
 ///
 /// - Parameters:
-///   - text: `02:00` for the next time it is that late, a day and a time in local time, an RFC 3339 time, or a time from
-///     now such as `90m`.
+///   - text: `02:00` for the next occurrence of that time, a date and a time in local time, an RFC 3339 time, or a
+///     time from now such as `90m`.
 ///   - now: **Milliseconds** since 1970.
-///   - zone: That local times are in.
+///   - zone: The zone of local times.
 /// - Returns: **Milliseconds** since 1970; `nil` for any other text.
 func startTime(_ text: String, now: Int64, zone: Zone) -> Int64? {
     if let wait = try? period(text) { return now.saturatingAdd(Int64(wait / .milliseconds(1))) }
     if text.utf8.count == 5, let minute = ScheduleTiming.minutes(text) { return zone.next(minute: minute, after: now) }
-    // A day alone is no time to start at.
+    // A date alone is not a start time.
     return (text.utf8.count > 10 ? zone.moment(text) : nil) ?? parseTimestamp(text)
 }

@@ -6,9 +6,9 @@ import SyncEngine
 import SyncModel
 import SyncSystem
 
-// A pull that is handed to the agent: everything it needs is made absolute here, where the user is.
+// A pull by the agent: everything it needs is made absolute here, in the user's environment.
 extension EngineCall {
-    /// Hands the pull to the agent, and says what becomes of it.
+    /// Hands the pull to the agent, and reports the result.
     func pullInBackground() async throws {
         let environment = EnvironmentPaths.ofProcess
         let state = try StateAccess(environment: environment, output: output)
@@ -36,7 +36,7 @@ extension EngineCall {
         if !reply.superseded.isEmpty { output.message("It replaces \(reply.superseded.joined(separator: ", ")).") }
     }
 
-    /// Says something when work takes longer than two seconds.
+    /// Prints a message if the work takes longer than two seconds.
     private func saying<R: Sendable>(_ words: String, _ work: () async throws -> R) async throws -> R {
         let notice = Task { [output] in
             try await Task.sleep(for: .seconds(2))
@@ -46,9 +46,9 @@ extension EngineCall {
         return try await work()
     }
 
-    /// What is asked of the agent. The engine looks into the manifest where that is needed to know it.
+    /// The request for the agent. The engine reads the manifest if the request needs it.
     ///
-    /// - Parameter isReadOnly: Whether nothing is kept yet, not even whom to believe.
+    /// - Parameter isReadOnly: Whether nothing is recorded yet, not even a trusted root.
     func enqueueRequest(_ environment: EnvironmentPaths, isReadOnly: Bool = false) async throws -> EnqueueRequest {
         let (_, settings) = try self.request.resolved(on: environment.host)
         var (request, project) = (recipe, String?.none)
@@ -56,8 +56,8 @@ extension EngineCall {
         try rethrowing(settings.keep(in: &request)) { (error: SettingsError) in
             CommandFailure(.usage, "\(error.description).")
         }
-        // The manifest's project tells the destination, and its groups name hooks of the configuration file. Whom to believe is
-        // settled here: the agent keeps to the pins there are.
+        // The manifest's project determines the destination, and its groups name hooks of the configuration file. Trust
+        // is decided here: the agent uses only existing pins.
         if recipe.destination == nil || !settings.hooks.isEmpty || recipe.trust != nil {
             let prepared = try await lookedUp(isReadOnly: isReadOnly)
             (request.hooks, project, root) = (prepared.recipe.hooks, prepared.project, prepared.beginningOfTrust)
@@ -66,16 +66,17 @@ extension EngineCall {
         let destination = try EnvironmentPaths.standardized(recipe.destination ?? project ?? ".")
         try PullEngine.requireForeign(destination)
         request.destination = destination
-        // What the agent plans with.
+        // The number that the agent plans with.
         if settings.transfer.connections != nil { request.settings.connections = settings.transfer.plannedConnections }
         request.deadlineSeconds = settings.transfer.deadline.map { Int64($0 / .seconds(1)) }
-        // A schedule outlives pins: it names the root that was accepted now, by which each run begins anew if it has to.
+        // A schedule outlives pins, so it names the root that was accepted now. A run starts from that root if it has
+        // no pin.
         request.trust = recipe.origin == .schedule ? root.map { "SHA256:\($0)" } : nil
         return request
     }
 
-    /// The recipe with the hooks that the manifest names, and its project; everything that can be checked of the pull is
-    /// checked, too.
+    /// The recipe with the hooks that the manifest names, and the manifest's project. Also checks all of the pull that
+    /// can be checked.
     private func lookedUp(isReadOnly: Bool) async throws -> PreparedRun {
         var unnamed = recipe
         unnamed.session = nil

@@ -4,8 +4,8 @@ import SyncModel
 import SyncPlugins
 import SyncSchedule
 
-/// What must hold for a run to be worked on, besides the time of day: checked by the agent before it starts and while
-/// it runs.
+/// The conditions of a run besides the time of day. The agent checks them before it starts the run and while the run
+/// is running.
 struct ConditionOptions: ParsableArguments {
     @Flag(help: "Run only when the machine can spare it: --on-power --metered deny --max-load 1.")
     var discretionary = false
@@ -64,7 +64,7 @@ struct ConditionOptions: ParsableArguments {
         }
     }
 
-    /// The first of these options that was given; `nil` when none was.
+    /// The first of these options that was given; `nil` if none was.
     var given: String? {
         let all = [
             ("--discretionary", discretionary), ("--on-power", onPower), ("--metered", metered != nil),
@@ -75,10 +75,10 @@ struct ConditionOptions: ParsableArguments {
         return all.first { $0.1 }?.0
     }
 
-    /// Puts them into a recipe.
+    /// Applies the options to a recipe.
     ///
-    /// - Parameter isDiscretionary: Whether the default set holds where nothing else is said, asked for or not: for
-    ///   work that a hook or a schedule asks for.
+    /// - Parameter isDiscretionary: Whether the default set applies even without `--discretionary`: for runs that a
+    ///   hook or a schedule enqueues.
     /// - Throws: ``CommandFailure`` for a program in a working directory that is gone.
     func apply(to recipe: inout RunRecipe, isDiscretionary: Bool = false) throws(CommandFailure) {
         var conditions = discretionary || isDiscretionary ? RunConditions.discretionary : RunConditions()
@@ -94,13 +94,13 @@ struct ConditionOptions: ParsableArguments {
     }
 }
 
-/// What a run may take on a metered network.
+/// How much a run may receive on a metered network.
 struct MeteredPolicy: Sendable, Equatable {
     /// **Bytes**; `nil` for any number.
     var budget: UInt64?
 }
 
-/// The time of day at which a run is worked on.
+/// The time of day at which a run may work.
 struct WindowOption: ParsableArguments {
     @Option(
         help: "Only at this time of day: 22:00-06:00 or 02:00+4h.".taking("times"),
@@ -118,7 +118,7 @@ private func checkZone(of window: DailyWindow) throws {
 }
 
 extension RunConditions {
-    /// What must hold, for people; empty when nothing must.
+    /// The conditions in words; empty if there are none.
     var words: [String] {
         var words: [String] = []
         if let window { words.append("at \(window.text)") }

@@ -8,16 +8,16 @@ import SyncReport
 import SyncStore
 import SyncSystem
 
-/// The one place where commands meet the engine: transports, clocks and hooks are put together here.
+/// The call of the engine by a command: transports, clocks and hooks are assembled only here.
 struct EngineCall: Sendable {
     let output: Output
     let display: ProgressDisplay
     let json: Bool
-    /// Whether progress is told as JSON lines, too.
+    /// Whether progress is printed as JSON lines, too.
     let tellsProgress: Bool
     let request: EngineRequest
     let end: PullEnd
-    /// Which files are named one by one.
+    /// Which files are listed one by one.
     let detail: PlanDetail
     private let notes = ToldOnce(most: 1_000)
     private let failures = Monitor(FailureSums())
@@ -32,13 +32,13 @@ struct EngineCall: Sendable {
         (self.tellsProgress, self.request) = (tellsProgress, request)
     }
 
-    /// What is asked for.
+    /// The recipe of the request.
     var recipe: RunRecipe { request.recipe ?? RunRecipe(manifest: "") }
 
     /// Runs a pull; its last JSON line is printed here.
     func pull() async throws -> PullReport { try await changing { [self] in try $0.pull(recipe) } }
 
-    /// Shows a former revision again; its last JSON line is printed here.
+    /// Rolls a session back to a former revision; its last JSON line is printed here.
     func rollback(_ session: String, to wish: String?, keepForeign: Bool) async throws -> PullReport {
         try await changing { try $0.rollback(session, to: wish, keepForeign: keepForeign) }
     }
@@ -49,7 +49,7 @@ struct EngineCall: Sendable {
             let store = try StateAccess.open(EnvironmentPaths.ofProcess.stateDirectory(), warn: output.warning)
             return try await withEngine(store: store) { engine, stop in
                 let report = try work(engine)
-                // What has been fetched is kept; the process still says that it was stopped.
+                // The fetched data is kept; the process still reports that it was stopped.
                 if stop.isStopped, stop.reason != .late, report.result != .ok { throw CancellationError() }
                 if stop.reason == .late,
                     try store.owedHooks(session: report.session).contains(where: { $0.run == report.run })
@@ -61,8 +61,8 @@ struct EngineCall: Sendable {
         }
     }
 
-    /// Plans a pull and prints the plan; `explains` adds where its requests go, and asks the servers for that. Ends as
-    /// the pull would, where that is known before.
+    /// Plans a pull and prints the plan. `explains` adds where its requests go, for which the servers are asked. Ends
+    /// with the pull's status, as far as that is known in advance.
     func plan(explains: Bool = false) async throws {
         let (report, routes) = try await stoppable { [self] in
             let report = try await looking { [self] engine in
@@ -78,7 +78,7 @@ struct EngineCall: Sendable {
         if report.status != .done { throw CommandFailure(report.status, report.refusal?.message ?? "") }
     }
 
-    /// Says what has been found: to programs as an event, to people as lines.
+    /// Prints a result: as an event with `--json`, and otherwise as lines.
     private func tell(_ event: SyncEvent, _ lines: [String]) {
         if json { return output.event(event.json, flushing: true) }
         for line in lines { output.line(line) }
@@ -100,12 +100,12 @@ struct EngineCall: Sendable {
         if !report.isWhole { throw CommandFailure(.incomplete) }
     }
 
-    /// Reads in manifests, with progress and signals as ``plan(explains:)``; nothing is kept.
+    /// Reads manifests, with progress and signals as ``plan(explains:)``. Nothing is recorded.
     func reading<R: Sendable>(_ work: @escaping @Sendable (PullEngine) throws -> R) async throws -> R {
         try await stoppable { [self] in try await looking(work) }
     }
 
-    /// Runs blocking work of the engine on a thread of its own; cancelling the task asks it to stop.
+    /// Runs blocking work of the engine on a thread of its own. If the task is cancelled, the work is asked to stop.
     func withEngine<R: Sendable>(
         store: SyncStore, keepsMetrics: Bool = true, _ work: @escaping @Sendable (PullEngine, StopRequest) throws -> R
     ) async throws -> R {
@@ -113,7 +113,7 @@ struct EngineCall: Sendable {
         var request = request
         request.stop = stop
         (request.listener, request.progress) = ({ [self] in observe($0) }, { [self] in tell($0) })
-        // The deadline is that of the whole command, whatever it waits for, and not that of each transfer.
+        // The deadline applies to the whole command, whatever it waits for, and not to each transfer.
         let deadline = request.settings?.transfer.deadline
         request.settings?.transfer.deadline = nil
         async let _: Void = pass(deadline, stop)
@@ -133,15 +133,16 @@ struct EngineCall: Sendable {
         }
     }
 
-    /// Asks to stop when the time is up.
+    /// Requests a stop at the deadline.
     private func pass(_ deadline: Duration?, _ stop: StopRequest) async {
         guard let deadline, (try? await Task.sleep(for: deadline)) != nil else { return }
         stop.stop(.late)
     }
 
-    /// As ``withEngine(store:_:)``, for a look around: nothing of it is kept, and the metrics of what is kept stay.
+    /// As ``withEngine(store:keepsMetrics:_:)``, for work that records nothing and leaves the recorded metrics as they
+    /// are.
     func looking<R: Sendable>(_ work: @escaping @Sendable (PullEngine) throws -> R) async throws -> R {
-        // What sessions there are and who works on them is looked up; where there are none, none is made.
+        // Existing sessions and their holders are looked up. If there is no store, none is created.
         let known = try StateAccess(output: output).existingStore()
         let store = try known ?? SyncStore.inMemory()
         return try await withEngine(store: store, keepsMetrics: false) { engine, _ in try work(engine) }
@@ -167,13 +168,13 @@ struct EngineCall: Sendable {
             }
         }
         if detail.isWanted { return name(event) }
-        // What went wrong with files is summed up at the end: one line for each cause.
+        // Failures of files are summed up at the end, one line for each cause.
         guard event.failure == nil, let note = event.note else { return }
-        // "after 1 ms" and "after 2 ms" are no news.
+        // "after 1 ms" and "after 2 ms" count as the same note.
         if notes.isNew(note.filter { !$0.isNumber }) { output.warning(note) }
     }
 
-    /// Names the file that something has happened to.
+    /// Prints the file of an event.
     private func name(_ event: SyncEvent) {
         if let note = event.note { return output.warning(note) }
         guard let word = [.taskInstalled: "installed", .taskRemoved: "removed"][event.name] as String?,
@@ -182,12 +183,12 @@ struct EngineCall: Sendable {
         output.line("\(word.padding(toLength: 9, withPad: " ", startingAt: 0))  \(escaped(path))", flushing: false)
     }
 
-    /// Says why files are missing, each cause once: how many, some of their names, and what to do.
+    /// Prints why files are missing, each cause once: how many files, some of their names, and what to do.
     private func tellFailures() {
         let problems = failures.withLock(\.problems)
         for (place, problem) in problems.prefix(Self.toldCauses).enumerated() {
             var lines = [problem.summary, problem.paths].compactMap(\.self)
-            // What to do is said once, too.
+            // The same advice is printed once, too.
             let isLast = !problems.prefix(Self.toldCauses).dropFirst(place + 1).contains {
                 $0.advice == problem.advice
             }
@@ -205,9 +206,9 @@ struct EngineCall: Sendable {
         return CommandFailure(error.status, error.message, cause: error.cause)
     }
 
-    /// Runs `work` with progress and with SIGINT and SIGTERM as a request to stop.
+    /// Runs `work` with a progress display. SIGINT and SIGTERM are requests to stop.
     ///
-    /// - Throws: What `work` throws; after a signal, whatever that was, ``CommandFailure`` with status 130 or 143.
+    /// - Throws: The errors of `work`; after a signal, in any case, ``CommandFailure`` with status 130 or 143.
     private func stoppable<R: Sendable>(_ work: @escaping @Sendable () async throws -> R) async throws -> R {
         try await StopSignals.ending(
             notice: { [output] in output.message("Stopping; everything fetched so far is kept.") },
@@ -216,7 +217,7 @@ struct EngineCall: Sendable {
 }
 
 extension ProgressSnapshot {
-    /// What a person sees of the engine's progress.
+    /// The engine's progress as shown to people.
     fileprivate init(_ progress: PullProgress) {
         switch progress.phase {
         case .finding: self.init(phase: "Manifest", unit: .bytes, bytesDone: progress.received)
@@ -235,7 +236,7 @@ extension ProgressSnapshot {
 }
 
 extension SyncEvent {
-    /// How far a pull is, as an event that is not recorded.
+    /// The progress of a pull as an event that is not recorded.
     fileprivate init(progress: PullProgress, time: Int64) {
         self.init(.progress, time: time) {
             progress.write(to: &$0)

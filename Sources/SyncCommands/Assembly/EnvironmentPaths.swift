@@ -7,25 +7,25 @@ import SyncPlugins
 import SyncSchedule
 import SyncSystem
 
-/// The few things a command takes from its environment, read in one place.
+/// The parts of the environment that commands use, read in one place.
 struct EnvironmentPaths: Sendable {
     let lookup: @Sendable (String) -> String?
     private let home: String?
 
-    /// Takes variables from `lookup`; `home` stands in for a missing `HOME`.
+    /// Reads variables with `lookup`; `home` stands in for a missing `HOME`.
     init(home: String?, lookup: @escaping @Sendable (String) -> String?) { (self.home, self.lookup) = (home, lookup) }
 
     /// The environment of this process; without `HOME`, the home directory of passwd(5).
     static let ofProcess = EnvironmentPaths(home: UserEntry.own?.home, lookup: CurrentProcess.variable)
 
-    /// The state of the system's own user, as Examples/systemd has it: of pulls that no person's account makes.
+    /// The state directory of the system's own user, as in Examples/systemd, for pulls by no person's account.
     static let systemState = "/var/lib/syncagent"
 
-    /// Where the system's own user has everything. For root this process goes on as that user: what root would create there
-    /// could not be opened by it any more.
+    /// The environment of the system's own user. As root, this process becomes that user: files that root creates there
+    /// would be inaccessible to it.
     ///
     /// - Parameter state: Its state directory, absolute.
-    /// - Throws: ``CommandFailure`` with status 66 where there is none, 77 for other users.
+    /// - Throws: ``CommandFailure`` with status 66 if there is none, 77 for other users.
     static func ofSystem(_ state: String = systemState) throws(CommandFailure) -> EnvironmentPaths {
         let shown = escaped(state)
         guard let found = status(following: state) else {
@@ -52,8 +52,8 @@ struct EnvironmentPaths: Sendable {
     ///
     /// XDG Base Directory Specification 0.8: a variable that holds a relative path is ignored.
     ///
-    /// - Throws: ``CommandFailure`` with status 73 when there is no home directory either, or when it is not this user's
-    ///   alone: what stands there is done, as by root after `sudo -E`.
+    /// - Throws: ``CommandFailure`` with status 73 if there is no home directory either, or if the directory is not
+    ///   private to this user: the message says what to do, as for root after `sudo -E`.
     func stateDirectory() throws(CommandFailure) -> String {
         let path = try statePath()
         do throws(FileError) { _ = try openStateDirectory(path, create: false) } catch {
@@ -62,7 +62,7 @@ struct EnvironmentPaths: Sendable {
         return path
     }
 
-    /// Where the state directory is, whatever is there: for those who only say so.
+    /// The path of the state directory, without a check, for callers that only show it.
     func statePath() throws(CommandFailure) -> String { try own(baseDirectories.state, "XDG_STATE_HOME") }
 
     /// `$XDG_CONFIG_HOME/syncagent`, by default `~/.config/syncagent`; absolute.
@@ -70,21 +70,21 @@ struct EnvironmentPaths: Sendable {
         try own(baseDirectories.configuration, "XDG_CONFIG_HOME")
     }
 
-    /// The machine's configuration file, for every user of it.
+    /// The machine's configuration file, for all of its users.
     static let machineConfiguration = "/etc/syncagent/config.json"
 
-    /// The configuration files that are read when nobody names another: the user's, then the machine's.
+    /// The configuration files that are read if no option names another: the user's, then the machine's.
     var configurationFiles: [String] {
-        // Without a home nobody has put a file there. In an image the directory of the configuration may be the machine's.
+        // Without a home there is no user's file. In an image, the configuration directory may be the machine's.
         let own = (try? configurationDirectory()).map { $0 + "/config.json" } ?? Self.machineConfiguration
         return own == Self.machineConfiguration ? [own] : [own, Self.machineConfiguration]
     }
 
-    /// What relative paths on the command line are relative to.
+    /// The base of relative paths on the command line.
     var pathBase: PathBase { PathBase(directory: CurrentProcess.workingDirectory, home: lookup("HOME") ?? home) }
 
-    /// Where settings and plugins are: programs of plugins in `$XDG_CONFIG_HOME/syncagent/plugins`, and their pipes below the
-    /// runtime directory.
+    /// The places of settings and plugins: programs of plugins are in `$XDG_CONFIG_HOME/syncagent/plugins`, and their
+    /// pipes below the runtime directory.
     var host: HostEnvironment {
         let base = pathBase
         var variables = ProcessInfo.processInfo.environment
@@ -105,7 +105,7 @@ struct EnvironmentPaths: Sendable {
         return path.flatMap { isPermitted(.execute, $0) ? $0 : nil } ?? link
     }
 
-    /// The program a name without a slash means: the first match in `PATH`. execvp(3).
+    /// The program for a name without a slash: the first match in `PATH`. execvp(3).
     func program(named name: String) -> String? {
         for directory in (lookup("PATH") ?? "").split(separator: ":") where directory.hasPrefix("/") {
             let candidate = "\(directory)/\(name)"
@@ -116,7 +116,7 @@ struct EnvironmentPaths: Sendable {
 
     /// The absolute path of a program given as `./reindex`, `/usr/bin/true` or `true`.
     ///
-    /// A path need not exist yet, since a pull may bring it; a bare name has to be in `PATH` now.
+    /// A path need not exist yet, since a pull may install it; a bare name has to be in `PATH` now.
     func absoluteProgram(_ text: String, option: String) throws -> String {
         guard !text.isEmpty, !text.contains("\0") else { throw ValidationError("\(option) needs a program.") }
         if isHookProgram(text), !text.hasPrefix("/") { return text }
@@ -136,7 +136,7 @@ struct EnvironmentPaths: Sendable {
         return found
     }
 
-    /// Whether words follow what is a program by itself, as in a shell.
+    /// Whether the text is a program followed by arguments, as in a shell.
     private func isCommandLine(_ text: String) -> Bool {
         guard let space = text.firstIndex(of: " ") else { return false }
         let word = String(text[..<space])
@@ -144,29 +144,29 @@ struct EnvironmentPaths: Sendable {
         return (try? Self.absolute(word)).map { isPermitted(.execute, $0) } ?? false
     }
 
-    /// A path against the working directory.
+    /// A path resolved against the working directory.
     ///
-    /// - Throws: ``CommandFailure`` with status 73 for a relative one where the working directory has been removed, or has a path
-    ///   that is not UTF-8.
+    /// - Throws: ``CommandFailure`` with status 73 for a relative path if the working directory has been removed, or
+    ///   has a path that is not UTF-8.
     static func absolute(_ path: String) throws(CommandFailure) -> String {
         try rethrowing(absolutePath(path)) { (error: FileError) in CommandFailure(.cannotCreate, "\(error).") }
     }
 
-    /// The same without `.`, `..` and doubled slashes, for what is kept and looked at later, elsewhere.
+    /// The same without `.`, `..` and doubled slashes, for paths that are recorded and used later, elsewhere.
     static func standardized(_ path: String) throws(CommandFailure) -> String {
         URL(fileURLWithPath: try absolute(path)).standardizedFileURL.path
     }
 
-    /// Whether the terminal can move its cursor. terminfo(5) calls one that cannot `dumb`.
+    /// Whether the terminal can move its cursor. terminfo(5) names a terminal that cannot `dumb`.
     var hasCapableTerminal: Bool {
         guard let term = lookup("TERM") else { return false }
         return !term.isEmpty && term != "dumb"
     }
 
-    /// Whether words for people may have colours: a capable terminal on standard error, and no <https://no-color.org>.
+    /// Whether messages may have colours: on a capable terminal as standard error, and without <https://no-color.org>.
     var wantsColour: Bool { isTerminal(STDERR_FILENO) && hasCapableTerminal && (lookup("NO_COLOR") ?? "").isEmpty }
 
-    /// Whether nothing says that the terminal knows more than ASCII. locale(7): the first of the three that is set counts.
+    /// Whether the locale names no UTF-8. locale(7): the first of the three variables that is set counts.
     var isASCIIOnly: Bool {
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].compactMap(lookup).first { !$0.isEmpty } ?? "C"
         return !locale.lowercased().replacing("-", with: "").contains("utf8")
@@ -178,7 +178,7 @@ struct EnvironmentPaths: Sendable {
         guard let directory else {
             throw CommandFailure(.cannotCreate, "Cannot determine the home directory. Set HOME or \(variable).")
         }
-        // What stands in a text for bytes that are not UTF-8: it would be another directory.
+        // U+FFFD stands in for bytes that are not UTF-8, so the path would be another directory.
         guard !directory.unicodeScalars.contains("\u{FFFD}") else {
             throw CommandFailure(
                 .cannotCreate, "\(escaped(directory)): this path is not UTF-8. Set HOME or \(variable) to one that is.")
@@ -188,12 +188,12 @@ struct EnvironmentPaths: Sendable {
 }
 
 extension EnvironmentPaths {
-    /// Where the agent's socket and state are.
+    /// The place of the agent's socket and state.
     func agentPlace() throws(CommandFailure) -> AgentPlace {
         AgentPlace.found(stateDirectory: try statePath(), runtimeDirectory: baseDirectories.runtime)
     }
 
-    /// Where an agent that is this process listens.
+    /// The place for an agent in this process.
     func ownAgentPlace() throws(CommandFailure) -> AgentPlace {
         AgentPlace.own(stateDirectory: try statePath(), runtimeDirectory: baseDirectories.runtime)
     }
@@ -204,23 +204,24 @@ extension EnvironmentPaths {
     /// The group whose hook this process belongs to, if any.
     func hookGroup() -> String? { lookup("SYNCAGENT_GROUP").flatMap { $0.isEmpty ? nil : $0 } }
 
-    /// The batch of files that this process's hook got, if any.
+    /// The batch of files for this process's hook, if any.
     func hookBatch() -> String? { lookup("SYNCAGENT_BATCH") }
 
     /// The destination of the run whose hook this process belongs to, if any.
     func hookDestination() -> String? { baseDirectories.path("SYNCAGENT_DESTINATION") }
 
-    /// Where conditions look: the system's bus is elsewhere where `DBUS_SYSTEM_BUS_ADDRESS` says so.
+    /// The places that conditions examine. `DBUS_SYSTEM_BUS_ADDRESS` may name another system bus.
     var machinePlaces: MachinePlaces {
         var places = MachinePlaces()
         places.bus = SystemBus(address: lookup("DBUS_SYSTEM_BUS_ADDRESS"))
         return places
     }
 
-    /// Where systemd listens. sd_notify(3)
+    /// The socket on which systemd listens. sd_notify(3)
     func notifySocket() -> String? { lookup("NOTIFY_SOCKET") }
 
-    /// How often systemd's watchdog wants to hear from `process`, in **microseconds**. sd_watchdog_enabled(3)
+    /// The interval in **microseconds** within which systemd's watchdog expects a sign of life from `process`.
+    /// sd_watchdog_enabled(3)
     func watchdogMicroseconds(process: Int32) -> Int64? {
         if let owner = lookup("WATCHDOG_PID"), owner != String(process) { return nil }
         return lookup("WATCHDOG_USEC").flatMap { Int64($0) }.flatMap { $0 >= 2 ? $0 : nil }

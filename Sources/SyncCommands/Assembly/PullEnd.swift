@@ -5,46 +5,46 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// Sees to it that `pull --json` ends with `pull.finished`, however early it ends: whoever reads lines needs no second way
-/// to learn what became of it.
+/// Makes `pull --json` end with `pull.finished`, however early it ends, so that its readers need no other way to learn
+/// the result.
 final class PullEnd: Sendable {
-    /// What the run has told of its end, printed last, when it is known what the process exits with; and what sends its
+    /// The run's own last line, printed at the end, when the exit status is known; and the transport that counts its
     /// requests.
     private let state = Mutex((told: JSONLine?.none, transport: (any Transport)?.none))
     private let start = ContinuousClock.now
 
-    /// Sees an event that is told.
+    /// Takes an event of the run.
     ///
-    /// - Returns: Whether it is kept for the end.
+    /// - Returns: Whether the event is held back for the end.
     func keeps(_ event: SyncEvent) -> Bool {
         guard event.name == .pullFinished else { return false }
         state.withLock { $0.told = event.json }
         return true
     }
 
-    /// Whether a run has told its end, and so has it on record.
+    /// Whether a run has reported its end, which is then recorded.
     var isTold: Bool { state.withLock { $0.told != nil } }
 
-    /// What sends the requests that are counted.
+    /// Sets the transport that counts requests.
     func count(_ transport: any Transport) { state.withLock { $0.transport = transport } }
 
-    /// Prints the line: what the run has told, or else what is known, and why it has ended early.
+    /// Prints the last line: the run's own, or else what is known, with the reason for an early end.
     ///
-    /// - Parameter error: What the process ends with; `nil` when all went well.
+    /// - Parameter error: The error that ends the process; `nil` for success.
     func tell(_ error: (any Error)?, on output: Output) {
         let (told, transport) = state.withLock { ($0.told, $0.transport) }
         let cause = error.map { Self.cause($0) }
         var line = told
         if let (status, message) = cause, status != ExitStatus.done.rawValue {
             var end = told ?? Self.unknown(transport, since: start)
-            // A run that is only stopped has no error of its own: it goes on.
+            // A run that is only stopped has no error of its own: it continues later.
             if JSONValue(text: end.text)?["error"] == nil { end.extend { $0.error(status, message) } }
             line = end
         }
         if let line { output.event(line, flushing: true) }
     }
 
-    /// The end of what has come to no run.
+    /// The last line of a command that led to no run.
     private static func unknown(_ transport: (any Transport)?, since start: ContinuousClock.Instant) -> JSONLine {
         var report = PullReport()
         report.result = .failed
@@ -54,9 +54,9 @@ final class PullEnd: Sendable {
         return SyncEvent(.pullFinished, time: SystemTime.milliseconds()) { report.write(to: &$0) }.json
     }
 
-    /// What the process is about to exit with, and why.
+    /// The exit status of the process, and the reason.
     ///
-    /// - Parameter stopped: Says it of a command that was stopped; by default as a pull does.
+    /// - Parameter stopped: The message for a command that was stopped; by default that of a pull.
     static func cause(_ error: any Error, stopped: (() -> String)? = nil) -> (status: Int32, message: String) {
         guard let failure = CommandFailure(error) else {
             return (SyncagentCommand.exitCode(for: error).rawValue, SyncagentCommand.message(for: error))

@@ -7,16 +7,16 @@ import SyncModel
 import SyncTransfer
 
 extension CompletionKind {
-    /// Files that can be manifests.
+    /// Files that may be manifests.
     static var manifests: CompletionKind { .file(extensions: ["json", "zst"]) }
 }
 
 extension String {
-    /// The help of an option whose value is called so.
+    /// The help of an option whose value has this name.
     func taking(_ value: String) -> ArgumentHelp { ArgumentHelp(self, valueName: value) }
 }
 
-/// How much a command says, and in which form.
+/// How much a command prints, and in which form.
 struct ReportingOptions: ParsableArguments {
     @Flag(help: "Print JSON to standard output, one object per line.") var json = false
 
@@ -31,16 +31,16 @@ struct ReportingOptions: ParsableArguments {
     }
 }
 
-/// Whose sessions a command that only looks is about.
+/// Whose sessions a read-only command shows.
 struct SystemOption: ParsableArguments {
     @Flag(help: "Show the sessions of the system's own user, in /var/lib/syncagent; for root and that user.")
     var system = false
 
-    /// Where those are.
+    /// The environment of that user.
     func environment() throws(CommandFailure) -> EnvironmentPaths { system ? try .ofSystem() : .ofProcess }
 }
 
-/// How much is told of single files.
+/// How much is printed about single files.
 struct VerboseOption: ParsableArguments {
     @Flag(
         name: [.customShort("v"), .customLong("verbose")],
@@ -50,10 +50,10 @@ struct VerboseOption: ParsableArguments {
     var detail: PlanDetail { PlanDetail(rawValue: min(2, verbose)) ?? .totals }
 }
 
-/// Which files are named.
+/// Which files are listed.
 enum PlanDetail: Int, Sendable {
     case totals
-    /// Those that something happens to.
+    /// Files with an action.
     case changes
     case all
 
@@ -62,7 +62,7 @@ enum PlanDetail: Int, Sendable {
     func shows(_ file: PlannedFile) -> Bool { self == .all || file.action != .unchanged }
 }
 
-/// Which release of a set.
+/// The release of a set.
 struct ReleaseOptions: ParsableArguments {
     @Option(
         help: "The channel to follow, such as beta.  (default: the release that manifest.json holds)".taking("name"))
@@ -144,7 +144,7 @@ struct TargetOptions: ParsableArguments {
     }
 }
 
-/// Refuses a manifest that is named by nothing, and a password where it would be kept and shown.
+/// Refuses an empty manifest, and a password in its URL, where it would be recorded and shown.
 func requireLocation(_ location: String, _ name: String) throws {
     if location.isEmpty { throw ValidationError("\(name) needs a path or a URL, not an empty string.") }
     let scheme = urlScheme(of: location) ?? ""
@@ -156,7 +156,7 @@ func requireLocation(_ location: String, _ name: String) throws {
     guard isWithHost || !webSchemes.contains(scheme) else {
         throw ValidationError("\(name) is a URL without a host: \(redacted(url: location))")
     }
-    // Scalars, not characters: an `@` with a combining mark behind it ends a password all the same.
+    // Scalars, not characters: an `@` with a combining mark behind it also ends a password.
     let authority = location.unicodeScalars[colon.upperBound...].prefix { !"/?#".unicodeScalars.contains($0) }
     guard !authority.contains("@") else {
         let remedy =
@@ -170,25 +170,26 @@ func requireLocation(_ location: String, _ name: String) throws {
     }
 }
 
-/// Refuses a place on another machine where a directory would be made of that name.
+/// Refuses a place on another machine, since a directory of that name would be created here.
 ///
-/// As rsync(1) and scp(1) tell them apart: a colon before the first slash, which a path such as `./a:b` has not.
+/// Remote places are recognized as by rsync(1) and scp(1): a colon before the first slash, which a path such as `./a:b`
+/// does not have.
 func requireLocal(_ path: String, _ option: String, _ remedy: String) throws {
     guard let colon = path.firstIndex(of: ":"), colon > path.startIndex, !path[..<colon].contains("/") else { return }
-    // Who logs in there is nobody's business.
+    // The user's name is not shown.
     let place = path.contains("://") ? redacted(url: path) : escaped(String(path.split(separator: "@").last ?? ""))
     throw ValidationError(
         "\(option) needs a directory of this machine, not '\(place)': \(remedy); for a directory of that name, begin with ./"
     )
 }
 
-/// Reads the value of an option such as `--limit-rate`: `65536`, `64K`, `1.5MB`; more than nothing.
+/// Parses the value of an option such as `--limit-rate`: `65536`, `64K`, `1.5MB`; more than zero.
 @Sendable func positiveByteCount(_ text: String) throws -> ByteCount {
     guard let count = ByteCount(parsing: text), count.bytes > 0 else { throw noByteCount(text) }
     return count
 }
 
-/// Reads the value of an option such as `--speed-limit`: as ``positiveByteCount(_:)``, or 0.
+/// Parses the value of an option such as `--speed-limit`: as ``positiveByteCount(_:)``, or 0.
 @Sendable func byteCount(_ text: String) throws -> ByteCount {
     guard let count = ByteCount(parsing: text) else { throw noByteCount(text) }
     return count
@@ -198,22 +199,22 @@ private func noByteCount(_ text: String) -> ValidationError {
     ValidationError("'\(escaped(text))' is not a number of bytes such as 65536, 64K or 1.5MB.")
 }
 
-/// Reads one of the words of an enumeration.
+/// Parses a word of an enumeration.
 func oneWord<Words: RawRepresentable<String> & CaseIterable>(_ text: String, _ option: String) throws -> Words {
     if let word = Words(rawValue: text) { return word }
     let known = Words.allCases.map(\.rawValue).joined(separator: ", ")
     throw ValidationError("\(option) takes one of \(known), not '\(escaped(text))'.")
 }
 
-/// Reads the value of an option such as `--idle-timeout`, see ``SettingValue/duration(_:)``.
+/// Parses the value of an option such as `--idle-timeout`, see ``SettingValue/duration(_:)``.
 @Sendable func duration(_ text: String) throws -> Duration { try setting(SettingValue.duration(text)) }
 
-/// Reads the value of an option such as `--deadline`, see ``SettingValue/period(_:)``.
+/// Parses the value of an option such as `--deadline`, see ``SettingValue/period(_:)``.
 @Sendable func period(_ text: String) throws -> Duration { try setting(SettingValue.period(text)) }
 
-/// Reads a setting for the argument parser.
+/// Parses a setting for the argument parser.
 ///
-/// - Parameter name: The option's, where the parser does not say it.
+/// - Parameter name: The option's name, if the parser does not print it.
 func setting<Value>(of name: String? = nil, _ read: @autoclosure () throws(SettingsError) -> Value) throws -> Value {
     do throws(SettingsError) { return try read() } catch {
         if error == .noWorkingDirectory { throw CommandFailure(.cannotCreate, "\(error).") }

@@ -2,7 +2,7 @@ import ArgumentParser
 import SyncModel
 import SyncS3
 
-/// Where a bucket is, if its URL does not say it.
+/// The service and region of a bucket, if its URL does not name them.
 struct BucketOptions: ParsableArguments {
     @Option(
         help: "The URL of the service that has the bucket of s3://.  (default: AWS_ENDPOINT_URL, or AWS itself)".taking(
@@ -12,7 +12,7 @@ struct BucketOptions: ParsableArguments {
     @Option(help: "The region of the bucket of s3://.  (default: AWS_REGION, or us-east-1)".taking("name"))
     var region: String?
 
-    /// The same place, as a URL that says where the bucket is; anything else as it is.
+    /// The place as a URL that names service and region; other places unchanged.
     func named(_ place: String) throws(ValidationError) -> String {
         guard endpoint != nil || region != nil else { return place }
         guard urlScheme(of: place) == S3Address.scheme else {

@@ -9,10 +9,10 @@ import SyncS3
 import SyncSystem
 import SyncTransfer
 
-/// What a run is asked for on a command line: the same for `pull` and for what a schedule pulls every night.
+/// The options for a run: the same for `pull` and for what a schedule pulls every night.
 ///
-/// Each command has the groups as its own: in a debug build the parser checks a group once for every check of every group
-/// around it, so that one level more is five times the work.
+/// Each command has the groups itself: in a debug build the parser checks a group once for every check of every group
+/// around it, so that one more level is five times the work.
 protocol RunOptions: ParsableArguments, ReadingOptions {
     var target: TargetOptions { get }
     var placement: DestinationOptions { get }
@@ -23,21 +23,21 @@ protocol RunOptions: ParsableArguments, ReadingOptions {
 }
 
 extension RunOptions {
-    /// Checks what several groups have a part in; of each command's own validation.
+    /// Checks rules that concern several groups. Called by each command's own validation.
     func checkHooks() throws {
         try hookOptions.check()
-        // A working directory that is gone has an exit status of its own, which a parse has not.
+        // A missing working directory has an exit status of its own, which a parse cannot give.
         do { _ = try runHooks(.ofProcess) } catch is CommandFailure {}
     }
 
-    /// Checks options that need `--atomic` or `--prune`: a destination that changes as a whole already does so without being told. Of
-    /// each command's own validation.
+    /// Checks options that need `--atomic` or `--prune`. A destination that is already switched as a whole needs
+    /// neither. Called by each command's own validation.
     func checkPlacement() throws {
         guard let lack = placement.lack, !changesAsAWhole else { return }
         throw ValidationError(lack)
     }
 
-    /// Whether a destination is named that changes as a whole already. What cannot be told the run finds out.
+    /// Whether the named destination is already switched as a whole. If that cannot be found out, the run will.
     private var changesAsAWhole: Bool {
         guard let destination = target.destination, let path = try? EnvironmentPaths.absolute(destination) else {
             return false
@@ -45,8 +45,8 @@ extension RunOptions {
         do throws(FileError) { return try TreeHome.find(path) != nil } catch { return true }
     }
 
-    /// The one place where a run's recipe is made: of the command line, the configuration file and the environment. What the
-    /// manifest adds, the engine adds.
+    /// Creates a run's recipe from the command line, the configuration file and the environment. Recipes are created
+    /// only here; the engine adds what the manifest adds.
     func runRecipe(_ environment: EnvironmentPaths) throws -> (RunRecipe, RunSettings) {
         let said = limits.settings.over(try transfer.settings(environment.pathBase))
         let settings = try transfer.runSettings(said, environment)
@@ -98,8 +98,8 @@ extension RunOptions {
             }
     }
 
-    /// Refuses programs that others could change, before anything is fetched for them. One that is missing may still come;
-    /// it is looked at again when it is to run.
+    /// Refuses programs that others could change, before anything is fetched for them. A missing program may still be
+    /// installed; it is checked again before it runs.
     private func refuseChangeable(_ hooks: some Sequence<RunHook>, _ status: ExitStatus) throws(CommandFailure) {
         for program in hooks.compactMap(\.arguments.first) where program.hasPrefix("/") {
             do throws(ProgramError) { try physicalProgram(program, role: "hook", destination: nil) } catch {
@@ -110,7 +110,8 @@ extension RunOptions {
 }
 
 extension Output {
-    /// Says which programs of hooks cannot be started at the moment. They may come before their turn, so it is no error yet.
+    /// Warns of hooks whose programs cannot be started at the moment. They may be installed in time, so this is not an
+    /// error.
     func warn(ofHooks hooks: [RunHook]) {
         var told: Set<String> = []
         for program in hooks.compactMap(\.arguments.first)
@@ -121,14 +122,14 @@ extension Output {
     }
 }
 
-/// Reads a command such as `clamdscan --fdpass -`, and finds its program where the user is.
+/// Parses a command such as `clamdscan --fdpass -`, and finds its program in the user's environment.
 @Sendable func smallProgram(_ text: String, option: String) throws -> [String] {
     guard var words = commandWords(text), let name = words.first, !name.contains("://"), !text.contains("\0") else {
         throw ValidationError("\(option): '\(escaped(text))' is not a command such as 'clamdscan --fdpass -'.")
     }
     if !name.hasPrefix("/") {
         do { words[0] = try EnvironmentPaths.ofProcess.absoluteProgram(name, option: option) } catch is CommandFailure {
-            // The working directory is gone: see ``absoluteCommands(_:)``.
+            // The working directory has been removed: see ``absoluteCommands(_:)``.
             return words
         }
     }
@@ -137,9 +138,10 @@ extension Output {
     return words
 }
 
-/// Commands that have been read, with absolute programs.
+/// The parsed commands, with absolute programs.
 ///
-/// - Throws: ``CommandFailure`` with status 73, which a parse has not, for a relative one where the working directory is gone.
+/// - Throws: ``CommandFailure`` with status 73, which a parse cannot give, for a relative program if the working
+///   directory has been removed.
 func absoluteCommands(_ commands: [[String]]) throws(CommandFailure) -> [[String]] {
     try commands.map { words throws(CommandFailure) in
         try words.prefix(1).map { word throws(CommandFailure) in try EnvironmentPaths.absolute(word) }
@@ -148,7 +150,7 @@ func absoluteCommands(_ commands: [[String]]) throws(CommandFailure) -> [[String
 }
 
 extension TargetOptions {
-    /// A recipe for what is named, with nothing else asked for.
+    /// A recipe for the manifest and files named, with nothing else set.
     func recipe(_ settings: RunSettings, _ reading: some ReadingOptions) throws(CommandFailure) -> RunRecipe {
         var recipe = RunRecipe(manifest: try settings.location(manifest), destination: destination)
         recipe.session = session
@@ -161,7 +163,7 @@ extension TargetOptions {
 }
 
 extension RunSettings {
-    /// The manifest of a set in a bucket: one that is named, or the usual one.
+    /// The manifest of a set in a bucket: the one named, or the usual one.
     private static func manifest(inBucket location: String) throws(CommandFailure) -> String {
         do throws(S3Fault) {
             let address = try S3Address(location)
@@ -170,10 +172,11 @@ extension RunSettings {
         } catch { throw CommandFailure(.usage, error.reason) }
     }
 
-    /// What an argument names: a URL, with its authority written out, where this machine has a transport for its scheme; else
-    /// a path.
+    /// The location that an argument names: a URL, with its authority written out, if this machine has a transport for
+    /// its scheme; otherwise a path.
     ///
-    /// - Throws: ``CommandFailure`` with status 64 for a URL that no transport is for, 66 for what may be one and is no file.
+    /// - Throws: ``CommandFailure`` with status 64 for a URL without a transport, 66 for text that may be a URL and is
+    ///   not a file.
     func location(_ argument: String) throws(CommandFailure) -> String {
         let known = self.plugins.schemes.union(self.plugins.sourceSchemes).union(builtInSchemes)
         let location = withAuthority(argument, schemes: known)
@@ -189,11 +192,11 @@ extension RunSettings {
             if scheme == S3Address.scheme { return try Self.manifest(inBucket: location) }
             return location
         }
-        // A release of a directory such as `a:b` need not have the file that is named.
+        // A directory such as `a:b` need not have the named file in every release.
         let directory = location.lastIndex(of: "/").map { String(location[..<$0]) }
         guard !exists(location), directory.map({ !exists($0) }) ?? true else { return location }
         if webSchemes.contains(scheme) {
-            // What follows may be a password.
+            // The rest may be a password.
             throw CommandFailure(.noInput, "\(scheme):…: a URL needs two slashes: \(scheme)://host/path")
         }
         let reason = known.contains(scheme) ? "nothing follows the scheme" : nobody
@@ -202,7 +205,7 @@ extension RunSettings {
 }
 
 extension TransferOptions {
-    /// What is said on the command line, and everywhere below it.
+    /// The settings of the command line over those of the configuration files.
     func runSettings(_ said: TransferSettings, _ environment: EnvironmentPaths) throws -> RunSettings {
         let named = try configurationFile.map { RunSettings.Source.named(try environment.pathBase.absolute($0)) }
         return try RunSettings(
@@ -217,7 +220,7 @@ struct DowngradeOption: ParsableArguments {
     func apply(to recipe: inout RunRecipe) { recipe.allowOlder = allowOlder }
 }
 
-/// What a pull may install, replace and remove, and where it keeps what was there.
+/// Options for what a pull may install, replace and remove, and for the backup of replaced files.
 struct DestinationOptions: ParsableArguments {
     @Flag(help: "Remove files that an earlier pull installed and the manifest no longer lists.") var prune = false
 
@@ -278,7 +281,7 @@ struct DestinationOptions: ParsableArguments {
         try apply(to: &recipe, ConfigurationFile(), PathBase(directory: "/", home: nil))
     }
 
-    /// The first option of what only a destination that changes as a whole takes.
+    /// The first option given that only a destination switched as a whole accepts.
     private var wish: String? {
         let given = [
             ("--keep", keep != nil), ("--keep-for", keepFor != nil), ("--check", check != nil),
@@ -287,7 +290,7 @@ struct DestinationOptions: ParsableArguments {
         return given.first { $0.1 }?.0
     }
 
-    /// What is missing where the destination does not change as a whole already; `nil` for nothing.
+    /// The option that is missing if the destination is not switched as a whole already; `nil` if none is.
     fileprivate var lack: String? {
         guard atomic == nil else { return nil }
         if force, !prune { return "--force needs --prune; without it there is nothing to force." }
@@ -295,7 +298,7 @@ struct DestinationOptions: ParsableArguments {
         return maxDelete != nil && !prune ? "--max-delete needs --prune; without it nothing is removed." : nil
     }
 
-    /// Puts them into a recipe; the configuration file has the rest.
+    /// Applies the options to a recipe; the configuration file supplies the rest.
     func apply(to recipe: inout RunRecipe, _ file: ConfigurationFile, _ base: PathBase) throws {
         (recipe.prune, recipe.force) = (prune, force)
         recipe.maxDelete =
@@ -318,20 +321,20 @@ struct DestinationOptions: ParsableArguments {
     }
 }
 
-/// A layout that is asked for, or any.
+/// A requested layout, or any.
 enum AtomicWish: String, Sendable, CaseIterable {
     case auto, exchange, links
 
     var layout: AtomicSwitch.Layout? { AtomicSwitch.Layout(rawValue: rawValue) }
 
-    /// The one with a name.
+    /// The layout with a name.
     @Sendable static func named(_ name: String) throws -> AtomicWish {
         if let wish = AtomicWish(rawValue: name) { return wish }
         throw ValidationError(
             "--atomic takes 'exchange', 'links', or nothing for the first that is possible, not '\(escaped(name))'.")
     }
 
-    /// The words of a command line, with a bare `--atomic` spelled out: the word after it is not its value.
+    /// The words of a command line, with a bare `--atomic` spelled out, since the word after it is not its value.
     static func named(_ words: [String]) -> [String] {
         let end = words.firstIndex(of: "--") ?? words.endIndex
         return words[..<end].map { $0 == "--atomic" ? "--atomic=\(auto.rawValue)" : $0 } + words[end...]

@@ -2,7 +2,7 @@ import ArgumentParser
 import SyncManifest
 import SyncModel
 
-/// The work on a large set in pieces, by processes that do not talk to each other.
+/// Work on a large set in shards, by processes that do not communicate.
 struct ShardOptions: ParsableArguments {
     @Option(
         help:
@@ -16,7 +16,7 @@ struct ShardOptions: ParsableArguments {
 
     var work: ShardWork? { shard.map { .shard($0) } ?? join.map { .join($0) } }
 
-    /// The option that is given.
+    /// The name of the option that is given.
     var given: String? { shard != nil ? "--shard" : join != nil ? "--join" : nil }
 
     func validate() throws {

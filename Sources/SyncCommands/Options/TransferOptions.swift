@@ -9,10 +9,10 @@ import SyncTransfer
 extension TLSVersion: ExpressibleByArgument {}
 extension HTTP2Use: ExpressibleByArgument {}
 
-/// How to transfer: what a command line says on top of the configuration file. Names follow curl(1) where curl has
-/// one.
+/// Options for transfers, on top of the configuration file. Names follow curl(1) where curl has one.
 ///
-/// What may hold a secret is taken as text and read in ``settings(_:)``: the parser itself shows values it refuses.
+/// Values that may hold a secret are taken as text and parsed in ``settings(_:)``, since the parser itself prints
+/// values that it refuses.
 struct TransferOptions: ParsableArguments {
     @Option(
         name: .customLong("config"),
@@ -122,7 +122,7 @@ struct TransferOptions: ParsableArguments {
         _ = try settings(PathBase(directory: "/", home: nil))
     }
 
-    /// What a command needs that changes nothing: what is asked for, and how.
+    /// The engine request of a command that changes nothing.
     func engine(trusting trust: TrustOptions, _ asked: (RunSettings) throws -> RunRecipe) throws -> EngineRequest {
         let environment = EnvironmentPaths.ofProcess
         let settings = try runSettings(try settings(environment.pathBase), environment)
@@ -131,11 +131,11 @@ struct TransferOptions: ParsableArguments {
         return EngineRequest(recipe, settings)
     }
 
-    /// Works on manifests; nothing is kept.
+    /// Works on manifests. Nothing is recorded.
     ///
     /// - Parameters:
-    ///   - recipes: The manifests as they were named; headers and the client's certificate are for the last one's server.
-    ///   - work: Has them as ``RunSettings/location(_:)`` finds them.
+    ///   - recipes: The manifests as named; headers and the client's certificate are for the last one's server.
+    ///   - work: Gets the manifests as ``RunSettings/location(_:)`` finds them.
     func reading<R: Sendable>(
         _ recipes: [RunRecipe], trusting trust: TrustOptions, _ reporting: ReportingOptions, _ output: Output,
         _ work: @escaping @Sendable (PullEngine, [RunRecipe]) throws -> R
@@ -144,7 +144,8 @@ struct TransferOptions: ParsableArguments {
         return try await call.reading { engine in try work(engine, found) }
     }
 
-    /// The call of an engine that can read manifests, and their recipes with them as ``RunSettings/location(_:)`` finds them.
+    /// The call of an engine that can read manifests, and the recipes with the manifests as
+    /// ``RunSettings/location(_:)`` finds them.
     func call(for recipes: [RunRecipe], trusting trust: TrustOptions, _ reporting: ReportingOptions, _ output: Output)
         throws -> (
             call: EngineCall, found: [RunRecipe]
@@ -161,9 +162,9 @@ struct TransferOptions: ParsableArguments {
         return (EngineCall(reporting, on: output, request), found)
     }
 
-    /// What the command line says, with paths made absolute.
+    /// The settings of the command line, with absolute paths.
     ///
-    /// - Throws: `ValidationError` that names the option and never a value that may be a secret.
+    /// - Throws: `ValidationError` that names the option, but never a value that may be a secret.
     func settings(_ base: PathBase) throws -> TransferSettings {
         func path(_ name: String, _ text: String?) throws -> String? {
             try text.map { try setting(of: name, base.absolute($0)) }
@@ -191,7 +192,7 @@ struct TransferOptions: ParsableArguments {
     }
 }
 
-/// How much a pull may take of the network, and for how long.
+/// How much of the network a pull may use, and for how long.
 struct LimitOptions: ParsableArguments {
     @Option(
         help: "The most connections at a time, 1 to 64.  (default: 8, and up to 32 per server where that is faster)"
@@ -220,7 +221,7 @@ struct LimitOptions: ParsableArguments {
         }
     }
 
-    /// As settings. A number of connections caps each server, too.
+    /// The options as settings. A number of connections also limits those to each server.
     var settings: TransferSettings {
         var settings = TransferSettings()
         settings.connections = connections

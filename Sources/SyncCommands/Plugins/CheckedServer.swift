@@ -5,7 +5,7 @@ import SyncPlugins
 import SyncServer
 import SyncSystem
 
-/// A directory that only this user can look into.
+/// A directory that only this user can access.
 struct ScratchDirectory: Sendable {
     let path: String
 
@@ -16,11 +16,11 @@ struct ScratchDirectory: Sendable {
         self.path = path
     }
 
-    // What cannot be removed is in a directory for such things.
+    // If it cannot be removed, it stays in a directory for temporary files.
     func remove() { try? FileManager.default.removeItem(atPath: path) }
 }
 
-/// An object on a server of our own, for transports to fetch.
+/// An object on a local server, for transports to fetch.
 struct CheckedServer: Sendable {
     private let directory: String
 
@@ -29,7 +29,7 @@ struct CheckedServer: Sendable {
         _ = try SampleFiles.object(in: directory)
     }
 
-    /// Serves the object on 127.0.0.1 while `body` works.
+    /// Serves the object on 127.0.0.1 while `body` runs.
     func whileServed<R: Sendable>(_ body: @escaping @Sendable (String) async throws -> R) async throws -> R {
         let server = try StaticServer(directory: directory)
         let (ports, port) = AsyncStream.makeStream(of: Int.self)

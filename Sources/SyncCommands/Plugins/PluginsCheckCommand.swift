@@ -81,7 +81,7 @@ struct PluginsCheckCommand: AsyncParsableCommand {
     private static func check(_ subject: CheckSubject, _ points: [PluginPoint]) async throws -> [PointReport] {
         try await onThread("check") { _ in
             var reports = try subject.processReports(points.first)
-            // A program that does not keep the protocol is not asked further.
+            // A program that violates the protocol is not checked further.
             guard reports.allSatisfy({ $0.results.allSatisfy(\.passed) }) else { return reports }
             for point in points { reports.append(try subject.report(point)) }
             return reports

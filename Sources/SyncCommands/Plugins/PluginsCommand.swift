@@ -13,7 +13,7 @@ struct PluginsCommand: CommandGroup {
         subcommands: [PluginsListCommand.self, PluginsCheckCommand.self])
 }
 
-/// Where plugins are configured and looked for.
+/// The configuration of plugins and the directory of their programs.
 struct PluginSource: ParsableArguments {
     @Option(
         name: .customLong("config"),
@@ -26,7 +26,7 @@ struct PluginSource: ParsableArguments {
         help: "Look for programs here instead of in the configured directory.".taking("dir"), completion: .directory)
     var directory: String?
 
-    /// What the configuration says, with the directory where programs are.
+    /// The plugin settings, with the directory of the programs.
     func settings(_ environment: EnvironmentPaths) throws -> PluginSettings {
         let base = environment.pathBase
         var settings = PluginSettings()
@@ -74,14 +74,14 @@ struct PluginsListCommand: AsyncParsableCommand {
     }
 }
 
-/// One plugin of a list.
+/// One plugin of the list.
 struct PluginRow: Sendable {
     var name: String
     var points: [PluginPoint]
     var version: String?
-    /// Absolute; `nil` for a built-in.
+    /// The program's path, absolute; `nil` for a built-in plugin.
     var path: String?
-    /// Why it cannot be used.
+    /// Why the plugin cannot be used.
     var fault: String?
 
     var cells: [String] {
@@ -123,14 +123,14 @@ struct PluginRow: Sendable {
         return builtIn + rows + faults
     }
 
-    /// A program that makes manifests: it speaks no protocol, and is not started.
+    /// The row of a program that makes manifests: it has no protocol, and is not started.
     private static func looked(_ program: PluginProgram) -> PluginRow {
         var row = PluginRow(name: program.name, points: [.source], path: program.path)
         do throws(PluginError) { try program.check(destination: nil) } catch { row.fault = error.message }
         return row
     }
 
-    /// Starts a program and asks what it is.
+    /// The row of a program, which is started for its description.
     private static func asked(_ program: PluginProgram, _ host: HostEnvironment) -> PluginRow {
         var configuration = host.configuration(program, nil) { _ in }
         configuration.restart.mostEnds = 1

@@ -152,7 +152,7 @@ struct ChannelRemoveCommand: AsyncParsableCommand {
             try Channels(place, now: SystemTime.milliseconds()).remove(channel, signing: signer)
         }
         output.message("The channel \(channel) is removed; its releases stay.")
-        // What is in a store is what is served.
+        // The contents of a store are served directly.
         let isServed = Homes.isNamed(by: published.target.name)
         if let fresh {
             let rest = isServed ? "." : ": copy trust/\(channel).fresh to the servers as usual."

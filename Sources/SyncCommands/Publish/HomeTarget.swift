@@ -4,17 +4,17 @@ import SyncModel
 import SyncPublisher
 import SyncSystem
 
-/// Where a set is published, as a command line names it: a directory of this machine, or the URL of a store.
+/// The place of a published set, as named on a command line: a directory of this machine, or the URL of a store.
 struct HomeTarget {
     let name: String
 
     init(_ name: String) { self.name = name }
 
-    /// Refuses what is neither.
+    /// Refuses a name that is neither.
     ///
     /// - Parameters:
-    ///   - option: What names it.
-    ///   - remedy: What to do with a directory of another machine.
+    ///   - option: The option or argument with the name.
+    ///   - remedy: What to do for a directory of another machine.
     func check(_ option: String, _ remedy: String) throws {
         if name.isEmpty { throw ValidationError("\(option) needs a directory, not an empty string.") }
         guard !Homes.isNamed(by: name) else { return }
@@ -24,9 +24,9 @@ struct HomeTarget {
     /// The store; `nil` for a directory.
     ///
     /// - Parameters:
-    ///   - limits: How much of the network it may take.
-    ///   - isWriting: Whether anything may be put there.
-    ///   - notice: Told what is waited for where it takes long.
+    ///   - limits: How much of the network may be used.
+    ///   - isWriting: Whether the store may be written to.
+    ///   - notice: Called with the reason for a long wait.
     func home(
         _ limits: TransferSettings = TransferSettings(), isWriting: Bool,
         notice: @escaping @Sendable (String) -> Void
@@ -42,14 +42,14 @@ struct HomeTarget {
             isStopped: { StopSignals.requestedStatus != nil })
     }
 
-    /// The place, for whoever works on both alike.
+    /// The place, for work that is the same for both.
     func place(isWriting: Bool) throws -> TargetPlace {
         try home(isWriting: isWriting) { Output().warning($0) }.map { .store($0) } ?? .directory(name)
     }
 
-    /// Works on the place, on a thread of its own where that may wait for a network, until a signal.
+    /// Works on the place until a signal; on a thread of its own if it is a store, which may wait for the network.
     ///
-    /// - Parameter isWriting: Whether anything may be put there.
+    /// - Parameter isWriting: Whether the place may be written to.
     func working<R: Sendable>(isWriting: Bool, _ work: @escaping @Sendable (TargetPlace) throws -> R) async throws -> R
     {
         let place = try place(isWriting: isWriting)
@@ -67,7 +67,7 @@ struct HomeTarget {
     }
 }
 
-/// What is published, as an argument of the commands that work on it, and where its bucket is.
+/// The published set, as an argument of the commands that work on it, and the service of its bucket.
 struct PublishedOptions: ParsableArguments {
     @Argument(
         help: "The published directory, s3://BUCKET/PREFIX or oci://HOST/NAME:TAG.".taking("target"),
@@ -76,7 +76,7 @@ struct PublishedOptions: ParsableArguments {
 
     @OptionGroup(title: "Transfer") var bucket: BucketOptions
 
-    /// Where it is, with what options say of its bucket.
+    /// The place, with the options for its bucket.
     var target: HomeTarget { HomeTarget((try? bucket.named(place)) ?? place) }
 
     func validate() throws {

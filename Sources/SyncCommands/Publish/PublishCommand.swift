@@ -182,10 +182,10 @@ struct PublishCommand: AsyncParsableCommand {
 
     @OptionGroup(title: "Transfer") var bucket: BucketOptions
 
-    /// With what the options say of a bucket.
+    /// The place to publish to, with the options for its bucket.
     var output: String { (try? namedPlace()) ?? place }
 
-    /// What they say may be of the base's bucket alone.
+    /// The same; the options may concern only the base's bucket.
     private func namedPlace() throws(ValidationError) -> String {
         func isBucket(_ location: String?) -> Bool {
             location.flatMap { urlScheme(of: $0) } == S3Address.scheme
@@ -248,7 +248,7 @@ struct PublishCommand: AsyncParsableCommand {
         }
     }
 
-    /// The last line of `publish --json` that has failed, however early.
+    /// Prints the last line of `publish --json` after a failure, however early.
     ///
     /// - Parameter elapsed: **Milliseconds**.
     static func tell(_ error: any Error, isDryRun: Bool, _ elapsed: Int64, _ output: Output) {
@@ -322,23 +322,23 @@ struct PublishCommand: AsyncParsableCommand {
         options.ownNames = try ownConfig()
         options.listsUnchanged = verbose.detail == .all
         options.leavesOutUnsafeLinks = safeLinks || options.leavesOutUnsafeLinks
-        // The place itself needs nobody else to read it.
+        // The output itself needs no other reader.
         options.base = withoutBase ? .none : base.map { $0 == place ? .inOutput : .manifest($0) } ?? .inOutput
         options.now = Int64(Date().timeIntervalSince1970 * 1_000_000_000)
         options.trustsStamps = !rehash
         options.shards = pieces.work
         options.stampCache = try stampCache(environment)
         options.signing = try signing.signing(for: output, of: directory, [.release, .fresh], isDryRun: isDryRun)
-        // The keys know whose they are.
+        // The keys name their project.
         options.project = options.project ?? options.signing?.root.project
         return options
     }
 
-    /// The file with the settings, by its path in the directory, if it is there: it is no file of the set.
+    /// The path of the settings file relative to the directory, if it lies in it: it is not a file of the set.
     private func ownConfig() throws(CommandFailure) -> Set<String> {
         guard !withoutConfig else { return [] }
         guard let config else { return [PublishOptions.fileName] }
-        // A link to such a file is left out itself, wherever it leads.
+        // If the file is reached by a link, the link is left out as well.
         let file = URL(fileURLWithPath: try EnvironmentPaths.absolute(config))
         let place = file.deletingLastPathComponent().resolvingSymlinksInPath().path
         let path = "\(place)/\(file.lastPathComponent)"
@@ -349,7 +349,7 @@ struct PublishCommand: AsyncParsableCommand {
             })
     }
 
-    /// Takes what does not change; nothing where there is no such file.
+    /// Reads the settings file into the options; does nothing if there is no such file.
     private func readFile(into options: inout PublishOptions) throws {
         guard !withoutConfig else { return }
         var place = (directory: try EnvironmentPaths.absolute(directory), name: PublishOptions.fileName)
@@ -368,7 +368,7 @@ struct PublishCommand: AsyncParsableCommand {
         throw CommandFailure(.noInput, "there is no file \(escaped(config)), which --config names")
     }
 
-    /// A file of the state directory, one for each pair of directories; `nil` where there can be none.
+    /// The stamp cache in the state directory, one for each pair of directories; `nil` without a state directory.
     private func stampCache(_ environment: EnvironmentPaths) throws(CommandFailure) -> String? {
         // Without a state directory every file is read, as with --rehash.
         guard let state = try? environment.stateDirectory() else { return nil }
@@ -377,7 +377,7 @@ struct PublishCommand: AsyncParsableCommand {
             output: Homes.isNamed(by: output) ? output : try Self.absolute(output))
         let folder = "\(state)/publish"
         guard (try? openStateDirectory(folder, create: !isDryRun)) != nil else { return nil }
-        // Shards know of their own files only.
+        // Shards know only their own files.
         guard let shard = pieces.shard else { return "\(folder)/\(name)" }
         return "\(folder)/\(name).\(shard.name)"
     }
@@ -408,7 +408,7 @@ struct PublishCommand: AsyncParsableCommand {
         return result
     }
 
-    /// The time of a release. An environment that says none is refused.
+    /// The time of a release. Refuses an invalid SOURCE_DATE_EPOCH.
     static func created() throws(CommandFailure) -> String {
         if let text = ProcessInfo.processInfo.environment["SOURCE_DATE_EPOCH"], !text.isEmpty, epoch(text) == nil {
             throw CommandFailure(
@@ -417,19 +417,19 @@ struct PublishCommand: AsyncParsableCommand {
         return now()
     }
 
-    /// Now, or what reproducible builds ask for. <https://reproducible-builds.org/specs/source-date-epoch/>
+    /// The current time, or that for reproducible builds. <https://reproducible-builds.org/specs/source-date-epoch/>
     private static func now() -> String {
         let fixed = ProcessInfo.processInfo.environment["SOURCE_DATE_EPOCH"].flatMap(epoch)
         return timestamp(milliseconds: fixed ?? SystemTime.milliseconds())
     }
 
-    /// **Milliseconds** since 1970; `nil` for what no manifest can have.
+    /// **Milliseconds** since 1970; `nil` for a time that no manifest can have.
     private static func epoch(_ text: String) -> Int64? {
         Int64(text).flatMap { (0..<253_402_300_800).contains($0) ? $0 * 1_000 : nil }
     }
 }
 
-/// How much a publish may take of the network.
+/// How much of the network a publish may use.
 struct SendingOptions: ParsableArguments {
     @Option(
         help: "Send at most this many bytes per second, such as 500K or 10MB.".taking("rate"),

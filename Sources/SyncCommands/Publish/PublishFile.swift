@@ -4,9 +4,11 @@ import SyncModel
 import SyncPublisher
 import SyncSystem
 
-/// `publish.json`: what does not change from one publish of a directory to the next. JSON5, as the configuration file.
+/// `publish.json`: settings that do not change from one publish of a directory to the next. JSON5, as the configuration
+/// file.
 ///
-/// It lies in a tree that many may write to, so it names no programs and no keys, and no files but those beside and below it.
+/// Many users may be able to write to the directory, so the file names no programs, no keys, and no files but those
+/// beside and below it.
 extension PublishOptions {
     /// The name of the file in the published directory.
     static let fileName = "publish.json"
@@ -19,18 +21,18 @@ extension PublishOptions {
     /// Largest file of patterns, in **bytes**.
     private static let largestPatternFile = 1 << 20
 
-    /// Takes what a file says, and the files of patterns that it names.
+    /// Reads a settings file and the pattern files that it names.
     ///
     /// - Parameters:
-    ///   - directory: Its directory. Files of patterns are there or below, and no link leads to them.
-    ///   - mayBeLink: Whether it may be a symbolic link: somebody has named it.
-    /// - Returns: `false` when there is no such file.
+    ///   - directory: The directory of the file. Pattern files are there or below, and are not reached through links.
+    ///   - mayBeLink: Whether the file may be a symbolic link, as one named by an option may.
+    /// - Returns: `false` if there is no such file.
     /// - Throws: ``SettingsError`` with path, line and key.
     mutating func read(_ name: String, in directory: String, mayBeLink: Bool) throws(SettingsError) -> Bool {
         let path = directory.hasSuffix("/") ? directory + name : "\(directory)/\(name)"
         guard let folder = openDirectory(directory) else {
             let error = FileError.last("open", directory)
-            // What it may say is left out would be published.
+            // Files that it may exclude would be published.
             guard error.isMissing else { throw SettingsError(error) }
             return false
         }
@@ -47,7 +49,7 @@ extension PublishOptions {
         return true
     }
 
-    /// The text of a file of patterns below a directory; no link leads to it.
+    /// The text of a pattern file below a directory, not reached through a link.
     private static func patterns(_ path: String, in directory: Int32) throws(SettingsError) -> [UInt8] {
         guard let file = openBeneath(directory, path, .unwaiting) else {
             switch Errno.last {
@@ -61,11 +63,12 @@ extension PublishOptions {
         }
     }
 
-    /// Takes what the text of a file says. The names of the project and of groups are checked when it is published.
+    /// Applies the text of a settings file. The names of the project and of groups are checked when the set is
+    /// published.
     ///
     /// - Parameters:
     ///   - shown: The file's name for messages.
-    ///   - patterns: Reads a file of patterns by its path, which is relative, without `..`.
+    ///   - patterns: Reads a pattern file by its path, which is relative and has no `..`.
     mutating func take(_ bytes: [UInt8], shown: String, patterns: (String) throws(SettingsError) -> [UInt8])
         throws(SettingsError)
     {

@@ -1,7 +1,7 @@
 import ArgumentParser
 import SyncPublisher
 
-/// What `publish` refuses or leaves out unless it is asked for. Not in `publish.json`: many may write to that.
+/// Options for what `publish` does only on request. Not in `publish.json`, which many may write to.
 struct PublishPermits: ParsableArguments {
     @Flag(
         name: .customLong("include-vcs"),

@@ -4,9 +4,9 @@ import SyncModel
 import SyncPublisher
 import SyncReport
 
-// What `publish` says to people.
+// The messages of `publish` for people.
 extension PublishReport {
-    /// What was done, or would be, in two lines.
+    /// The result, or the forecast of a dry run, in two lines.
     func summary(isDryRun: Bool = false, milliseconds: Int64) -> String {
         if isDryRun { return preview(milliseconds) }
         if case .shard(let shard) = shards { return piece(shard, milliseconds) }
@@ -43,7 +43,7 @@ extension PublishReport {
         return "\(first)\n\(second); manifest \(ByteCount(compressedManifestBytes)), \(time)"
     }
 
-    /// What one shard has done.
+    /// The result of one shard.
     private func piece(_ shard: Shard, _ milliseconds: Int64) -> String {
         let time = Figures.period(milliseconds)
         let first = "\(escaped(project)) shard \(shard.text): \(contentWords)"
@@ -72,7 +72,7 @@ extension PublishReport {
         return (parts + ["\(ByteCount(rawBytes))"]).joined(separator: ", ")
     }
 
-    /// What was left out although nobody has said so; `nil` for nothing.
+    /// A line on entries that were left out by default; `nil` for none.
     var leftOutWords: String? {
         guard !usuallyLeftOut.isEmpty else { return nil }
         let isWanted = usuallyLeftOut.contains { $0 != ".syncagent" }
@@ -80,14 +80,14 @@ extension PublishReport {
         return "Left out: \(names)\(isWanted ? " (--include-vcs for version control's)" : "")."
     }
 
-    /// Which choices are the base's.
+    /// The choices carried over from the base.
     var keptWords: String {
         "As published before: \(kept.map { escaped($0) }.joined(separator: ", "))."
     }
 }
 
 extension PublishReport.Change {
-    /// One file of a dry run.
+    /// The line for one file of a dry run.
     ///
     /// - Parameter isAmongAll: Whether there are lines of unchanged files, too.
     func line(amongAll isAmongAll: Bool) -> String {

@@ -8,7 +8,8 @@ import SyncS3
 import SyncSystem
 
 extension PublishCommand {
-    /// Runs the publisher on a thread of its own, because it blocks; with an engine to read from, if the base is on a server.
+    /// Runs the publisher, which blocks, on a thread of its own; with an engine to read the base if that is on a
+    /// server.
     func working<Result: Sendable>(
         _ options: PublishOptions, _ output: Output,
         _ body:
@@ -48,7 +49,7 @@ extension PublishCommand {
         (error as? PublishError)?.exitStatus == .interrupted || (error as? CommandFailure)?.status == .interrupted
     }
 
-    /// What reads the base, if that is on a server: as `ls` does, with what the configuration says of it.
+    /// The call that reads the base, if that is on a server: as by `ls`, with the settings of the configuration.
     private func servedBase(_ output: Output) throws -> (call: EngineCall, recipe: RunRecipe)? {
         guard let base, base != place, urlScheme(of: base) != nil else { return nil }
         let location = urlScheme(of: base) == S3Address.scheme ? try bucket.named(base) : base
@@ -57,7 +58,7 @@ extension PublishCommand {
         return (call, found[0])
     }
 
-    /// - Parameter signing: Who signs: a base that this machine has not made has to be signed, too.
+    /// - Parameter signing: The signer, if any. A base that this machine has not published then has to be signed, too.
     private static func base(_ hand: ManifestInHand, at location: String, for signing: Signing?) throws(EngineError)
         -> ServedBase
     {

@@ -162,7 +162,7 @@ struct ReleasesRestoreCommand: AsyncParsableCommand {
     }
 }
 
-/// Reads the value of `--grace`, as **milliseconds**.
+/// Parses the value of `--grace`, as **milliseconds**.
 @Sendable private func gracePeriod(_ text: String) throws -> Int64 {
     if ["0", "0s"].contains(text) { return 0 }
     return Int64(try setting(of: "--grace", SettingValue.period(text)) / .milliseconds(1))

@@ -3,7 +3,7 @@ import SyncPublisher
 import SyncReport
 
 extension ReleaseList {
-    /// A table.
+    /// The list as a table.
     var lines: [String] {
         let head = ["REVISION", "CREATED", "FILES", "SIZE", "OWN", "CHANNELS", "MANIFEST"]
         return tableLines(
@@ -20,14 +20,14 @@ extension ReleaseList {
 }
 
 extension Prune.Report {
-    /// What a prune has done, or would do.
+    /// The result of a prune, or of its dry run.
     func summary(isDryRun: Bool) -> String {
         let verb = isDryRun ? "would be removed" : "removed"
         let stay = "\(Figures.count(releases, "release")) kept, \(ByteCount(kept.bytes))"
         return "\(removed.words) \(verb); \(stay)\(rest)"
     }
 
-    /// What a publish has removed; `nil` for nothing.
+    /// A line on what a publish has removed; `nil` for nothing.
     var removal: String? {
         guard removed.objects > 0 else { return nil }
         return "Old releases: \(removed.words) removed; \(Figures.count(releases, "release")) kept\(rest)."

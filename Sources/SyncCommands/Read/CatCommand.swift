@@ -52,14 +52,14 @@ struct CatCommand: AsyncParsableCommand, ReadingOptions {
             try hand.bring(row, in: temporary) { piece throws(EngineError) in
                 output.clearProgress()
                 guard let code = writeAll(Array(piece), to: STDOUT_FILENO) else { return }
-                // The reader has had enough.
+                // The reader has closed the pipe.
                 if code == .brokenPipe { throw EngineError(.done, "") }
                 throw EngineError(.ioError, "cannot write to standard output: \(code)")
             }
         }
     }
 
-    /// A path that no file has: 66.
+    /// The error for a path that is not a file: 66.
     private static func unknown(_ path: String, _ hand: ManifestInHand) -> EngineError {
         if let target = hand.link(at: path) {
             return EngineError(

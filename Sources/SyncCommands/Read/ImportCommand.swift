@@ -57,7 +57,7 @@ struct ImportCommand: AsyncParsableCommand {
             try listing.apply(to: &recipe, bucket)
             return recipe
         }
-        // It may take long to learn what the list does not say.
+        // Listing may take long, so the output is checked first.
         if let output { try replaceable(EnvironmentPaths.absolute(output)) }
         let call = EngineCall(reporting, on: console, request)
         let imported = try await call.reading { engine in try engine.imported(call.recipe) }
@@ -98,7 +98,7 @@ struct ImportCommand: AsyncParsableCommand {
     }
 }
 
-/// How a listing is read that stands in the place of a manifest.
+/// Options for a listing in place of a manifest.
 struct ListingOptions: ParsableArguments {
     @Option(
         help: "The URL that the names in a checksum list are relative to.  (default: where the list lies)".taking("url")

@@ -103,7 +103,7 @@ private struct Listing: Sendable {
         files.withPath(row) { path in other.files.withPath(otherRow) { PathOrder.precedes(path, $0) } }
     }
 
-    /// Those that are declared, and the one that the entry names.
+    /// The declared groups of an entry, and the group that the entry names.
     private func groups(_ row: Int) -> [String] {
         var names = groups.filter { $0.rows.contains(row) }.map(\.name)
         if let own = files.groupName(row), !names.contains(own) { names.append(own) }
@@ -135,7 +135,7 @@ private struct Listing: Sendable {
             line.field("kind", "directory")
         } else {
             line.field("kind", files.kind(row) == .executable ? "executable" : "file")
-            // What the listing does not say is not known here.
+            // Size and digest are unknown if the listing does not give them.
             let check = files.checks[row]
             if check?.isSizeKnown ?? true { line.field("size", files.size(row)) }
             if check == nil { line.field("sha256", files.digest(row).hex) }
@@ -147,9 +147,10 @@ private struct Listing: Sendable {
     }
 }
 
-/// What every verb takes that reads the manifest of a set: which release, whom to believe, how to fetch.
+/// The options of every verb that reads a set's manifest: which release, which trust, how to fetch.
 ///
-/// Each command has these groups itself. One that lies in another group is built, and checked in a debug build, many times over.
+/// Each command has these groups itself. A group inside another group is built, and checked in a debug build, many
+/// times over.
 protocol ReadingOptions {
     var release: ReleaseOptions { get }
     var trust: TrustOptions { get }
@@ -159,13 +160,13 @@ protocol ReadingOptions {
 }
 
 extension ReadingOptions {
-    /// Says in a recipe which release is meant, and where its bucket is.
+    /// Applies the release and the bucket's service to a recipe.
     func apply(to recipe: inout RunRecipe) throws(CommandFailure) {
         release.apply(to: &recipe)
         try listing.apply(to: &recipe, bucket)
     }
 
-    /// What is read of a manifest: the release that the options name.
+    /// A recipe for reading the manifest of the release that the options name.
     func recipe(_ location: String) throws(CommandFailure) -> RunRecipe {
         var recipe = RunRecipe(manifest: location)
         try apply(to: &recipe)

@@ -35,7 +35,7 @@ struct MetricsCommand: AsyncParsableCommand {
         guard let textfile else {
             guard let store else { return output.message(StateAccess.noSessions.message) }
             let text = try MetricsFile.text(store)
-            // A line brings its own newline.
+            // `line` adds a newline itself.
             return output.line(text.hasSuffix("\n") ? String(text.dropLast()) : text)
         }
         guard let store else { throw StateAccess.noSessions }
@@ -43,11 +43,11 @@ struct MetricsCommand: AsyncParsableCommand {
     }
 }
 
-/// The file that node_exporter reads.
+/// The text file for node_exporter.
 struct MetricsFile: Sendable {
     let path: String
 
-    /// node_exporter leaves every other file alone.
+    /// node_exporter ignores all other names.
     static func isName(_ path: String) -> Bool { path.hasSuffix(".prom") && !path.hasSuffix("/.prom") }
 
     static func text(_ store: SyncStore) throws(CommandFailure) -> String {
@@ -64,9 +64,10 @@ struct MetricsFile: Sendable {
         }
     }
 
-    /// As ``write(_:)``, after a try that came to no engine: what has been said then is why it failed.
+    /// As ``write(_:)``, after an attempt that did not reach the engine. Errors are ignored: the attempt's own error
+    /// has been reported.
     ///
-    /// - Parameter path: `nil` for what the usual settings say, as far as they can be read.
+    /// - Parameter path: The file; `nil` for the one of the usual settings, as far as they can be read.
     static func keepAfterTry(_ path: String?, _ store: SyncStore) {
         let environment = EnvironmentPaths.ofProcess
         let usual = try? ConfigurationFile.usual(environment.configurationFiles, home: environment.pathBase.home)
@@ -74,6 +75,6 @@ struct MetricsFile: Sendable {
         try? MetricsFile(path: path).write(store)
     }
 
-    /// Replaces the file by what the store says now.
+    /// Replaces the file with the store's current metrics.
     func write(_ store: SyncStore) throws(CommandFailure) { try replaceFile(path, by: Self.text(store)) }
 }

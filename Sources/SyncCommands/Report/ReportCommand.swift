@@ -120,7 +120,7 @@ enum ReportStart {
     /// - Parameters:
     ///   - text: `90m`, `12h`, `7d`; a local date, at midnight; a local date and time; RFC 3339.
     ///   - now: **Milliseconds** since 1970.
-    ///   - zone: For dates without an offset.
+    ///   - zone: The zone of times without an offset.
     /// - Returns: **Milliseconds** since 1970; `nil` for any other text.
     static func parse(_ text: String, now: Int64, zone: Zone) -> Int64? {
         if let period = try? period(text) { return now - Int64(period / .milliseconds(1)) }
@@ -128,19 +128,19 @@ enum ReportStart {
     }
 }
 
-/// Writes a file that a user has named; it takes the place of the one before as a whole: whoever reads it sees one or the
+/// Writes a file that the user has named. It replaces the former one as a whole: a reader sees one or the
 /// other. rename(2)
 ///
-/// A symbolic link stays, and the file that it leads to is replaced, as a shell's `>` writes to that.
+/// A symbolic link stays, and the file it leads to is replaced, as with a shell's `>`.
 ///
-/// - Throws: ``CommandFailure`` with status 73 when the place cannot be written to, 74 when the disk is full.
+/// - Throws: ``CommandFailure`` with status 73 if the place cannot be written to, 74 if the disk is full.
 func replaceFile(_ path: String, by text: String) throws(CommandFailure) {
     try replaceFile(path, by: Array(text.utf8), mode: 0o644)
 }
 
-/// The same of bytes.
+/// The same for bytes.
 ///
-/// - Parameter mode: What the file has in the end, whatever the umask.
+/// - Parameter mode: The file's final mode, whatever the umask.
 func replaceFile(_ path: String, by bytes: [UInt8], mode: FileMode) throws(CommandFailure) {
     let target = try replaceable(path)
     do throws(FileError) { try replaceFile(target, with: bytes, mode: mode) } catch {
@@ -149,14 +149,14 @@ func replaceFile(_ path: String, by bytes: [UInt8], mode: FileMode) throws(Comma
     }
 }
 
-/// The file that ``replaceFile(_:by:mode:)`` would replace: whoever needs long for the bytes asks before.
+/// The file that ``replaceFile(_:by:mode:)`` would replace. Lets a caller that needs long for the content check first.
 ///
-/// - Throws: ``CommandFailure`` with status 73 when the place cannot be written to.
+/// - Throws: ``CommandFailure`` with status 73 if the place cannot be written to.
 @discardableResult func replaceable(_ path: String) throws(CommandFailure) -> String {
     func refusal(_ reason: String) -> CommandFailure {
         CommandFailure(.cannotCreate, "cannot write \(escaped(path)): \(reason)")
     }
-    // A device or a pipe would be gone: what was meant is to write into it.
+    // A device or a pipe would be replaced, but the user wants to write into it.
     guard status(following: path)?.kind ?? .file == .file else { throw refusal("it is not a regular file") }
     var target = path
     if case .success(let found?) = status(currentDirectory, path), found.kind == .link {

@@ -13,9 +13,9 @@ import SyncTransfer
 struct ReportPost: Sendable {
     let url: String
 
-    /// Takes what `--post` said.
+    /// Parses the value of `--post`.
     ///
-    /// - Parameter word: An http or https URL; `@FILE` for one with a secret, which ps(1) would show.
+    /// - Parameter word: An http or https URL; `@FILE` for a URL with a secret, which ps(1) would show.
     /// - Throws: ``CommandFailure`` with status 64, or 78 for a file that others may read.
     init(_ word: String) throws(CommandFailure) {
         url = word.hasPrefix("@") ? try Self.firstLine(String(word.dropFirst())) : word
@@ -43,7 +43,7 @@ struct ReportPost: Sendable {
             HookInvocation(
                 arguments: [url], directory: "/",
                 environment: [
-                    // A receiver can tell the same report from another one.
+                    // Lets a receiver recognize a repeated report.
                     "SYNCAGENT_RUN_ID": "\(report.host ?? "host")-\(timestamp(milliseconds: report.generated))",
                     "SYNCAGENT_GROUP": "report", "SYNCAGENT_RESULT": report.needingAttention == 0 ? "ok" : "attention",
                     "SYNCAGENT_ATTEMPT": "1",

@@ -76,12 +76,11 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         tell(plan, reason, isReplaced: replaced, state, output)
     }
 
-    /// What the schedule is to be.
+    /// The planned schedule.
     ///
     /// - Parameters:
-    ///   - kept: What starts it now: it goes on to where that is not against what is asked for, and nobody is asked what
-    ///     else there is.
-    ///   - isReadOnly: Whether nothing is kept yet, not even whom to believe.
+    ///   - kept: The current backend. It is kept if it fits the options, and no other backend is examined then.
+    ///   - isReadOnly: Whether nothing is recorded yet, not even a trusted root.
     func plan(_ output: Output, keeping kept: (any ScheduleBackend)?, isReadOnly: Bool) async throws -> (
         plan: ScheduleRecords.Record, reason: String
     ) {
@@ -104,7 +103,7 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         return (try ScheduleRecords.Record(name, definition, by: choice.backend), choice.reason)
     }
 
-    /// What is enqueued every time.
+    /// The request that is enqueued every time.
     private func request(_ environment: EnvironmentPaths, _ output: Output, _ isReadOnly: Bool) async throws
         -> EnqueueRequest
     {

@@ -47,7 +47,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
                 let change = try records.change(plan, now: now)
                 output.warn(ofHooks: plan.definition.request.hooks)
                 guard !dryRun else { return change }
-                // Whom it is to believe is kept now that the whole file is right.
+                // The trusted root is recorded now that the whole file is valid.
                 if add.trust.trust != nil { _ = try await add.plan(output, keeping: plan.backend, isReadOnly: false) }
                 guard change != .unchanged else { return change }
                 _ = try records.replace(plan, output: output)
@@ -65,7 +65,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         }
         output.flush()
         if needsAgent { try await StateAccess(output: output).reachAgent() }
-        // It has been said.
+        // The message has been printed.
         if let failure { throw CommandFailure(failure.status) }
     }
 
@@ -82,7 +82,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         output.line("\(name): \(isWish ? "would be " : "")\(change.rawValue)")
     }
 
-    /// Everything the file says, checked as a whole before anything is done.
+    /// Parses and checks the whole file before anything is changed.
     private func plans(_ records: ScheduleRecords, _ output: Output) async throws -> [(
         add: ScheduleAddCommand, plan: ScheduleRecords.Record
     )] {
@@ -101,7 +101,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
                 plan.definition.isPaused = entry.isPaused ?? former?.definition.isPaused ?? false
                 plans.append((add, plan))
             } catch {
-                // The parser repeats what the file has, as it is.
+                // The parser repeats the file's text unescaped.
                 let words = ScheduleAddCommand.message(for: error).split(separator: "\n").map { escaped(String($0)) }
                     .joined(separator: "\n")
                 let failure = CommandFailure(error) ?? CommandFailure(.usage, words)
@@ -112,7 +112,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         return plans
     }
 
-    /// What is said of the first key that is no option of `schedule add`; other faults may come of it.
+    /// The message for the first key that is not an option of `schedule add`; other errors may result from it.
     private static func unknown(_ keys: [String]) -> String? {
         let help = ScheduleAddCommand.helpMessage(includeHidden: true, columns: 200)
         let words = help.split { !$0.isLetter && !$0.isNumber && $0 != "-" && $0 != "_" }

@@ -17,11 +17,11 @@ struct ScheduleCommand: CommandGroup {
         ])
 }
 
-/// Which schedule a verb is about.
+/// The schedule that a verb works on.
 struct ScheduleArgument: ParsableArguments {
     @Argument(help: "The schedule's name in 'syncagent schedule list'.") var name: String
 
-    /// Takes the schedule out of effect with everything that is known of it, or puts it back.
+    /// Pauses or resumes the schedule.
     func set(isPaused: Bool) async throws {
         let output = Output()
         let records = try ScheduleRecords()
@@ -50,7 +50,7 @@ struct ScheduleRemoveCommand: AsyncParsableCommand {
     func run() async throws {
         let records = try ScheduleRecords()
         let name = schedule.name
-        // Without a file there is only somebody to tell so.
+        // If there is no file, `get` throws the error for an unknown schedule.
         let isThere = try readScheduleFile(records.path(name)) != nil
         let session = try isThere ? records.discard(name) : records.get(name).memory.session
         let output = Output()

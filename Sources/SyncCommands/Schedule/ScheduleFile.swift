@@ -4,19 +4,19 @@ import SyncSchedule
 
 /// A file of schedules for `schedule apply`: JSON5, the same for every machine it is copied to.
 ///
-/// What stands in an entry are the options of `schedule add`, without their dashes and with `_` in place of `-`, so that
-/// an option is known here as soon as it is known there.
+/// The keys of an entry are the options of `schedule add`, without their dashes and with `_` in place of `-`, so that
+/// every option is known here as soon as it is known there.
 struct ScheduleFile: Sendable {
     /// One schedule.
     struct Entry: Sendable {
         let name: String
-        /// Where it stands in the file, for messages: `/etc/tower.json:7: tower`.
+        /// The entry's place in the file, for messages: `/etc/tower.json:7: tower`.
         let place: String
-        /// For ``ScheduleAddCommand``.
+        /// Arguments for ``ScheduleAddCommand``.
         let arguments: [String]
-        /// The keys that are options of it.
+        /// The keys that are options of that command.
         let keys: [String]
-        /// Whether it is to rest; `nil` leaves that as it is on the machine.
+        /// Whether the schedule is paused; `nil` leaves that as it is on the machine.
         let isPaused: Bool?
     }
 
@@ -26,7 +26,7 @@ struct ScheduleFile: Sendable {
 
     let entries: [Entry]
 
-    /// Reads the text of a file.
+    /// Parses the text of a file.
     ///
     /// - Parameters:
     ///   - bytes: The text.
@@ -117,14 +117,14 @@ struct ScheduleFile: Sendable {
         }
         return Entry(
             name: name, place: "\(shown):\(node.line): \(name)",
-            // `true` is `--atomic` alone, which has a meaning of its own.
+            // `true` becomes a bare `--atomic`, which has a meaning of its own.
             arguments: AtomicWish.named(arguments + ["--", manifest]), keys: keys, isPaused: isPaused)
     }
 
-    /// A key and its value as on a command line; `nil` for a value that none can be.
+    /// A key and its value as on a command line; `nil` for a value that no option takes.
     private static func words(_ member: ConfigurationNode.Member) -> [String]? {
         let option = "--" + member.key.replacing("_", with: "-")
-        // A switch of two words, not of presence.
+        // Its value is a word, so it is not a flag.
         if member.key == "catch_up", case .boolean(let isWanted) = member.node.value {
             return ["\(option)=\(isWanted ? "yes" : "no")"]
         }
@@ -141,7 +141,7 @@ struct ScheduleFile: Sendable {
         case .list(let nodes):
             let values = nodes.map(value)
             guard !values.contains(nil) else { return nil }
-            // Days are one word; what may be given more than once is.
+            // Days are joined to one word; other lists repeat the option.
             if member.key == "on" { return ["\(option)=\(values.compactMap(\.self).joined(separator: ","))"] }
             return values.compactMap(\.self).map { "\(option)=\($0)" }
         default: return value(member.node).map { ["\(option)=\($0)"] }

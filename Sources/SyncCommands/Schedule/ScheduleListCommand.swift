@@ -50,7 +50,7 @@ struct ScheduleShowCommand: AsyncParsableCommand {
     }
 }
 
-/// What a schedule has come to and when it goes on.
+/// The state of schedules: their last results and next runs.
 struct ScheduleOutlook: Sendable {
     let now: Int64
     private let store: SyncStore?
@@ -68,7 +68,7 @@ struct ScheduleOutlook: Sendable {
         let plan: ReadyBy?
         let last: StoredRun?
 
-        /// Why it did not come to a good end the last time.
+        /// Why the last run failed.
         var error: String? { record.memory.failure ?? last?.error }
     }
 
@@ -77,7 +77,7 @@ struct ScheduleOutlook: Sendable {
         return View(
             record: record, isActive: !record.definition.isPaused && record.backend.isInEffect(record.name), next: next,
             plan: next.flatMap { record.request(for: $0, in: store, now: now).plan },
-            // A run that was removed with its session has nothing to tell.
+            // A run that was removed with its session has no result.
             last: record.memory.run.flatMap { try? store?.run($0) })
     }
 
@@ -89,7 +89,7 @@ struct ScheduleOutlook: Sendable {
     }
 
     private func last(_ view: View) -> String {
-        // It is forgotten as soon as a run begins.
+        // A failure is cleared when a run begins.
         view.record.memory.failure == nil ? view.last.map(outcome) ?? "-" : "failed"
     }
 
@@ -193,7 +193,7 @@ extension ScheduleOutlook.View {
     }
 }
 
-/// Schedules in plain words.
+/// Schedules in words.
 struct ScheduleText: Sendable {
     /// **Milliseconds** since 1970.
     let now: Int64
@@ -208,17 +208,17 @@ struct ScheduleText: Sendable {
         return text
     }
 
-    /// When it runs next, three times at most.
+    /// The next times, at most three.
     func nextTimes(_ clock: ScheduleClock) -> [String] {
         var times: [Int64] = []
         while times.count < 3, let next = clock.next(after: times.last ?? now) { times.append(next.fire) }
         return times.map(moment)
     }
 
-    /// When a run starts, and why then.
+    /// When a run starts, and the reason.
     func start(_ plan: ReadyBy) -> String { "starts \(moment(plan.start)): \(plan)" }
 
-    /// A moment, and how far away it is.
+    /// A time, and how far away it is.
     func moment(_ milliseconds: Int64) -> String {
         SessionText(now: now, hasAgent: true).moment(WallTime(milliseconds: milliseconds))
     }

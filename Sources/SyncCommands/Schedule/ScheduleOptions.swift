@@ -2,7 +2,7 @@ import ArgumentParser
 import SyncModel
 import SyncSchedule
 
-/// When a schedule runs, and who starts it.
+/// When a schedule runs, and what starts it.
 struct ScheduleOptions: ParsableArguments {
     @Option(help: "Every night at this time, in 24-hour notation: 02:00.".taking("time")) var nightly: String?
 
@@ -97,7 +97,7 @@ struct ScheduleOptions: ParsableArguments {
             recurrence = .daily(at: try minutes(words[1], "--weekly"), on: try weekdays(words[0]))
         } else if let every {
             let seconds = Int(every / .seconds(1))
-            // What is no whole number of minutes divides no day either.
+            // An interval that is not a whole number of minutes cannot divide a day either.
             recurrence = .every(minutes: seconds % 60 == 0 ? seconds / 60 : 0)
         } else if let cron {
             recurrence = .cron(cron)
@@ -120,14 +120,14 @@ struct ScheduleOptions: ParsableArguments {
     }
 }
 
-/// Does what checks a schedule's values, for the argument parser.
+/// Runs a check of a schedule's values for the argument parser.
 ///
-/// - Parameter option: Before what is said.
+/// - Parameter option: The prefix of the message.
 private func checked<R>(_ check: @autoclosure () throws(ScheduleError) -> R, naming option: String = "") throws -> R {
     try rethrowing(check()) { (error: ScheduleError) in ValidationError(option + error.description) }
 }
 
-/// What `--backend` says: `auto`, or what a backend is called.
+/// The value of `--backend`: `auto`, or the name of a backend.
 struct BackendWish: ExpressibleByArgument {
     static let allValueStrings = ScheduleInstallation().backends.map(\.choice).reduce(into: ["auto"]) {
         if !$0.contains($1) { $0.append($1) }
@@ -145,7 +145,7 @@ struct BackendWish: ExpressibleByArgument {
     }
 }
 
-/// Reads `mon,tue`.
+/// Parses a list such as `mon,tue`.
 @Sendable private func weekdays(_ text: String) throws -> Set<Weekday> {
     let days = text.lowercased().split(separator: ",", omittingEmptySubsequences: false).map {
         Weekday(rawValue: String($0))
@@ -157,7 +157,7 @@ struct BackendWish: ExpressibleByArgument {
 }
 
 extension ScheduleOptions {
-    /// `--weekly sun 03:00`, as people type it, is one value in two words; the parser wants it in one.
+    /// Joins `--weekly sun 03:00`, as people type it, to one value, as the parser requires.
     ///
     /// - Parameter words: The arguments, without the program's name.
     static func joined(_ words: [String]) -> [String] {

@@ -8,7 +8,7 @@ import SyncStore
 import SyncSystem
 
 extension ScheduleRecords {
-    /// Those of this user.
+    /// The schedules of this user.
     init(_ environment: EnvironmentPaths = .ofProcess) throws(CommandFailure) {
         self.init(
             configuration: try environment.configurationDirectory(), state: try environment.statePath(),
@@ -30,7 +30,7 @@ extension ScheduleRecords {
 }
 
 extension ScheduleInstallation {
-    /// On this machine, for this user; it starts this program.
+    /// The installation on this machine, for this user; it starts this program.
     init(
         _ environment: EnvironmentPaths = .ofProcess, root: String = "", isRoot: Bool = CurrentProcess.user == 0,
         run: CommandRunner? = nil
@@ -43,7 +43,7 @@ extension ScheduleInstallation {
 
     @Sendable private static func ownProgram() throws(ScheduleError) -> String {
         let path = EnvironmentPaths.ownProgram
-        // Its file is gone, as in the middle of an update.
+        // The program's file is gone, as in the middle of an update.
         guard !path.hasPrefix("/proc/") else {
             throw ScheduleError(.unavailable, "The program was replaced just now: run the new one.")
         }
@@ -58,7 +58,7 @@ extension ScheduleInstallation {
 }
 
 extension MachineFacts {
-    /// What backends can ask about this machine.
+    /// The facts about this machine that backends need.
     init(_ access: StateAccess, _ environment: EnvironmentPaths = .ofProcess) {
         self.init(environment.program(named:)) { access.place.isLocked }
     }

@@ -37,7 +37,7 @@ struct ScheduleRunCommand: AsyncParsableCommand {
     }
 }
 
-/// One firing of a schedule, from the look at the clock to the end of its time.
+/// One firing of a schedule, from reading the clock to the end of the time.
 struct ScheduleRun: Sendable {
     enum Mode: Sendable { case due, now, missed }
 
@@ -63,7 +63,7 @@ struct ScheduleRun: Sendable {
             occurrence = current
             if let plan = made.plan { output.message("\(name): \(Self.text.start(plan))") }
         }
-        // The next one looks for a newer manifest.
+        // The next firing fetches a newer manifest.
         let end = occurrence.flatMap { $0.end ?? Self.lastMoment(record.clock, now) }
         let reply: EnqueueReply
         do { reply = try await enqueue(request, until: end) } catch let error as CommandFailure {
@@ -72,7 +72,7 @@ struct ScheduleRun: Sendable {
         }
         try records.remember(name, occurrence?.slot, reply, fired: now)
         if mode == .now {
-            // It may be at rest until its window, or until somebody lets it go on: here is somebody.
+            // The run may wait for its window, or be paused until a person resumes it, and here is a person.
             _ = try await state.askAgent { try await $0.resume(reply.session) }
         }
         let what: String =
@@ -85,7 +85,7 @@ struct ScheduleRun: Sendable {
         try await wait(reply.session, until: end, record.clock)
     }
 
-    /// What there is to work for; `nil` when it is nothing, which is said.
+    /// The occurrence to work for; `nil`, after a message, if there is none.
     private func current(_ record: ScheduleRecords.Record, _ now: Int64) -> Occurrence? {
         let clock = record.clock
         guard !record.definition.isPaused else {
@@ -93,7 +93,7 @@ struct ScheduleRun: Sendable {
             return nil
         }
         if mode == .missed { return clock.outlook(at: now, handled: record.memory.handled).due }
-        // cron fires in whole minutes, before this machine's own second: it counts from its beginning.
+        // cron fires at whole minutes, before this machine's own second, so the occurrence counts from its beginning.
         let found = ScheduleClock(clock.timing, zone: clock.zone, delay: 0).latest(at: now).map {
             clock.timing.occurrence($0.slot, in: clock.zone, delay: clock.delay)
         }
@@ -103,14 +103,14 @@ struct ScheduleRun: Sendable {
         return nil
     }
 
-    /// Shortly before the next occurrence.
+    /// A time shortly before the next occurrence.
     private static func lastMoment(_ clock: ScheduleClock, _ now: Int64) -> Int64? {
         clock.next(after: now).map { $0.fire - min(60_000, ($0.fire - now) / 10) }
     }
 
     private static var text: ScheduleText { ScheduleText(now: clock()) }
 
-    /// Hands the run to the agent; again and again while the manifest cannot be had.
+    /// Hands the run to the agent, again and again while the manifest cannot be fetched.
     private func enqueue(_ request: EnqueueRequest, until end: Int64?) async throws -> EnqueueReply {
         var seconds: Int64 = 30
         while true {

@@ -60,10 +60,10 @@ struct AttachCommand: AsyncParsableCommand {
             if json { try printRest(after: start, watch, state) }
             return try watch.end(status, words, state)
         }
-        // The agent tells of its own runs, and oftener than the record of the others is written.
+        // The agent reports its own runs, and more often than the records of other processes are written.
         let hasNews = Monitor(false)
         try await withThrowingTaskGroup(of: Int64.self) { group in
-            // Prints what comes; its result is the number of the last event.
+            // Prints events as they come; its result is the number of the last one.
             group.addTask {
                 var last = start
                 let events = session.events(after: start, following: true, progress: true)
@@ -76,17 +76,17 @@ struct AttachCommand: AsyncParsableCommand {
                         display.report(ProgressSnapshot(try event.fields(RunStatus.Progress.self)))
                     }
                 } catch {
-                    // Cancelled, or the agent has gone for good: the store knows the rest.
+                    // Cancelled, or the agent is gone for good: the store has the rest.
                 }
                 return last
             }
-            // The end is looked for in the store: it is there whoever worked on the run.
+            // The end is read from the store, whatever process worked on the run.
             var care = RunCare(state)
             while true {
                 let sight = try watch.look()
                 if sight.isResting {
                     group.cancelAll()
-                    // What is still on its way is in the store.
+                    // Events that have not arrived are in the store.
                     let last = try await group.next() ?? start
                     if json { try printRest(after: last, watch, state) }
                 }
@@ -105,14 +105,14 @@ struct AttachCommand: AsyncParsableCommand {
         }
     }
 
-    /// The first transfers under way.
+    /// The first running transfers.
     private static func details(of watch: RunWatch) -> [String] {
-        // They are shown where they can be read; the bar does not need them.
+        // Without readable transfers, only the bar is shown.
         guard let list = try? watch.store.requestList(of: watch.session) else { return [] }
         return RequestText(now: SystemTime.milliseconds()).top(list, 4)
     }
 
-    /// The events that had not come when the run was over.
+    /// Prints the events that had not arrived when the run ended.
     private static func printRest(after sequence: Int64, _ watch: RunWatch, _ state: StateAccess) throws {
         var feed = EventFeed(of: watch.session, after: sequence, in: watch.store)
         while case let events = try feed.next(), !events.isEmpty {
@@ -122,7 +122,7 @@ struct AttachCommand: AsyncParsableCommand {
 }
 
 extension ProgressSnapshot {
-    /// What a person sees of a run's record.
+    /// The progress of a run's record as shown to people.
     init(_ progress: RunStatus.Progress) {
         self.init(
             phase: progress.phase == .looking ? "Checking" : "Fetching", filesDone: progress.filesDone,

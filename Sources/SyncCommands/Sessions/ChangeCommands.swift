@@ -5,7 +5,7 @@ import SyncModel
 import SyncStore
 import SyncSystem
 
-/// Which session a verb is about.
+/// The session that a verb works on.
 struct SessionArgument: ParsableArguments {
     @Argument(
         help: "The session.  (default: the only one)".taking("session"),
@@ -15,7 +15,7 @@ struct SessionArgument: ParsableArguments {
     func validate() throws { if session == "" { throw ValidationError("SESSION needs a name, not an empty string.") } }
 }
 
-/// The names of the sessions there are, for a shell that completes them; none where they cannot be read.
+/// The names of all sessions, for completion by a shell; none if they cannot be read.
 @Sendable func knownSessions() -> [String] {
     guard let state = try? StateAccess(output: Output(quiet: true)), let store = try? state.existingStore() else {
         return []
@@ -28,7 +28,7 @@ struct JSONFlag: ParsableArguments {
     @Flag(help: "Print JSON, one object per line, as in the agent's control API.") var json = false
 }
 
-/// One command about one session, through the agent; prints what the session is then.
+/// One command for one session, through the agent; prints the resulting state.
 struct SessionChange: ParsableArguments {
     @OptionGroup var session: SessionArgument
 
@@ -38,7 +38,7 @@ struct SessionChange: ParsableArguments {
         try await Self.apply(to: session.session, json: format.json, work)
     }
 
-    /// The same for a session that is named otherwise.
+    /// The same for a session that is named in another way.
     static func apply(
         to session: String?, json: Bool,
         _ work: @escaping @Sendable (ControlClient, String) async throws -> SessionStatus
@@ -144,7 +144,7 @@ struct RemoveCommand: AsyncParsableCommand {
             do {
                 try await client.remove(name, files: files)
             } catch let error as ControlError where error.code == .unknownSession {
-                // It was here a moment ago: one that was stopping has removed it, and its answer was lost.
+                // The session existed a moment ago: an agent that was stopping has removed it, and its answer was lost.
                 guard try store.session(name) == nil else { throw error }
             }
         }

@@ -59,9 +59,9 @@ struct EventsCommand: AsyncParsableCommand {
 }
 
 extension StoredEvent {
-    /// A line for people: number, time, name, then what it says.
+    /// A line for people: number, time, name, then the other fields.
     func shown(in zone: Zone = .machine) -> String {
-        // What is in every event, or says nothing to people; what they look for first.
+        // Fields of every event, or of no use to people; then the fields that matter most.
         let hidden: Set = ["seq", "event", "time", "session", "run"]
         let first = ["path", "group", "result", "program", "attempt", "reason", "state"]
         let object = JSONValue(text: text)?.object ?? [:]

@@ -114,14 +114,14 @@ struct HooksReceiptCommand: AsyncParsableCommand {
     func run() async throws {
         let environment = EnvironmentPaths.ofProcess
         let path = try destination(environment)
-        // A receipt says that a group's hook has done its work; that one batch is done says nothing about the others.
+        // A receipt records that a group's hook has done its work. One finished batch says nothing about the others.
         if environment.hookRun() == run, environment.hookBatch() != nil {
             if check { throw CommandFailure(.incomplete) }
             throw CommandFailure(.usage, "A file hook runs again after a crash and leaves no receipt.")
         }
         let own = environment.hookRun() == run ? environment.hookGroup() : nil
         let group = group ?? own ?? RunRecipe.groupOfAll
-        // Set where the group has several hooks: each has a receipt of its own.
+        // Set if the group has several hooks, each of which has its own receipt.
         let number = group == own ? environment.lookup("SYNCAGENT_HOOK").flatMap(Int64.init) : nil
         let receipt = HookReceipt(run: run, group: group, hook: number)
         let isGood: Bool
@@ -132,7 +132,7 @@ struct HooksReceiptCommand: AsyncParsableCommand {
         guard isGood else { throw CommandFailure(.incomplete) }
     }
 
-    /// Where the run's files are: a hook is told, everybody else asks the store.
+    /// The destination of the run: from the environment in a hook, otherwise from the store.
     private func destination(_ environment: EnvironmentPaths) throws -> String {
         if environment.hookRun() == run, let path = environment.hookDestination() { return path }
         let store = try StateAccess(environment: environment, output: Output()).store()

@@ -1,12 +1,12 @@
 import SyncAgent
 import SyncModel
 
-/// Transfers and tasks in plain words. Pure.
+/// Transfers and tasks in words. Pure.
 struct RequestText: Sendable {
     /// **Milliseconds** since 1970.
     let now: Int64
 
-    /// A transfer: what it is at, where it goes, and how it came there. Fits 80 columns but for its URLs.
+    /// The lines for a transfer: its state, its URL, and the hops that led there. Fits 80 columns except for URLs.
     func lines(_ request: RequestStatus) -> [String] {
         var lines = ["#\(request.transfer) \(what(request)): \(state(request))"]
         if request.current != request.original || !request.hops.isEmpty {
@@ -18,7 +18,7 @@ struct RequestText: Sendable {
         return lines
     }
 
-    /// The first transfers, a line for each, for under a bar.
+    /// The first transfers, one line each, for below the progress bar.
     func top(_ list: RequestList, _ most: Int) -> [String] {
         let lines = list.requests.prefix(most).map { "  \(what($0)): \(state($0)), \(escaped($0.source))" }
         let more = list.requests.count - lines.count &+ list.more
@@ -60,7 +60,7 @@ struct RequestText: Sendable {
         return "\(ByteCount(request.received)) of \(ByteCount(range[1] - range[0]))"
     }
 
-    /// A task: state, size, path, and why.
+    /// The lines for a task: state, size, path, and the reason.
     static func line(_ task: TaskStatus) -> String {
         let state = task.state.rawValue
         let size = task.sha256 == nil ? "link" : ByteCount(task.size).description

@@ -98,14 +98,14 @@ struct RollbackCommand: AsyncParsableCommand {
 }
 
 extension EngineRequest {
-    /// For work on what is kept here: no server is asked.
+    /// A request for work on existing revisions, which needs no server.
     fileprivate static var ofRevisions: EngineRequest {
         EngineRequest(deadline: .seconds(7 * 86_400), patience: .seconds(60), stop: StopRequest())
     }
 }
 
 extension KeptRevision {
-    /// Revisions in plain words.
+    /// Revisions as a table.
     fileprivate static func lines(of revisions: [KeptRevision]) -> [String] {
         guard !revisions.isEmpty else { return ["no revision is kept yet"] }
         let head = ["REVISION", "STATE", "SHOWN", "FILES", "SIZE", "OWN", "HOOKS", "MANIFEST"]

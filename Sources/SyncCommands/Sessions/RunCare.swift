@@ -2,14 +2,14 @@ import SyncAgent
 import SyncModel
 import SyncSystem
 
-/// Looks after a session that somebody waits for: says each change of what it waits for, and brings an agent up when
-/// there is work and nobody works on it.
+/// Follows a session for a command that waits for it: reports each change of what the session waits for, and starts an
+/// agent if there is work that no process has.
 struct RunCare: Sendable {
-    /// Who waits.
+    /// The kind of caller that waits.
     enum Waiter: Sendable {
         case person
-        /// A scheduled start, whose output may become mail: changes are not said, and an agent is started for what a lost
-        /// one has left, not for a run that was released to the next agent.
+        /// A scheduled start, whose output may become mail. Changes are not reported, and an agent is started for work
+        /// that a lost agent has left, not for a run that was released to the next agent.
         case schedule
     }
 
@@ -19,7 +19,7 @@ struct RunCare: Sendable {
     private var next = ContinuousClock.now
     private var isAgentMissed = false
 
-    /// What is worth a line when it changes; times that only move on are not.
+    /// The parts of a status whose change is reported; times are not among them.
     private struct Sight: Equatable {
         var state: SessionState
         var reason: RestReason?
@@ -36,7 +36,7 @@ struct RunCare: Sendable {
         }
     }
 
-    /// From one look for an agent to the next.
+    /// The interval between attempts to reach an agent.
     private static let interval = Duration.seconds(2)
 
     init(_ state: StateAccess, for waiter: Waiter = .person) {
@@ -50,7 +50,7 @@ struct RunCare: Sendable {
         try Task.checkCancellation()
     }
 
-    /// Ends the waiting for what only a person moves: paused, or put aside.
+    /// Stops waiting for a session that only a person can resume: paused, or set aside.
     ///
     /// - Throws: ``CommandFailure`` with status 75 and the command to type.
     func endIfPaused(_ status: SessionStatus) throws(CommandFailure) {
@@ -58,7 +58,7 @@ struct RunCare: Sendable {
         throw CommandFailure(.busy, "\(escaped(status.session)): \(why(status) ?? "paused").")
     }
 
-    /// Why a session does not move, as a person reads it; `nil` when there is nothing to say.
+    /// Why a session does not progress, for people; `nil` if there is nothing to report.
     func why(_ status: SessionStatus) -> String? {
         let hasAgent = status.holder != nil || !isAgentMissed
         return SessionText(now: SystemTime.milliseconds(), hasAgent: hasAgent).why(status)
@@ -82,16 +82,16 @@ struct RunCare: Sendable {
         do {
             let agent = try await state.reachAgent()
             isAgentMissed = false
-            // An agent that was already running looks only once a minute by itself.
+            // An agent that was already running checks only once a minute by itself.
             _ = try? await agent.session(status.session)
         } catch {
-            // It is tried again; once is enough to say so.
+            // Another attempt follows; the failure is reported once.
             if !isAgentMissed, let failure = error as? CommandFailure { state.output.warning(failure.message) }
             isAgentMissed = true
         }
     }
 
-    /// Whether there is work, and no process has it.
+    /// Whether there is work that no process has.
     private func isLeftAlone(_ status: SessionStatus) -> Bool {
         guard status.holder == nil else { return false }
         return switch status.state {

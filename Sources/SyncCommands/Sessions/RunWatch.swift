@@ -5,19 +5,19 @@ import SyncReport
 import SyncStore
 import SyncSystem
 
-/// Waits for the end of a session's work by looking at the store: its open run, then its hooks. Needs no agent.
+/// Waits for the end of a session's work, its open run and then its hooks, by reading the store. Needs no agent.
 struct RunWatch: Sendable {
     let store: SyncStore
     let session: String
 
-    /// What a session has come to.
+    /// The state of a session's work.
     enum Sight: Sendable, Equatable {
-        /// Work is under way, or waits.
+        /// Work is in progress, or waits.
         case open(SessionStatus)
-        /// Nothing is open any more.
+        /// No work is open any more.
         case over(ExitStatus, String)
 
-        /// Whether nothing comes any more unless a person moves it.
+        /// Whether nothing happens any more unless a person acts.
         var isResting: Bool {
             switch self {
             case .over: true
@@ -34,10 +34,10 @@ struct RunWatch: Sendable {
         return Self.end(of: run, failedHooks: hooks.count { $0.state == .failed })
     }
 
-    /// Waits until nothing is open any more, and says how that ended. An agent that is missing is started.
+    /// Waits until no work is open any more, and reports the result. A missing agent is started.
     ///
     /// - Parameters:
-    ///   - interval: From one look to the next.
+    ///   - interval: The interval between reads of the store.
     ///   - isOpen: Called while work is open; throws to stop waiting.
     func wait(
         _ state: StateAccess, for waiter: RunCare.Waiter = .person, every interval: Duration,
@@ -55,13 +55,13 @@ struct RunWatch: Sendable {
         }
     }
 
-    /// Says what it has come to, and ends the command with that.
+    /// Reports the result, and ends the command with it.
     func end(_ status: ExitStatus, _ words: String, _ state: StateAccess) throws(CommandFailure) {
         state.output.message("\(escaped(session)): \(words)")
         guard status == .done else { throw CommandFailure(status) }
     }
 
-    /// How many files are missing; `nil` where that is not what went wrong.
+    /// How many files are missing; `nil` if the run failed for another reason.
     private static func lack(_ run: RunStatus) -> String? {
         guard run.error == nil, run.files.failed > 0 else { return nil }
         let files = "\(Figures.grouped(run.files.failed)) of \(Figures.count(run.files.total, "file"))"
@@ -69,7 +69,7 @@ struct RunWatch: Sendable {
         return "\(files) \(run.files.failed == 1 ? "is" : "are") missing; 'syncagent report' says why"
     }
 
-    /// What a run that is over means for whoever waited.
+    /// The result of a finished run, for a command that waited for it.
     static func end(of run: RunStatus, failedHooks: Int) -> Sight {
         switch (run.state, run.result) {
         case (.finished, .ok) where failedHooks > 0:

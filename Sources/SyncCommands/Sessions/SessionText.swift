@@ -3,11 +3,11 @@ import SyncModel
 import SyncReport
 import SyncSchedule
 
-/// Sessions in plain words: what each does, why and until when it waits. Pure, but for the time zone.
+/// Sessions in words: what each does, and why and until when it waits. Pure, except for the time zone.
 struct SessionText: Sendable {
     /// **Milliseconds** since 1970.
     let now: Int64
-    /// Whether an agent answers: without one nothing that waits moves.
+    /// Whether an agent answers. Without one, no waiting run starts.
     let hasAgent: Bool
     var zone = Zone.machine
 
@@ -84,16 +84,16 @@ struct SessionText: Sendable {
         return parts.isEmpty ? "" : ": " + parts.joined(separator: ", ")
     }
 
-    /// The word for what it does: an idle session shows how its last run ended.
+    /// The state of a session; an idle one shows the result of its last run.
     private func state(of session: SessionStatus) -> String {
         guard session.state == .idle, let run = session.run else { return session.state.rawValue }
         return run.result.map { "idle (\($0.rawValue))" } ?? "idle (\(run.state.rawValue))"
     }
 
-    /// Of the whole run, also when another process has done a part of it.
+    /// The files of the whole run, even if another process has done a part of it.
     private func files(_ run: RunStatus) -> String {
         let done = run.files.installed &+ run.files.unchanged &+ run.files.reused
-        // What a run that has just begun has planned is on record a little later.
+        // The plan of a run that has just begun is recorded a little later.
         let planned = run.progress.map { $0.phase == .looking ? 0 : $0.filesTotal } ?? 0
         return "\(Figures.grouped(done))/\(Figures.grouped(max(run.files.total, planned)))"
     }
@@ -107,7 +107,7 @@ struct SessionText: Sendable {
         return "\(ByteCount(total - left))/\(ByteCount(total))"
     }
 
-    /// Why it does not move, or what is known about its moving; `nil` when there is nothing to say.
+    /// Why a session does not progress, or what is known about its progress; `nil` if there is nothing to report.
     func why(_ session: SessionStatus) -> String? {
         let name = escaped(session.session)
         let until = session.until.map { " until \(moment($0))" } ?? ""
@@ -144,7 +144,7 @@ struct SessionText: Sendable {
         }
     }
 
-    /// Which condition blocks, since when, and when it is looked at again; `nil` when none does.
+    /// The condition that blocks, since when, and the next check; `nil` if none blocks.
     private func block(of session: SessionStatus) -> String? {
         guard case .condition(let name)? = session.reason, let since = session.since else { return nil }
         let error = session.run?.error.map { ": \(escaped($0))" } ?? ""
@@ -184,6 +184,6 @@ struct SessionText: Sendable {
 }
 
 extension HeldRevision {
-    /// What people call it.
+    /// The revision as shown to people.
     var name: String { revision > 0 ? "revision \(revision)" : String(manifestSha256.prefix(12)) }
 }

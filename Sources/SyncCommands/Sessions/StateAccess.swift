@@ -5,9 +5,9 @@ import SyncModel
 import SyncStore
 import SyncSystem
 
-/// What verbs about sessions work with: the user's state, and the place of the agent.
+/// Access to the user's state and to the agent, for verbs on sessions.
 ///
-/// Verbs that only look read the state themselves and need no agent.
+/// Verbs that change nothing read the state themselves and need no agent.
 struct StateAccess: Sendable {
     let place: AgentPlace
     let output: Output
@@ -18,23 +18,23 @@ struct StateAccess: Sendable {
         (self.environment, self.output) = (environment, output)
     }
 
-    /// Looks again where the agent listens: that changes when a login ends, and whoever waits stays.
+    /// Determines the agent's socket anew each time: it changes when a login ends, while a waiting command goes on.
     var client: ControlClient { ControlClient(socketPath: ((try? environment.agentPlace()) ?? place).socketPath) }
 
-    /// Opens the state; `nil` when there is none yet, and none is made.
+    /// Opens the state; `nil` if there is none yet. Creates none.
     func existingStore() throws(CommandFailure) -> SyncStore? {
-        // What is there and cannot be looked at is no missing state: opening it says why.
+        // A state that exists but cannot be examined is not missing: opening it gives the reason.
         let code = exists(place.stateDirectory + "/syncagent.sqlite") ? nil : Errno.last
         guard code != .noSuchFileOrDirectory, code != .notDirectory else { return nil }
         return try Self.open(place.stateDirectory, warn: output.warning)
     }
 
-    /// - Parameter warn: Told that the state was damaged and begins anew.
+    /// - Parameter warn: Called if the state was damaged and begins anew.
     static func open(_ directory: String, warn: (String) -> Void) throws(CommandFailure) -> SyncStore {
         try translating(openState(directory, warn: warn))
     }
 
-    /// Opens the state that must be there because a session is.
+    /// Opens the state, which must exist if a session does.
     func store() throws(CommandFailure) -> SyncStore {
         guard let store = try existingStore() else { throw Self.noSessions }
         return store
@@ -42,10 +42,10 @@ struct StateAccess: Sendable {
 
     static let noSessions = CommandFailure(.noInput, "No sessions. 'syncagent pull MANIFEST' creates one.")
 
-    /// The session that is meant: the one that was named, or the only one there is.
+    /// The session that a command works on: the one named, or the only one.
     ///
-    /// - Parameter prefersOpen: Whether the only one with work under way is meant where there are several.
-    /// - Throws: ``CommandFailure`` with status 66 when there is no such session, 64 when there are several.
+    /// - Parameter prefersOpen: Whether, of several sessions, the only one with an open run is taken.
+    /// - Throws: ``CommandFailure`` with status 66 if there is no such session, 64 if there are several.
     static func session(_ named: String?, in store: SyncStore, prefersOpen: Bool = false) throws -> String {
         if let named {
             guard try store.session(named) == nil else { return named }

@@ -75,13 +75,13 @@ struct StatusCommand: AsyncParsableCommand {
         if sessions.all.isEmpty, !format.json { output.message(StateAccess.noSessions.message + otherSessions) }
     }
 
-    /// Where there may be some, for whoever has none.
+    /// A hint at other sessions, for a user without any.
     private var otherSessions: String {
         !place.system && exists(EnvironmentPaths.systemState)
             ? " 'syncagent status --system' shows those of the system's user." : ""
     }
 
-    /// What is known of the sessions that are asked for.
+    /// The known state of the requested sessions.
     struct Known {
         var all: [SessionStatus]
         var hasAgent: Bool
@@ -91,7 +91,7 @@ struct StatusCommand: AsyncParsableCommand {
         let now = SystemTime.milliseconds()
         let sessions =
             try session.session.map { [try store.sessionStatus($0, now: now)] } ?? store.sessionStatuses(now: now)
-        // The agent knows more, but everything that is on record is told without it.
+        // The agent knows more, but the recorded state is shown without it.
         let agent = ControlClient(socketPath: access.place.socketPath, timeout: .seconds(2))
         let live = try? await agent.sessions()
         let known = Dictionary((live ?? []).map { ($0.session, $0) }, uniquingKeysWith: { $1 })
@@ -114,7 +114,7 @@ extension StatusCommand {
         for line in lines { access.output.line(line) }
     }
 
-    /// What is on the wire for a session.
+    /// The transfers of a session.
     func requestLines(_ name: String, in store: SyncStore) throws -> [String] {
         let list = try store.requestList(of: name)
         if format.json { return try list.requests.map { try Output.text($0) } }
@@ -142,6 +142,6 @@ extension Output {
         String(decoding: try ControlJSON.encode(value), as: UTF8.self)
     }
 
-    /// Data: a value of the control API as a line.
+    /// Prints a value of the control API as one line of data.
     func value(_ value: some Encodable) throws { line(try Self.text(value)) }
 }

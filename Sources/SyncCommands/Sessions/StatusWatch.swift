@@ -5,9 +5,9 @@ import SyncModel
 import SyncStore
 import SyncSystem
 
-// `syncagent status --watch`: the same, again and again.
+// `syncagent status --watch`: the same, repeatedly.
 extension StatusCommand {
-    /// From one look to the next.
+    /// The interval between two refreshes.
     private static let interval = Duration.seconds(1)
 
     func showAgain(_ access: StateAccess) async throws {
@@ -52,7 +52,7 @@ extension StatusCommand {
 
     private func lines(_ known: Known, in store: SyncStore) throws -> [String] {
         guard requests else { return try lines(known) }
-        // Without a name: all that is on the wire, whoever works on it.
+        // Without a name: all running transfers, in whatever process.
         let names = known.all.filter { session.session != nil || $0.state == .running }.map(\.session)
         return try names.flatMap { try requestLines($0, in: store) }
     }

@@ -1,7 +1,7 @@
 import Foundation
 import SyncSystem
 
-/// Rows as text whose columns line up; two spaces between them, none at the end of a line.
+/// Rows as text with aligned columns; two spaces between them, none at the end of a line.
 ///
 /// - Parameter width: Most columns of the terminal; cells are cut, the widest first, until every line fits. `nil`
 ///   for no bound, as in a file or a pipe.
@@ -24,13 +24,13 @@ func tableLines(_ rows: [[String]], width: Int? = terminalSize(STDOUT_FILENO)?.c
     }
 }
 
-/// Narrower than this a cell says nothing.
+/// The width below which a cell is of no use.
 private let narrowest = 6
 
 private func shrink(_ widths: inout [Int], to width: Int) {
     var excess = widths.reduce(0, +) + 2 * max(0, widths.count - 1) - width
     while excess > 0, let most = widths.max(), most > narrowest, let column = widths.lastIndex(of: most) {
-        // Down to the next widest, or as far as need be.
+        // Down to the next widest, or as far as necessary.
         let next = widths.filter { $0 < most }.max() ?? 0
         let step = max(1, min(excess, most - max(next, narrowest)))
         widths[column] -= step

@@ -4,19 +4,19 @@ import SyncSystem
 
 import struct Synchronization.Atomic
 
-/// The one way to standard output and standard error.
+/// Writes to standard output and standard error; nothing else does.
 ///
 /// Standard output carries data: JSON lines, or what a verb lists. Standard error carries progress and messages.
-/// A progress line on a terminal is taken away before anything else is written and comes back with the next draw.
+/// A progress line on a terminal is removed before anything else is written and comes back with the next draw.
 package final class Output: Sendable {
     private struct State {
         var events: [UInt8] = []
-        /// Lines of progress that a terminal shows; the cursor stands at the end of the last.
+        /// Progress lines on the terminal; the cursor is at the end of the last.
         var progressLines = 0
         var isOutputBroken = false
     }
 
-    /// Why the last write to standard output failed that did, such as a full disk.
+    /// Why the last failed write to standard output failed, such as for a full disk.
     static var lost: Errno? {
         let code = lostCode.load(ordering: .relaxed)
         return code == 0 ? nil : Errno(rawValue: code)
@@ -28,13 +28,13 @@ package final class Output: Sendable {
     private let standardError: Int32
     private let isQuiet: Bool
     private let hasColour: Bool
-    /// Whether terminals that know ASCII alone read the data, and the words.
+    /// Whether data and messages are read on terminals that show only ASCII.
     private let isPlain: (output: Bool, error: Bool)
 
-    /// Events wait for company up to this many **bytes**: one write(2) for each of 100,000 files would show.
+    /// Events are buffered up to this many **bytes**: one write(2) for each of 100,000 files would be slow.
     private static let eventBufferSize = 16 << 10
 
-    /// Writes to these descriptors; `quiet` keeps messages back, never warnings and errors.
+    /// Writes to these descriptors; `quiet` suppresses messages, but never warnings and errors.
     package init(
         quiet: Bool = false, hasColour: Bool = false, standardOutput: Int32 = STDOUT_FILENO,
         standardError: Int32 = STDERR_FILENO
@@ -46,7 +46,7 @@ package final class Output: Sendable {
         self.standardError = standardError
     }
 
-    /// Data: one line on standard output; without `flushing` at the latest with the next ``flush()``.
+    /// Data: one line on standard output; without `flushing`, at the latest with the next ``flush()``.
     package func line(_ text: String, flushing: Bool = true) {
         put(Array((isPlain.output ? PlainText.of(text) : text).utf8), flushing: flushing)
     }
@@ -60,10 +60,10 @@ package final class Output: Sendable {
     /// For people, on standard error, also when quiet.
     package func warning(_ text: String) { say("syncagent: \(coloured("warning:", 33)) \(text)") }
 
-    /// Why the command fails; on standard error, also when quiet.
+    /// The reason why the command fails; on standard error, also when quiet.
     package func error(_ text: String) { say("\(coloured("syncagent:", 31)) \(text)") }
 
-    /// Text in a colour of ECMA-48, where colours are wanted.
+    /// Text in a colour of ECMA-48, if colours are enabled.
     private func coloured(_ text: String, _ colour: Int) -> String {
         hasColour ? "\u{1B}[\(colour)m\(text)\u{1B}[m" : text
     }
@@ -75,7 +75,7 @@ package final class Output: Sendable {
     /// Writes out what waits.
     package func flush() { state.withLock { writeEvents(&$0) } }
 
-    /// Puts lines, each of which must fit into the terminal's width and all into its height, in the place of the last.
+    /// Replaces the progress lines. Each must fit into the terminal's width, and all into its height.
     package func drawProgress(_ lines: [String]) {
         state.withLock { state in
             let lines = isPlain.error ? lines.map(PlainText.of) : lines
@@ -86,12 +86,12 @@ package final class Output: Sendable {
         }
     }
 
-    /// Leads to where the first line of progress begins. CUU, ECMA-48 section 8.3.22.
+    /// Moves the cursor to the beginning of the first progress line. CUU, ECMA-48 section 8.3.22.
     private static func start(_ state: State) -> String {
         state.progressLines > 1 ? "\r\u{1B}[\(state.progressLines - 1)A" : "\r"
     }
 
-    /// Takes the progress away.
+    /// Removes the progress lines.
     package func clearProgress() { state.withLock { eraseProgress(&$0) } }
 
     private func put(_ bytes: [UInt8], flushing: Bool) {
@@ -114,7 +114,7 @@ package final class Output: Sendable {
     private func writeEvents(_ state: inout State) {
         guard !state.events.isEmpty else { return }
         eraseProgress(&state)
-        // A reader that has left (EPIPE) ends the listing, never the work.
+        // A reader that has closed the pipe (EPIPE) ends the listing, but never the work.
         let code = writeAll(state.events, to: standardOutput)
         state.isOutputBroken = code != nil
         if let code, code != .brokenPipe { Self.lostCode.store(code.rawValue, ordering: .relaxed) }
@@ -131,23 +131,23 @@ package final class Output: Sendable {
 
 /// Writes every byte to a descriptor, however many calls it takes.
 ///
-/// - Returns: Why not all were taken.
+/// - Returns: Why not all bytes were written.
 func writeAll(_ bytes: [UInt8], to descriptor: Int32) -> Errno? {
     bytes.withUnsafeBytes { SyncSystem.writeAll($0, to: descriptor) }
 }
 
-/// Text for terminals whose locale has no UTF-8: ASCII alone.
+/// Text for terminals whose locale has no UTF-8: only ASCII.
 enum PlainText {
-    /// Whether such a terminal reads what is written to a descriptor.
+    /// Whether a descriptor is such a terminal.
     static func isWanted(on descriptor: Int32) -> Bool {
         isTerminal(descriptor) && EnvironmentPaths.ofProcess.isASCIIOnly
     }
 
-    /// What stands for the rest of a text that was cut.
+    /// The mark for the rest of a text that was cut.
     static func ellipsis(on descriptor: Int32) -> String { isWanted(on: descriptor) ? "..." : "…" }
 
-    /// Our own signs as people write them in ASCII; what else is there, such as the letters of a name, as ``SyncModel/escaped(_:)``
-    /// writes what must not go to a terminal.
+    /// Replaces known signs by their ASCII forms. Other characters, such as the letters of a name, are written as by
+    /// ``SyncModel/escaped(_:)``.
     static func of(_ text: String) -> String {
         guard !text.utf8.allSatisfy({ $0 < 0x80 }) else { return text }
         var result = ""
@@ -161,7 +161,7 @@ enum PlainText {
         return result
     }
 
-    /// Those of our messages, and of messages of libraries and systems.
+    /// The signs of our messages, and of messages of libraries and systems.
     static let signs: [Unicode.Scalar: String] = [
         "…": "...", "“": "\"", "”": "\"", "„": "\"", "‘": "'", "’": "'", "–": "-", "—": "-", "−": "-", "→": "->",
         "←": "<-", "×": "x", "≤": "<=", "≥": ">=", "≠": "!=", "±": "+-", "°": " deg", "µ": "u", "·": ".", "•": "*",

@@ -6,7 +6,7 @@ import SyncPlugins
 import SyncReport
 
 extension PlanReport {
-    /// What is said of it to people.
+    /// The plan for people.
     var lines: [String] {
         func figure(_ number: Int) -> String { Figures.grouped(number) }
         var lines = [
@@ -59,18 +59,18 @@ extension PlanReport {
         return lines
     }
 
-    /// How long the hub's limit makes a pull take.
+    /// How long a pull takes at least, because of the hub's limit.
     private var limitWords: String {
         let seconds = Int64(clamping: min(limitSeconds, 1 << 40))
         return seconds == 0 ? "more than this needs" : "this takes \(Figures.period(seconds * 1_000)) at least"
     }
 
-    /// What the manifest no longer names.
+    /// The line for files that the manifest no longer names.
     private func gone(_ what: String) -> String {
         prunes ? "removed    \(what) that the manifest no longer names" : "obsolete   \(what), removed with --prune"
     }
 
-    /// How many requests, of what, and why that is not certain.
+    /// How many requests there will be, of which kinds, and why the number is not certain.
     private var requestWords: String {
         let range = requestCount
         func figure(_ number: some BinaryInteger) -> String { Figures.grouped(number) }
@@ -94,7 +94,7 @@ extension PlanReport {
 }
 
 extension PlannedFile {
-    /// What happens to it.
+    /// The line for the file: its action and the reason.
     var line: String {
         let word = action.rawValue.padding(toLength: 9, withPad: " ", startingAt: 0)
         var line = "\(word)  \(escaped(path))\(isDirectory ? "/" : "")"

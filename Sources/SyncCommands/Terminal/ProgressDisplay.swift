@@ -3,10 +3,10 @@ import SyncDaemon
 import SyncEngine
 import SyncSystem
 
-/// Shows progress: on a terminal one line that is redrawn, elsewhere a line a minute, or nothing.
+/// Shows progress: on a terminal lines that are redrawn, elsewhere one line a minute, or nothing.
 package final class ProgressDisplay: Sendable {
     package enum Style: Sendable, Equatable {
-        /// One line, redrawn.
+        /// Lines that are redrawn in place.
         case terminal
         /// A line now and then, for logs.
         case lines
@@ -15,10 +15,10 @@ package final class ProgressDisplay: Sendable {
 
     private struct State {
         var snapshot: ProgressSnapshot?
-        /// Lines under it.
+        /// Lines below the progress line.
         var details: [String] = []
         var rate = RateEstimate()
-        /// Of what is finished: calmer, because the time left swings with it.
+        /// The rate of finished bytes; steadier, because the time left depends on it.
         var growth = RateEstimate(timeConstant: 20)
         var movedAt = 0.0
         var lastDraw = -Double.infinity
@@ -32,10 +32,11 @@ package final class ProgressDisplay: Sendable {
     private let hasColour: Bool
     private let start = ContinuousClock.now
 
-    /// In **seconds**: a terminal is redrawn at most ten times a second, a log gets a line a minute: cron mails it.
+    /// In **seconds**: a terminal is redrawn at most ten times a second, a log gets a line a minute, which cron may
+    /// mail.
     private let drawInterval: Double
 
-    /// A display on `output`; `columns` asks for the terminal's present width.
+    /// A display on `output`; `columns` returns the terminal's present width.
     package init(
         output: Output, style: Style, hasColour: Bool = false, drawInterval: Double? = nil,
         columns: @escaping @Sendable () -> Int = ProgressDisplay.terminalColumns
@@ -53,10 +54,10 @@ package final class ProgressDisplay: Sendable {
         return isTerminal(STDERR_FILENO) && environment.hasCapableTerminal ? .terminal : .lines
     }
 
-    /// The width of the terminal on standard error, 80 where it has none.
+    /// The width of the terminal on standard error; 80 if it has none.
     @Sendable package static func terminalColumns() -> Int { terminalSize(STDERR_FILENO)?.columns ?? 80 }
 
-    /// Lines cut to what the terminal on standard error shows at once.
+    /// Lines cut to the size of the terminal on standard error.
     static func fitting(_ lines: [String]) -> [String] {
         let rows = max(1, (terminalSize(STDERR_FILENO)?.rows ?? 24) - 1)
         let width = max(20, terminalColumns()) - 1
@@ -65,7 +66,7 @@ package final class ProgressDisplay: Sendable {
         return shown.map { String((isPlain ? PlainText.of($0) : $0).prefix(width)) }
     }
 
-    /// Takes how far things are. Cheap; may be called from any thread, as often as one likes.
+    /// Takes the current progress. Cheap; may be called from any thread, at any rate.
     package func report(_ snapshot: ProgressSnapshot) {
         let now = (ContinuousClock.now - start) / .seconds(1)
         state.withLock { state in
@@ -75,7 +76,7 @@ package final class ProgressDisplay: Sendable {
         draw()
     }
 
-    /// Takes lines to show under it, on a terminal alone; those that are too long are cut.
+    /// Takes lines to show below the progress line, only on a terminal; long lines are cut.
     package func show(details: () -> [String]) {
         guard style == .terminal else { return }
         let details = details()
@@ -83,7 +84,7 @@ package final class ProgressDisplay: Sendable {
         draw()
     }
 
-    /// Runs `body`, keeps the display and the JSON lines moving while it runs, and takes the line away at its end.
+    /// Runs `body`, updates the display and flushes JSON lines while it runs, and removes the display at its end.
     package func whileRunning<R: Sendable>(_ body: @Sendable () async throws -> R) async throws -> R {
         async let _: Void = tick()
         defer { finish() }
@@ -91,7 +92,7 @@ package final class ProgressDisplay: Sendable {
     }
 
     private func tick() async {
-        // Sleeping fails only when cancelled: that is the end.
+        // The sleep fails only if cancelled, which is the end.
         while (try? await Task.sleep(for: .milliseconds(100))) != nil {
             draw()
             output.flush()
@@ -103,7 +104,7 @@ package final class ProgressDisplay: Sendable {
         let lines: [String]? = state.withLock { state in
             let first = state.lastDraw == -.infinity
             guard style != .none, !state.isFinished, let snapshot = state.snapshot else { return nil }
-            // In a log, only what has a number is worth a line.
+            // In a log, a phase without numbers is not worth a line.
             if style == .lines, snapshot.unit == .nothing { return nil }
             // The first line of a log comes after one interval: a short run needs none.
             if first, style == .lines { state.lastDraw = 0 }

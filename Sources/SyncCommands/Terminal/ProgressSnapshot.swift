@@ -1,34 +1,34 @@
 package import SyncEngine
 
-/// How far a command has come, as the engine tells it.
+/// The progress of a command, as the engine reports it.
 package struct ProgressSnapshot: Sendable, Equatable {
-    /// What a phase is counted in.
+    /// The unit that a phase is counted in.
     package enum Unit: Sendable, Equatable {
         case files
-        /// Bytes alone: files are not known yet.
+        /// Only bytes: the number of files is not known yet.
         case bytes
-        /// It shows that something goes on, and not how far it is.
+        /// No counts: only the phase is shown.
         case nothing
     }
 
-    /// What goes on: `Checking`, `Fetching`, `Packing`.
+    /// The name of the phase: `Checking`, `Fetching`, `Packing`.
     package var phase: String
     package var unit = Unit.files
     package var filesDone = 0
-    /// Files there are; `nil` before that is known.
+    /// All files; `nil` before their number is known.
     package var filesTotal: Int?
-    /// **Bytes** that are finished.
+    /// Finished **bytes**.
     package var bytesDone: UInt64 = 0
-    /// **Bytes** there are; `nil` before that is known.
+    /// All **bytes**; `nil` before their number is known.
     package var bytesTotal: UInt64?
-    /// **Bytes** off the network, where it has to do with one.
+    /// **Bytes** received from the network, if the phase uses it.
     package var received: UInt64?
-    /// Whether bytes should come now.
+    /// Whether bytes are expected to arrive now.
     package var isTransferring = false
-    /// What keeps it.
+    /// The reason for a wait.
     package var wait: TransferWait?
 
-    /// Whether something has moved from an earlier one to this.
+    /// Whether there is progress since an earlier snapshot.
     func hasMoved(since earlier: ProgressSnapshot) -> Bool {
         phase != earlier.phase || received != earlier.received || bytesDone != earlier.bytesDone
             || filesDone != earlier.filesDone

@@ -5,32 +5,33 @@ import SyncReport
 
 /// Progress as one line of text. Pure.
 enum ProgressText {
-    /// What is shown beside the counts.
+    /// The rates and times shown beside the counts.
     struct Pace: Sendable, Equatable {
-        /// **Bytes** a second as they come.
+        /// **Bytes** a second as they are received.
         var rate: Double?
-        /// **Bytes** a second by which ``ProgressSnapshot/bytesDone`` grows, over a longer time: the time left goes by it.
+        /// **Bytes** a second by which ``ProgressSnapshot/bytesDone`` grows, over a longer time. The time left is based
+        /// on it.
         var growth: Double?
-        /// **Seconds** since anything came.
+        /// **Seconds** since anything was received.
         var silence = 0
-        /// For how long what keeps it waits from now, in **seconds**.
+        /// **Seconds** until the end of the present wait.
         var wait = 0
     }
 
-    /// What fits the terminal.
+    /// The abilities of the terminal.
     struct Style: Sendable, Equatable {
         /// The most columns.
         var width = Int.max
         var hasColour = false
     }
 
-    /// **Seconds** without a byte after which that is said in place of the rate.
+    /// **Seconds** without a byte after which the silence is shown in place of the rate.
     static let longSilence = 5
 
-    /// Makes the line; parts are left out, the least telling first, until it fits.
+    /// The progress line. Parts are left out, the least useful first, until it fits.
     static func line(_ progress: ProgressSnapshot, _ pace: Pace, _ style: Style = Style()) -> String {
         let files = counted(progress.filesDone, of: progress.filesTotal) + " files"
-        // A phase that is not about bytes says nothing of them.
+        // A phase that does not count bytes shows none.
         let hasBytes = progress.bytesDone > 0 || progress.bytesTotal != nil
         var bytes = hasBytes ? ByteCount(progress.bytesDone).description : nil
         if let total = progress.bytesTotal { bytes?.append("/\(ByteCount(total))") }
@@ -52,7 +53,7 @@ enum ProgressText {
             }
             return String(brief.prefix(max(0, style.width)))
         }
-        // By what one misses least: the phase, the rate, the bytes, the time left, the files.
+        // The parts left out first are those missed least: the phase, the rate, the bytes, the time left, the files.
         let candidates: [[String?]] =
             switch progress.unit {
             case .nothing: [[progress.phase]]
@@ -71,7 +72,7 @@ enum ProgressText {
         return line.replacingCharacters(in: place, with: "\u{1B}[1m\(share)\u{1B}[m")
     }
 
-    /// What is said while nothing comes, in many words and in few; `nil` as long as something does, or nothing should.
+    /// The long and the short text for a silence; `nil` if bytes arrive, or none are expected.
     private static func silence(_ progress: ProgressSnapshot, _ pace: Pace) -> (String, String)? {
         guard progress.isTransferring, pace.silence >= longSilence else { return nil }
         let brief = "no data for \(pace.silence) s"
@@ -86,18 +87,18 @@ enum ProgressText {
         return ("\(brief) (\(why))", brief)
     }
 
-    /// `58 %`; all of it only when every file is in place.
+    /// `58 %`; 100 % only when every file is in place.
     private static func percent(_ progress: ProgressSnapshot) -> String? {
         guard let total = progress.bytesTotal, total > 0, let files = progress.filesTotal else { return nil }
         let share = Int(Double(min(progress.bytesDone, total)) / Double(total) * 100)
         return "\(progress.filesDone < files ? min(share, 99) : share) %"
     }
 
-    /// The time until the end at `rate`, or `nil` when nobody can say.
+    /// The time until the end at `rate`; `nil` if it is not known.
     static func eta(_ progress: ProgressSnapshot, rate: Double?) -> String? {
         guard let total = progress.bytesTotal, total > progress.bytesDone, let rate, rate >= 1 else { return nil }
         let seconds = (Double(total - progress.bytesDone) / rate).rounded(.up)
-        // A month says "never" as well as anything longer.
+        // A month means "never" as well as any longer time.
         guard seconds < 31 * 86_400 else { return nil }
         return Figures.period(Int64(seconds) * 1_000)
     }
@@ -110,7 +111,7 @@ enum ProgressText {
 }
 
 extension ByteCount {
-    /// A rate fit for display; `nil` for one no display can hold.
+    /// A rate for display; `nil` for one that cannot be shown.
     fileprivate init?(perSecond rate: Double) {
         guard rate.isFinite, let bytes = UInt64(exactly: rate.rounded()) else { return nil }
         self.init(bytes)

@@ -17,7 +17,7 @@ struct RateEstimate: Sendable, Equatable {
 
     /// Takes the count at `time`, in **seconds** of a clock that does not go back.
     ///
-    /// - Parameter phase: What is counted. Another than before starts over: that was other work.
+    /// - Parameter phase: What is counted. A new phase starts over, since it is other work.
     mutating func add(count: UInt64, of phase: String = "", at time: Double) {
         if phase != self.phase {
             self = RateEstimate(timeConstant: timeConstant)
@@ -29,7 +29,7 @@ struct RateEstimate: Sendable, Equatable {
         }
         let interval = time - lastTime
         guard interval > 0 else { return }
-        // A retry can take back what a failed attempt had counted.
+        // A retry may take back the count of a failed attempt.
         let grown = count >= lastCount ? Double(count - lastCount) : 0
         average += (1 - exp(-interval / timeConstant)) * (grown / interval - average)
         (lastTime, lastCount) = (time, count)

@@ -3,18 +3,18 @@ import SyncSystem
 
 import struct Synchronization.Atomic
 
-/// SIGINT and SIGTERM as a request to stop, SIGPIPE as nothing.
+/// SIGINT, SIGTERM and SIGHUP as requests to stop.
 ///
-/// The first SIGINT, SIGTERM or SIGHUP cancels the running work, which keeps what it has; a SIGINT or SIGTERM after that
-/// ends the process at once.
+/// The first of them cancels the running work, which keeps its results. A SIGINT or SIGTERM after that ends the process
+/// at once.
 enum StopSignals {
     private static let firstSignal = Atomic<Int32>(0)
     private static let firstTime = Mutex(ContinuousClock.now)
-    /// A signal that comes so soon after the first is the same request: timeout(1) sends SIGTERM to the process and then to
+    /// A signal that follows the first so soon is the same request: timeout(1) sends SIGTERM to the process and then to
     /// its group.
     private static let echo = Duration.milliseconds(100)
 
-    /// How the process should exit because of a signal; `nil` when none has come.
+    /// The exit status after a signal; `nil` if none has come.
     static var requestedStatus: ExitStatus? {
         switch firstSignal.load(ordering: .acquiring) {
         case 0: nil
@@ -23,17 +23,18 @@ enum StopSignals {
         }
     }
 
-    /// Whether the first was SIGHUP: the terminal has closed, and nobody has stopped anything.
+    /// Whether the first signal was SIGHUP: the terminal was closed, and nobody has stopped anything.
     static var hasHungUp: Bool { firstSignal.load(ordering: .acquiring) == Signal.hangUp.rawValue }
 
-    /// Runs `body` in a task that the first stop signal cancels. One call a process.
+    /// Runs `body` in a task that the first stop signal cancels. At most one call per process.
     ///
-    /// `notice` is told once, when the first signal has come; `atOnce` before a second SIGINT or SIGTERM ends the process.
+    /// `notice` is called once, after the first signal; `atOnce` is called before a second SIGINT or SIGTERM ends the
+    /// process.
     static func cancelling<R: Sendable>(
         notice: @escaping @Sendable () -> Void, atOnce: @escaping @Sendable () -> Void,
         _ body: @escaping @Sendable () async throws -> R
     ) async throws -> R {
-        // Nothing begins before signals are heard.
+        // The work begins only after the signal handlers are installed.
         let (beginning, gate) = AsyncStream.makeStream(of: Void.self)
         let task = Task {
             for await _ in beginning {}
@@ -49,15 +50,16 @@ enum StopSignals {
 
     /// As ``cancelling(notice:atOnce:_:)``, for a command that ends with the signal's status.
     ///
-    /// - Parameter limit: How long `body` may take to end after the signal; the process ends then, whatever it does. Only for
-    ///   commands that have nothing to save; `nil` for as long as it takes.
-    /// - Throws: What `body` throws; after a signal, whatever that was, ``CommandFailure`` with status 130 or 143.
+    /// - Parameter limit: How long `body` may take to end after the signal. After that the process ends, whatever
+    ///   `body` does. Only for commands that have nothing to save; `nil` for no limit.
+    /// - Throws: The errors of `body`; after a signal, in any case, ``CommandFailure`` with status 130 or 143.
     static func ending<R: Sendable>(
         within limit: Duration? = nil, notice: @escaping @Sendable () -> Void = {},
         atOnce: @escaping @Sendable () -> Void = {}, _ body: @escaping @Sendable () async throws -> R
     ) async throws -> R {
         let inTime = { @Sendable in
-            // A thread of its own: to say so may take for ever, too, where nobody reads. Without one nothing is lost but time.
+            // On a thread of its own, since `notice` may block for ever if nobody reads. Without the thread, only the
+            // limit is lost.
             if let limit {
                 _ = try? WorkerThread(name: "overdue") {
                     pauseThread(milliseconds: Int(limit.milliseconds))
@@ -72,12 +74,13 @@ enum StopSignals {
         }
     }
 
-    /// How long whoever only looks on may take to end.
+    /// How long a command that only watches may take to end.
     static let onlooker = Duration.seconds(1)
 
-    /// Hears signals from now on, so before the command says that it is ready. One call a process.
+    /// Listens for signals from now on, so it is called before the command reports that it is ready. At most one call
+    /// per process.
     ///
-    /// - Returns: What waits until the first stop signal has come, or the task is cancelled.
+    /// - Returns: A function that returns after the first stop signal, or when the task is cancelled.
     static func firstRequest() -> @Sendable () async -> Void {
         let (requests, source) = AsyncStream.makeStream(of: Void.self)
         listen(atOnce: {}) { source.finish() }

@@ -199,7 +199,7 @@ struct KeysRotateCommand: AsyncParsableCommand {
         output.message(
             "\(escaped(keys.path)): new \(role.rawValue) key, root \(keys.newest.content.number)"
                 + (keys.kept.map { "; the old key is kept as \(escaped($0))" } ?? ""))
-        // What a release key has signed that no longer counts, nobody signs unseen.
+        // Content that a revoked release key has signed is not signed again without review.
         output.message(
             "Now publish again with --sign"
                 + (role == .release ? "." : ", or: syncagent keys refresh OUT --sign \(escaped(keys.path))"))
@@ -250,7 +250,7 @@ struct KeysSignCommand: AsyncParsableCommand {
         pending.conclude(written: try pending.write(), output)
     }
 
-    /// Nobody signs what nobody has looked at.
+    /// Asks for confirmation, so that nothing is signed unseen.
     private func confirm(_ output: Output) throws(CommandFailure) {
         guard !yes else { return }
         guard isTerminal(STDIN_FILENO), isTerminal(STDERR_FILENO) else {
@@ -266,15 +266,15 @@ struct KeysSignCommand: AsyncParsableCommand {
     }
 }
 
-// What a root that waits says.
+// The messages about a pending root.
 extension PendingRoot {
-    /// One that was just made.
+    /// Shows a pending root that was just created.
     fileprivate func tell(_ output: Output) {
         show(output)
         conclude(written: path, output)
     }
 
-    /// Everything that a signature stands for.
+    /// Shows everything that a signature confirms.
     fileprivate func show(_ output: Output) {
         for line in StatementText(pending: self).lines { output.message(line) }
         if let before, let reference {
@@ -285,7 +285,7 @@ extension PendingRoot {
         for change in changes { output.message(change) }
     }
 
-    /// What has signed it, and what comes next.
+    /// Shows the signatures so far, and the next step.
     fileprivate func conclude(written: String, _ output: Output) {
         for count in counts {
             output.message("root \(count.root) has \(count.signed) of the \(count.needed) signatures that it requires")
@@ -311,7 +311,7 @@ extension PendingRoot {
     }
 }
 
-/// Reads a public key for an option, which nobody else may have written: it becomes one that counts.
+/// Reads a public key for an option. No other user may be able to write the file, since the key will be trusted.
 private func publicKey(_ path: String, option: String) throws -> PublicKey {
     let bytes = try rethrowing(readUnchangeable(path, limit: 4096)) { (error: FileError) in
         let status: ExitStatus = error.isMissing ? .noInput : error.isRefusal ? .refused : .ioError
@@ -329,16 +329,16 @@ func inputFile(_ path: String, limit: Int) throws(CommandFailure) -> [UInt8] {
     }
 }
 
-/// How long what is signed counts, **milliseconds**.
+/// Validity periods of statements, **milliseconds**.
 enum KeyTimes {
     static let day: Int64 = 86_400_000
-    /// A root need not be signed again and again: a thief of its keys is shut out by the next one.
+    /// A root need not be signed again often: stolen keys are revoked by the next root.
     static let ofRoots = 3652 * day
-    /// The most anybody may ask for.
+    /// The longest period that may be requested.
     static let most = 7305 * day
 }
 
-/// Reads a time such as `30d`, `12h` or `2y`, in **milliseconds**.
+/// Parses a time such as `30d`, `12h` or `2y`, in **milliseconds**.
 @Sendable func validity(_ text: String) throws -> Int64 {
     let units: [Character: Int64] = ["m": 60_000, "h": 3_600_000, "d": KeyTimes.day, "y": 365 * KeyTimes.day]
     let digits = text.dropLast()

@@ -6,7 +6,7 @@ import SyncPublisher
 import SyncSystem
 import SyncTrust
 
-/// Who signs, and for how long.
+/// The signer, and the validity of what is signed.
 struct SigningOptions: ParsableArguments {
     @Option(help: "Sign with the keys in this directory; see 'syncagent keys'.".taking("dir"), completion: .directory)
     var sign: String?
@@ -25,21 +25,21 @@ struct SigningOptions: ParsableArguments {
         if until != nil { throw ValidationError("--until needs --sign.") }
     }
 
-    /// A program that signs, with what it finds around it; one that others could change is refused.
+    /// A signing program with its environment. A program that others could change is refused.
     static func program(_ signer: String?) throws -> (path: String, variables: [String])? {
         guard let signer else { return nil }
         let path = try EnvironmentPaths.ofProcess.absoluteProgram(signer, option: "--signer")
         do throws(ProgramError) { try physicalProgram(path, role: "signing program", destination: nil) } catch {
-            // Whatever else is wrong is told when it is to run.
+            // Other faults are reported when the program is run.
             if error.code == .changeable { throw CommandFailure(.refused, "--signer: \(error.message)") }
         }
         return (path, ProcessInfo.processInfo.environment.map { "\($0)=\($1)" }.sorted())
     }
 
-    /// Who signs what is published to `output`; `nil` when nobody was named.
+    /// The signer of what is published to `output`; `nil` if none was named.
     ///
     /// - Parameters:
-    ///   - source: The directory that is published.
+    ///   - source: The published directory.
     ///   - isDryRun: Whether nothing may be written.
     func signing(for output: String, of source: String? = nil, _ roles: [Role], isDryRun: Bool = false) throws
         -> Signing?
@@ -59,7 +59,7 @@ struct SigningOptions: ParsableArguments {
         return signing
     }
 
-    /// Where what is signed is remembered; `nil` where it cannot be.
+    /// The record of what was signed; `nil` if it cannot be kept.
     private static func memory(of output: String, _ isDryRun: Bool) -> SigningMemory? {
         guard let state = try? EnvironmentPaths.ofProcess.stateDirectory() else { return nil }
         do throws(FileError) { _ = try openStateDirectory("\(state)/publish", create: !isDryRun) } catch {
@@ -71,7 +71,7 @@ struct SigningOptions: ParsableArguments {
         return SigningMemory(in: "\(state)/publish", for: output)
     }
 
-    /// That what was signed before is not known, though it was remembered; `nil` where that is not so.
+    /// The warning that the record of earlier signatures cannot be read; `nil` if it can.
     private static func fault(of memory: SigningMemory?) -> String? {
         do throws(PublishError) {
             _ = try memory?.read()
@@ -79,7 +79,7 @@ struct SigningOptions: ParsableArguments {
         } catch { return "\(error.summary); what this machine has signed before is not known" }
     }
 
-    /// The roots beside what was published: with a program alone there are no others.
+    /// The roots beside the published set: with only a program there are no others.
     private func published(_ output: String, _ memory: SigningMemory?) throws -> KeyDirectory {
         let known = try memory?.read()
         let keys = try KeyDirectory(published: HomeTarget(output).place(isWriting: false), after: known)
@@ -92,7 +92,7 @@ struct SigningOptions: ParsableArguments {
         return keys
     }
 
-    /// That the root is over before what is signed; `nil` when it is not.
+    /// The warning that the root expires before what is signed now; `nil` if it does not.
     private static func rootWarning(_ signing: Signing) -> String? {
         let (root, time) = (signing.root, timestamp(milliseconds: signing.root.until))
         guard root.until < signing.now + signing.validity else { return nil }

@@ -3,7 +3,7 @@ import SyncPublisher
 import SyncSystem
 import SyncTrust
 
-/// A statement for people and programs.
+/// A statement as text and as JSON.
 struct StatementText {
     let lines: [String]
     let json: JSONLine
@@ -26,7 +26,7 @@ struct StatementText {
         } else if let release = try? ReleaseStatement(json: statement.json) {
             self.init(release, statement)
         } else {
-            // Its fault is told: it is what is looked at most.
+            // The fault of this kind is reported, since it is the one most often examined.
             self.init(try FreshStatement(json: statement.json), statement)
         }
     }
@@ -100,7 +100,7 @@ struct StatementText {
         }
     }
 
-    /// Whose signatures it has; whether they count, the root says.
+    /// The keys that have signed it. Whether the signatures count depends on the root.
     private static func signers(_ statement: SignedStatement) -> [String] {
         statement.signatures.map {
             "by         \($0.key.fingerprint)" + ($0.isOf(statement.json) ? "" : "  WRONG SIGNATURE")

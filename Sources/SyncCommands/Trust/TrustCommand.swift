@@ -72,7 +72,7 @@ struct TrustForgetCommand: AsyncParsableCommand {
     }
 }
 
-/// A pin for people and programs.
+/// A pin as text and as JSON.
 struct PinText {
     let pin: TrustPin
 
@@ -94,7 +94,7 @@ struct PinText {
         ]
     }
 
-    /// What was believed, the default channel first.
+    /// The accepted releases, the default channel first.
     private var tracks: [(name: String?, track: TrustPin.Track)] {
         [(nil, pin.newest)] + pin.channels.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
     }

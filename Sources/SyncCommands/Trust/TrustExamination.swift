@@ -5,7 +5,7 @@ import SyncSystem
 import SyncTrust
 
 extension Findings {
-    /// Whether what is signed will soon count no more.
+    /// Whether a signed statement is about to expire.
     mutating func examineTrust(_ access: StateAccess) {
         do throws(EngineError) {
             let (pins, damage) = try PinStore(stateDirectory: access.place.stateDirectory).all()
@@ -19,12 +19,12 @@ extension Findings {
     }
 }
 
-/// What a person should know of a pin before a pull is refused for it.
+/// A warning about a pin, before a pull is refused because of it.
 struct TrustWarning {
     let what: String
     let advice: String
 
-    /// The share of its time after which a statement should have been signed anew.
+    /// The share of its validity after which a statement should have been signed again.
     private static let share = 0.8
 
     static func all(of pin: TrustPin, now: Int64) -> [TrustWarning] {
@@ -48,7 +48,7 @@ struct TrustWarning {
         return warnings
     }
 
-    /// One line each, of all pins; none where they cannot be read, which `doctor` says.
+    /// One line for each warning about all pins; none if they cannot be read, which `doctor` reports.
     static func lines(stateDirectory: String) -> [String] {
         ((try? PinStore(stateDirectory: stateDirectory).all())?.pins ?? []).flatMap { pin in
             all(of: pin, now: SystemTime.milliseconds()).map { "\(pin.project): \($0.what); \($0.advice)" }

@@ -3,7 +3,7 @@ import SyncAssembly
 import SyncEngine
 import SyncModel
 
-/// Whom a pull believes.
+/// Trust in the publisher of a pull.
 struct TrustOptions: ParsableArguments {
     @Option(
         help:

@@ -28,7 +28,7 @@ struct CompletionCommand: ParsableCommand {
 
     func run() {
         let script = SyncagentCommand.completionScript(for: shell.dialect)
-        // It is sourced, and needs no `#!` line.
+        // The script is sourced, and needs no `#!` line.
         Output().line(script.hasPrefix("#!") ? String(script.drop { $0 != "\n" }.dropFirst()) : script)
     }
 }

@@ -35,12 +35,12 @@ struct DoctorCommand: AsyncParsableCommand {
     }
 }
 
-/// What was looked at and found.
+/// The findings of an examination.
 struct Findings: Sendable {
     struct Finding: Sendable, Equatable {
-        /// Whether something is wrong, or only worth knowing.
+        /// Whether something is wrong; otherwise it is only worth knowing.
         var isProblem: Bool
-        /// What it is about: `state`, `agent`, `session NAME`, `machine`.
+        /// The subject: `state`, `agent`, `session NAME`, `machine`.
         var subject: String
         var what: String
         var advice: String?

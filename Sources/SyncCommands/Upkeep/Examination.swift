@@ -8,9 +8,9 @@ import SyncSchedule
 import SyncStore
 import SyncSystem
 
-/// What `syncagent doctor` looks at. Nothing is changed.
+/// The examinations of `syncagent doctor`. Nothing is changed.
 extension Findings {
-    /// The state directory and the store; returns the store when it can be read.
+    /// Examines the state directory and the store; returns the store if it can be read.
     mutating func examineState(_ access: StateAccess) -> SyncStore? {
         let directory = access.place.stateDirectory
         guard let found = status(following: directory) else {
@@ -46,7 +46,7 @@ extension Findings {
         }
     }
 
-    /// Whether an agent runs, answers, and is of this version.
+    /// Examines whether an agent runs, answers, and has this version.
     mutating func examineAgent(_ access: StateAccess) async {
         let place = access.place
         if place.socketPath.utf8.count > UnixAddress.longestPath {
@@ -84,7 +84,7 @@ extension Findings {
         }
     }
 
-    /// What this machine brings: libraries, space, file systems.
+    /// Examines this machine: libraries, space, file systems.
     mutating func examineMachine(_ access: StateAccess) {
         let curl = Libcurl.versions
         note(
@@ -94,7 +94,7 @@ extension Findings {
         disk(of: access.place.stateDirectory, "state")
     }
 
-    /// Free space and what a file system promises.
+    /// Examines the free space and the kind of a file system.
     mutating func disk(of path: String, _ subject: String) {
         if let space = FileSystemSpace(at: path) {
             if space.bytes < 64 << 20 {
@@ -108,16 +108,16 @@ extension Findings {
                     "remove small files, or use another file system")
             }
         }
-        // These keep what is synced in memory, or in a layer that goes with its container.
+        // These keep synced data in memory, or in a layer that is removed with its container.
         let volatile: [UInt32: String] = [0x0102_1994: "tmpfs", 0x8584_58F6: "ramfs", 0x794C_7630: "overlayfs"]
         if let name = volatile[fileSystemType(path)] {
             note(subject, "\(escaped(path)) is on \(name): it does not outlive a reboot or a container")
         }
     }
 
-    /// Whether every schedule can be understood, is in effect, and has somebody who starts it.
+    /// Examines whether every schedule can be read, is in effect, and can be started.
     mutating func examineSchedules(_ access: StateAccess) {
-        // Without a home directory there are none.
+        // Without a home directory there are no schedules.
         guard let records = try? ScheduleRecords() else { return }
         let machine = MachineFacts(access)
         let names: [String]

@@ -35,7 +35,7 @@ struct GCCommand: AsyncParsableCommand {
     }
 }
 
-/// What is given back, one kind after the other.
+/// Removes old data, one kind after the other.
 private struct GarbageCollection {
     let store: SyncStore
     let state: StateAccess
@@ -43,9 +43,9 @@ private struct GarbageCollection {
 
     private var verb: String { isDryRun ? "would be removed" : "removed" }
 
-    /// A manifest is there a moment before its run is recorded: what is younger stays, in **seconds**.
+    /// A manifest exists shortly before its run is recorded, so newer files stay. In **seconds**.
     private static let grace: Int64 = 3_600
-    /// A receipt older than so many **milliseconds** goes, 90 days.
+    /// The age of receipts to remove, in **milliseconds**: 90 days.
     private static let receiptAge: Int64 = 90 * 86_400_000
 
     func history() throws {
@@ -58,19 +58,19 @@ private struct GarbageCollection {
         let directory = state.place.stateDirectory + "/manifests"
         var needed = try store.neededManifests().map(\.hex)
         do { needed += try store.manifestsInTrees().map(\.hex) } catch {
-            // Any of them may be needed there.
+            // That destination may need any of them.
             return state.output.warning(
                 "no cached manifest is removed: \(error). Mount or repair that destination, or move it away if it is given up, "
                     + "and run gc again")
         }
         let parts: Set<String>
         do { parts = try neededParts(of: needed, in: directory) } catch {
-            // Any of them may be needed.
+            // Any manifest may be needed.
             return state.output.warning("no cached manifest is removed: \(error)")
         }
         let now = SystemTime.milliseconds() / 1_000
         var (count, bytes) = (0, UInt64(0))
-        // Without the directory there is none.
+        // Without the directory there are none.
         for name in (try? directoryEntries(directory)) ?? [] {
             let path = directory + "/" + name
             guard case .success(let found?) = status(currentDirectory, path), found.kind == .file,
@@ -78,7 +78,7 @@ private struct GarbageCollection {
                 !parts.contains(name)
             else { continue }
             if !isDryRun, let code = removeFile(path) {
-                // Another process may clean up as well.
+                // Another process may be cleaning up as well.
                 if code == .noSuchFileOrDirectory { continue }
                 state.output.warning("cannot remove \(escaped(path)): \(code)")
                 continue
@@ -89,7 +89,7 @@ private struct GarbageCollection {
         tell("cached manifests", count, "file", bytes)
     }
 
-    /// Copies of repositories, each for the sessions that pull from it.
+    /// Removes copies of repositories that no session pulls from.
     func copies() throws {
         let locations = try store.runs(limit: 100_000).map(\.location)
         let found = GitStore.collect(
@@ -97,7 +97,7 @@ private struct GarbageCollection {
         tell("git", found.copies, "copy of a repository", found.bytes, many: "copies of repositories")
     }
 
-    /// The files of the parts that needed manifests have: `<digest>.parts` lists them, `<digest>.part` is one.
+    /// The files of the parts of needed manifests: `<digest>.parts` lists them, `<digest>.part` is one.
     ///
     /// - Throws: ``FileError`` for a list that cannot be read.
     private func neededParts(of needed: [String], in directory: String) throws(FileError) -> Set<String> {
@@ -105,7 +105,7 @@ private struct GarbageCollection {
         for root in needed {
             let list: String
             do throws(FileError) { list = try Self.text("\(directory)/\(root).parts") } catch {
-                // Most manifests have none.
+                // Most manifests have no parts.
                 guard error.isMissing || error.isRefusal else { throw error }
                 continue
             }
@@ -114,17 +114,18 @@ private struct GarbageCollection {
         return parts
     }
 
-    /// `<digest>.json[.zst]` is a body, `<digest>.parts` the list of its parts, `<digest of the URL>.head` names one.
+    /// `<digest>.json[.zst]` is a manifest, `<digest>.parts` the list of its parts, `<digest of the URL>.head` names a
+    /// manifest.
     private func isNeeded(_ name: String, at path: String, _ needed: [String]) -> Bool {
         if name.hasSuffix(".head") {
-            // Without it, a manifest is asked for once more.
+            // Without it, the manifest is fetched once more.
             let text = (try? Self.text(path)) ?? ""
             return needed.contains { text.contains("digest \($0)") }
         }
         return needed.contains { name.hasPrefix($0) }
     }
 
-    /// A small file of the cache.
+    /// The text of a file of the cache.
     private static func text(_ path: String) throws(FileError) -> String {
         String(decoding: try readFile(path, trust: .state, limit: 64 << 20), as: UTF8.self)
     }
@@ -168,7 +169,8 @@ private struct GarbageCollection {
         if let failure { throw failure }
     }
 
-    /// A receipt keeps a hook from being called again after a crash: those of runs that owe one stay.
+    /// Removes old receipts. A receipt keeps a hook from being called again after a crash, so those of runs with owed
+    /// hooks stay.
     func receipts() throws {
         let open = try store.runs(onlyOpen: true, limit: 10_000).map(\.identifier)
         let needed = Set(open + (try store.owedHooks().map(\.run)))
@@ -179,7 +181,7 @@ private struct GarbageCollection {
                 let count = HookReceipt.collect(in: destination, before: oldest, keeping: needed, isDryRun: isDryRun)
                 tell("receipts of hooks in \(escaped(path))", count, "file", 0)
             } catch {
-                // What is not there has none; a destination that cannot be read is the doctor's.
+                // A missing destination has no receipts; one that cannot be read is for the doctor.
                 guard !error.isMissing else { continue }
                 state.output.warning("\(error)")
             }

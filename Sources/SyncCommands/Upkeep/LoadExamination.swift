@@ -8,12 +8,12 @@ import SyncSchedule
 import SyncStore
 import SyncSystem
 
-/// What findings are about that every pull would meet.
+/// The subject of findings that concern every pull.
 private let everyPull = "configuration"
 
 extension Findings {
-    /// Whether a pull could begin: loads configuration, credentials, plugins and hooks as one does, and says what it would
-    /// say. Nothing is started or asked.
+    /// Examines whether a pull could begin: loads configuration, credentials, plugins and hooks as a pull does, and
+    /// reports its errors. Nothing is started, and no server is asked.
     mutating func examineConfiguration(_ access: StateAccess) {
         let subject = everyPull
         do {
@@ -24,7 +24,7 @@ extension Findings {
         } catch { problem(subject, words(error), FailureCause.configuration.advice) }
     }
 
-    /// The same for what a schedule asks for.
+    /// The same for a schedule's request.
     mutating func load(_ record: ScheduleRecords.Record, _ access: StateAccess) {
         let (subject, recipe) = ("schedule \(record.name)", record.definition.request)
         let environment = EnvironmentPaths.ofProcess
@@ -37,7 +37,7 @@ extension Findings {
             _ = try conditions.check(recipe.conditions, blockedSince: [:])
         } catch {
             let what = words(error)
-            // What is wrong for every pull has been said.
+            // An error that concerns every pull has been reported.
             guard !all.contains(where: { $0.what == what && $0.subject == everyPull }) else { return }
             problem(subject, what, FailureCause.configuration.advice)
         }
@@ -56,7 +56,7 @@ extension Findings {
         for note in notes.withLock({ $0 }) { self.note(subject, escaped(note)) }
     }
 
-    /// Whether the file of metrics can be replaced.
+    /// Examines whether the metrics file can be replaced.
     private mutating func metrics(_ file: String, _ subject: String) {
         do throws(CommandFailure) { try replaceable(file) } catch {
             problem(
@@ -65,7 +65,7 @@ extension Findings {
         }
     }
 
-    /// Programs that a hook could not be started with.
+    /// Reports programs of hooks that could not be started.
     private mutating func hooks(_ hooks: [RunHook], _ subject: String) {
         var seen: Set<String> = []
         for program in hooks.compactMap(\.arguments.first) where program.hasPrefix("/") && seen.insert(program).inserted

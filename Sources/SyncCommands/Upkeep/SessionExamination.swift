@@ -8,7 +8,7 @@ import SyncStore
 import SyncSystem
 
 extension Findings {
-    /// Each session: its destination, who works on it, what waits and why.
+    /// Examines each session: its destination, its worker, and what it waits for.
     mutating func examineSessions(_ store: SyncStore) {
         do {
             let clock = ReportClock.here(SystemTime.milliseconds())
@@ -27,7 +27,7 @@ extension Findings {
         let path = escaped(session.destination)
         guard let found = status(following: session.destination) else {
             let reason = Errno.last
-            // What changes as a whole is not there before its first revision is shown.
+            // A destination that is switched as a whole does not exist before its first revision is installed.
             let isAwaited = session.totals.ok == 0 && session.totals.partial == 0
             if isAwaited, reason == .noSuchFileOrDirectory { return }
             return problem(
@@ -55,7 +55,7 @@ extension Findings {
         guard exists(directory) else { return }
         do throws(FileError) {
             let destination = try Destination.open(path: session.destination, create: false)
-            // An index without entries is not written: one that reads as empty is damaged.
+            // An empty index is not written, so one that reads as empty is damaged.
             if try StatIndex.load(from: destination).count == 0, isLarge(directory + "/index") {
                 problem(
                     subject, "the index of what is installed is damaged",
@@ -63,7 +63,7 @@ extension Findings {
             }
             try IndexLog.requireReadable(destination)
         } catch {
-            // Without a code it says itself what to do.
+            // Without a code, the error's own text says what to do.
             let isPlain = error.code == nil || error.code == .fileTooLarge
             problem(subject, "\(error)", isPlain ? "see above" : "give this user access to \(escaped(directory))")
         }
@@ -94,10 +94,10 @@ extension Findings {
         }
     }
 
-    /// **Milliseconds** that are looked at in any case.
+    /// The **milliseconds** that are examined in any case.
     private static let day: Int64 = 86_400_000
 
-    /// What the report says of it, since its last run or for a day.
+    /// Reports problems as `syncagent report` does, since the last run or for at least a day.
     private mutating func verdict(
         _ session: StoredSession, _ store: SyncStore, _ reader: ReportReader, _ now: Int64
     ) throws {
@@ -106,7 +106,7 @@ extension Findings {
         let report = try reader.report(of: [session.identifier], since: since, hasNights: false)
         guard let told = report.sessions.first, told.verdict.needsAttention else { return }
         let subject = "session \(escaped(session.identifier))"
-        // That somebody has paused it, or rolled it back, is no fault: its state says so.
+        // A pause or a rollback by a person is not a fault: the session's state shows it.
         let open = told.problems.filter { !$0.isOver }
         let problems = open.filter { $0.kind != .stoppedByPerson && $0.kind != .held }
         for problem in problems { self.problem(subject, escaped(problem.summary), problem.advice) }

@@ -1,7 +1,7 @@
 package import SyncModel
 
-// What becomes of a blob's bytes by its codec. Whoever reads or writes blobs asks here: a codec of its own is a case of `Codec`
-// and what is done with it in this file.
+// What is done with a blob's bytes, by its codec. All readers and writers of blobs call this file: a new codec is a
+// case of `Codec` and its branches here.
 
 /// Decodes blobs, whatever their codec, one context for all of them.
 package typealias BlobDecoder = ZstdDecompressor
@@ -10,14 +10,14 @@ package typealias BlobDecoder = ZstdDecompressor
 package typealias BlobCompressor = ZstdCompressor
 
 extension BlobCompressor {
-    /// Which blobs it makes.
+    /// The codec of the blobs it makes.
     package var codec: Codec { dictionary == nil ? .zstd : .zstdDictionary }
 }
 
 extension BlobDecoder {
     /// Decodes one whole blob into `target`, which must be exactly filled.
     ///
-    /// - Parameter dictionary: The manifest's; used where the codec needs it.
+    /// - Parameter dictionary: The manifest's dictionary, used if the codec needs it.
     package mutating func decode(
         _ stored: UnsafeRawBufferPointer, as codec: Codec, with dictionary: DecodingDictionary?,
         into target: UnsafeMutableRawBufferPointer
@@ -36,8 +36,8 @@ extension BlobDecoder {
     /// Decodes a blob held in memory, without a dictionary.
     ///
     /// - Parameters:
-    ///   - prefix: The bytes that it was made behind; `nil` for one that was made alone.
-    ///   - length: Its raw **bytes**. More are not decoded; whether there are fewer, its digest shows.
+    ///   - prefix: The bytes behind which it was encoded; `nil` for none.
+    ///   - length: Its raw **bytes**. More are not decoded; fewer are noticed by the digest.
     package static func decode(_ stored: [UInt8], as codec: Codec, behind prefix: [UInt8]?, length: Int)
         throws(CompressionError) -> [UInt8]
     {
@@ -61,12 +61,12 @@ extension BlobDecoder {
         try begin(with: codec.needsDictionary ? dictionary : nil)
     }
 
-    /// Most **bytes** of a frame's beginning that ``window(startingWith:)`` asks for.
+    /// Most **bytes** of a frame that ``window(startingWith:)`` needs.
     package static let longestHeader = 18
 
-    /// The most **bytes** that decoding a frame in pieces keeps besides one block: its window, or its content where that is
-    /// said to be shorter; `nil` when the header goes on behind `bytes`, which are the first ones of the frame. RFC 8878
-    /// section 3.1.1.1.
+    /// The most **bytes** that decoding a frame in pieces holds besides one block: its window, or its content if that
+    /// is stated to be shorter; `nil` if `bytes`, the first ones of the frame, do not contain the whole header. RFC
+    /// 8878 section 3.1.1.1.
     package static func window(startingWith bytes: [UInt8]) throws(CompressionError) -> UInt64? {
         let magic: [UInt8] = [0x28, 0xB5, 0x2F, 0xFD]
         guard bytes.prefix(4).elementsEqual(magic.prefix(bytes.count)) else {

@@ -1,15 +1,15 @@
 import Synchronization
 
-/// What the windows of decoders may take together: a window can be as long as the raw bytes of its frame, and as many
-/// frames are decoded at a time as there are connections.
+/// The memory that the windows of all decoders may use together. A window can be as long as the raw bytes of its frame,
+/// and as many frames are decoded at a time as there are connections.
 package final class WindowBudget: Sendable {
-    /// **Bytes** of all windows.
+    /// Most **bytes** of all windows together.
     package let capacity: Int
     private let used = Mutex(0)
 
     package init(capacity: Int) { self.capacity = capacity }
 
-    /// Takes **bytes**; `false` when they are not there now.
+    /// Reserves **bytes**; `false` if there are not enough at present.
     package func take(_ count: Int) -> Bool {
         used.withLock { used in
             guard count <= capacity - used else { return false }
@@ -18,6 +18,6 @@ package final class WindowBudget: Sendable {
         }
     }
 
-    /// Gives **bytes** back.
+    /// Releases **bytes**.
     package func give(_ count: Int) { used.withLock { $0 -= count } }
 }

@@ -1,27 +1,27 @@
 import CZstd
 
-/// Makes zstd frames, one context for all of them.
+/// Encodes zstd frames, with one context for all of them.
 ///
 /// Frames carry their raw size and no checksum: the manifest's SHA-256 is the check.
 /// Not `Sendable`: one context belongs to one thread at a time.
 package struct ZstdCompressor: ~Copyable {
     private let context: OpaquePointer
-    /// What ``context`` points to, if anything.
+    /// The dictionary that ``context`` refers to, if any.
     private(set) var dictionary: EncodingDictionary?
 
-    /// Makes a context for one level, 1...19. The same level and input give the same frame with one libzstd.
+    /// Creates a context for one level, 1...19. The same level and input give the same frame with one libzstd.
     package init(level: Int32) throws(CompressionError) {
         context = try Self.context { [ZSTD_CCtx_setParameter($0, ZSTD_c_compressionLevel, level)] }
     }
 
-    /// Makes a context whose frames are made with a dictionary, at the dictionary's level. They do not name it: the
-    /// reader knows which one to use. `ZSTD_CCtx_refCDict`.
+    /// Creates a context whose frames are encoded with a dictionary, at the dictionary's level. They do not name it:
+    /// the reader knows which one to use. `ZSTD_CCtx_refCDict`.
     ///
-    /// The dictionary's tables are searched where they are (`ZSTD_dictForceAttach`). libzstd would copy them for frames
+    /// The dictionary's tables are used in place (`ZSTD_dictForceAttach`). libzstd would copy them for frames
     /// above 32 KiB, megabytes for a chunk: publishing took 1.1 to 1.6 times as long for as many bytes.
     package init(with dictionary: EncodingDictionary) throws(CompressionError) {
         context = try Self.context {
-            // Best effort: a library that does not know it makes as good frames.
+            // Best effort: a library without this parameter makes equally good frames.
             _ = ZSTD_CCtx_setParameter($0, ZSTD_c_experimentalParam4, Int32(ZSTD_dictForceAttach.rawValue))
             return [ZSTD_CCtx_setParameter($0, ZSTD_c_dictIDFlag, 0), ZSTD_CCtx_refCDict($0, dictionary.raw)]
         }
@@ -39,12 +39,12 @@ package struct ZstdCompressor: ~Copyable {
 
     deinit { ZSTD_freeCCtx(context) }
 
-    /// The largest frame `count` raw bytes can become. `ZSTD_compressBound`.
+    /// The longest frame that `count` raw bytes can become. `ZSTD_compressBound`.
     package static func bound(_ count: Int) -> Int { ZSTD_compressBound(count) }
 
     /// Encodes `raw` as one frame into `target`, which should have room for ``bound(_:)`` bytes.
     ///
-    /// - Returns: The frame's length in **bytes**; `nil` when `target` is too small for it.
+    /// - Returns: The frame's length in **bytes**; `nil` if `target` is too small for it.
     package mutating func encode(_ raw: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer)
         throws(CompressionError) -> Int?
     {
@@ -54,15 +54,15 @@ package struct ZstdCompressor: ~Copyable {
         throw error
     }
 
-    /// Encodes `raw` as one frame that only makes sense behind `prefix`. `ZSTD_CCtx_refPrefix`.
+    /// Encodes `raw` as one frame that can only be decoded behind `prefix`. `ZSTD_CCtx_refPrefix`.
     ///
     /// The window spans both, so `prefix` and `raw` together should be at most **8 MiB**.
     ///
-    /// - Returns: The frame's length in **bytes**; `nil` when `target` is too small for it.
+    /// - Returns: The frame's length in **bytes**; `nil` if `target` is too small for it.
     package mutating func encode(
         _ raw: UnsafeRawBufferPointer, behind prefix: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer
     ) throws(CompressionError) -> Int? {
-        // A frame that did not fit leaves the context in the middle of it.
+        // A frame that did not fit leaves the context in an unfinished state.
         try CompressionError.check(
             ZSTD_CCtx_reset(context, ZSTD_reset_session_only), ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, 23),
             ZSTD_CCtx_refPrefix(context, prefix.baseAddress, prefix.count))
@@ -73,7 +73,7 @@ package struct ZstdCompressor: ~Copyable {
         return try encode(raw, into: target)
     }
 
-    /// One frame of `raw`, made behind other bytes if there are some; `nil` if it would exceed `most` **bytes**.
+    /// Encodes `raw` as one frame, behind other bytes if given; `nil` if it would exceed `most` **bytes**.
     package mutating func encode(_ raw: [UInt8], behind prefix: [UInt8]? = nil, most: Int) throws(CompressionError)
         -> [UInt8]?
     {
@@ -90,14 +90,14 @@ package struct ZstdCompressor: ~Copyable {
         return length.map { Array(target[..<$0]) }
     }
 
-    /// Begins a frame of `size` **bytes** in all that come in pieces, see ``encodeNext(_:isLast:_:)``. The frame carries its raw
-    /// size, so a reader can bound what it will hold. `ZSTD_CCtx_setPledgedSrcSize`
+    /// Begins a frame of `size` **bytes** in all that arrive in pieces, see ``encodeNext(_:isLast:_:)``. The frame
+    /// states its raw size, so a reader can bound its memory. `ZSTD_CCtx_setPledgedSrcSize`
     package mutating func begin(size: UInt64) throws(CompressionError) {
         try CompressionError.check(
             ZSTD_CCtx_reset(context, ZSTD_reset_session_only), ZSTD_CCtx_setPledgedSrcSize(context, size))
     }
 
-    /// Encodes the next piece and hands over what comes out; the last piece ends the frame.
+    /// Encodes the next piece and passes the output to `take`; the last piece ends the frame.
     package mutating func encodeNext<E: Error>(
         _ raw: UnsafeRawBufferPointer, isLast: Bool, _ take: (UnsafeRawBufferPointer) throws(E) -> Void
     ) throws(E) -> CompressionError? {
@@ -114,5 +114,5 @@ package struct ZstdCompressor: ~Copyable {
     }
 }
 
-/// The version of libzstd that is in use, such as `1.5.4`.
+/// The version of the libzstd in use, such as `1.5.4`.
 package func zstdVersion() -> String { ZSTD_versionString().map { String(cString: $0) } ?? "?" }

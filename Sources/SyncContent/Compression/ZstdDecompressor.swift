@@ -2,32 +2,32 @@ import CZstd
 
 /// zstd refused a frame or a call.
 package struct CompressionError: Error, Equatable, CustomStringConvertible {
-    /// What was wrong, in zstd's words or ours.
+    /// The reason, in zstd's words or ours.
     package let reason: String
 
     package var description: String { "zstd: \(reason)" }
 
-    /// The error behind a size_t result, or `nil` when the result is a size. `ZSTD_isError`.
+    /// The error for a size_t result; `nil` if the result is a size. `ZSTD_isError`.
     static func from(_ result: Int) -> CompressionError? {
         guard ZSTD_isError(result) != 0 else { return nil }
         return CompressionError(reason: String(cString: ZSTD_getErrorName(result)))
     }
 
-    /// Makes sure that every size_t result is a size.
+    /// Checks that every size_t result is a size.
     static func check(_ results: Int...) throws(CompressionError) {
         for result in results { if let error = from(result) { throw error } }
     }
 }
 
-/// Decodes zstd frames, one context for all of them.
+/// Decodes zstd frames, with one context for all of them.
 ///
 /// Not `Sendable`: one context belongs to one thread at a time. <https://facebook.github.io/zstd/zstd_manual.html>
 package struct ZstdDecompressor: ~Copyable {
     private let context: OpaquePointer
-    /// What ``context`` points to, if anything.
+    /// The dictionary that ``context`` refers to, if any.
     private var dictionary: DecodingDictionary?
 
-    /// Makes a context that refuses windows above `2^windowLog` bytes, so memory stays bounded.
+    /// Creates a context that refuses windows above `2^windowLog` bytes, so that memory stays bounded.
     package init(maximumWindowLog: Int32 = 27) throws(CompressionError) {
         guard let context = ZSTD_createDCtx() else { throw CompressionError(reason: "no memory for a decoder") }
         let result = ZSTD_DCtx_setParameter(context, ZSTD_d_windowLogMax, maximumWindowLog)
@@ -42,7 +42,7 @@ package struct ZstdDecompressor: ~Copyable {
 
     /// Decodes one whole frame into `target`, which must be exactly filled. `ZSTD_decompress_usingDDict`.
     ///
-    /// - Parameter dictionary: What the frame was made with; `nil` when it needs none.
+    /// - Parameter dictionary: The dictionary of the frame; `nil` for none.
     package mutating func decode(
         _ frame: UnsafeRawBufferPointer, with dictionary: DecodingDictionary? = nil,
         into target: UnsafeMutableRawBufferPointer
@@ -65,7 +65,7 @@ package struct ZstdDecompressor: ~Copyable {
         ZSTD_decompressDCtx(context, target.baseAddress, target.count, frames.baseAddress, frames.count)
     }
 
-    /// Decodes one whole frame that was made behind `prefix`. `ZSTD_DCtx_refPrefix`.
+    /// Decodes one whole frame that was encoded behind `prefix`. `ZSTD_DCtx_refPrefix`.
     package mutating func decode(
         _ frame: UnsafeRawBufferPointer, behind prefix: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
@@ -76,7 +76,7 @@ package struct ZstdDecompressor: ~Copyable {
 
     /// Starts a frame that arrives in pieces, see ``decodeNext(_:into:)``.
     ///
-    /// - Parameter dictionary: What the frame was made with.
+    /// - Parameter dictionary: The dictionary of the frame.
     package mutating func begin(with dictionary: DecodingDictionary? = nil) throws(CompressionError) {
         try CompressionError.check(
             ZSTD_DCtx_reset(context, ZSTD_reset_session_only), ZSTD_DCtx_refDDict(context, dictionary?.raw))
@@ -85,7 +85,7 @@ package struct ZstdDecompressor: ~Copyable {
 
     /// Decodes as much as input and output allow. `ZSTD_decompressStream`.
     ///
-    /// - Returns: **Bytes** taken from the input, and written to the output.
+    /// - Returns: The **bytes** taken from the input, and those written to the output.
     package mutating func decodeNext(_ input: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer)
         throws(CompressionError) -> (consumed: Int, produced: Int, frameEnded: Bool)
     {
@@ -97,11 +97,11 @@ package struct ZstdDecompressor: ~Copyable {
     }
 }
 
-/// Decodes zstd frames held in memory, such as `manifest.json.zst`, which need not say how long they are, to at most
+/// Decodes zstd frames held in memory, such as `manifest.json.zst`, which need not state their length, to at most
 /// `limit` **bytes**; a bomb stops there.
 ///
-/// They are decoded in place, without a window beside the output, so no more memory is touched than bytes come out,
-/// whatever a frame says of itself. `ZSTD_decompressDCtx`.
+/// They are decoded in place, without a window beside the output, so no more memory is touched than bytes are decoded,
+/// whatever a frame claims. `ZSTD_decompressDCtx`.
 package func decodeZstd(_ input: [UInt8], limit: Int) throws(CompressionError) -> [UInt8] {
     let tooMuch = CompressionError(reason: "more than \(limit) bytes inside")
     let decompressor = try ZstdDecompressor()
@@ -122,13 +122,13 @@ package func decodeZstd(_ input: [UInt8], limit: Int) throws(CompressionError) -
     }
 }
 
-/// **Bytes** that the frames give together as far as they say so, and `limit` when one does not; `nil` above `limit`.
+/// The **bytes** that the frames state together, or `limit` if one states none; `nil` above `limit`.
 private func room(for input: UnsafeRawBufferPointer, limit: Int) throws(CompressionError) -> Int? {
     guard !input.isEmpty else { throw CompressionError(reason: "the last frame is cut short") }
     var (rest, sum) = (input, 0)
     while !rest.isEmpty {
         let content = ZSTD_getFrameContentSize(rest.baseAddress, rest.count)
-        // ZSTD_CONTENTSIZE_UNKNOWN and ZSTD_CONTENTSIZE_ERROR; the decoder says what is wrong.
+        // ZSTD_CONTENTSIZE_UNKNOWN and ZSTD_CONTENTSIZE_ERROR; the decoder reports the error.
         guard content < .max - 1 else { return limit }
         let length = ZSTD_findFrameCompressedSize(rest.baseAddress, rest.count)
         guard ZSTD_isError(length) == 0, length > 0 else { return limit }

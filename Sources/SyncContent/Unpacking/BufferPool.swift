@@ -1,36 +1,37 @@
 import SyncSystem
 
-/// A piece of memory for body bytes. One thread at a time has it: the transport's while it fills, a worker's
-/// while it is unpacked, the pool's lock in between. Whoever passes it on keeps no reference to it: ``SpanSink`` forgets
-/// its buffer before the unpacker's inbox has it, and the unpacker gives it back to the pool when it has read it.
-package final class Buffer: @unchecked Sendable {  // Safe: one thread at a time has it, a lock hands it over.
+/// A piece of memory for body bytes. One thread owns it at a time: the transport's while it is filled, a worker's
+/// while it is unpacked; in between, it is protected by the pool's lock. A thread that passes it on keeps no reference:
+/// ``SpanSink`` drops its buffer before the unpacker's inbox gets it, and the unpacker returns it to the pool after
+/// reading it.
+package final class Buffer: @unchecked Sendable {  // Safe: one thread owns it at a time, a lock hands it over.
     package let bytes: UnsafeMutableRawBufferPointer
     /// **Bytes** filled.
     package var count = 0
     /// Offset in the object of the first **byte**.
     package var offset: UInt64 = 0
-    /// Who sent them: ``ResponseHead/source``.
+    /// The sender of the bytes: ``ResponseHead/source``.
     package var source: String?
 
     init(capacity: Int) { bytes = .allocate(byteCount: capacity, alignment: 64) }
 
     deinit { bytes.deallocate() }
 
-    /// What is filled.
+    /// The filled part.
     package var filled: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: bytes[..<count]) }
 
     /// **Bytes** that still fit.
     package var room: Int { bytes.count - count }
 
-    /// Copies `source` behind what is there; the caller has checked ``room``.
+    /// Appends `source`; the caller has checked ``room``.
     package func append(_ source: UnsafeRawBufferPointer) {
         UnsafeMutableRawBufferPointer(rebasing: bytes[count..<(count + source.count)]).copyMemory(from: source)
         count += source.count
     }
 }
 
-/// A fixed number of buffers: the bound on what is received and not yet written. An empty pool is what pauses
-/// the network.
+/// A fixed number of buffers, which bounds the bytes that are received and not yet written. If the pool is empty,
+/// transfers are paused.
 package final class BufferPool: Sendable {
     /// **Bytes** of one buffer.
     package let bufferSize: Int
@@ -39,12 +40,12 @@ package final class BufferPool: Sendable {
 
     private struct State {
         var free: [Buffer]
-        /// Those who found too few, first come first.
+        /// Callers that found too few buffers, in the order in which they came.
         var waiters: [@Sendable () -> Void] = []
     }
     private let state: Mutex<State>
 
-    /// Allocates nothing yet but the list; memory is touched when buffers are first filled.
+    /// Creates the buffers. Their memory is touched only when they are first filled.
     package init(count: Int, bufferSize: Int) {
         let count = max(1, count)
         (self.bufferSize, self.count) = (bufferSize, count)
@@ -53,8 +54,8 @@ package final class BufferPool: Sendable {
 
     /// Takes `count` buffers, all or none.
     ///
-    /// - Parameter orCall: Called once, from another thread, when buffers have come back, in the order of coming; only if
-    ///   none were taken. `nil` for whoever is waiting already.
+    /// - Parameter orCall: Called once, from another thread, after buffers have been returned, in order of arrival;
+    ///   only if none were taken. `nil` for a caller that is waiting already.
     package func take(_ count: Int, orCall waiter: (@Sendable () -> Void)?) -> [Buffer]? {
         state.withLock { state in
             guard state.free.count >= count else {
@@ -67,14 +68,14 @@ package final class BufferPool: Sendable {
         }
     }
 
-    /// Gives one back, and calls as many of those that wait as there are buffers for: were all called, all but one of them
-    /// would try in vain. When the last buffer is back, everybody is called.
+    /// Returns a buffer, and calls as many waiters as there are buffers: if all were called, all but one of them
+    /// would fail again. When the last buffer is back, every waiter is called.
     package func give(_ buffer: Buffer) {
         buffer.count = 0
         callWaiters { $0.append(buffer) }
     }
 
-    /// Says that somebody takes nothing any more who may have been called: others get the turn.
+    /// Notes that a waiter that may have been called takes no buffer any more, so that others are called.
     package func passTurn() { callWaiters { _ in } }
 
     private func callWaiters(_ change: (inout [Buffer]) -> Void) {

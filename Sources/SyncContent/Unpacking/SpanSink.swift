@@ -2,46 +2,47 @@ package import SyncPlugins
 
 import struct Synchronization.Atomic
 
-/// The door between the transport's thread and the workers: copies body bytes into buffers of the pool and
-/// passes full ones on. When the pool is empty, the transfer is paused; nothing here ever waits.
+/// The connection between the transport's thread and the workers: copies body bytes into buffers of the pool and
+/// passes full ones on. If the pool is empty, the transfer is paused; nothing here ever waits.
 package final class SpanSink: SplittableSink {
     private let unpacker: SpanUnpacker
     private let pool: BufferPool
     private let resume: @Sendable () -> Void
     private let state: Confined
-    /// The sinks that ends were given to: of this one and of each other. A large file has thousands, so they are in one list.
+    /// The sinks of tails cut off this one and each other. A large file has thousands, so they share one list.
     private let tails: Tails
-    /// Whether the pool will call: then it is not asked to again, however often the transfer is tried meanwhile. The parts
+    /// Whether the pool will call. It is not asked again then, however often the transfer is tried meanwhile. The parts
     /// of one transfer are resumed together, so each of them would double the calls.
     private let waiting = Waiting()
-    /// What the pool calls. Made once: asking for a buffer allocates nothing.
+    /// The function that the pool calls. Created once, so that requesting a buffer allocates nothing.
     private let waiter: @Sendable () -> Void
 
     private final class Waiting: Sendable {
         let isSet = Atomic(false)
-        /// Whether no answer is under way, or none will be any more: then a call is for the next one.
+        /// Whether no answer is being received, or none will be any more. A call of the pool is then passed on to the
+        /// next waiter.
         let isAway = Atomic(false)
     }
 
-    /// Touched by the transport's thread only, as ``TransferSink`` promises.
+    /// Accessed only by the transport's thread, as ``TransferSink`` promises.
     private final class Confined: @unchecked Sendable {  // Safe: only the transport's thread touches it.
         var current: Buffer?
-        /// Who sends what comes now.
+        /// The sender of the bytes being received.
         var source: String?
         var next: UInt64
-        /// One past the last **byte** that is wanted here; smaller once the end has been given away.
+        /// One past the last **byte** for this sink; smaller once a tail has been cut off.
         var end: UInt64
 
         init(_ range: Range<UInt64>) { (next, end) = (range.lowerBound, range.upperBound) }
     }
 
-    /// Touched by the transport's thread only. Each sink in the list refers to it, until ``SpanSink/finish()``.
+    /// Accessed only by the transport's thread. Each sink in the list refers to it, until ``SpanSink/finish()``.
     private final class Tails: @unchecked Sendable {  // Safe: only the transport's thread touches it.
         var list: [SpanSink] = []
     }
 
     /// - Parameters:
-    ///   - range: **Bytes** of the object that are wanted.
+    ///   - range: The wanted **bytes** of the object.
     ///   - resume: Continues the paused transfer; called from any thread.
     package convenience init(
         unpacker: SpanUnpacker, range: Range<UInt64>, pool: BufferPool, resume: @escaping @Sendable () -> Void
@@ -62,18 +63,18 @@ package final class SpanSink: SplittableSink {
         state = Confined(range)
     }
 
-    /// **Bytes** are wanted from here on. On the transport's thread, or after its completion.
+    /// The next wanted **byte**. For the transport's thread, or after the transfer's completion.
     package var position: UInt64 { state.next }
 
-    /// Goes on where it is, also when the answer's validator is another than the last one's.
+    /// Continues at the same position, even if the answer's validator differs from the last one's.
     ///
-    /// That is harmless: nothing is believed because of a validator. Blobs that were complete before have been checked
-    /// against their own SHA-256, and so are all that follow; the one blob that got bytes of both versions is refused
-    /// and fetched once more. Packs are named by their digest, so a change is a fault of the server, and which of its
-    /// two answers was the wrong one only the digests can tell. Starting over here would throw verified blobs away.
+    /// That is harmless, since no decision is based on a validator. Blobs that were complete before have been checked
+    /// against their own SHA-256, and so are all that follow; the one blob with bytes of both versions is refused
+    /// and fetched once more. Packs are named by their digest, so a change is a fault of the server, and only the
+    /// digests can tell which of its two answers was wrong. Starting over here would discard verified blobs.
     package func begin(_ response: ResponseHead) -> UInt64 {
         waiting.isAway.store(false, ordering: .releasing)
-        // A buffer has bytes of one sender.
+        // A buffer holds bytes of one sender.
         if response.source != state.source { passOn() }
         state.source = response.source
         return state.next
@@ -84,9 +85,9 @@ package final class SpanSink: SplittableSink {
         var fresh: [Buffer] = []
         let room = state.current?.room ?? 0
         if room < bytes.count {
-            // The open buffer is passed on as it is, so small pieces are not torn over two.
+            // The open buffer is passed on as it is, so that small pieces are not split over two.
             let needed = (bytes.count + pool.bufferSize - 1) / pool.bufferSize
-            // More than there can ever be: waiting would not help.
+            // More than the pool has: waiting would not help.
             guard needed <= pool.count else { return .stop }
             passOn()
             let isFirst = !waiting.isSet.exchange(true, ordering: .acquiringAndReleasing)
@@ -105,14 +106,15 @@ package final class SpanSink: SplittableSink {
             state.current = buffer
             if buffer.room == 0 { passOn() }
         }
-        // A sink that gets nothing more keeps no buffer: the transfer may have other parts that wait for one.
-        // On a slow network the worker waits for us: what it has is safe, what is here is lost with the process.
+        // A sink with all its bytes keeps no buffer, since other parts of the transfer may wait for one.
+        // On a slow network the worker waits for bytes: bytes in a worker are safe, bytes here are lost with the
+        // process.
         let few = pool.bufferSize / 32
         if let current = state.current, state.next >= state.end || current.count >= few && unpacker.isIdle { passOn() }
         return .taken
     }
 
-    /// Passes on what is here: a connection may wait for the buffer before this transfer gets its next turn.
+    /// Passes on the open buffer: a connection may wait for it before this transfer gets its next turn.
     package func interrupted() {
         passOn()
         passTurn()
@@ -141,7 +143,7 @@ package final class SpanSink: SplittableSink {
         return (start, tail)
     }
 
-    /// Passes the last bytes on and says that no more will come. Called once, of the first sink, after the transfer's
+    /// Passes on the last bytes and notes that no more will come. Called once, on the first sink, after the transfer's
     /// completion.
     package func finish() {
         end()

@@ -2,49 +2,50 @@ package import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Takes the blobs of spans, on worker threads. Calls for one part of a span come in order, never two at once; a
-/// span has one part until its end is given to another connection.
+/// Receives the blobs of spans, on worker threads. Calls for one part of a span come in order, never two at once; a
+/// span has one part until its tail is given to another connection.
 ///
-/// `source` is who sent the bytes, a URL of the request; `nil` if unknown, or if more than one did.
+/// `source` is the sender of the bytes, a URL of the request; `nil` if it is unknown, or if there were several.
 package protocol BlobConsumer: AnyObject, Sendable {
-    /// All stored bytes of a slot that fits in memory.
+    /// Takes all stored bytes of a slot that fits in memory.
     func take(_ stored: UnsafeRawBufferPointer, of slot: Int, from source: String?, worker: inout DecodeWorker)
-    /// A larger slot begins.
+    /// Begins a larger slot.
     func begin(slot: Int, worker: inout DecodeWorker)
-    /// Its next stored bytes.
+    /// Takes the next stored bytes of a larger slot.
     func append(_ stored: UnsafeRawBufferPointer, to slot: Int, from source: String?, worker: inout DecodeWorker)
-    /// Its end. When a span breaks off in a slot, the end never comes.
+    /// Ends a larger slot. Not called if a span breaks off within the slot.
     func end(slot: Int, worker: inout DecodeWorker)
-    /// The last byte of a part has been handled, or it broke off. `missing` are its slots not handed over.
+    /// Called when the last byte of a part has been handled, or the part broke off. `missing` are its slots that were
+    /// not passed on.
     func ended(span: Int, missing: Range<Int>, worker: inout DecodeWorker)
-    /// Stored bytes of a slot that is not complete, `position` **bytes** behind its first: if the process ends now,
-    /// the next one need not fetch them again. `part` is the first slot of the part of the span that brings it.
+    /// Keeps stored bytes of an incomplete slot, `position` **bytes** after its first byte, so that the next process
+    /// need not fetch them again. `part` is the first slot of the part of the span that delivers them.
     func keep(_ stored: UnsafeRawBufferPointer, at position: Int, of slot: Int, part: Int)
-    /// Bytes of a file of its own that does not come as one piece, from `offset` on: in order within one part of a span, in any
-    /// order among several.
+    /// Takes bytes of a loose file that does not arrive in one piece, from `offset` on: in order within one part of a
+    /// span, in any order across parts.
     func put(
         _ bytes: UnsafeRawBufferPointer, of slot: Int, at offset: UInt64, from source: String?,
         worker: inout DecodeWorker)
-    /// The first `count` **bytes** of a slot whose span begins behind them, as an earlier process kept them.
+    /// The first `count` **bytes** of a slot whose span begins after them, as an earlier process kept them.
     func kept(slot: Int, count: Int) -> [UInt8]
 }
 
 extension BlobConsumer {
     /// Keeps nothing.
     package func keep(_ stored: UnsafeRawBufferPointer, at position: Int, of slot: Int, part: Int) {}
-    /// Has no use for files that are not in packs.
+    /// Ignores files that are not in packs.
     package func put(
         _ bytes: UnsafeRawBufferPointer, of slot: Int, at offset: UInt64, from source: String?,
         worker: inout DecodeWorker
     ) {}
-    /// Has kept nothing: zeros, which the digest does not let pass.
+    /// Returns zeros, since nothing was kept; the digest does not match them.
     package func kept(slot: Int, count: Int) -> [UInt8] { [UInt8](repeating: 0, count: count) }
 }
 
-/// Cuts the bytes of one span into blobs. A byte machine: offsets come from the verified manifest, so there is
-/// no archive to parse.
+/// Splits the bytes of one span into blobs. Offsets come from the verified manifest, so there is no archive to
+/// parse.
 package final class SpanUnpacker: Sendable {
-    /// Slots with at most this many stored and raw **bytes** are handed over whole.
+    /// Slots with at most this many stored and raw **bytes** are passed on whole.
     package static let smallLimit: UInt64 = 1 << 20
 
     private let plan: Plan
@@ -56,28 +57,28 @@ package final class SpanUnpacker: Sendable {
     private let position: Confined
     /// The first slot of this part of the span.
     private let first: Int
-    /// The file of its own that the object is, which may be written before it is complete; `nil` for a pack.
+    /// The loose file that the object is, which may be written before it is complete; `nil` for a pack.
     private let loose: Plan.Slot?
 
     private struct Inbox {
         var buffers: [Buffer] = []
         var ended = false
         var scheduled = false
-        /// One past the last slot of this part; smaller once the end has been given away.
+        /// One past the last slot of this part; smaller once a tail has been cut off.
         var last: Int
-        /// The same in **bytes** of a loose file.
+        /// The same in **bytes**, for a loose file.
         var end: UInt64
     }
 
-    /// Touched by the one worker that runs this item.
+    /// Accessed only by the one worker that runs this item.
     private final class Confined: @unchecked Sendable {  // Safe: `run` never overlaps.
         var next: Int
         /// The next **byte** of a loose file.
         var offset: UInt64
         var carry: [UInt8] = []
-        /// Who sent ``carry``; `nil` for several.
+        /// The sender of ``carry``; `nil` for several.
         var source: String?
-        /// **Bytes** at the start of ``carry`` that the consumer keeps.
+        /// **Bytes** at the start of ``carry`` that the consumer has kept.
         var kept = 0
         var streaming = false
         var told = false
@@ -87,7 +88,7 @@ package final class SpanUnpacker: Sendable {
 
     /// - Parameters:
     ///   - slots: The part of the span; `nil` for all of it.
-    ///   - range: The same in **bytes**, of a loose file.
+    ///   - range: The same in **bytes**, for a loose file.
     package init(
         plan: Plan, span: Int, slots: Range<Int>? = nil, range: Range<UInt64>? = nil, consumer: any BlobConsumer,
         pool: BufferPool, workers: WorkerPool
@@ -105,12 +106,12 @@ package final class SpanUnpacker: Sendable {
         inbox = Mutex(Inbox(last: slots.upperBound, end: range.upperBound))
     }
 
-    /// Gives the slots from some slot on to another unpacker. The caller adds no byte of them here any more.
+    /// Gives a tail of slots to another unpacker. The caller adds no byte of them here any more.
     ///
     /// - Parameters:
-    ///   - offset: Where a cut helps most.
-    ///   - range: Where a cut helps at all; offsets in the object.
-    /// - Returns: The first byte of the first slot given away; `nil` when no slot begins in `range`.
+    ///   - offset: The best place for the cut.
+    ///   - range: The possible places; offsets in the object.
+    /// - Returns: The first byte of the first slot given away; `nil` if no slot begins in `range`.
     package func splitTail(near offset: UInt64, in range: ClosedRange<UInt64>) -> (
         start: UInt64, unpacker: SpanUnpacker
     )? {
@@ -129,7 +130,7 @@ package final class SpanUnpacker: Sendable {
         }
     }
 
-    /// A file of its own can be cut anywhere if it is large, or comes in pieces anyway.
+    /// Cuts a loose file. It can be cut anywhere if it is large, or arrives in pieces anyway.
     private func splitTail(of slot: Plan.Slot, at cut: UInt64) -> (start: UInt64, unpacker: SpanUnpacker)? {
         guard slot.range.length > Plan.wholeLength || plan.isGap(slot) else { return nil }
         return inbox.withLock { inbox in
@@ -141,13 +142,13 @@ package final class SpanUnpacker: Sendable {
         }
     }
 
-    /// Adds the next bytes of the span. Any thread; the caller keeps the order.
+    /// Adds the next bytes of the span. For any thread; the caller keeps the order.
     package func add(_ buffer: Buffer) { schedule { $0.buffers.append(buffer) } }
 
-    /// Says that no more bytes will come.
+    /// Notes that no more bytes will come.
     package func end() { schedule { $0.ended = true } }
 
-    /// Whether a worker could begin at once with what is added: then little is gained by adding more at a time.
+    /// Whether a worker could start at once on added bytes. Collecting more before adding them then gains little.
     var isIdle: Bool { inbox.withLock { !$0.scheduled } }
 
     private func schedule(_ change: (inout Inbox) -> Void) {
@@ -185,7 +186,7 @@ package final class SpanUnpacker: Sendable {
 
     private func put(_ buffer: Buffer, of slot: Plan.Slot, _ worker: inout DecodeWorker) {
         let (bytes, offset, source) = (buffer.filled, buffer.offset, buffer.source)
-        // Before its digest is right, a small file is not even written.
+        // A small file is not even written before its digest has been checked.
         if UInt64(bytes.count) == slot.range.length, slot.range.length <= Self.smallLimit, !plan.isGap(slot) {
             consumer.take(bytes, of: position.next, from: source, worker: &worker)
         } else {
@@ -216,7 +217,7 @@ package final class SpanUnpacker: Sendable {
                     position.carry.withUnsafeBytes {
                         consumer.take($0, of: position.next, from: position.source, worker: &worker)
                     }
-                    // Every open span has one of these: none is kept.
+                    // Every open span has such a buffer, so none is kept.
                     position.carry = []
                     position.kept = 0
                 }
@@ -236,7 +237,7 @@ package final class SpanUnpacker: Sendable {
         position.carry.append(contentsOf: part)
     }
 
-    /// Has the consumer keep a partial slot, unless more bytes are waiting: then it may soon be complete.
+    /// Makes the consumer keep an incomplete slot, unless more bytes are waiting: then it may soon be complete.
     private func keepCarry() {
         guard position.carry.count > position.kept, inbox.withLock({ $0.buffers.isEmpty }) else { return }
         position.carry.withUnsafeBytes { bytes in
@@ -262,9 +263,9 @@ package final class SpanUnpacker: Sendable {
 }
 
 extension Plan {
-    /// Files of their own of up to this many **bytes** are not divided among connections.
+    /// Loose files of up to this many **bytes** are not divided among connections.
     package static let wholeLength: UInt64 = 16 << 20
 
-    /// Whether a slot is a gap of a file of its own.
+    /// Whether a slot is a gap of a loose file.
     fileprivate func isGap(_ slot: Slot) -> Bool { targets[slot.targets.lowerBound].isGap }
 }

@@ -1,6 +1,6 @@
 package import SyncSystem
 
-/// A fixed number of threads that do what is queued, each with a worker of its own.
+/// A fixed number of threads that run queued work, each with a worker of its own.
 package final class WorkerPool: Sendable {
     private struct State: Sendable {
         var queue: [Work] = []
@@ -9,7 +9,7 @@ package final class WorkerPool: Sendable {
         var running = 0
         /// Threads that take work.
         var ready = 0
-        /// Why others do not.
+        /// Why other threads do not.
         var failure: (any Error)?
         var started = 0
 
@@ -23,13 +23,13 @@ package final class WorkerPool: Sendable {
     /// Number of threads.
     package let count: Int
 
-    /// Starts the threads, and waits until each has what it works with. Where not all can be had, those that can do the
+    /// Starts the threads, and waits until each has its worker. If some of them fail to start, the others do the
     /// work.
     ///
     /// - Parameters:
     ///   - start: Starts a thread.
-    ///   - makeWorker: Makes what a thread works with.
-    /// - Throws: What kept the last of them from working, when none can: nothing would ever be done.
+    ///   - makeWorker: Creates a thread's worker.
+    /// - Throws: The last failure, if no thread can work: nothing would ever be done.
     package init(
         count: Int, start: WorkerThread.Starter = WorkerThread.system,
         makeWorker: @escaping @Sendable (_ number: Int) throws -> DecodeWorker = { try DecodeWorker(number: $0) }
@@ -52,7 +52,7 @@ package final class WorkerPool: Sendable {
         if let failure { throw failure }
     }
 
-    /// What ``drain()`` waits for; threads wait for the other condition.
+    /// The condition that ``drain()`` waits for; threads wait for the other one.
     private static let idle = 1
 
     /// Queues work.
@@ -64,7 +64,7 @@ package final class WorkerPool: Sendable {
     /// Waits until nothing is queued or running.
     package func drain() { state.wait(for: Self.idle) { $0.isIdle ? true : nil } }
 
-    /// Runs what is queued, then ends the threads.
+    /// Runs the queued work, then ends the threads.
     package func close() {
         state.change { $0.closed = true }
         for thread in threads { thread.join() }
@@ -74,7 +74,7 @@ package final class WorkerPool: Sendable {
         _ number: Int, _ state: Monitor<State>, _ makeWorker: (_ number: Int) throws -> DecodeWorker
     ) {
         do { try work(makeWorker(number), state) } catch {
-            // No memory for a hash context: nothing could be verified, so nothing is taken on.
+            // No memory for a hash context: nothing could be verified, so the thread takes no work.
             state.change { state in
                 state.started += 1
                 state.failure = error
@@ -103,7 +103,7 @@ package final class WorkerPool: Sendable {
                 let work = state.queue[state.head]
                 state.head += 1
                 if state.head == state.queue.count {
-                    // Work holds this pool: none may stay when its turn is over, or neither ever goes.
+                    // Work retains this pool: finished work must be released, or neither is ever freed.
                     state.queue.removeAll(keepingCapacity: true)
                     state.head = 0
                 } else if state.head > 64, state.head * 2 > state.queue.count {
@@ -118,19 +118,19 @@ package final class WorkerPool: Sendable {
     }
 }
 
-/// What one worker thread has for itself: contexts that are costly to make, and memory to decode into.
+/// A worker thread's own contexts, which are costly to create, and its memory for decoding.
 package struct DecodeWorker: ~Copyable {
-    /// 0..<number of workers; also its lane in the staging directory.
+    /// 0..<number of workers; also the worker's lane in the staging directory.
     package let number: Int
     package var hasher: SHA256Hasher
     package var decoder: BlobDecoder
-    /// Where small blobs are decoded; grows to ``SpanUnpacker/smallLimit`` at most.
+    /// Memory for decoding small blobs; grows to at most ``SpanUnpacker/smallLimit``.
     package var scratch: UnsafeMutableRawBufferPointer
-    /// Where bases of deltas are read to; nothing until there is one.
+    /// Memory for the bases of deltas; empty until the first.
     private var base = UnsafeMutableRawBufferPointer(start: nil, count: 0)
 
     package init(number: Int) throws {
-        // Throws before the first assignment only: Swift 6.3 wants that of a noncopyable type.
+        // Throws only before the first assignment, as Swift 6.3 requires for a noncopyable type.
         let hasher = try SHA256Hasher()
         let decoder = try BlobDecoder()
         self.number = number

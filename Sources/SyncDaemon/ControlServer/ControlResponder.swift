@@ -34,7 +34,7 @@ extension ControlServer {
         return try await answer(route, request)
     }
 
-    /// Whether a user's agent answers: to the same user and to root, as the kernel names them.
+    /// Whether the agent answers a user: only its own user and root, as the kernel names them.
     static func mayAsk(_ peer: UInt32?, agentOf user: UInt32) -> Bool { peer == user || peer == 0 }
 
     private func answer(_ route: Route, _ request: HTTPRequest) async throws(ControlError) -> HTTPResponse {
@@ -112,7 +112,7 @@ extension ControlServer {
         return HTTPResponse(status: status, headers: [.contentType: "application/json"], body: .bytes(bytes))
     }
 
-    /// An error as an answer; with the status that its code means, unless another is given.
+    /// The response for an error, with the status for its code unless another is given.
     private static func response(_ error: ControlError, status: Int? = nil) -> HTTPResponse {
         // Codable structs of text and one number: encoding them does not fail.
         (try? json(["error": error], status: status ?? self.status(of: error.code))) ?? HTTPResponse(status: 500)

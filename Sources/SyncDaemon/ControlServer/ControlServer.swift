@@ -6,27 +6,29 @@ import SyncSystem
 
 /// The agent's control API: HTTP/1.1 with JSON bodies on a Unix socket.
 ///
-/// 1. The socket is made in a directory of this user alone and is readable for this user alone; besides, the kernel
-///    names the user behind every connection (SO_PEERCRED, unix(7)), and only this user and root are answered.
-/// 2. ``Route`` says what a request asks for, `AgentControl` does it, ``respond(to:)`` tells the answer.
-/// 3. Events are a stream of lines that goes as fast as its reader: nothing but a bounded piece waits for it.
+/// 1. The socket is in a directory accessible only to this user, and is itself accessible only to this user. In
+/// addition,
+///    the kernel names the user behind every connection (SO_PEERCRED, unix(7)), and only this user and root are
+///    answered.
+/// 2. ``Route`` parses the request, `AgentControl` carries it out, ``respond(to:)`` writes the response.
+/// 3. Events are a stream of lines that is as fast as its reader. Only a bounded part of it is buffered.
 package struct ControlServer: Sendable {
-    /// Absolute.
+    /// The path of the socket, absolute.
     package var socketPath: String
-    /// Written into the lock beside the socket, for those who look whose it is.
+    /// The text written into the lock beside the socket, which names its owner.
     package var claim: String
-    /// The program's version, told with every answer.
+    /// The program's version, sent with every response.
     package var version: String
-    /// **Seconds** since 1970, for the date of every answer.
+    /// **Seconds** since 1970, for the date of every response.
     package var now: @Sendable () -> Int64
-    /// Most connections that may follow events: commands always find a place.
+    /// Most connections that may follow events. It leaves room for commands.
     package var maximumStreams = 48
-    /// Longest time from the first byte of a request to its last, and of an answer that is no stream.
+    /// Longest time from the first byte of a request to its last, and of a response that is not a stream.
     package var clientTimeout: Duration = .seconds(5)
     let control: any AgentControl
     let logger: Logger
     let streams = EventStreams()
-    /// The socket that ``run(listening:until:)`` has made; `nil` before.
+    /// The socket that ``run(listening:until:)`` has created; `nil` before.
     private let made = Monitor<FileStatus?>(nil)
 
     package init(
@@ -37,15 +39,15 @@ package struct ControlServer: Sendable {
         (self.now, self.logger) = (now, logger)
     }
 
-    /// Serves until `stop` returns or the task is cancelled, then ends streams, lets answers under way end within
-    /// two seconds, and removes the socket if it is still its own.
+    /// Serves until `stop` returns or the task is cancelled. Then ends streams, gives running responses two seconds to
+    /// end, and removes the socket if it is still its own.
     ///
-    /// A lock beside the socket keeps other agents away from it; a socket that is there already belongs to nobody then.
+    /// A lock beside the socket keeps other agents away, so a socket that already exists is a dead agent's.
     ///
     /// - Parameters:
     ///   - listening: Called once, when clients are answered.
     ///   - stop: Returns when the server is to stop.
-    /// - Throws: ``ControlError`` where the socket cannot be had, with code `busy` while another agent has it.
+    /// - Throws: ``ControlError`` if the socket cannot be created, with code `busy` while another agent has it.
     package func run(listening: @escaping @Sendable () async -> Void, until stop: @escaping @Sendable () async -> Void)
         async throws
     {
@@ -58,21 +60,22 @@ package struct ControlServer: Sendable {
         var limits = HTTPServer.Limits(
             maximumConnections: 64, idleTimeout: .seconds(60), requestTimeout: clientTimeout,
             bodyLength: Self.bodyLimit, stopTimeout: .seconds(2), threads: 1)
-        // While the agent works for all of them, others wait in the kernel's queue.
+        // While the agent works for all of these connections, others wait in the kernel's queue.
         limits.makesRoom = true
         limits.answerTimeout = clientTimeout
         let server = HTTPServer(at: .unix(path: socketPath), limits, .later { await respond(to: $0) })
         do throws(FileError) {
             try await server.run(
                 listening: { _ in
-                    // The rights that bind(2) has given to others go; the directory has kept them out until now.
+                    // Removes the permissions that bind(2) has given to others; until now the directory has kept them
+                    // out.
                     _ = setMode(socketPath, 0o600)
                     made.change { $0 = socketFile }
                     await listening()
                 },
                 until: {
                     await stop()
-                    // First: they never end by themselves.
+                    // Streams first: they never end by themselves.
                     streams.endAll()
                 })
         } catch {
@@ -81,7 +84,7 @@ package struct ControlServer: Sendable {
         }
     }
 
-    /// Whether the socket that this one has made is still there, and not another one in its place.
+    /// Whether the socket that this server has created is still there, and not another one in its place.
     package var hasSocket: Bool {
         guard let own = made.withLock({ $0 }), let found = socketFile else { return false }
         return found.isSameFile(as: own)

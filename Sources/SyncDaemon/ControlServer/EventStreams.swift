@@ -3,7 +3,7 @@ import SyncModel
 import SyncServer
 import SyncSystem
 
-/// The event streams that are open: counted, and ended together when the server stops.
+/// The open event streams: counted, and ended together when the server stops.
 final class EventStreams: Sendable {
     private struct State {
         var open: [ObjectIdentifier: BodyStream] = [:]
@@ -12,10 +12,10 @@ final class EventStreams: Sendable {
 
     private let state = Mutex(State())
 
-    /// **Bytes** that wait for one reader, beside what the kernel's socket buffer holds.
+    /// **Bytes** buffered for one reader, beside the kernel's socket buffer.
     private static let capacity = 64 << 10
 
-    /// Ends every stream, and those that come later at once.
+    /// Ends every stream. Later streams end at once.
     func endAll() {
         let open = state.withLock { state -> [BodyStream] in
             state.isStopping = true
@@ -24,9 +24,9 @@ final class EventStreams: Sendable {
         for stream in open { stream.end() }
     }
 
-    /// The lines as a body that goes as fast as its client reads, and ends when the client goes.
+    /// A response body with the lines. It is as fast as its client reads, and ends when the client disconnects.
     ///
-    /// - Throws: ``ControlError`` with code `busy` when every place is taken.
+    /// - Throws: ``ControlError`` with code `busy` if there are `limit` streams already.
     func body(_ lines: AsyncThrowingStream<String, any Error>, limit: Int) throws(ControlError) -> HTTPResponse.Body {
         let stream = BodyStream(capacity: Self.capacity)
         let isPlaced = state.withLock { state in
@@ -53,11 +53,11 @@ final class EventStreams: Sendable {
         do {
             for try await line in lines where await !stream.write(line.utf8 + [0x0A]) { break }
         } catch is CancellationError {
-            // Nobody reads any more.
+            // The client has disconnected.
         } catch {
             let error =
                 error as? ControlError ?? ControlError(.internal, escaped("\(error)"), exitStatus: .internalError)
-            // The head has gone out: the reader learns of it as a last line. Text and one number: it encodes.
+            // The head has been sent, so the client gets the error as a last line. Text and one number always encode.
             if let line = try? ControlJSON.encode(["error": error]) { _ = await stream.write(line + [0x0A]) }
         }
         stream.end()

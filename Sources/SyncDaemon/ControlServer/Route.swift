@@ -1,6 +1,6 @@
 import SyncModel
 
-/// What a request asks for. Pure: method, path and query in, a value out.
+/// A parsed request: method, path and query in, a value out. Pure.
 enum Route: Equatable, Sendable {
     case agent
     case stopAgent
@@ -19,7 +19,7 @@ enum Route: Equatable, Sendable {
     case replay(Int64)
     case metrics
 
-    /// Why there is no route.
+    /// Why a request has no route.
     enum Refusal: Error, Equatable, Sendable {
         case notFound
         case methodNotAllowed(allowed: String)
@@ -28,7 +28,7 @@ enum Route: Equatable, Sendable {
 
     /// - Parameters:
     ///   - method: `GET`, `POST` or `DELETE`.
-    ///   - target: The request's target: a path, percent-encoded, and perhaps a query.
+    ///   - target: The request's target: a percent-encoded path and an optional query.
     init(method: String, target: String) throws(Refusal) {
         let parts = target.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         var query = try Query(parts.count > 1 ? parts[1] : "")
@@ -79,7 +79,7 @@ enum Route: Equatable, Sendable {
     }
 }
 
-/// The query of a target: every name at most once, every name known.
+/// The query of a target: each name at most once, and every name known.
 private struct Query {
     private var values: [String: String] = [:]
 
@@ -120,13 +120,13 @@ private struct Query {
         return number
     }
 
-    /// - Throws: When something was given that nobody asked for.
+    /// - Throws: If a parameter was given that the route does not use.
     func finish() throws(Route.Refusal) {
         if let name = values.keys.min() { throw .badQuery("Unknown parameter '\(escaped(name))'.") }
     }
 }
 
-/// Text with `%2F` and the like decoded; `nil` for broken encoding, what is not UTF-8, and a NUL.
+/// Percent-decoded text; `nil` for broken encoding, invalid UTF-8, and a NUL.
 private func decoded(_ text: Substring) -> String? {
     percentDecoded(text.utf8).flatMap { String(validating: $0, as: UTF8.self) }
 }

@@ -2,12 +2,13 @@ import SyncAgent
 import SyncModel
 import SyncSystem
 
-/// The place of the socket in the file system: a directory, 0700 and this user's, and in it the socket, 0600, and its lock.
+/// The socket's place in the file system: a directory of this user with mode 0700, with the socket, 0600, and its lock
+/// in it.
 extension ControlServer {
-    /// Makes the directory, takes the lock and removes a socket that a dead agent has left.
+    /// Creates the directory, takes the lock and removes a socket that a dead agent has left.
     ///
-    /// - Returns: The right to listen there.
-    /// - Throws: ``ControlError``, also for a path that is not absolute, or too long for unix(7); with code `busy` while
+    /// - Returns: The lock, which is the right to listen there.
+    /// - Throws: ``ControlError``, also for a path that is not absolute or too long for unix(7); with code `busy` while
     ///   another agent has the lock.
     func prepareSocket() throws(ControlError) -> FileLock {
         let path = socketPath
@@ -26,11 +27,11 @@ extension ControlServer {
             if let code = makeDirectory(directory, mode: 0o700), code != .fileExists {
                 throw FileError(step: "create", path: directory, code: code)
             }
-            // Not through a link: somebody else may have put it there.
+            // Not through a link: another user may have put it there.
             guard let opened = openDirectory(directory, .noFollow), let found = status(opened.raw) else {
                 throw .last("open", directory)
             }
-            // Others' rights in a directory of our own are taken away; one that is not ours is left as it is.
+            // In a directory of our own, others lose their permissions. A directory of another user is left as it is.
             if found.user == CurrentProcess.user, found.permissions & 0o077 != 0, let code = setMode(opened.raw, 0o700)
             {
                 throw FileError(step: "protect", path: directory, code: code)

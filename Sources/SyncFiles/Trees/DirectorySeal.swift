@@ -3,13 +3,14 @@ package import SyncModel
 import SyncSystem
 
 extension Destination {
-    /// What directories are like: as long as that stays the same, no name has come into one of them, or gone. The system sets the time
-    /// of a directory's last change with each name.
+    /// A digest of the state of directories: as long as it stays the same, no name was added to one of them, or
+    /// removed. The system sets the time of a directory's last change with each name.
     ///
     /// - Parameters:
-    ///   - directories: Below the destination, which is not one of them: it changes when it is shown.
+    ///   - directories: Paths below the destination, without the destination itself, which changes when it is switched.
     ///   - time: A time of the file system's clock, **nanoseconds** since 1970.
-    /// - Returns: `nil` where that cannot be told: one is not there, is another file system's, or was changed at that time or later, so
+    /// - Returns: `nil` if it cannot be determined: a directory is missing, is on another file system, or was changed
+    ///   at that time or later, so that a further change at the same time would go unnoticed.
     ///   that a change at the same time would not be seen.
     package func seal(of directories: [[UInt8]], before time: Int64 = .max) -> SHA256Digest? {
         guard let device = status(root)?.device else { return nil }
@@ -17,7 +18,7 @@ extension Destination {
         var text: [UInt8] = []
         text.reserveCapacity(directories.reduce(0) { $0 + $1.count + 1 + 3 * 8 })
         for directory in directories {
-            // What cannot be reached has no seal.
+            // A directory that cannot be reached has no seal.
             let found = try? open.withLeaf(of: directory) { above, leaf -> FileStatus? in
                 guard case .success(let found) = status(above, leaf) else { return nil }
                 return found

@@ -1,16 +1,17 @@
 import SyncModel
 package import SyncSystem
 
-/// Refuses a destination in what belongs to this program: in `.syncagent`, or in what is kept beside a destination that
-/// changes as a whole. What is put there goes away unsaid, with what is left of a pull or with a former revision.
+/// Refuses a destination inside this program's own directories: in `.syncagent`, or in the directory beside a
+/// destination that is switched as a whole. Files there are removed without notice, with leftovers of a pull or with a
+/// former revision.
 ///
-/// Mostly nobody names such a place: a shell stays in the directory that it has entered, and that is a former revision once
-/// the next one is shown.
+/// Such a destination is mostly unintended: a shell stays in the directory that it has entered, which becomes a former
+/// revision once the next one is installed.
 ///
-/// A `.syncagent` in which nothing is ours may have destinations in it. It is never one itself: a pull into the directory above
-/// would take it for its own.
+/// A `.syncagent` without files of this program may contain destinations, but is never one itself: a pull into the
+/// directory above would take it for its own.
 ///
-/// - Parameter path: Absolute. Links on the way are followed; nothing need be there yet.
+/// - Parameter path: An absolute path. Links on the way are followed; it need not exist.
 /// - Throws: ``FileError`` that says what the place is and what to do.
 package func refuseOwnDirectory(_ path: String) throws(FileError) {
     let names = try PathWalk(path).path.split(separator: "/")

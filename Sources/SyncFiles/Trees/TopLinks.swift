@@ -1,34 +1,35 @@
 import SyncSystem
 
-/// A destination of layout `links`: each name at its top is a symbolic link to `.syncagent/now/NAME`, and `now` one to the tree that
-/// readers see. So the destination itself need not change places with anything, and may be a mount point.
+/// A destination of layout `links`: each name at its top is a symbolic link to `.syncagent/now/NAME`, and `now` is a
+/// link to the tree that readers see. So the destination itself is never exchanged with another directory, and may be a
+/// mount point.
 ///
-/// Other names at the top are somebody else's, and stay as they are.
+/// Other names at the top belong to others, and stay as they are.
 struct TopLinks: Sendable {
-    /// The destination, and its path for messages.
+    /// The destination and its path, for messages.
     let root: SharedDescriptor
     let path: String
-    /// `.syncagent` in it, and where the trees are.
+    /// The directory `.syncagent` in it, and the directory of the trees.
     let home: SharedDescriptor
     let trees: SharedDescriptor
 
     static let now = "now"
     private static let temporary = "link.new"
-    /// Ours, and what mkfs(8) puts at the top of a file system.
+    /// The program's directory, and the one that mkfs(8) creates at the top of a file system.
     private static let spared = ["\(Destination.stateName)", "lost+found"].map { Array($0.utf8CString) }
 
-    /// A name with the 0 at its end, in whatever encoding.
+    /// A name with its terminating 0, in whatever encoding.
     typealias Name = [CChar]
 
-    /// Which tree readers see; `nil` for none yet.
+    /// The tree that readers see; `nil` for none yet.
     ///
-    /// - Throws: ``FileError`` where it cannot be read: what readers see must not pass for nothing then.
+    /// - Throws: ``FileError`` if the link cannot be read: readers' tree must not count as missing then.
     var current: UInt64? {
         get throws(FileError) {
             guard let bytes = readLink(home.raw, Self.now) else {
                 let code = Errno.last
                 let isMissing = code == .noSuchFileOrDirectory
-                // Nothing is there, or something that is no link; a second look says the same.
+                // There is nothing, or no link, also at a second attempt.
                 if isMissing || code == .invalidArgument, case .success(let there) = status(home.raw, Self.now),
                     there?.kind != .link
                 {
@@ -41,12 +42,12 @@ struct TopLinks: Sendable {
             let target = String(decoding: bytes, as: UTF8.self)
             guard target.hasPrefix(TreeHome.treesName + "/") else { return nil }
             let number = UInt64(target.dropFirst(TreeHome.treesName.count + 1))
-            // A greater one is none of a tree.
+            // No tree has a greater number.
             return number.flatMap { $0 < .max / 2 - 1 ? $0 : nil }
         }
     }
 
-    /// Has readers see a tree, in one step. The links at the top are there by then.
+    /// Switches readers to a tree, in one step. The links at the top must exist already.
     func point(to number: UInt64) -> Errno? {
         removeFile(Self.temporary, in: home.raw)
         return makeSymbolicLink(Self.temporary, in: home.raw, to: "\(TreeHome.treesName)/\(number)")
@@ -55,12 +56,13 @@ struct TopLinks: Sendable {
 
     // MARK: The links at the top
 
-    /// Where the link of a name leads.
+    /// The target of a name's link.
     private static func target(_ name: Name) -> [CChar] {
         "\(Destination.stateName)/\(now)/".utf8CString.dropLast() + name
     }
 
-    /// Whether a name stays as it is when what is at the top is gathered: mkfs's, or a link of ours.
+    /// Whether a name stays in place when the entries at the top are gathered: mkfs's directory, or a link of this
+    /// program.
     static func isSpared(_ name: Name, in root: Int32) -> Bool {
         if spared.contains(name) { return true }
         guard case .success(let there?) = status(root, name), there.kind == .link,
@@ -71,7 +73,7 @@ struct TopLinks: Sendable {
 
     private enum Holder { case nobody, link, other }
 
-    /// Whose a name at the top is.
+    /// The kind of entry that a name at the top has.
     private func holder(of name: Name) throws(FileError) -> Holder {
         let found = status(root.raw, name)
         switch found {
@@ -90,7 +92,7 @@ struct TopLinks: Sendable {
         return nil
     }
 
-    /// Makes links for all names at the top of a tree. Until readers see the tree, new ones lead nowhere.
+    /// Creates links for all names at the top of a tree. Until readers see the tree, new links lead nowhere.
     func cover(_ tree: UInt64) throws(FileError) {
         for name in try names(of: tree) {
             switch try holder(of: name) {
@@ -103,7 +105,7 @@ struct TopLinks: Sendable {
         try synchronizeTop()
     }
 
-    /// Removes links of names that a tree does not have; `nil` for all of them.
+    /// Removes links for names that a tree does not have; `nil` for all links.
     func uncover(_ tree: UInt64?) throws(FileError) {
         var wanted: Set<Name> = []
         if let tree { wanted.formUnion(try names(of: tree)) }
@@ -116,7 +118,7 @@ struct TopLinks: Sendable {
         if isChanged { try synchronizeTop() }
     }
 
-    /// Removes everything that readers follow.
+    /// Removes all links that readers follow.
     func remove() throws(FileError) {
         try uncover(nil)
         if let code = removeFile(Self.now, in: home.raw), code != .noSuchFileOrDirectory {
@@ -125,7 +127,7 @@ struct TopLinks: Sendable {
         try synchronize(home.raw)
     }
 
-    /// Makes or replaces a link in one step.
+    /// Creates or replaces a link in one step.
     private func makeLink(_ name: Name) throws(FileError) {
         removeFile(Self.temporary, in: home.raw)
         let code =
@@ -134,13 +136,13 @@ struct TopLinks: Sendable {
         if let code { throw failure("make a link of", name, code) }
     }
 
-    // MARK: What was there before
+    // MARK: Entries from before
 
     /// Whether there is anything at the top that would become the first tree.
     func hasFiles() throws(FileError) -> Bool { try !names(in: root, path).allSatisfy(Self.spared.contains) }
 
-    /// Makes a tree of everything at the top, and links of it, whatever of that has been done. A file has its place in the tree
-    /// before the link takes its name; of a directory the name is free for a moment.
+    /// Moves everything at the top into a tree and replaces it by links, continuing where an earlier attempt ended. A
+    /// file is in the tree before the link takes its name; a directory's name is missing for a moment.
     func gather(into tree: UInt64) throws(FileError) {
         guard let target = openDirectory("\(tree)", in: trees.raw, .noFollow) else {
             throw .last("open", "\(path)/\(Destination.stateName)/\(TreeHome.treesName)/\(tree)")
@@ -155,7 +157,7 @@ struct TopLinks: Sendable {
             switch status(root.raw, name) {
             case .success(let there?): found = there
             case .success(nil): continue
-            // What is left out here is in the way of every later pull.
+            // An entry left out here would be in the way of every later pull.
             case .failure(let code): throw failure("look at", name, code)
             }
             guard found.kind == .directory else {
@@ -164,7 +166,7 @@ struct TopLinks: Sendable {
                 files.append(name)
                 continue
             }
-            // A file system of its own stays where it is.
+            // A mounted file system stays where it is.
             let opened = openDirectory(name, in: root.raw, .noFollow)
             if let opened, MountIdentity(of: opened.raw) != own { continue }
             directories.append(name)

@@ -2,35 +2,35 @@ import SyncManifest
 package import SyncModel
 package import SyncSystem
 
-/// Where the trees of a destination are kept that changes as a whole: beside it, in `.syncagent-NAME/`, or in layout `links` in it, in
-/// `.syncagent/`.
+/// The directory with the trees of a destination that is switched as a whole: `.syncagent-NAME/` beside it, or
+/// `.syncagent/` in it for layout `links`.
 ///
-/// `ledger` says what there is, `rev/N` are trees that readers do not see, `state/N` has what is kept of tree N: its index, its log
-/// and its staging. The tree that readers see is the destination itself, or the one that ``TopLinks`` lead to. Whoever changes
-/// anything has the lock.
+/// `ledger` records the trees, `rev/N` are trees that readers do not see, and `state/N` has the state of tree N: its
+/// index, its log and its staging. The tree that readers see is the destination itself, or the one that ``TopLinks``
+/// lead to. Only the holder of the lock changes anything.
 package final class TreeHome: Sendable {
     /// The destination, as the user gave it, absolute.
     package let path: String
-    /// What the trees are kept in.
+    /// The path of the trees' directory.
     package let homePath: String
     private let home: SharedDescriptor
     private let trees: SharedDescriptor
     private let states: SharedDescriptor
-    /// The directory that the destination is in, and its name there.
+    /// The directory that the destination is in, and the destination's name there.
     private let parent: SharedDescriptor
     private let name: String
-    /// In layout `links`: what readers follow.
+    /// The links that readers follow, for layout `links`.
     private let links: TopLinks?
     private let identity: FileStatus
     private let book: Mutex<TreeLedger>
 
-    /// What the name of the directory beside the destination begins with.
+    /// The prefix of the name of the directory beside the destination.
     package static let prefix = "\(Destination.stateName)-"
     static let treesName = "rev"
     private static let statesName = "state"
     static let ledgerName = "ledger"
 
-    /// What is on record.
+    /// The recorded trees.
     package var ledger: TreeLedger { book.withLock { $0 } }
 
     private init(
@@ -46,13 +46,13 @@ package final class TreeHome: Sendable {
 
     // MARK: Finding
 
-    /// Where a destination is, links followed.
+    /// The place of a destination, with links resolved.
     private struct Place {
         var path: String
         var parent: SharedDescriptor
         var name: String
         var homePath: String
-        /// The destination, where its trees are in it.
+        /// The destination, if its trees are in it.
         var inside: SharedDescriptor?
 
         init(of home: TreeHome) {
@@ -60,7 +60,7 @@ package final class TreeHome: Sendable {
             inside = home.links?.root
         }
 
-        /// The same with the trees in the destination; `nil` where that is no directory.
+        /// The same place with the trees inside the destination; `nil` if the destination is not a directory.
         var asLinks: Place? {
             get throws(FileError) {
                 guard let root = SharedDescriptor(openDirectory(name, in: parent.raw, .noFollow)) else {
@@ -74,7 +74,7 @@ package final class TreeHome: Sendable {
             }
         }
 
-        /// What the trees are in, and the directory that this is in.
+        /// The name of the trees' directory, and the directory it is in.
         var homeName: String { inside == nil ? prefix + name : Destination.stateName }
         var above: Int32 { (inside ?? parent).raw }
 
@@ -82,22 +82,24 @@ package final class TreeHome: Sendable {
             SharedDescriptor(try openPrivateDirectory(homeName, in: above, create: create, shown: homePath))
         }
 
-        /// Whether trees are on record there.
+        /// Whether trees are recorded there.
         ///
-        /// - Throws: ``FileError``, also where readers are led to a tree and none is on record: that looks like somebody else's links.
+        /// - Throws: ``FileError``, also if readers are led to a tree but none is recorded: that would look like
+        ///   somebody else's links.
         func hasLedger() throws(FileError) -> Bool {
             let now = "\(homePath)/\(TopLinks.now)"
             func hasLinks() throws(FileError) -> Bool {
                 try inside == nil ? false : isThere("\(homeName)/\(TopLinks.now)", in: above, shown: now)
             }
             do throws(FileError) {
-                // Looked for before the record, which it comes after, and once more behind it: it goes before it.
+                // The links are checked before the ledger and after it: they are created after it, and removed before
+                // it.
                 let hadLinks = try hasLinks()
                 let shown = "\(homePath)/\(ledgerName)"
                 if try isThere("\(homeName)/\(ledgerName)", in: above, shown: shown) { return true }
                 guard hadLinks, try hasLinks() else { return false }
             } catch {
-                // Another user's: readers pass through where trees are.
+                // Another user's directory: with trees in it, readers could pass through.
                 if error.code == .permissionDenied, inside != nil, case .success(let home?) = status(above, homeName),
                     home.permissions & 0o001 == 0
                 {
@@ -112,16 +114,16 @@ package final class TreeHome: Sendable {
                     + "\(escaped(now)) leads to into a new directory, pull into that, and remove this one")
         }
 
-        /// Makes sure that a first record takes the place of no other.
+        /// Makes sure that a first ledger replaces no other one.
         func requireNoLedger() throws(FileError) {
             guard try hasLedger() else { return }
             throw FileError(
                 step: "switch", path: path, code: .fileExists, remark: "its trees are on record by now; try again")
         }
 
-        /// `nil` where there is nothing above it, or it has none.
+        /// `nil` if there is no directory above the path, or the path has no name.
         ///
-        /// - Throws: ``FileError`` where that cannot be told.
+        /// - Throws: ``FileError`` if that cannot be found out.
         init?(_ path: String) throws(FileError) {
             let trimmed = path.trimmedSlashes
             let real = try Self.real(path)
@@ -134,7 +136,8 @@ package final class TreeHome: Sendable {
                 let error = FileError.last("open", above)
                 if error.isMissing { return nil }
                 guard error.code == .permissionDenied else { throw error }
-                // Nothing can be put beside it where that may not be read, but something may have been before.
+                // Nothing can be put beside the destination if its parent is unreadable, but trees may have been put
+                // there before.
                 let inside = "\(real ?? trimmed)/\(Destination.stateName)/\(ledgerName)"
                 if try isThere(homePath, in: currentDirectory, shown: homePath) || exists(inside) { throw error }
                 return nil
@@ -142,19 +145,19 @@ package final class TreeHome: Sendable {
             (self.path, self.parent, name, self.homePath) = (path, parent, last, homePath)
         }
 
-        /// A path without links; `nil` where there is nothing.
+        /// The path with links resolved; `nil` if there is nothing.
         private static func real(_ path: String) throws(FileError) -> String? {
             if let real = realPath(path) { return real }
             let error = FileError.last("look at", path)
-            // Nothing can have too long a name.
+            // No file can have too long a name.
             if error.isMissing || error.code == .fileNameTooLong { return nil }
             throw error
         }
     }
 
-    /// The trees of a destination; `nil` where it is not made of any.
+    /// The trees of a destination; `nil` if it has none.
     ///
-    /// - Throws: ``FileError`` where it is, and cannot be used.
+    /// - Throws: ``FileError`` if it has trees that cannot be used.
     package static func find(_ path: String) throws(FileError) -> TreeHome? {
         guard let place = try Place(path) else { return nil }
         if try isThere(place.homeName, in: place.above, shown: place.homePath), let found = try find(place) {
@@ -206,7 +209,7 @@ package final class TreeHome: Sendable {
         return TreeHome(place, home: home, trees: trees, states: states, identity: identity, ledger: ledger)
     }
 
-    /// The layout of a first tree where none is asked for, as far as one can know without trying.
+    /// The layout of a first tree if none is requested, as far as it can be known without trying.
     package static func prospectiveLayout(_ path: String) -> AtomicSwitch.Layout {
         guard let place = (try? Place(path)) ?? nil, isPermitted(.change, ".", in: place.parent.raw),
             let there = openDirectory(place.name, in: place.parent.raw), let own = MountIdentity(of: there.raw),
@@ -217,18 +220,18 @@ package final class TreeHome: Sendable {
 
     // MARK: Making
 
-    /// Looks at what is at a destination's place before it becomes the first tree in a layout.
+    /// Examines the contents of a destination before they become the first tree in a layout.
     package typealias Look = (_ former: Destination, AtomicSwitch.Layout) throws(FileError) -> Void
 
-    /// The trees of a destination, made where there are none. What is at its place becomes the first one, with what is known of
-    /// it.
+    /// The trees of a destination, created if there are none. Existing contents become the first tree, with their
+    /// recorded state.
     ///
     /// - Parameters:
-    ///   - layout: The one that is asked for; `nil` for what is there, or the first that the place allows.
+    ///   - layout: The requested layout; `nil` for the existing one, or the first that the place allows.
     ///   - now: **Milliseconds** since 1970.
-    ///   - look: Called with what would become the first tree, and the layout, before anything is made of it: what it refuses
-    ///     stays as it is. Its errors have no code, which would have another layout tried.
-    /// - Throws: ``FileError`` where there can be none.
+    ///   - look: Called with the future first tree and the layout before anything is created. If it throws, everything
+    ///     stays as it is. Its errors have no code, since a code would make another layout be tried.
+    /// - Throws: ``FileError`` if there can be no trees.
     package static func make(
         _ path: String, layout: AtomicSwitch.Layout? = nil, umask: Umask, now: Int64,
         lookingAt look: Look = { _, _ in }
@@ -256,7 +259,7 @@ package final class TreeHome: Sendable {
         }
         if layout != .links {
             do throws(FileError) { return try makeExchange(place, umask, now: now, look) } catch {
-                // What has begun one way goes on that way.
+                // A destination that has begun with one layout continues with it.
                 guard layout == nil, let code = error.code, needsLinks.contains(code), try !place.hasLedger() else {
                     throw error
                 }
@@ -265,7 +268,7 @@ package final class TreeHome: Sendable {
         return try makeLinks(place, umask, now: now, look)
     }
 
-    /// How it fails where directories cannot change places, or nothing can be put beside them.
+    /// The errors where directories cannot be exchanged, or nothing can be put beside the destination.
     private static let needsLinks: Set<Errno> = [
         .deviceOrResourceBusy, .improperLink, .invalidArgument, .noFunction, .notSupported, .permissionDenied,
         .notPermitted,
@@ -287,7 +290,7 @@ package final class TreeHome: Sendable {
                 try opened.begin(with: made, place)
                 return opened
             }
-            // Somebody may be at work there, file by file.
+            // A pull without trees may be working there.
             let lock = try lock(former, place)
             guard let root = status(former.root) else { throw .last("look at", place.path) }
             made.adopt(inode: root.inode, mark: root.modified, now: now)
@@ -296,19 +299,20 @@ package final class TreeHome: Sendable {
             _ = consume lock
             return opened
         } catch {
-            // As it was, unless something is in it.
+            // Restores the former state, unless there is something in these directories.
             for name in [treesName, statesName] { removeDirectory(name, in: home.raw) }
             removeDirectory(place.homeName, in: place.above)
             throw error
         }
     }
 
-    /// Writes the first record. From then on the destination is made of trees, and what a kill leaves undone the next run does.
+    /// Writes the first ledger. From then on the destination consists of trees, and the next run completes what a kill
+    /// interrupts.
     private func begin(with first: TreeLedger, _ place: Place) throws(FileError) {
         try record { $0 = first }
         try FileError.check(synchronizeDirectory(place.above), "sync", SyncSystem.parent(of: homePath))
         do throws(FileError) { try gather(isFirst: true) } catch {
-            // Where nothing has been moved, the destination is as it was: another layout may be tried, or none.
+            // If nothing has been moved, the destination is as before: another layout may be tried, or none.
             if links == nil, let number = ledger.current,
                 (try? isThere("\(number)", in: states.raw, shown: homePath)) == false
             {
@@ -318,7 +322,7 @@ package final class TreeHome: Sendable {
         }
     }
 
-    /// The same in the destination itself.
+    /// The same for trees inside the destination.
     private static func makeLinks(_ place: Place, _ umask: Umask, now: Int64, _ look: Look) throws(FileError)
         -> TreeHome
     {
@@ -344,7 +348,7 @@ package final class TreeHome: Sendable {
         } else {
             removeTree("staging", in: home.raw)
         }
-        // Readers pass through.
+        // Readers pass through these directories.
         for (directory, shown) in [(home.raw, place.homePath), (opened.trees.raw, "\(place.homePath)/\(treesName)")] {
             try FileError.check(setMode(directory, 0o711), "set the mode of", shown)
         }
@@ -353,7 +357,7 @@ package final class TreeHome: Sendable {
         return opened
     }
 
-    /// Makes sure, before anything is on record, that a directory which is to be moved can be.
+    /// Makes sure, before anything is recorded, that a directory can be moved.
     private static func requireMovable(_ name: String, in home: SharedDescriptor, _ place: Place) throws(FileError) {
         let probe = "\(name).probe"
         removeTree(probe, in: home.raw)
@@ -373,9 +377,9 @@ package final class TreeHome: Sendable {
             remark: "another syncagent is at work there; wait for it")
     }
 
-    /// Makes what was at the destination's place the first tree, with what was kept of it.
+    /// Makes the destination's former contents the first tree, with their state.
     ///
-    /// - Parameter isFirst: Whether that is begun, and not gone on with after a kill.
+    /// - Parameter isFirst: Whether this is the first attempt, and not a continuation after a kill.
     private func gather(isFirst: Bool = false) throws(FileError) {
         guard ledger.isGathering, let number = ledger.current else { return }
         if let links {
@@ -388,7 +392,7 @@ package final class TreeHome: Sendable {
         try record { $0.isGathering = false }
     }
 
-    /// What was kept in the destination is kept in a directory of its own from now on.
+    /// Moves the state inside the destination to the directory of the tree's state.
     private func takeOverState(of number: UInt64) throws(FileError) {
         let statePath = "\(homePath)/\(Self.statesName)/\(number)"
         let state = try openPrivateDirectory("\(number)", in: states.raw, create: true, shown: statePath)
@@ -401,43 +405,44 @@ package final class TreeHome: Sendable {
         }
     }
 
-    /// What is at the destination's place, with nothing made in it; `nil` for nothing.
+    /// The present contents of the destination, with nothing created in it; `nil` for none.
     private static func asItIs(_ place: Place, _ umask: Umask) throws(FileError) -> Destination? {
         do throws(FileError) {
             return try Destination.openInPlace(path: place.path, create: false, umask: umask)
         } catch {
-            // What is there and is no directory is told when it is to be used.
+            // An entry that is not a directory is reported when it is used.
             if error.isMissing { return nil }
             throw error
         }
     }
 
-    /// Whether a name at the top of a destination stays where it is when all else there becomes the first tree behind links.
+    /// Whether a name at the top of a destination stays in place when all else there becomes the first tree behind
+    /// links.
     package static func staysAtTop(_ name: UnsafeBufferPointer<CChar>, in root: Int32) -> Bool {
         TopLinks.isSpared(Array(name) + [0], in: root)
     }
 
-    /// What is at the destination's place; `nil` for nothing.
+    /// The present contents of the destination; `nil` for none.
     private static func formerDestination(_ place: Place, _ umask: Umask) throws(FileError) -> Destination? {
         guard try look(place.name, in: place.parent, place.path) != nil else { return nil }
         return try Destination.openInPlace(path: place.path, create: true, umask: umask)
     }
 
-    /// What was kept inside the destination is kept beside it from now on.
+    /// Moves the state inside the destination to the directory beside it.
     private func moveState(of number: UInt64, _ isFirst: Bool) throws(FileError) {
         let shown = "\(path)/\(Destination.stateName)"
         guard let root = openDirectory(name, in: parent.raw, .noFollow) else { throw .last("open", path) }
         guard try isThere(Destination.stateName, in: root.raw, shown: shown) else {
-            // It was locked a moment ago; without it nobody would know which files are whose.
+            // It was locked a moment ago. Without the state, the owners of files would be unknown.
             if isFirst { throw FileError(step: "move", path: shown, code: .noSuchFileOrDirectory) }
             return
         }
         let moved = "\(homePath)/\(Self.statesName)/\(number)/index"
-        // What is there at first is of trees whose ledger was lost.
+        // On the first attempt, state there belongs to trees whose ledger was lost.
         if !isFirst, try isThere("\(number)/index", in: states.raw, shown: moved),
             try !isThere("\(Destination.stateName)/index", in: root.raw, shown: "\(shown)/index")
         {
-            // It was moved by a process that was killed then.
+            // The state was moved by a process that was killed afterwards.
             removeTree(Destination.stateName, in: root.raw)
         } else {
             removeTree("\(number)", in: states.raw)
@@ -447,7 +452,7 @@ package final class TreeHome: Sendable {
         try FileError.check(synchronizeDirectory(states.raw) ?? synchronizeDirectory(root.raw), "sync", path)
     }
 
-    /// What was learnt of a source is there for all trees.
+    /// Moves learnt digests to where all trees share them.
     private func shareLearned(of number: UInt64) throws(FileError) {
         let name = LearnedDigests.name
         guard let state = openDirectory("\(number)", in: states.raw, .noFollow), exists(name, in: state.raw) else {
@@ -458,7 +463,7 @@ package final class TreeHome: Sendable {
             "\(homePath)/\(Self.statesName)/\(number)/\(name)")
     }
 
-    /// Makes sure that directories can change places here.
+    /// Makes sure that directories can be exchanged here.
     private static func requireExchange(_ home: Int32, _ place: Place) throws(FileError) {
         func refusal(_ code: Errno, _ remark: String) -> FileError {
             FileError(step: "switch", path: place.path, code: code, remark: remark)
@@ -495,7 +500,7 @@ package final class TreeHome: Sendable {
         }
     }
 
-    /// Lends two directories to try things with.
+    /// Calls `body` with two temporary directories for experiments.
     private static func withProbes<R>(
         _ home: Int32, _ place: Place, _ body: (String, String) throws(FileError) -> R
     ) throws(FileError) -> R {
@@ -510,9 +515,9 @@ package final class TreeHome: Sendable {
 
     // MARK: The ledger
 
-    /// Changes what is on record; on disk when this returns.
+    /// Changes the ledger. The change is on disk when this returns.
     ///
-    /// - Parameter isUrgent: Otherwise a power cut may bring the former record back, which says the same or less.
+    /// - Parameter isUrgent: If `false`, a power cut may restore the former ledger, which must say the same or less.
     package func record(isUrgent: Bool = true, _ change: (inout TreeLedger) -> Void) throws(FileError) {
         var ledger = self.ledger
         change(&ledger)
@@ -530,18 +535,18 @@ package final class TreeHome: Sendable {
 
     /// Locks the trees for this process.
     ///
-    /// - Returns: `nil` when another process has them.
+    /// - Returns: `nil` if another process has the lock.
     package func lock() throws(FileError) -> FileLock? {
         let shown = "\(homePath)/lock"
         let file = try openFile("lock", in: home.raw, [.readWrite, .create], trust: .state, shown: shown)
         guard let lock = try FileLock.take(file, path: shown) else { return nil }
         lock.sign("\(CurrentProcess.identifier)")
-        // What was read before may be what another process has changed since.
+        // Another process may have changed the ledger since it was read.
         if let ledger = try Self.read(home, Place(of: self)) { book.withLock { $0 = ledger } }
         return lock
     }
 
-    /// Brings ledger and directories together after whatever was cut short. The caller has the lock.
+    /// Makes ledger and directories agree after an interruption. The caller has the lock.
     ///
     /// - Parameter now: **Milliseconds** since 1970.
     package func settle(now: Int64) throws(FileError) {
@@ -567,7 +572,8 @@ package final class TreeHome: Sendable {
         if ledger.current != nil, there == nil { ledger.lose() }
         let linked = try links?.current
         if let there, ledger.current == nil || linked != nil && linked != ledger.current {
-            // Somebody has made a directory where none was shown yet, or has had readers see another tree.
+            // Somebody has created a directory where no tree was installed yet, or has switched readers to another
+            // tree.
             ledger.adopt(linked, inode: there.inode, mark: there.modified, now: now)
         }
         if let current = ledger.current, var tree = ledger[current], let there {
@@ -586,12 +592,12 @@ package final class TreeHome: Sendable {
         }
     }
 
-    /// The tree that readers see; `nil` for none.
+    /// The status of the tree that readers see; `nil` for none.
     private func look() throws(FileError) -> FileStatus? {
         if let links {
             guard let number = try links.current else { return nil }
             var found = status(trees.raw, "\(number)")
-            // A tree is not given up at the first look.
+            // A second attempt, before the tree counts as missing.
             if case .success(nil) = found { found = status(trees.raw, "\(number)") }
             switch found {
             case .success(let there): return there
@@ -601,12 +607,12 @@ package final class TreeHome: Sendable {
         return try Self.look(name, in: parent, path)
     }
 
-    /// What the destination's name leads to: a directory, or nothing.
+    /// The status of the destination: a directory, or nothing.
     private static func look(_ name: String, in parent: SharedDescriptor, _ path: String) throws(FileError)
         -> FileStatus?
     {
         var found = status(parent.raw, name)
-        // A tree is not given up at the first look.
+        // A second attempt, before the tree counts as missing.
         if case .success(nil) = found { found = status(parent.raw, name) }
         switch found {
         case .failure(let code): throw FileError(step: "look at", path: path, code: code)
@@ -618,20 +624,20 @@ package final class TreeHome: Sendable {
         }
     }
 
-    /// Gives every tree the name of its number, and removes what is none. Trees that are gone leave the ledger; what cannot be
-    /// looked at stays, on record and where it is.
+    /// Gives every tree the name of its number, and removes entries that are not trees. Missing trees are removed from
+    /// the ledger; entries that cannot be examined stay, recorded and in place.
     private func nameTrees(_ ledger: inout TreeLedger) throws(FileError) {
         let shown = "\(homePath)/\(Self.treesName)"
         var wrong: [(name: String, number: UInt64)] = []
         var kept: Set<UInt64> = []
         let elsewhere = links == nil ? ledger.current : nil
-        // What readers are led to has the name by which they are, whatever else may look like it.
+        // The tree that readers see keeps its name, whatever else looks like it.
         let linked = links == nil ? nil : ledger.current
         var found = Set([linked].compactMap(\.self))
         for name in try entries(trees.raw, shown) where linked.map({ "\($0)" }) != name {
             let own = UInt64(name).flatMap { ledger[$0] }
             guard case .success(let there?) = status(trees.raw, name) else {
-                // Under the name of the tree that readers see there is one of the others, after a switch that was cut short.
+                // After an interrupted switch, the name of the tree that readers see may be that of another tree.
                 if let own { kept.formUnion(own.number == elsewhere ? ledger.trees.map(\.number) : [own.number]) }
                 continue
             }
@@ -664,19 +670,19 @@ package final class TreeHome: Sendable {
         }
     }
 
-    /// As deep as a manifest's paths can be.
+    /// The greatest depth of a manifest's paths.
     private static let depth = 2_100
 
     // MARK: Trees
 
-    /// The tree that readers see, as a destination; `nil` for nothing yet.
+    /// The tree that readers see, as a destination; `nil` for none yet.
     package func shown(usesState: Bool = true, umask: Umask = CurrentProcess.umask) throws(FileError) -> Destination? {
         guard let there = try look() else { return nil }
         guard let number = ledger.seen(inode: there.inode, mark: there.modified) else { return nil }
         return try destination(number, seen: number, usesState: usesState, umask: umask)
     }
 
-    /// A tree as a destination: at its own place, with the path of the destination.
+    /// A tree as a destination: at its own place, but with the path of the destination.
     package func destination(_ number: UInt64, umask: Umask) throws(FileError) -> Destination {
         try destination(number, seen: ledger.current, usesState: true, umask: umask)
     }
@@ -700,7 +706,7 @@ package final class TreeHome: Sendable {
             identity: identity, sharesFiles: ledger.sharing == .link, umask: umask)
     }
 
-    /// What stands for the destination before readers see a tree.
+    /// A stand-in for the destination before readers see a tree.
     package func anchor(umask: Umask) throws(FileError) -> Destination {
         guard let root = openDirectory(".", in: home.raw) else { throw .last("open", homePath) }
         let state = openDirectory(".", in: home.raw)
@@ -709,10 +715,10 @@ package final class TreeHome: Sendable {
             identity: identity, umask: umask)
     }
 
-    /// Where a tree is that readers do not see.
+    /// The path of a tree that readers do not see.
     package func treePath(_ number: UInt64) -> String { "\(homePath)/\(Self.treesName)/\(number)" }
 
-    /// The tree to bring up to date, marked as such: from now on it is no revision to go back to.
+    /// Chooses the tree to bring up to date and marks it: from now on it is not a revision for a rollback.
     package func build(keeping kept: Int, leastAge: Int64, now: Int64, umask: Umask) throws(FileError) -> UInt64 {
         var ledger = self.ledger
         let (number, isNew) = ledger.build(keeping: kept, leastAge: leastAge, now: now)
@@ -732,14 +738,15 @@ package final class TreeHome: Sendable {
         return number
     }
 
-    /// The first of these names at the top of a tree that the destination cannot show: somebody else has it there.
+    /// The first of these names at the top of a tree that somebody else has at the destination's top.
     package func nameInTheWay(_ names: some Sequence<String>) throws(FileError) -> String? {
         try links?.stranger(among: names)
     }
 
-    /// Removes trees that readers do not see, and what is kept of them. What cannot be removed now is when the trees are next used.
+    /// Removes trees that readers do not see, and their state. If that fails, the rest is removed at the trees' next
+    /// use.
     package func remove(_ numbers: [UInt64], umask: Umask = CurrentProcess.umask) throws(FileError) {
-        // Of a switch that is under way readers may see either side.
+        // During a switch, readers may see either side.
         let seen = [ledger.current, ledger.step?.from, ledger.step?.to].compactMap(\.self)
         let gone = Set(numbers).subtracting(seen)
         guard !gone.isEmpty else { return }
@@ -753,13 +760,13 @@ package final class TreeHome: Sendable {
         try known?.record()
     }
 
-    /// Removes itself where no tree is on record: the destination is made of none then. The caller has the lock.
+    /// Removes the trees' directory if no tree is recorded: the destination then has none. The caller has the lock.
     package func dissolve() throws(FileError) {
         let ledger = self.ledger
         guard ledger.trees.isEmpty, ledger.step == nil else { return }
-        // Before the ledger: where readers are led somewhere without one, it passes for lost.
+        // Before the ledger: if readers are led somewhere without a ledger, it counts as lost.
         try links?.remove()
-        // Without it nothing else there counts.
+        // Without the ledger, nothing else there counts.
         let code = removeFile(Self.ledgerName, in: home.raw)
         if let code, code != .noSuchFileOrDirectory {
             throw FileError(step: "remove", path: "\(homePath)/\(Self.ledgerName)", code: code)
@@ -773,8 +780,8 @@ package final class TreeHome: Sendable {
 
     // MARK: Switching
 
-    /// Shows a tree: on record, exchanged, on record again. After a kill in between, ``settle()`` finds out which of both readers
-    /// see.
+    /// Switches readers to a tree: records the switch, exchanges the directories, and records that it is done. After a
+    /// kill in between, ``settle(now:)`` finds out which tree readers see.
     ///
     /// - Parameter now: **Milliseconds** since 1970.
     /// - Returns: How long the exchange took, in **nanoseconds**.
@@ -798,8 +805,8 @@ package final class TreeHome: Sendable {
                 exchangeEntries("\(number)", in: trees.raw, with: name, in: parent.raw)
             }
         let took = clock.now - began
-        // An error does not always mean that nothing was done: over NFS, the answer to a request that was carried out can be lost.
-        // Where that cannot be seen, the next run sees it.
+        // An error does not always mean that nothing was done: over NFS, the answer to a successful request may be
+        // lost. If that cannot be found out here, the next run does.
         if let code {
             let remark: String? =
                 code == .improperLink
@@ -817,7 +824,7 @@ package final class TreeHome: Sendable {
         for (directory, shown) in [(above, SyncSystem.parent(of: homePath)), (trees.raw, homePath)] {
             try FileError.check(synchronizeDirectory(directory), "sync", shown)
         }
-        // From here on it is done; what fails now the next run mends.
+        // The switch is done; the next run repairs later failures.
         if let links {
             try? links.uncover(number)
         } else if let former {
@@ -827,13 +834,13 @@ package final class TreeHome: Sendable {
         return took.components.seconds &* 1_000_000_000 &+ took.components.attoseconds / 1_000_000_000
     }
 
-    /// Whether readers see a tree of the step that is on record.
+    /// Whether readers see a tree of the recorded switch.
     private func isShown(_ number: UInt64) throws(FileError) -> Bool {
         guard let there = try look() else { return false }
         return ledger.seen(inode: there.inode, mark: there.modified) == number
     }
 
-    /// Gives a tree's directory the mode, owner and group that the destination has, and a time of its own to be known by.
+    /// Gives a tree's directory the mode, owner and group of the destination, and a time by which it is recognized.
     private func liken(_ number: UInt64) throws(FileError) -> FileStatus {
         guard let directory = openDirectory("\(number)", in: trees.raw, .noFollow) else {
             throw .last("open", treePath(number))
@@ -854,11 +861,11 @@ package final class TreeHome: Sendable {
     }
 }
 
-/// What is known of a tree while its files lose names in other trees, which changes their status.
+/// The index of a tree whose files lose names in other trees, which changes their status.
 private struct LosingNames {
     private let index: StatIndex
     private let place: Destination
-    /// Whether the file at a position was as the index has it.
+    /// Whether the file at a position was as in the index.
     private let isKnown: [Bool]
 
     init(_ index: StatIndex, in place: Destination) {
@@ -870,7 +877,7 @@ private struct LosingNames {
         }
     }
 
-    /// Records what the files are like now.
+    /// Records the present status of the files.
     func record() throws(FileError) {
         let directories = Directories(place)
         var isChanged = false

@@ -1,14 +1,14 @@
 package import SyncModel
 
-/// The trees of a destination that changes as a whole, and which of them its readers see: a small file beside them, replaced with
-/// every step. What may be done with which tree is decided here; ``TreeHome`` carries it out.
+/// The trees of a destination that is switched as a whole, and which of them readers see: a small file beside them,
+/// replaced with every step. It decides what may be done with which tree; ``TreeHome`` carries it out.
 package struct TreeLedger: Sendable, Equatable {
-    /// What a tree holds, once that is known.
+    /// The content of a tree, once that is known.
     package struct Content: Sendable, Equatable {
         package var manifest: SHA256Digest
         /// The manifest's `revision`; 0 for none.
         package var revision: UInt64
-        /// The run that has made it, or has looked; `nil` for none.
+        /// The run that built or examined the tree; `nil` for none.
         package var run: String?
         package var files: UInt64
         /// **Bytes** of its files.
@@ -22,28 +22,28 @@ package struct TreeLedger: Sendable, Equatable {
 
     /// One copy of the set.
     package struct Tree: Sendable, Equatable {
-        /// Never used twice in a destination.
+        /// A number that is never used twice in a destination.
         package var number: UInt64
-        /// Its directory, by which it is known wherever it is …
+        /// The inode number of its directory, by which it is recognized wherever it is …
         package var inode: UInt64 = 0
-        /// … and, where those numbers change with every mount, by the time that was set on it. **Nanoseconds** since 1970.
+        /// … and, where those numbers change with every mount, the time that was set on it. **Nanoseconds** since 1970.
         package var mark: Int64 = 0
         package var isBuilding = false
         package var content: Content?
-        /// What its directories were like when there was nothing in them but what its index has; `nil` while that is not known. See
-        /// ``Destination/seal(of:before:)``.
+        /// The state of its directories when they contained exactly the entries of the index; `nil` while that is not
+        /// known. See ``Destination/seal(of:before:)``.
         package var seal: SHA256Digest?
-        /// Whether its index was lost and made anew: what else is in the tree may be of former selections, and stays
-        /// until readers see it.
+        /// Whether its index was lost and built anew. Other files in the tree may then be of former selections, and
+        /// stay until readers see the tree.
         package var isUnlisted = false
-        /// Which of the switches showed it last, the first one being 1; 0 for none. Clocks go back, this does not.
+        /// The number of the switch that last showed it, from 1; 0 for none. Clocks may go back, this number does not.
         package var turn: UInt64 = 0
-        /// When readers came to see it, and when they no longer did. **Milliseconds** since 1970.
+        /// When readers began and stopped seeing it. **Milliseconds** since 1970.
         package var shown: Int64?
         package var left: Int64?
-        /// Whether it is on record that its groups are complete …
+        /// Whether it is recorded that its groups are complete …
         package var isAnnounced = false
-        /// … and that all its hooks have done their work.
+        /// … and that all its hooks have succeeded.
         package var isProven = false
 
         package init(number: UInt64) { self.number = number }
@@ -52,21 +52,21 @@ package struct TreeLedger: Sendable, Equatable {
         package var revision: UInt64 { content?.revision ?? 0 }
     }
 
-    /// A switch that is under way.
+    /// A switch in progress.
     package struct Step: Sendable, Equatable {
-        /// `nil` where there was nothing.
+        /// The former tree; `nil` if there was none.
         package var from: UInt64?
         package var to: UInt64
         package var isRollback: Bool
-        /// **Milliseconds** since 1970.
+        /// The time of the switch, **milliseconds** since 1970.
         package var time: Int64
     }
 
-    /// A tree's content that was shown and taken back: it is not brought again.
+    /// A tree's content that was rolled back: it is not installed again.
     package struct Held: Sendable, Equatable {
         package var manifest: SHA256Digest
         package var revision: UInt64
-        /// **Milliseconds** since 1970.
+        /// The time of the rollback, **milliseconds** since 1970.
         package var since: Int64
 
         package init(manifest: SHA256Digest, revision: UInt64, since: Int64) {
@@ -74,24 +74,24 @@ package struct TreeLedger: Sendable, Equatable {
         }
     }
 
-    /// How trees come to the same file.
+    /// How trees share identical files.
     package enum Sharing: String, Sendable {
         /// The blocks are shared, each tree has a file of its own. ioctl_ficlone(2)
         case clone
         /// One file has a name in each tree, and nobody may write to it. link(2)
         case link
-        /// Not at all.
+        /// Files are not shared.
         case copy
     }
 
     package let layout: AtomicSwitch.Layout
     package let sharing: Sharing
-    /// What readers see; `nil` for nothing yet.
+    /// The tree that readers see; `nil` for none yet.
     package private(set) var current: UInt64?
     package private(set) var trees: [Tree] = []
     package private(set) var step: Step?
     package private(set) var held: [Held] = []
-    /// Whether what was at the destination's place is on its way into the first tree.
+    /// Whether the destination's former contents are being moved into the first tree.
     package internal(set) var isGathering = false
     private var next: UInt64 = 1
 
@@ -109,24 +109,25 @@ package struct TreeLedger: Sendable, Equatable {
 
     package var shownTree: Tree? { current.flatMap { self[$0] } }
 
-    /// The one that is being built.
+    /// The tree that is being built.
     package var building: Tree? { trees.first(where: \.isBuilding) }
 
-    /// Those that readers have seen and do not see, the one seen last first.
+    /// Trees that readers no longer see, the one seen last first.
     package var former: [Tree] {
         trees.filter { $0.number != current && !$0.isBuilding }.sorted { ($0.turn, $0.number) > ($1.turn, $1.number) }
     }
 
     // MARK: Which tree readers see
 
-    /// Which tree a directory is.
+    /// The tree that a directory is.
     package func tree(inode: UInt64, mark: Int64) -> Tree? {
         trees.first { $0.inode == inode && inode != 0 } ?? trees.first { $0.mark == mark && mark != 0 }
     }
 
-    /// What readers see, by the directory that is there: whatever was cut short, it is one tree or the other.
+    /// The tree that readers see, according to the destination's directory. After an interrupted switch it is one side
+    /// or the other.
     ///
-    /// - Returns: `nil` where a switch was cut short and the directory is neither.
+    /// - Returns: `nil` if a switch was interrupted and the directory is neither side.
     package func seen(inode: UInt64, mark: Int64) -> UInt64? {
         guard let step else { return current }
         let sides = [step.to, step.from].compactMap { $0.flatMap { self[$0] } }
@@ -135,12 +136,12 @@ package struct TreeLedger: Sendable, Equatable {
 
     // MARK: Building
 
-    /// The tree to bring up to date: the one at which an earlier run was at work, the oldest former one that may go, or a new
-    /// one.
+    /// The tree to bring up to date: the one that an earlier run was building, the oldest former tree that may be
+    /// reused, or a new one.
     ///
     /// - Parameters:
-    ///   - kept: How many former ones there are to be.
-    ///   - leastAge: How long one stays as it was: readers may be in it. **Milliseconds**.
+    ///   - kept: The number of former trees to keep.
+    ///   - leastAge: How long a former tree stays unchanged, since readers may still use it. **Milliseconds**.
     package mutating func build(keeping kept: Int, leastAge: Int64, now: Int64) -> (number: UInt64, isNew: Bool) {
         if let building { return (building.number, false) }
         let surplus = ranked.dropFirst(max(1, kept) - 1)
@@ -157,7 +158,7 @@ package struct TreeLedger: Sendable, Equatable {
         return (tree.number, true)
     }
 
-    /// Former trees that are more than are kept.
+    /// Former trees beyond the number to keep.
     package func surplus(keeping kept: Int, leastAge: Int64, now: Int64) -> [UInt64] {
         let unknown = former.filter { $0.manifest == nil }
         let known = ranked.filter { $0.manifest != nil }
@@ -165,22 +166,23 @@ package struct TreeLedger: Sendable, Equatable {
             \.number)
     }
 
-    /// Former trees, those first that are kept longest: the one seen last, and at the end what readers see already.
+    /// Former trees, in the order in which they are kept: the one seen last first, and those that equal the current
+    /// tree at the end.
     private var ranked: [Tree] { former.filter { !isShown($0) } + former.filter { isShown($0) } }
 
-    /// Whether a former tree may go: it has been left for long enough, and it is not the last one whose hooks have all done
-    /// their work.
+    /// Whether a former tree may be removed: readers left it long enough ago, and it is not the last one whose hooks
+    /// all succeeded.
     private func mayGo(_ tree: Tree, leastAge: Int64, now: Int64) -> Bool {
         let age = now.saturatingSubtract(tree.left ?? 0)
-        // Where the clock has been set back by more than that, it says nothing of how old it is.
+        // If the clock was set back by more than that, it does not tell the tree's age.
         guard age >= leastAge || age < 0 && age < -leastAge else { return false }
         let proven = trees.filter { $0.isProven && !$0.isBuilding }.max { $0.turn < $1.turn }
         return proven?.number != tree.number
     }
 
-    /// The tree that a directory with files of another origin becomes.
+    /// Makes a directory with files of another origin the current tree.
     ///
-    /// - Parameter number: The one that it has already; `nil` for none.
+    /// - Parameter number: The number of its tree; `nil` for a new one.
     package mutating func adopt(_ number: UInt64? = nil, inode: UInt64, mark: Int64, now: Int64) {
         var tree = Tree(number: number ?? next)
         if let known = self[tree.number] { tree.content = known.content }
@@ -188,7 +190,7 @@ package struct TreeLedger: Sendable, Equatable {
         (tree.isAnnounced, tree.isProven) = (true, true)
         tree.turn = nextTurn
         next = max(next, tree.number + 1)
-        // Readers may still be in the one that they saw.
+        // Readers may still use the tree that they saw.
         if let current, current != tree.number { self[current]?.left = now }
         self[tree.number] = tree
         current = tree.number
@@ -202,7 +204,7 @@ package struct TreeLedger: Sendable, Equatable {
         step = Step(from: current, to: number, isRollback: isRollback, time: now)
     }
 
-    /// The switch has happened.
+    /// Notes that the switch has happened.
     package mutating func complete() {
         guard let step else { return }
         if let from = step.from, var tree = self[from] {
@@ -225,10 +227,10 @@ package struct TreeLedger: Sendable, Equatable {
         self.step = nil
     }
 
-    /// It has not.
+    /// Notes that the switch has not happened.
     package mutating func forgetStep() { step = nil }
 
-    /// What readers see is gone.
+    /// Notes that the tree that readers saw is gone.
     package mutating func lose() {
         if let current { self[current] = nil }
         current = nil
@@ -238,23 +240,23 @@ package struct TreeLedger: Sendable, Equatable {
 
     package func isHeld(_ manifest: SHA256Digest) -> Bool { held.contains { $0.manifest == manifest } }
 
-    /// Lets what was taken back be brought again.
+    /// Allows held content to be installed again.
     package mutating func release() { held = [] }
 
-    /// What somebody means who names a tree to go back to.
+    /// The tree that a name for a rollback stands for.
     package enum Meaning: Sendable, Equatable {
         case former(Tree)
-        /// The one that readers see already.
+        /// The tree that readers see already.
         case shown
-        /// Trees with different manifests begin like that.
+        /// Trees with different manifests match.
         case several
         case nothing
     }
 
-    /// The fewest digits of a manifest's SHA-256 that name it.
+    /// The fewest digits of a manifest's SHA-256 that may name it.
     package static let fewestDigits = 4
 
-    /// What a wish names: a revision, or the first ``fewestDigits`` or more digits of a manifest's SHA-256.
+    /// The tree for a name: a revision, or the first ``fewestDigits`` or more digits of a manifest's SHA-256.
     package func meaning(of wish: String) -> Meaning {
         let all = former.filter { $0.content != nil } + [shownTree].compactMap(\.self)
         var meant = all.filter { $0.revision > 0 && String($0.revision) == wish }
@@ -267,16 +269,17 @@ package struct TreeLedger: Sendable, Equatable {
         return first.number == current || isShown(first) ? .shown : .former(first)
     }
 
-    /// The tree to go back to.
+    /// The tree for a rollback.
     ///
-    /// - Parameter wish: As ``meaning(of:)`` takes it; `nil` for the one seen last that is not what readers see already.
-    /// - Returns: `nil` where no such tree is kept.
+    /// - Parameter wish: As for ``meaning(of:)``; `nil` for the tree seen last whose content differs from the current
+    ///   one.
+    /// - Returns: `nil` if there is no such tree.
     package func target(_ wish: String?) -> Tree? {
         if let wish {
             if case .former(let tree) = meaning(of: wish) { return tree }
             return nil
         }
-        // A loop: of filters and closures Swift 6.3 makes no optimised code here.
+        // A loop, since the compiler of Swift 6.3 crashes on filters and closures here in optimised builds.
         var first: Tree?
         for tree in former {
             guard let content = tree.content, !isShown(tree) else { continue }
@@ -286,7 +289,7 @@ package struct TreeLedger: Sendable, Equatable {
         return first
     }
 
-    /// Whether a former tree has the files that readers see: one whose index was lost is made once more.
+    /// Whether a former tree has the files that readers see. A tree whose index was lost is built once more.
     private func isShown(_ tree: Tree) -> Bool {
         guard let content = tree.content, let shown = shownTree?.content else { return false }
         return (content.manifest, content.files, content.bytes) == (shown.manifest, shown.files, shown.bytes)
@@ -296,7 +299,7 @@ package struct TreeLedger: Sendable, Equatable {
 // As a file: JSON, unknown keys ignored.
 extension TreeLedger {
     static let format = "syncagent-trees/1"
-    /// Most **bytes** of it.
+    /// Most **bytes** of the file.
     static let limit = 1 << 20
 
     var text: [UInt8] {
@@ -341,7 +344,7 @@ extension TreeLedger {
         }.bytes + [0x0A]
     }
 
-    /// Reads it; `nil` for another text.
+    /// Parses the file; `nil` for other text.
     init?(_ bytes: [UInt8]) {
         guard let all = JSONValue(text: String(decoding: bytes, as: UTF8.self)), all["format"]?.string == Self.format,
             let layout = all["layout"]?.string.flatMap(AtomicSwitch.Layout.init),

@@ -1,24 +1,24 @@
-/// The life of one hook of one run. Every state is a resting place: what a row can say after a power cut.
+/// The state of one hook of one run. Every state can persist across a power failure.
 public enum HookRunState: String, Sendable, CaseIterable, Codable {
     /// Its group is not complete.
     case waiting
-    /// Owed: its group is complete, and it has not ended.
+    /// Its group is complete, and the hook is still due.
     case pending
-    /// A process runs it; if that process is gone, it is owed again.
+    /// A process runs it; if that process is gone, it is due again.
     case running
     /// It ended with status 0.
     case done
     /// It ended otherwise and is not tried again.
     case failed
-    /// It will not run: its group ended in a way it was not asked for, or never completed.
+    /// It will not run: its group ended with a result that the hook does not want, or never completed.
     case skipped
 }
 
-/// What can happen to a hook.
+/// An input to the state of a hook.
 package enum HookRunInput: String, Sendable, CaseIterable {
-    /// `group.completed` is recorded, with a result the hook asks for.
+    /// `group.completed` is recorded, with a result that the hook wants.
     case groupCompleted
-    /// The group ended with another result, was cancelled, or a newer run took its place.
+    /// The group ended with another result, was cancelled, or was superseded by a newer run.
     case dropped
     /// An attempt begins.
     case started
@@ -30,14 +30,14 @@ package enum HookRunInput: String, Sendable, CaseIterable {
     case askedForRetry
     /// The attempt was ended by a stop, or the process that ran it is gone.
     case interrupted
-    /// A person asks for it once more.
+    /// A person requests another execution.
     case replayed
-    /// A person gives its run up after an attempt was cut short.
+    /// A person cancels its run after an attempt was interrupted.
     case givenUp
 }
 
 extension HookRunState {
-    /// Where an input leads.
+    /// The transition for an input.
     ///
     /// ```
     ///           groupCompleted dropped  started  succeeded failed  askedForRetry interrupted replayed givenUp
@@ -58,11 +58,11 @@ extension HookRunState {
             case .done, .failed, .skipped: .stays
             }
         case .started: self == .pending ? .to(.running) : .refused
-        // Told twice, or too late.
+        // Reported twice, or too late.
         case .succeeded: self == .running ? .to(.done) : self == .done ? .stays : .refused
         case .failed: self == .running ? .to(.failed) : self == .failed ? .stays : .refused
         case .askedForRetry: self == .running ? .to(.pending) : .refused
-        // Only a running attempt can be interrupted; after a crash every row is asked.
+        // Only a running attempt can be interrupted; after a crash, every row gets this input.
         case .interrupted: self == .running ? .to(.pending) : .stays
         case .replayed:
             switch self {

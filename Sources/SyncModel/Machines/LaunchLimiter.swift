@@ -1,9 +1,9 @@
-/// Holds back work that hooks ask for, longer each time, so that a chain of small runs does not keep a machine busy.
+/// Delays runs that hooks request, for longer each time, so that a chain of small runs does not keep a machine busy.
 /// Apple's background sessions start at 60 s and double at each relaunch.
 package struct LaunchLimiter: Sendable, Equatable {
-    /// How long the next run that a hook asks for waits, **milliseconds**; 0 at rest.
+    /// Delay of the next run that a hook requests, in **milliseconds**; 0 at rest.
     package private(set) var delay: Int64
-    /// When it was raised last, **milliseconds** since 1970; `nil` at rest.
+    /// When the delay was last raised, in **milliseconds** since 1970; `nil` at rest.
     package private(set) var raised: Int64?
 
     /// The first delay, **milliseconds**.
@@ -11,35 +11,35 @@ package struct LaunchLimiter: Sendable, Equatable {
     /// The longest delay, **milliseconds**.
     package static let longest: Int64 = 3_600_000
 
-    /// Takes up where an earlier process stopped.
+    /// Continues from the state of an earlier process.
     package init(delay: Int64 = 0, raised: Int64? = nil) {
         self.delay = min(max(0, delay), Self.longest)
         self.raised = raised
     }
 
-    /// A hook is about to be started, and nobody watches. Told before the hook is.
+    /// Raises the delay before a hook starts unattended.
     ///
-    /// - Parameter isChained: Whether it ends a run that a hook asked for: such a run has waited for the whole delay, and the
-    ///   chain goes on all the same.
+    /// - Parameter isChained: Whether it ends a run that a hook requested: such a run has waited for the whole delay,
+    ///   and the chain still continues.
     package mutating func raise(now: Int64, isChained: Bool) {
         if !isChained { relax(now: now) }
         delay = delay == 0 ? Self.first : min(delay * 2, Self.longest)
         raised = now
     }
 
-    /// A person is here.
+    /// Resets the delay, because a person is present.
     package mutating func reset() {
         delay = 0
         raised = nil
     }
 
-    /// The delay has passed without another hook. A clock that went back does not prolong it.
+    /// Resets the delay if it has passed without another hook. A clock that was set back does not prolong it.
     package mutating func relax(now: Int64) {
         guard let since = raised else { return }
         if now.saturatingSubtract(since) >= delay { reset() } else if now < since { raised = now }
     }
 
-    /// When a run that a hook asks for now may start, **milliseconds** since 1970; `nil` for at once.
+    /// When a run that a hook requests now may start, in **milliseconds** since 1970; `nil` for at once.
     package func earliestStart(now: Int64) -> Int64? {
         var limiter = self
         limiter.relax(now: now)

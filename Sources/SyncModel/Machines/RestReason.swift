@@ -1,14 +1,14 @@
-/// What a run, or a group of one, came to. The spelling is that of events, hooks, the store and the control API.
+/// The result of a run or of one of its groups, with the spelling of events, hooks, the store and the control API.
 public enum RunResult: String, Sendable, CaseIterable, Codable {
     /// Everything is in place.
     case ok
-    /// Some of it is.
+    /// Some of it is in place.
     case partial
-    /// Nothing could be brought, or the run could not begin.
+    /// Nothing could be fetched, or the run could not begin.
     case failed
 }
 
-/// What a session is at, as the control API says it: the state of its open run, or `idle`.
+/// The state of a session in the control API: the state of its open run, or `idle`.
 public enum SessionState: String, Sendable, CaseIterable, Codable {
     /// No run is open.
     case idle
@@ -16,10 +16,10 @@ public enum SessionState: String, Sendable, CaseIterable, Codable {
     case waiting
     /// A process works on it.
     case running
-    /// Somebody stopped it.
+    /// A person stopped it.
     case paused
 
-    /// Of a session whose open run is in this state; `idle` for none, or one that is over.
+    /// The state of a session whose latest run is in this state; `idle` if there is none, or it has ended.
     package init(_ run: RunState?) {
         self =
             switch run {
@@ -31,30 +31,30 @@ public enum SessionState: String, Sendable, CaseIterable, Codable {
     }
 }
 
-/// Why a run rests: waits, is paused, or was given up. The raw value is what the store and the control API
-/// have; every text has a meaning, since conditions, those of plugins too, are named by whoever wrote them.
+/// Why a run rests: it waits, is paused, or was cancelled. The raw value is used in the store and the control API;
+/// every text is valid, because conditions, including those of plugins, have names of their own.
 public enum RestReason: RawRepresentable, Sendable, Hashable, Codable, CustomStringConvertible {
     /// A person stopped it.
     case userStop
     /// The terminal of the command that worked on it has closed. SIGHUP
     case terminalClosed
-    /// A person gave it up.
+    /// A person cancelled it.
     case userCancel
-    /// The process that worked on it has ended, or gave it back.
+    /// The process that worked on it has ended, or released it.
     case agentRestart
-    /// Its process was lost again and again.
+    /// Its process was lost repeatedly.
     case quarantined
-    /// A newer run of its session took its place.
+    /// A newer run of its session superseded it.
     case superseded
-    /// Its conditions stopped it, before it is known which.
+    /// Its conditions stopped it; which one is not known yet.
     case policy
-    /// It is not to start yet.
+    /// It must not start yet.
     case notBefore
-    /// As many runs are at work as may be.
+    /// The limit of concurrent runs is reached.
     case queue
     /// The network, a server or the manifest cannot be reached.
     case connectivity
-    /// Something failed and is tried again.
+    /// Something failed and will be retried.
     case retry
     /// Another process holds the session.
     case sessionBusy
@@ -64,9 +64,9 @@ public enum RestReason: RawRepresentable, Sendable, Hashable, Codable, CustomStr
     case resources
     /// The store could not be read or written.
     case state
-    /// Something else went wrong.
+    /// Another error occurred.
     case error
-    /// A condition does not hold, by its name: `metered`, `window`, a plugin's.
+    /// A condition that does not hold, by its name: `metered`, `window`, a plugin's.
     case condition(String)
 
     private static let known: [RestReason] = [
@@ -74,10 +74,10 @@ public enum RestReason: RawRepresentable, Sendable, Hashable, Codable, CustomStr
         .connectivity, .retry, .sessionBusy, .destinationBusy, .resources, .state, .error,
     ]
 
-    /// Never fails: what has no meaning here is a condition's name.
+    /// Never fails: an unknown value is a condition's name.
     public init(rawValue: String) { self = Self.known.first { $0.rawValue == rawValue } ?? .condition(rawValue) }
 
-    /// As the store and the control API have it.
+    /// The value in the store and the control API.
     public var rawValue: String {
         switch self {
         case .userStop: "user_stop"
@@ -100,7 +100,7 @@ public enum RestReason: RawRepresentable, Sendable, Hashable, Codable, CustomStr
         }
     }
 
-    /// For people, in a few words that stand in parentheses; a condition's name as it is, to be escaped.
+    /// A short text for people, in parentheses; a condition's name is unchanged and must be escaped.
     package var words: String {
         switch self {
         case .userStop: "stopped by a person"

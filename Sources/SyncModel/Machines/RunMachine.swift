@@ -1,42 +1,42 @@
-/// The life of one run. Every state is a resting place.
+/// The state of one run. Every state can persist.
 public enum RunState: String, Sendable, CaseIterable, Codable {
-    /// Nobody works on it; it may start as soon as it is eligible.
+    /// No process works on it; it may start as soon as it is eligible.
     case waiting
     /// The process that holds its session works on it. If that process is gone, it is waiting.
     case running
-    /// Somebody stopped it; it stays so until somebody resumes it.
+    /// A person stopped it; it stays paused until it is resumed.
     case paused
     /// Every group is complete.
     case finished
-    /// Somebody cancelled it; nothing that is installed was removed.
+    /// A person cancelled it; installed files were not removed.
     case cancelled
-    /// A newer run of its session took its place.
+    /// A newer run of its session superseded it.
     case superseded
 
-    /// Whether it can still come to anything.
+    /// Whether it may still run.
     package var isOpen: Bool { self == .waiting || self == .running || self == .paused }
 }
 
-/// What can happen to a run.
+/// An input to the state of a run.
 package enum RunInput: String, Sendable, CaseIterable {
     /// The holder of its session begins or continues.
     case started
-    /// The holder is gone, or gives the run back.
+    /// The holder is gone, or releases the run.
     case released
     /// A person, or a policy, stops it.
     case paused
-    /// A person lets it go on.
+    /// A person resumes it.
     case resumed
     /// Its last group is complete.
     case finished
-    /// A person gives it up.
+    /// A person cancels it.
     case cancelled
     /// A newer run is enqueued.
     case superseded
 }
 
 extension RunState {
-    /// Where an input leads.
+    /// The transition for an input.
     ///
     /// ```
     ///            started released paused  resumed finished cancelled superseded
@@ -49,7 +49,7 @@ extension RunState {
     /// ```
     package func after(_ input: RunInput) -> Transition<RunState> {
         switch input {
-        // A second holder: there is none while the first one lives.
+        // A second holder: impossible while the first one lives.
         case .started: self == .waiting ? .to(.running) : .refused
         case .released: self == .running ? .to(.waiting) : .stays
         case .paused:
@@ -71,36 +71,36 @@ extension RunState {
     }
 }
 
-/// What a life cycle answers to an input: pure, for the caller to carry out.
+/// The effect of an input on a state: pure, for the caller to apply.
 package enum Transition<State: Sendable & Equatable>: Sendable, Equatable {
-    /// Go there.
+    /// Change to this state.
     case to(State)
-    /// Nothing to do: the input asks for what is already so, or comes too late to matter.
+    /// No change: the input is already fulfilled, or comes too late to matter.
     case stays
-    /// The input makes no sense here; the caller is told and nothing changes.
+    /// The input is invalid here: no change, and the caller is informed.
     case refused
 }
 
-/// The life of one group of one run. A group is sealed when its run is enqueued: nothing is added later.
+/// The state of one group of one run. A group is fixed when its run is enqueued.
 package enum GroupState: String, Sendable, CaseIterable, Codable {
     /// Some of its tasks are not terminal; a paused task keeps it open.
     case open
-    /// Every task is terminal, well or not, and every event of them is out.
+    /// Every task is terminal, successful or not, and all of their events are recorded.
     case completed
     /// Its run was cancelled or superseded before.
     case cancelled
 }
 
-/// What can happen to a group.
+/// An input to the state of a group.
 package enum GroupInput: String, Sendable, CaseIterable {
     /// Its last task became terminal.
     case settled
-    /// Its run was cancelled, or a newer one took its place.
+    /// Its run was cancelled or superseded.
     case cancelled
 }
 
 extension GroupState {
-    /// Where an input leads.
+    /// The transition for an input.
     ///
     /// ```
     ///           settled   cancelled

@@ -1,31 +1,31 @@
-/// The life of one task: one entry of a manifest in one run.
+/// The state of one task: one entry of a manifest in one run.
 ///
-/// All but `running` may last, and are recorded. What is shown follows from that and from what is around it, see
-/// ``now(in:request:)``: it is `running` while its transfer is on the wire, `paused` and `cancelled` as its run is.
+/// All states except `running` can persist, and are recorded. The state that is shown follows from the recorded one and
+/// its context, see ``now(in:request:)``: `running` while a transfer is active, `paused` and `cancelled` like its run.
 public enum TaskState: String, Sendable, CaseIterable, Codable {
     /// It may start as soon as its turn comes.
     case waiting
     /// A transfer of the session's holder works on it.
     case running
-    /// Stopped, with what has come kept, until somebody resumes it.
+    /// Stopped until it is resumed; received bytes are kept.
     case paused
     /// Its file is in place, durable and verified.
     case installed
-    /// Its file was in place before.
+    /// Its file was already in place.
     case unchanged
     /// It ended without its file.
     case failed
-    /// Somebody gave it up, a plugin did, or a newer run took its run's place.
+    /// A person or a plugin cancelled it, or its run was superseded.
     case cancelled
 }
 
-/// What can happen to a task.
+/// An input to the state of a task.
 package enum TaskInput: String, Sendable, CaseIterable {
-    /// Something is done for it: a request is sent, or bytes that are here are copied.
+    /// Work on it begins: a request is sent, or local bytes are copied.
     case started
-    /// Not now: no connection, a server that asks to wait.
+    /// It has to wait: no connection, or a server asks for a pause.
     case delayed
-    /// The process that worked on it has gone, or gave it back.
+    /// The process that worked on it is gone, or released it.
     case released
     /// A person, or a policy, stops it.
     case paused
@@ -33,20 +33,20 @@ package enum TaskInput: String, Sendable, CaseIterable {
     case resumed
     /// The file is in place, durable and verified.
     case installed
-    /// The file was there.
+    /// The file was already in place.
     case unchanged
-    /// What was in its place is not there any more: somebody has changed or removed it.
+    /// The file that was in place has been changed or removed.
     case lost
-    /// No attempt is left, or none can help.
+    /// No attempt is left, or none would help.
     case failed
-    /// Somebody gives it up.
+    /// A person, a plugin or a newer run cancels it.
     case cancelled
-    /// A process takes its run up again, and tries it once more.
+    /// A process resumes its run, and retries it.
     case retried
 }
 
 extension TaskState {
-    /// Where an input leads. Every task of every run goes by this table: `TaskTracker` in the engine.
+    /// The transition for an input. Every task of every run follows this table: `TaskTracker` in the engine.
     ///
     /// ```
     ///            waiting   running   paused    installed unchanged failed    cancelled
@@ -77,14 +77,14 @@ extension TaskState {
             switch self {
             // A paused one: the file was placed before the pause took hold; the disk is right.
             case .running, .paused: .to(.installed)
-            // A cancelled task never takes a file away.
+            // A cancelled task never removes a file.
             case .installed, .cancelled: .stays
             case .waiting, .unchanged, .failed: .refused
             }
         case .unchanged:
             switch self {
             case .waiting: .to(.unchanged)
-            // What an earlier process of the same run has installed stays so.
+            // A file that an earlier process of the same run has installed stays installed.
             case .installed, .unchanged, .cancelled: .stays
             case .running, .paused, .failed: .refused
             }
@@ -92,7 +92,7 @@ extension TaskState {
         case .failed:
             switch self {
             case .waiting, .running: .to(.failed)
-            // It is tried again when it is resumed.
+            // It is retried when it is resumed.
             case .paused, .failed, .cancelled: .stays
             case .installed, .unchanged: .refused
             }
@@ -105,9 +105,9 @@ extension TaskState {
         }
     }
 
-    /// The state after several inputs; `nil` when the table refuses one of them.
+    /// The state after several inputs; `nil` if the table refuses one of them.
     ///
-    /// - Parameter taking: Told of each input that leads to another state.
+    /// - Parameter taking: Receives each input that changes the state.
     package func after(_ inputs: [TaskInput], taking: (TaskInput) -> Void = { _ in }) -> TaskState? {
         var state = self
         for input in inputs {
@@ -122,14 +122,14 @@ extension TaskState {
         return state
     }
 
-    /// What a recorded state means now.
+    /// The current meaning of a recorded state.
     ///
     /// - Parameters:
     ///   - run: The state of its run; `running` without a process that holds the session is `waiting`.
-    ///   - request: What its transfer is at; `nil` for none.
+    ///   - request: The state of its transfer; `nil` for none.
     /// - Returns: The state to show.
     package func now(in run: RunState, request: RequestState?) -> TaskState {
-        // A run that was resumed has resumed its tasks, although nobody has taken it up yet.
+        // A resumed run has resumed its tasks, even if no process works on it yet.
         let inputs: [TaskInput] =
             switch run {
             case .running:
@@ -140,7 +140,7 @@ extension TaskState {
                 }
             case .waiting: [.resumed, .released]
             case .paused: [.paused]
-            // What a finished run leaves waiting was never tried: the run ended before.
+            // Tasks that a finished run leaves waiting were never tried: the run ended before.
             case .finished: [.resumed, .failed]
             case .cancelled, .superseded: [.cancelled]
             }
@@ -148,18 +148,18 @@ extension TaskState {
     }
 }
 
-/// What a transfer is at. The spelling is that of `status --requests`, the control API and the record on disk.
+/// The state of a transfer, with the spelling of `status --requests`, the control API and the record on disk.
 public enum RequestState: String, Sendable, CaseIterable, Codable {
-    /// It waits for its turn: for a connection, or for another transfer that finds something out for it.
+    /// It is queued: for a connection, or for another transfer that determines something for it.
     case queued
-    /// A resolver plugin is asked where to send it, or its host's name is looked up.
+    /// A resolver plugin is asked for its destination, or its host's name is being resolved.
     case resolving
-    /// A connection is made, or the request is sent and nothing has been said to it yet.
+    /// A connection is being made, or the request has been sent and not answered yet.
     case connecting
-    /// Bytes come.
+    /// Bytes arrive.
     case receiving
-    /// No byte has come for some seconds on a connection that is there.
+    /// No byte has arrived for some seconds on an open connection.
     case stalled
-    /// Nothing is sent before some time: its host cannot be reached, asked for a pause, or the last attempt failed.
+    /// Nothing is sent before a certain time: its host is unreachable or asked for a pause, or the last attempt failed.
     case waiting
 }

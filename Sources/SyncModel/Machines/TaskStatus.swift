@@ -1,19 +1,19 @@
-/// One task of a session's latest run: a path, and the content it must have.
+/// One task of a session's latest run: a path with its required content.
 public struct TaskStatus: Sendable, Equatable, Codable {
     /// Relative to the destination.
     public var path: String
-    /// Of its content, 64 digits; `nil` for a link.
+    /// The digest of its content, 64 digits; `nil` for a link.
     public var sha256: String?
     /// **Bytes**.
     public var size: UInt64
-    /// Where it is in its life.
+    /// Its state.
     public var state: TaskState
-    /// Why, for people, where there is more to say.
+    /// The reason for people, if there is more to say.
     public var reason: String?
-    /// The transfer that it was given to last.
+    /// The last transfer that worked on it.
     public var transfer: UInt64?
 
-    /// Puts a task together; see the properties.
+    /// Makes a task; see the properties.
     public init(
         path: String, sha256: String?, size: UInt64, state: TaskState, reason: String? = nil, transfer: UInt64? = nil
     ) {

@@ -4,27 +4,27 @@ import SyncPlugins
 import SyncSystem
 
 package struct CheckResult: Sendable, Equatable {
-    /// What a good plugin does.
+    /// The rule that was checked.
     package var rule: String
-    /// What this one did instead; `nil` when it kept the rule.
+    /// How the plugin broke it; `nil` if it passed.
     package var failure: String?
-    /// What its author can do about it.
+    /// Advice for the plugin's author.
     package var advice: String
 
     package var passed: Bool { failure == nil }
 }
 
 extension [CheckResult] {
-    /// Tries one more rule; `body` says what was wrong, or nothing.
+    /// Checks one more rule; `body` returns the fault, or `nil`.
     mutating func rule(_ rule: String, _ advice: String, _ body: () -> String?) {
         append(CheckResult(rule: rule, failure: body(), advice: advice))
     }
 
-    /// The rules that were not kept, one line each; for tests.
+    /// The broken rules, one line each; for tests.
     package var failures: [String] { compactMap { result in result.failure.map { "\(result.rule): \($0)" } } }
 }
 
-/// What is wrong with a text that goes into one line of a request; `nil` for nothing.
+/// The fault of a text that goes into one line of a request; `nil` for none.
 func lineFault(_ text: String, _ what: String) -> String? {
     text.isOneLine ? nil : "\(what) has a control character in it"
 }
@@ -39,7 +39,7 @@ func headerFault(_ fields: [HeaderField]) -> String? {
     return nil
 }
 
-/// Runs something on several threads at once; the first fault there was.
+/// Runs a function on several threads at once; returns the first fault.
 func together(_ count: Int, _ body: @Sendable (Int) -> String?) -> String? {
     let faults = Mutex<[String]>([])
     DispatchQueue.concurrentPerform(iterations: count) { number in

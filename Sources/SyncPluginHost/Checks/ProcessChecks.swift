@@ -2,9 +2,9 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// Checks what holds for every plugin that is a program of its own, whatever its point.
+/// Checks the rules for every plugin that is a separate program, whatever its point.
 ///
-/// - Parameter configuration: With the point and the settings it is used with. It is started several times.
+/// - Parameter configuration: Includes the point and the settings. The program is started several times.
 package func check(process configuration: PluginConfiguration) -> [CheckResult] {
     var book: [CheckResult] = []
     let told = Mutex<[PluginNotice]>([])
@@ -15,7 +15,7 @@ package func check(process configuration: PluginConfiguration) -> [CheckResult] 
             told.withLock { $0.append(notice) }
             tell(notice)
         }
-        // One start is enough to say what is wrong with it.
+        // One start is enough to find out what is wrong with it.
         configuration.restart.mostEnds = 1
         change(&configuration)
         return PluginClient(configuration)

@@ -3,14 +3,14 @@ import SyncModel
 package import SyncPlugins
 import SyncSystem
 
-/// Files and calls that plugins are checked with.
+/// Files and calls with which plugins are checked.
 package struct SampleFiles: Sendable {
-    /// At their places, with their digests.
+    /// The files, with their digests.
     package let files: [StagedFile]
 
-    /// Writes the usual files into a directory.
+    /// Writes the standard samples into a directory.
     ///
-    /// - Parameter others: Paths of files that a verifier looks at as well.
+    /// - Parameter others: Paths of more files to show to a verifier.
     package init(in directory: String, besides others: [String]) throws(PluginError) {
         var found: [StagedFile] = []
         for (name, bytes) in Self.samples {
@@ -25,7 +25,7 @@ package struct SampleFiles: Sendable {
         files = found
     }
 
-    /// Whether a file is still what it was.
+    /// Whether a file is unchanged.
     package func isUnchanged(_ file: StagedFile) -> Bool {
         (try? Self.staged(file.stagedPath, name: file.path)) == file
     }
@@ -60,7 +60,7 @@ package struct SampleFiles: Sendable {
         ("damaged.json", Array("{\"a\":".utf8)), ("bytes.bin", (0..<4_096).map { UInt8($0 & 0xFF) }),
     ]
 
-    /// An object of some hundred thousand **bytes** for transports; its path.
+    /// Writes an object of 400,000 **bytes** for transports; returns its path.
     package static func object(in directory: String) throws(PluginError) -> String {
         var state: UInt64 = 1
         let bytes = (0..<400_000).map { _ in
@@ -73,7 +73,7 @@ package struct SampleFiles: Sendable {
         return path
     }
 
-    /// A call of a hook for a group that is complete.
+    /// A call of a hook for a complete group.
     package static func invocation(_ word: String, directory: String, timeout: Int) -> HookInvocation {
         let report = JSONLine.object { line in
             line.field("format", "syncagent-report/1")

@@ -4,7 +4,7 @@ import SyncSystem
 extension HookInvocation {
     /// Writes the report to the beginning of a file.
     ///
-    /// - Returns: Why a write failed.
+    /// - Returns: Why a write failed; `nil` on success.
     func spoolInput(to file: Int32) -> Errno? {
         var (offset, failure): (UInt64, Errno?) = (0, nil)
         writeInput { bytes in
@@ -16,10 +16,10 @@ extension HookInvocation {
     }
 }
 
-/// Stays with one program until it, its group and its output have ended.
+/// Watches one program until it, its process group and its output have ended.
 struct ProcessWatch: ~Copyable {
     private let program: StartedProgram
-    /// Its standard output and error in one, so that their order is kept. Not blocking.
+    /// Its standard output and error on one pipe, which preserves their order. Non-blocking.
     private let output: SharedDescriptor
     private var supervision: Supervision
     private var capture: OutputCapture
@@ -61,15 +61,15 @@ struct ProcessWatch: ~Copyable {
         isStopped = invocation.isStopped
     }
 
-    /// How often to ask whether to stop.
+    /// Interval between checks whether to stop.
     private static let tick = Duration.milliseconds(100)
-    /// How often a group without its leader is looked at: no system call tells when it is empty.
+    /// Interval between checks of a group whose leader has ended: no system call reports when it is empty.
     private static let groupTick = Duration.milliseconds(10)
 
-    /// Waits for the end, doing what ``Supervision`` says when its time comes.
+    /// Waits for the end, and signals the group when ``Supervision`` says so.
     ///
     /// - Parameter elapsed: Time since the program's start.
-    /// - Returns: The outcome, without its time.
+    /// - Returns: The outcome, without its duration.
     consuming func untilEnd(_ elapsed: () -> Duration) -> HookOutcome {
         while true {
             wait(for: supervision.due - elapsed())
@@ -87,7 +87,7 @@ struct ProcessWatch: ~Copyable {
         return outcome
     }
 
-    /// Waits until there is output or an end, or `time` has passed, and takes the output.
+    /// Waits for output or an end, at most `time`, and reads the output.
     private mutating func wait(for time: Duration) {
         let isFast = end != nil || program.ended < 0
         let most = max(.zero, min(time, isFast ? Self.groupTick : Self.tick))
@@ -122,8 +122,8 @@ struct ProcessWatch: ~Copyable {
         }
     }
 
-    /// Reads what is there, at most some pieces, so that a program that never stops writing still meets its
-    /// deadline.
+    /// Reads the available output, but only a limited number of pieces, so that a program that never stops writing
+    /// still meets its deadline.
     private mutating func readOutput() {
         withUnsafeTemporaryAllocation(byteCount: 64 << 10, alignment: 16) { buffer in
             for _ in 0..<16 {

@@ -5,35 +5,35 @@ package import SyncSystem
 /// Why a program cannot be a hook, or could not be started.
 package struct ProgramError: Error, Sendable, Equatable {
     package enum Code: Sendable, Equatable {
-        /// Nothing is there.
+        /// Nothing exists at the path.
         case missing
-        /// It may not be executed, or is no program.
+        /// It may not be executed, or is not a program.
         case notExecutable
-        /// It is a directory, a device or the like.
+        /// It is not a regular file.
         case notAFile
-        /// It lies in the destination tree: a pulled file must never run as a hook.
+        /// It is inside the destination tree: a pulled file must never run as a hook.
         case insideDestination
-        /// Another user can put something else in its place.
+        /// Another user could replace it.
         case changeable
-        /// A text that no system call takes: empty, or with a NUL.
+        /// A text that no system call accepts: empty, or with a NUL.
         case unusable
-        /// The system refused for now: processes, memory, descriptors.
+        /// The system temporarily lacks processes, memory or descriptors.
         case exhausted
-        /// Anything else the system said.
+        /// Any other error of the system.
         case system(Errno)
     }
 
     package let code: Code
-    /// The program or directory it is about, as given.
+    /// The program or directory concerned, as given.
     package let subject: String
-    /// One sentence of what happened and, where there is something, what to do.
+    /// One sentence that says what happened and, if possible, what to do.
     package let message: String
 
     package init(code: Code, subject: String, message: String) {
         (self.code, self.subject, self.message) = (code, subject, message)
     }
 
-    /// What the system said about a step with `subject`.
+    /// The error of the system for a step with `subject`.
     package static func system(_ step: String, _ subject: String, _ reason: Errno) -> ProgramError {
         let code: Code =
             switch reason {

@@ -3,23 +3,23 @@ import SyncSystem
 
 /// Runs a program when a group is complete.
 ///
-/// 1. The program is argv, an absolute path first; no shell reads any of it.
-/// 2. It gets an environment of its own, see ``HookEnvironment``; the destination as working directory; the
-///    report as standard input, a file in memory, so that a program that does not read it delays nobody; every
-///    other descriptor closed; umask 022; signals at their defaults.
-/// 3. It leads a session and process group of its own. At its deadline the group gets SIGTERM, and SIGKILL
-///    after the grace. What it leaves running in its group ends with it; a daemon must make its own session.
-/// 4. Its output is read to the end and kept up to a bound.
+/// 1. The program is given by argv, an absolute path first; no shell interprets it.
+/// 2. It gets its own environment, see ``HookEnvironment``; the destination as working directory; the report as
+///    standard input, a file in memory, so that a program that does not read it delays nobody; every other descriptor
+///    closed; umask 022; default signal handling.
+/// 3. It leads its own session and process group. At its deadline, the group gets SIGTERM, and SIGKILL after the
+///    grace. Processes that it leaves in its group are ended, too; a daemon must create its own session.
+/// 4. Its output is read to the end and kept up to a limit.
 ///
-/// Not swift-subprocess (1.0): that can neither set the umask, nor end the rest of a group whose leader has gone, nor
+/// Not swift-subprocess (1.0), which can neither set the umask, nor end the rest of a group whose leader has ended, nor
 /// stop waiting for output that a daemon holds open.
 package struct ProgramHook: GroupHook {
     package struct Limits: Sendable {
         /// From SIGTERM to SIGKILL.
         package var grace = Duration.seconds(10)
-        /// The same when this process is asked to stop: it answers within a second.
+        /// The same when this process is asked to stop, which it does within a second.
         package var stopGrace = Duration.milliseconds(600)
-        /// From the program's own end until what it left in its group is asked to end.
+        /// From the program's own end until SIGTERM for the rest of its group.
         package var linger = Duration.seconds(1)
         /// The first **bytes** of output to keep.
         package var outputHead = 1 << 20
@@ -33,7 +33,7 @@ package struct ProgramHook: GroupHook {
     private let limits: Limits
 
     /// - Parameters:
-    ///   - environment: This process's variables; only the few that ``HookEnvironment`` names are used.
+    ///   - environment: This process's variables; only those that ``HookEnvironment`` lists are used.
     ///   - limits: Grace and output bounds.
     package init(environment: [String: String], limits: Limits = Limits()) {
         self.environment = HookEnvironment(inheriting: environment)
@@ -52,13 +52,13 @@ package struct ProgramHook: GroupHook {
     }
 }
 
-/// The whole environment of a hook: a list of what it gets, not of what it does not.
+/// The complete environment of a hook: an allowlist.
 package struct HookEnvironment: Sendable {
-    /// Where a hook finds programs, whatever this process's own `PATH` says.
+    /// The search path of a hook, independent of this process's `PATH`.
     static let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    /// Variables a hook gets as this process has them.
+    /// Variables that a hook inherits from this process.
     static let inherited = ["HOME", "LANG", "TZ", "USER"]
-    /// Where a `syncagent` that a hook starts finds the same state, settings and agent.
+    /// Variables with which a `syncagent` that a hook starts finds the same state, settings and agent.
     static let places = ["XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"]
 
     private let base: [String]
@@ -68,7 +68,7 @@ package struct HookEnvironment: Sendable {
         base = Self.minimal(environment) + Self.pairs(Self.places, environment)
     }
 
-    /// `NAME=value`, environ(7): what every program gets that syncagent starts.
+    /// `NAME=value`, environ(7): the variables of every program that syncagent starts.
     package static func minimal(_ environment: [String: String]) -> [String] {
         ["PATH=\(path)"] + pairs(inherited, environment)
     }
@@ -77,7 +77,7 @@ package struct HookEnvironment: Sendable {
         names.compactMap { name in environment[name].map { "\(name)=\($0)" } }
     }
 
-    /// `NAME=value`, environ(7): what every hook gets, and what this call says of its run.
+    /// `NAME=value`, environ(7): the variables of every hook, and those that this call sets.
     func variables(for invocation: HookInvocation) -> [String] {
         let own = invocation.environment.filter { name, _ in name.hasPrefix("SYNCAGENT_") && !name.contains("=") }
         return base + own.map { "\($0.key)=\($0.value)" }.sorted()

@@ -1,15 +1,15 @@
 import SyncModel
 import SyncSystem
 
-/// The absolute path of a program to run as a hook, decided once, when the run is enqueued.
+/// The absolute path of a program to run as a hook, resolved once, when the run is enqueued.
 ///
-/// A name without a slash is looked up in ``HookEnvironment/path``, never in the working directory. The path is
-/// kept as given, because some programs go by the name they are called with; what is checked is where it leads.
+/// A name without a slash is searched in ``HookEnvironment/path``, never in the working directory. The path is kept as
+/// given, because some programs depend on the name by which they are called; the checks apply to its target.
 ///
 /// - Parameters:
 ///   - text: `reindex`, `./reindex` or `/usr/local/bin/reindex`.
-///   - directory: Absolute; what `./` means.
-///   - destination: The tree nothing may be run from, also through symbolic links. It need not exist.
+///   - directory: The absolute directory that `./` refers to.
+///   - destination: The tree from which nothing may run, even through symbolic links. It need not exist.
 /// - Returns: The absolute path, not normalised.
 /// - Throws: ``ProgramError``.
 package func resolveProgram(_ text: String, relativeTo directory: String, destination: String) throws(ProgramError)
@@ -24,13 +24,13 @@ package func resolveProgram(_ text: String, relativeTo directory: String, destin
     return path
 }
 
-/// Where the program at an absolute path really is, links followed.
+/// The real path of the program at an absolute path, with links followed.
 ///
 /// - Parameters:
 ///   - path: Absolute.
-///   - role: What messages call it, such as `plugin`.
-///   - destination: As for ``resolveProgram(_:relativeTo:destination:)``; `nil` when nothing is pulled.
-/// - Throws: ``ProgramError``, with code `changeable` when anybody but this user and root could change it.
+///   - role: The word for it in messages, such as `plugin`.
+///   - destination: As in ``resolveProgram(_:relativeTo:destination:)``; `nil` if nothing is pulled.
+/// - Throws: ``ProgramError``, with code `changeable` if anybody but this user and root could change it.
 @discardableResult package func physicalProgram(_ path: String, role: String, destination: String?) throws(ProgramError)
     -> String
 {

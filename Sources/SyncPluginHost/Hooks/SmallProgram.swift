@@ -2,26 +2,26 @@ import SyncModel
 package import SyncPlugins
 import SyncSystem
 
-/// A program that answers one question by its exit status, without JSON-RPC: 0 yes, 1 no, anything else that it could not
-/// tell. What it writes first is the reason. It is started for each question and has a bounded time.
+/// A program that answers one question by its exit status, without JSON-RPC: 0 yes, 1 no, anything else undetermined.
+/// Its first line of output is the reason. It is started for each question, with a time limit.
 package struct SmallProgram: Sendable {
-    /// argv; an absolute path first. No shell reads any of it.
+    /// argv; an absolute path first. No shell interprets it.
     package let arguments: [String]
     /// Longest time for one answer.
     package let limit: Duration
-    /// Asked several times a second: `true` ends it early.
+    /// Asked several times a second; `true` ends the program early.
     private let isStopped: @Sendable () -> Bool
     private let environment: [String]
 
-    /// A program that has been looked at.
+    /// Finds and checks a program.
     ///
     /// - Parameters:
-    ///   - arguments: A path, or a name that is looked up in hooks' PATH, first.
-    ///   - destination: Nothing below it may be run.
+    ///   - arguments: First a path, or a name that is searched in the hooks' PATH.
+    ///   - destination: The tree from which nothing may run.
     ///   - limit: Longest time for one answer.
-    ///   - environment: This process's variables, of which it gets few.
-    ///   - isStopped: Whether it is to be ended early.
-    /// - Throws: ``/SyncPlugins/PluginError`` for a program that is not there, or that others could change.
+    ///   - environment: This process's variables, of which the program gets few.
+    ///   - isStopped: Whether to end it early.
+    /// - Throws: ``/SyncPlugins/PluginError`` for a program that is missing, or that others could change.
     package init(
         _ arguments: [String], destination: String?, limit: Duration, environment: [String: String],
         isStopped: @escaping @Sendable () -> Bool = { false }
@@ -36,16 +36,16 @@ package struct SmallProgram: Sendable {
         self.environment = HookEnvironment.minimal(environment)
     }
 
-    /// What events and messages call it: the name of its file.
+    /// Its name in events and messages: the name of its file.
     package var name: String { Self.name(of: arguments.first ?? "") }
 
     private static func name(of path: String) -> String { path.split(separator: "/").last.map(String.init) ?? path }
 
     enum Answer: Sendable, Equatable {
         case yes
-        /// And the first line it wrote, if any.
+        /// With its first line of output, if any.
         case no(String?)
-        /// It could not tell, and why.
+        /// Undetermined, with the reason.
         case trouble(String)
     }
 
@@ -53,11 +53,11 @@ package struct SmallProgram: Sendable {
     /// The first **bytes** of output that are kept.
     private static let kept = 4_096
 
-    /// Asks, and waits for the answer; never longer than ``limit`` and a moment.
+    /// Runs the program and waits for the answer, only slightly longer than ``limit``.
     ///
     /// - Parameters:
-    ///   - input: What it reads; `nil` for nothing.
-    ///   - variables: `NAME=value`, on top of the few every program gets.
+    ///   - input: Its standard input; `nil` for none.
+    ///   - variables: `NAME=value`, in addition to those of every program.
     func ask(reading input: Int32? = nil, variables: [String]) -> Answer {
         guard !isStopped() else { return .trouble(Self.stopped) }
         var start = ProgramStart(arguments, variables: environment + variables)
@@ -77,17 +77,16 @@ package struct SmallProgram: Sendable {
         }
     }
 
-    /// Without blanks around it; `nil` for none.
+    /// The first line that is not empty, without leading whitespace; `nil` for none.
     private static func firstLine(_ text: String) -> String? {
         let lines = text.split(whereSeparator: \.isNewline).map { line in line.drop { $0.isWhitespace } }
         return lines.first { !$0.isEmpty }.map { String($0.prefix(200)) }
     }
 }
 
-/// The words of a command as it is typed: blanks separate, quotes and backslashes keep together. sh(1), without any of its
-/// expansions.
+/// The words of a command line: whitespace separates, quotes and backslashes group. As in sh(1), without any expansion.
 ///
-/// - Returns: `nil` for a quote that is not closed, and for nothing at all.
+/// - Returns: `nil` for an unclosed quote or an empty command.
 package func commandWords(_ text: String) -> [String]? {
     var words: [String] = []
     var word: String?
@@ -116,23 +115,23 @@ package func commandWords(_ text: String) -> [String]? {
     return words.first?.isEmpty == false ? words : nil
 }
 
-/// Shows each file to a program before it takes its name: 0 accept, 1 refuse, anything else that it could not tell.
+/// Shows each file to a program before the file is installed: 0 accept, 1 refuse, anything else undetermined.
 package struct ProgramVerifier: FileVerifier {
     private let program: SmallProgram
     private let instances: Int
 
-    /// Longest time for one file, unless something else is said.
+    /// Default of the longest time for one file.
     package static let limit = Duration.seconds(60)
 
     /// - Parameters:
-    ///   - program: With the limit for one file.
-    ///   - instances: How many of it may run at a time.
+    ///   - program: Includes the limit for one file.
+    ///   - instances: How many instances may run at a time.
     package init(_ program: SmallProgram, instances: Int) {
         self.program = program
         self.instances = max(1, instances)
     }
 
-    /// How many may run at a time on a machine with so many cores: a scanner mostly waits for a service of its own.
+    /// Default number of instances for a number of cores: a scanner mostly waits for a service.
     package static func instances(cores: Int) -> Int { min(max(2, cores), 16) }
 
     package func verify(_ files: [StagedFile]) -> [FileVerdict] {
@@ -160,21 +159,21 @@ package struct ProgramVerifier: FileVerifier {
     }
 }
 
-/// Asks a program whether a run may go on: 0 go, 1 not now, anything else that it could not tell.
+/// Asks a program whether a run may proceed: 0 yes, 1 not now, anything else undetermined.
 package final class ProgramCondition: Condition {
     package var name: String { program.name }
     private let program: SmallProgram
     private let clock: @Sendable () -> ContinuousClock.Instant
     private let last = Mutex<(state: ConditionState, time: ContinuousClock.Instant)?>(nil)
 
-    /// Longest time for one answer: a look at all conditions takes no longer than five seconds.
+    /// Longest time for one answer: an evaluation of all conditions takes at most five seconds.
     package static let limit = Duration.seconds(4)
-    /// A run is looked at every few seconds for as long as it runs: what was said is believed for this long.
+    /// How long an answer is reused: a run evaluates its conditions every few seconds.
     package static let interval = Duration.seconds(30)
 
     /// - Parameters:
-    ///   - program: With ``limit``.
-    ///   - clock: Tells the time.
+    ///   - program: With ``limit`` as its limit.
+    ///   - clock: The clock.
     package init(
         _ program: SmallProgram, clock: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
     ) {

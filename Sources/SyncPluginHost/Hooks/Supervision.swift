@@ -1,7 +1,7 @@
 import SyncPlugins
 import SyncSystem
 
-/// When to signal a program, and when to stop waiting for it. Pure; times are since the program's start.
+/// Decides when to signal a program and when to stop waiting for it. Pure; times are since the program's start.
 struct Supervision: Sendable {
     enum Action: Sendable, Equatable {
         case none
@@ -16,7 +16,7 @@ struct Supervision: Sendable {
     private enum Phase: Sendable {
         /// The program runs.
         case running
-        /// It ended by itself; others of its group, or its output, are still open.
+        /// It has ended by itself; other processes of its group, or its output, are still open.
         case lingering
         /// SIGTERM has been sent.
         case terminating
@@ -28,19 +28,19 @@ struct Supervision: Sendable {
     private let stopGrace: Duration
     private let linger: Duration
     private var phase = Phase.running
-    /// When ``expired(groupIsEmpty:)`` is due.
+    /// When ``expired(at:groupIsEmpty:)`` is due.
     private(set) var due: Duration
-    /// Set once the program is ended from outside, by its time or its caller; the first reason counts.
+    /// Set once the program is ended from outside, by its timeout or the caller; the first cause counts.
     private(set) var cause: HookOutcome.End?
-    /// The caller wants to end.
+    /// Whether the caller wants to stop.
     private var isHurried = false
-    /// SIGTERM went to what was left after the program's own end.
+    /// Whether SIGTERM went to processes left after the program's own end.
     private(set) var endedLeftovers = false
 
     /// - Parameters:
     ///   - timeout: How long the program may run.
     ///   - grace: From SIGTERM to SIGKILL.
-    ///   - stopGrace: The same when the caller wants to end.
+    ///   - stopGrace: The same when the caller wants to stop.
     ///   - linger: From the program's own end to SIGTERM for the rest, and from SIGKILL to giving up.
     init(timeout: Duration, grace: Duration, stopGrace: Duration? = nil, linger: Duration) {
         self.grace = grace
@@ -49,20 +49,20 @@ struct Supervision: Sendable {
         due = timeout
     }
 
-    /// ``due`` has come.
+    /// Handles the time ``due``.
     mutating func expired(at now: Duration, groupIsEmpty: Bool) -> Action {
         switch phase {
         case .running:
             cause = cause ?? .timedOut
             return enter(.terminating, now + grace, .terminate)
         case .lingering where groupIsEmpty, .terminating where groupIsEmpty:
-            // Only the output is open, held by a process that left the group: not ours to end.
+            // Only the output is open, held by a process that left the group, which is not ours to end.
             return .giveUp
         case .lingering:
             endedLeftovers = true
             return enter(.terminating, now + grace, .terminate)
         case .terminating:
-            // Whoever wants to end does not wait for somebody to bury the dead.
+            // A caller that wants to stop does not wait for zombies to be reaped.
             return enter(.killed, now + (isHurried ? min(linger, stopGrace / 4) : linger), .kill)
         case .killed: return .giveUp
         }
@@ -78,14 +78,14 @@ struct Supervision: Sendable {
             endedLeftovers = true
             return enter(.terminating, now + stopGrace, .terminate)
         case .terminating:
-            // It was asked to end for another reason, and has no longer than if it were asked now.
+            // It was already asked to end for another reason, and gets no more time than if it were asked now.
             due = min(due, now + stopGrace)
             return .none
         case .killed: return .none
         }
     }
 
-    /// The program itself has ended; its group may not have.
+    /// Handles the end of the program itself; its group may still exist.
     mutating func leaderEnded(at now: Duration) {
         switch phase {
         case .running:
@@ -107,9 +107,9 @@ struct OutputCapture: Sendable {
     private let headLimit: Int
     private let tailLimit: Int
     private(set) var head: [UInt8] = []
-    /// Up to twice the limit, cut when full: each byte is moved at most once.
+    /// Up to twice the limit, trimmed when full: each byte is moved at most once.
     private var recent: [UInt8] = []
-    /// All **bytes** seen.
+    /// All **bytes** received.
     private(set) var total: UInt64 = 0
 
     init(head: Int, tail: Int) {
@@ -120,7 +120,7 @@ struct OutputCapture: Sendable {
     /// The last bytes that are not in ``head``.
     var tail: [UInt8] { Array(recent.suffix(tailLimit)) }
 
-    /// What was kept, as text, with a line that says how much was not.
+    /// The kept output as text, with a line that says how many bytes were dropped.
     var text: String {
         let end = tail
         let dropped = total &- UInt64(head.count) &- UInt64(end.count)

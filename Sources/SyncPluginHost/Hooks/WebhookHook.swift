@@ -2,11 +2,11 @@ import CCurl
 package import SyncCurl
 package import SyncPlugins
 
-/// Sends the report of a completed group to an http or https URL, as `POST` with a JSON body.
+/// Sends the report of a complete group to an http or https URL, as `POST` with a JSON body.
 ///
-/// 2xx is success. No redirect is followed: when a receiver moves, its new URL belongs in the configuration. 408, 429, 5xx
-/// and failed connections ask to be called again, as a program does with exit status 75. `Idempotency-Key` is the same for
-/// every attempt, so that a receiver can tell a repetition; each batch of files has its own.
+/// 2xx is success. Redirects are not followed: when a receiver moves, the configuration must change. 408, 429, 5xx and
+/// failed connections request another attempt, as a program does with exit status 75. `Idempotency-Key` is the same for
+/// every attempt, so that a receiver can detect a repetition; each batch of files has its own.
 package struct WebhookHook: GroupHook {
     private let tls: TLSConfiguration
     private let proxy: @Sendable (Origin) -> ProxyConfiguration?
@@ -17,10 +17,10 @@ package struct WebhookHook: GroupHook {
     static let outputLimit = 4096
 
     /// - Parameters:
-    ///   - tls: Whom to trust; no certificate is shown.
+    ///   - tls: Trusted certificates; no client certificate is sent.
     ///   - userAgent: The `User-Agent` header.
-    ///   - connectTimeout: Longest time for name, TCP and TLS together.
-    ///   - proxy: What a request to an origin goes through.
+    ///   - connectTimeout: Longest time for name resolution, TCP and TLS together.
+    ///   - proxy: The proxy for an origin.
     package init(
         tls: TLSConfiguration = TLSConfiguration(), userAgent: String, connectTimeout: Duration,
         proxy: @escaping @Sendable (Origin) -> ProxyConfiguration? = { _ in nil }
@@ -28,7 +28,7 @@ package struct WebhookHook: GroupHook {
         (self.tls, self.userAgent, self.connectTimeout, self.proxy) = (tls, userAgent, connectTimeout, proxy)
     }
 
-    /// Whether the first word of a hook's argv is for this hook.
+    /// Whether the first word of a hook's argv is a URL for this hook.
     package static func isFor(_ word: String) -> Bool { word.hasPrefix("https://") || word.hasPrefix("http://") }
 
     package func run(_ invocation: HookInvocation) -> HookOutcome {
@@ -83,7 +83,7 @@ package struct WebhookHook: GroupHook {
         // One of several of its group, which may have the same receiver.
         let number = value("SYNCAGENT_HOOK")
         let (batch, batches) = (value("SYNCAGENT_BATCH"), value("SYNCAGENT_BATCHES"))
-        // What is sent late has other files in it.
+        // A late report contains other files.
         let part = (value("SYNCAGENT_LATE").isEmpty ? "" : "/late") + "/\(batch)-of-\(batches)"
         let ofBatch = ["Syncagent-Batch: \(batch)", "Syncagent-Batches: \(batches)"]
         return [

@@ -2,14 +2,14 @@ import SyncModel
 package import SyncPlugins
 import SyncSystem
 
-/// Asks a plugin whether a run may go on: method `condition.state`.
+/// Asks a plugin whether a run may proceed: method `condition.state`.
 package struct PluginCondition: Condition {
     package let name: String
     private let client: PluginClient
 
-    /// Asks the plugin of this client, which was made for ``PluginPoint/condition``.
+    /// Uses this client's plugin; the client must have been made for ``PluginPoint/condition``.
     ///
-    /// - Parameter name: What `status` and events call it; `nil` for the plugin's name.
+    /// - Parameter name: Its name in `status` and events; `nil` for the plugin's name.
     package init(_ client: PluginClient, name: String? = nil) {
         self.client = client
         self.name = name ?? client.name
@@ -34,7 +34,7 @@ package struct PluginCondition: Condition {
 /// Checks a condition.
 ///
 /// - Parameters:
-///   - condition: In whatever state it is.
+///   - condition: In any state.
 ///   - destination: A directory, absolute.
 ///   - now: **Milliseconds** since 1970.
 package func check(condition: any Condition, destination: String = "/tmp", now: Int64) -> [CheckResult] {

@@ -2,16 +2,16 @@ import SyncModel
 package import SyncPlugins
 import SyncSystem
 
-/// Asks a plugin what to show to an origin: method `credential.get`.
+/// Asks a plugin for the credential for an origin: method `credential.get`.
 ///
-/// An answer with a line end or another control character in any text is refused whole.
+/// An answer with a line end or another control character in any text is refused as a whole.
 package struct PluginCredentials: CredentialProvider {
     private let client: PluginClient
 
-    /// Most **bytes** of any of its texts.
+    /// Most **bytes** of each text.
     private static let longest = 16 << 10
 
-    /// Asks the plugin of this client, which was made for ``PluginPoint/credential``.
+    /// Uses this client's plugin; the client must have been made for ``PluginPoint/credential``.
     package init(_ client: PluginClient) { self.client = client }
 
     package func credential(for request: CredentialRequest) throws(PluginError) -> Credential? {
@@ -62,8 +62,8 @@ package struct PluginCredentials: CredentialProvider {
 /// Checks a credential provider.
 ///
 /// - Parameters:
-///   - credentials: Asked several times.
-///   - origin: An origin that it has something for, where there is one.
+///   - credentials: The provider; it is asked several times.
+///   - origin: An origin for which it has a credential, if there is one.
 ///   - now: **Seconds** since 1970.
 package func check(credentials: any CredentialProvider, origin: String = "https://assets.example.com", now: Int64)
     -> [CheckResult]

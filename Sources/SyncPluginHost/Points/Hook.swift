@@ -2,14 +2,14 @@ import SyncModel
 package import SyncPlugins
 import SyncSystem
 
-/// Lets a plugin do what follows when a group is complete: method `hook.run`.
+/// Calls a plugin when a group is complete: method `hook.run`.
 package struct PluginHook: GroupHook {
     private let client: PluginClient
 
     /// Most **bytes** of its output that are kept.
     private static let mostOutput = 64 << 10
 
-    /// Calls the plugin of this client, which was made for ``PluginPoint/hook``.
+    /// Uses this client's plugin; the client must have been made for ``PluginPoint/hook``.
     package init(_ client: PluginClient) { self.client = client }
 
     package func run(_ invocation: HookInvocation) -> HookOutcome {
@@ -69,8 +69,8 @@ package struct PluginHook: GroupHook {
 /// Checks a hook. It really runs, several times.
 ///
 /// - Parameters:
-///   - hook: A runner of hooks.
-///   - invocation: A call that shall succeed; its timeout is the longest that a rule takes.
+///   - hook: The hook.
+///   - invocation: A call that should succeed; its timeout is the longest time for a rule.
 package func check(hook: any GroupHook, invocation: HookInvocation) -> [CheckResult] {
     var book: [CheckResult] = []
     func run(_ change: (inout HookInvocation) -> Void = { _ in }) -> HookOutcome {

@@ -2,16 +2,16 @@ import SyncModel
 package import SyncPlugins
 import SyncSystem
 
-/// Tells a plugin of events: method `observer.events`. Its answer says that it has taken them, so that no more are on
-/// their way than it can take.
+/// Sends events to a plugin: method `observer.events`. The next batch is sent only once the plugin has acknowledged the
+/// last.
 package struct PluginObserver: EventObserver {
     private let client: PluginClient
 
     private static let most = 500
-    /// **Bytes** of one question; an event that is longer goes alone.
+    /// Most **bytes** of one request; a longer event is sent alone.
     private static let mostBytes = 256 << 10
 
-    /// Tells the plugin of this client, which was made for ``PluginPoint/observer``.
+    /// Uses this client's plugin; the client must have been made for ``PluginPoint/observer``.
     package init(_ client: PluginClient) { self.client = client }
 
     package func observe(_ events: [ObservedEvent]) throws(PluginError) {
@@ -30,7 +30,7 @@ package struct PluginObserver: EventObserver {
     }
 }
 
-/// Checks an observer: it takes whatever comes, and says so.
+/// Checks an observer: it must accept and acknowledge any event.
 package func check(observer: any EventObserver) -> [CheckResult] {
     var book: [CheckResult] = []
     func tell(_ events: [ObservedEvent]) -> String? {

@@ -1,7 +1,7 @@
 import SyncModel
 import SyncPlugins
 
-// What a plugin may put into a request. Everything else it says is refused here, before anything uses it.
+// The values that a plugin may put into a request. Everything else is rejected here, before anything uses it.
 extension JSONValue {
     /// An absolute http or https URL with a host, in printable ASCII; `nil` for anything else.
     var webURL: String? {
@@ -15,7 +15,7 @@ extension JSONValue {
 
     /// Headers from an object of texts.
     ///
-    /// - Throws: ``WireFault`` when one may not be set.
+    /// - Throws: ``WireFault`` for a header that may not be set.
     func headers() throws(WireFault) -> [HeaderField] {
         if isNull { return [] }
         guard let members = object, members.count <= 64 else { throw WireFault("headers is not an object") }
@@ -33,7 +33,7 @@ extension JSONValue {
         return fields
     }
 
-    /// What a message is framed by, and what the transport decides about.
+    /// Headers that frame a message or belong to the transport.
     private static let framing: Set<String> = [
         "connection", "content-length", "expect", "host", "if-none-match", "if-modified-since", "if-range",
         "keep-alive", "proxy-authorization", "proxy-connection", "range", "te", "trailer", "transfer-encoding",
@@ -46,7 +46,7 @@ extension JSONValue {
     }
 }
 
-/// Takes the first elements off that are neither too many nor together too large; at least one.
+/// Removes the first elements, within a count and a total size; at least one.
 func takeBatch<E>(_ rest: inout ArraySlice<E>, most: Int, bytes: Int, size: (E) -> Int) -> ArraySlice<E> {
     var (count, sum) = (0, 0)
     for element in rest.prefix(most) {
@@ -58,7 +58,7 @@ func takeBatch<E>(_ rest: inout ArraySlice<E>, most: Int, bytes: Int, size: (E) 
     return rest.prefix(count)
 }
 
-/// A reason for people from a plugin: one line, not long; `nil` when there is none.
+/// A plugin's reason for people: one line of limited length; `nil` if there is none.
 func reason(_ value: JSONValue?) -> String? {
     guard let text = value?.string, !text.isEmpty else { return nil }
     return escaped(String(text.prefix(500)))

@@ -4,23 +4,23 @@ import SyncSystem
 
 /// Asks a plugin about requests: method `resolver.resolve`.
 ///
-/// A disposition that the protocol does not allow lets its request go on as it is, with a warning; so do fields
-/// beside a disposition that does not read them.
+/// If a disposition is invalid, its request proceeds unchanged, with a warning. Unknown fields of a disposition are
+/// ignored, also with a warning.
 package struct PluginResolver: RequestResolver {
     private let client: PluginClient
 
-    /// Most requests in one question. The text of a question is bounded as well.
+    /// Most requests in one call, whose size is also limited.
     private static let most = 500
     private static let mostBytes = 512 << 10
 
-    /// Asks the plugin of this client, which was made for ``PluginPoint/resolver``.
+    /// Uses this client's plugin; the client must have been made for ``PluginPoint/resolver``.
     package init(_ client: PluginClient) { self.client = client }
 
     package func resolve(_ requests: [ResolverRequest]) throws(PluginError) -> [RequestDisposition] {
         var answers: [RequestDisposition] = []
         var rest = requests[...]
         while !rest.isEmpty {
-            // A character is at most six in JSON, and most are one.
+            // A character takes at most six bytes in JSON, and mostly one.
             let batch = takeBatch(&rest, most: Self.most, bytes: Self.mostBytes) {
                 200 + 2 * ($0.url.utf8.count + $0.original.utf8.count)
             }
@@ -88,11 +88,11 @@ package struct PluginResolver: RequestResolver {
     }
 }
 
-/// Checks a resolver: what it answers is well formed, whole and in order, whoever asks and however often.
+/// Checks a resolver: its answers must be well formed, complete and in order, whoever asks and however often.
 ///
 /// - Parameters:
-///   - resolver: It may replace and cancel as it likes.
-///   - url: A URL that it is for, where it is for certain ones only.
+///   - resolver: It may replace and cancel requests freely.
+///   - url: A URL that it handles, if it handles only certain URLs.
 package func check(resolver: any RequestResolver, url: String = "https://assets.example.com/files/a.bin")
     -> [CheckResult]
 {

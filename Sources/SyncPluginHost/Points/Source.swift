@@ -4,24 +4,24 @@ import SyncSystem
 
 /// A source that is a program: it gets the URL as its last argument and prints a manifest. No JSON-RPC, no shell.
 ///
-/// `SYNCAGENT_AT` is `source.at` of the manifest that it printed last; if that still holds, it prints nothing. `SYNCAGENT_SETTINGS`
-/// has its settings. What it writes to standard error is for people.
+/// `SYNCAGENT_AT` is `source.at` of the manifest that it printed last; if that is still current, it prints nothing. For
+/// a plugin, `SYNCAGENT_SETTINGS` contains its settings. Its standard error is for people.
 package struct SourceProgram: SetSource {
     /// argv without the URL; an absolute path first.
     private let arguments: [String]
-    /// In messages.
+    /// Its name in messages.
     private let name: String
-    /// Makes sure that it may still be run.
+    /// Checks that it may still be run.
     private let check: @Sendable () throws(PluginError) -> Void
     private let bounds: Bounds
     private let variables: [String]
     private let isStopped: @Sendable () -> Bool
 
-    /// How long it may take, and how much it may say.
+    /// The limits on its time and output.
     package struct Bounds: Sendable {
         /// Longest time.
         package var time = Duration.seconds(600)
-        /// The longest time in which it writes nothing; `nil` for ``time`` alone.
+        /// Longest time without output; `nil` for no limit but ``time``.
         package var silence: Duration?
         /// **Bytes** of the longest manifest.
         package var text = 64 << 20
@@ -32,13 +32,13 @@ package struct SourceProgram: SetSource {
         }
     }
 
-    /// A plugin's program.
+    /// The source that is a plugin's program.
     ///
     /// - Parameters:
     ///   - settings: The text of a JSON object.
-    ///   - environment: This process's variables, of which it gets few.
-    ///   - destination: Nothing below it may be run.
-    ///   - isStopped: Asked several times a second: `true` ends it early.
+    ///   - environment: This process's variables, of which the program gets few.
+    ///   - destination: The tree from which nothing may run.
+    ///   - isStopped: Asked several times a second; `true` ends the program early.
     package init(
         _ program: PluginProgram, settings: String, bounds: Bounds, environment: [String: String],
         destination: String?, isStopped: @escaping @Sendable () -> Bool = { false }
@@ -48,7 +48,7 @@ package struct SourceProgram: SetSource {
         variables = HookEnvironment.minimal(environment) + ["SYNCAGENT_SETTINGS=\(settings)"]
     }
 
-    /// A command, with the URL behind its arguments.
+    /// The source that is a command, with the URL after its arguments.
     ///
     /// - Parameter command: An absolute path first.
     package init(
@@ -65,7 +65,7 @@ package struct SourceProgram: SetSource {
 
     package func manifest(of url: String, known: String?) throws(PluginError) -> SourceAnswer {
         guard !isStopped() else { throw fault(.cancelled, "it was stopped") }
-        // It may have been changed since.
+        // The program may have been changed since.
         try check()
         var start = ProgramStart(arguments + [url], variables: variables + (known.map { ["SYNCAGENT_AT=\($0)"] } ?? []))
         start.mask = 0o077
@@ -95,7 +95,7 @@ package struct SourceProgram: SetSource {
         return .manifest(output)
     }
 
-    /// What exit statuses of sysexits.h mean.
+    /// The meanings of exit statuses of sysexits.h.
     private static let codes: [Int32: PluginError.Code] = [
         64: .misused, 65: .badAnswer, 66: .notThere, 77: .refused, 78: .refused,
     ]
@@ -104,7 +104,7 @@ package struct SourceProgram: SetSource {
         PluginError(plugin: name, code: code, message: message)
     }
 
-    /// The last line of standard error, without what a URL may have of secrets: a user and a password, a query.
+    /// The last line of standard error, without the secrets that a URL may contain: a user and password, a query.
     private static func lastLine(_ text: String, without url: String) -> String? {
         let lines = text.split(whereSeparator: \.isNewline).map { line in line.drop { $0.isWhitespace } }
         guard let last = lines.last(where: { !$0.isEmpty }) else { return nil }
@@ -113,7 +113,7 @@ package struct SourceProgram: SetSource {
         return escaped(String(line.prefix(300)))
     }
 
-    /// The parts of a URL that are nobody's business, the longest first.
+    /// The secret parts of a URL, the longest first.
     private static func secrets(of url: String) -> [String] {
         let plain = url.prefix { $0 != "?" && $0 != "#" }
         var secrets: [String] = []
@@ -131,17 +131,17 @@ package struct SourceProgram: SetSource {
                 secrets += authority[..<at].split(separator: ":", maxSplits: 1).map(String.init)
             }
         }
-        // As they stand, and as a program may have decoded them. What is shorter is in every text.
+        // As written, and as a program may have decoded them. Shorter ones would match any text.
         secrets += secrets.compactMap { text in percentDecoded(text.utf8).map { String(decoding: $0, as: UTF8.self) } }
         return Set(secrets).filter { $0.utf8.count >= 4 }.sorted { $0.utf8.count > $1.utf8.count }
     }
 }
 
-/// Tries the rules of the point `source`.
+/// Checks a source.
 ///
 /// - Parameters:
-///   - url: What there is.
-///   - read: What is wrong with a manifest, `nil` for nothing; and its `source.at`.
+///   - url: The URL of an existing set.
+///   - read: The fault of a manifest, `nil` for none, and its `source.at`.
 package func check(
     source plugin: any SetSource, url: String, read: (_ manifest: [UInt8]) -> (objection: String?, at: String?)
 ) -> [CheckResult] {

@@ -6,10 +6,10 @@ import SyncSystem
 package struct PluginVerifier: FileVerifier {
     private let client: PluginClient
 
-    /// Most files in one question, so that one deadline is for few files.
+    /// Most files in one call, because the deadline applies to the whole call.
     private static let most = 64
 
-    /// Asks the plugin of this client, which was made for ``PluginPoint/verifier``.
+    /// Uses this client's plugin; the client must have been made for ``PluginPoint/verifier``.
     package init(_ client: PluginClient) { self.client = client }
 
     package func verify(_ files: [StagedFile]) throws(PluginError) -> [FileVerdict] {
@@ -41,12 +41,12 @@ package struct PluginVerifier: FileVerifier {
     }
 }
 
-/// Checks a verifier over files that exist.
+/// Checks a verifier with existing files.
 ///
 /// - Parameters:
-///   - verifier: It may accept and refuse as it likes.
-///   - files: At least one; their paths decide what a verifier looks at.
-///   - isUnchanged: Whether a file is still what it was.
+///   - verifier: It may accept and refuse freely.
+///   - files: At least one; their paths decide which files the verifier examines.
+///   - isUnchanged: Whether a file is unchanged.
 package func check(verifier: any FileVerifier, files: [StagedFile], isUnchanged: (StagedFile) -> Bool) -> [CheckResult]
 {
     var book: [CheckResult] = []

@@ -1,19 +1,19 @@
 import SyncSystem
 
-/// What other threads want of a thread that waits in poll(2). The thread begins with the first command and ends with
-/// ``close(_:)``.
+/// Commands from other threads for a thread that waits in poll(2). The thread starts with the first command and ends
+/// with ``close(_:)``.
 final class Inbox<Command: Sendable>: Sendable {
     let pipe = WakePipe()
     private let state = Mutex((commands: [Command](), isStarted: false, isClosed: false))
     private let isRunning = Monitor(false)
 
-    /// Posts a command that has the thread begin.
+    /// Posts a command, and starts the thread if necessary.
     ///
     /// - Parameters:
-    ///   - configuration: Says how a thread is started.
-    ///   - body: What the thread does.
-    /// - Returns: Whether the command is taken: not once it is closed.
-    /// - Throws: `ThreadError`; then the command is not taken.
+    ///   - configuration: Starts the thread.
+    ///   - body: The thread's work.
+    /// - Returns: Whether the command was accepted: not after ``close(_:)``.
+    /// - Throws: `ThreadError`; the command is then not accepted.
     func start(
         with command: Command, _ configuration: PluginConfiguration, _ name: String,
         _ body: @escaping @Sendable () -> Void
@@ -41,13 +41,13 @@ final class Inbox<Command: Sendable>: Sendable {
         return isTaken
     }
 
-    /// Posts a command. Once it is closed nobody takes commands.
+    /// Posts a command; it is dropped after ``close(_:)``.
     func post(_ command: Command) {
         state.withLock { if !$0.isClosed { $0.commands.append(command) } }
         pipe.wake()
     }
 
-    /// Posts the last command, and waits for the thread's end. Harmless a second time.
+    /// Posts the last command, and waits for the thread to end. Idempotent.
     func close(_ command: Command) {
         state.withLock { state in
             if !state.isClosed { state.commands.append(command) }

@@ -2,28 +2,28 @@ package import SyncModel
 package import SyncPlugins
 import SyncSystem
 
-/// A plugin that is a program of its own, for any thread.
+/// A plugin that is a separate program. Thread-safe.
 ///
 /// 1. The program is started with the first request; standard input and output carry JSON-RPC 2.0, one message a line.
-/// 2. Requests are answered in any order; each has a deadline, and whoever waits longer gets ``PluginError``.
-/// 3. A plugin that ends is started again for the next request, later each time; one that ends too often, or speaks
-///    another version, is given up, and every request fails at once with `unavailable`.
-/// 4. A plugin that floods, writes garbage or answers nothing any more is ended with its whole process group.
+/// 2. Requests may be answered in any order; each has a deadline, after which its caller gets ``PluginError``.
+/// 3. A plugin that ends is restarted for the next request, with increasing delays. One that ends too often, or speaks
+///    another version, is abandoned: every request then fails at once with `unavailable`.
+/// 4. A plugin that floods its output, writes garbage or stops answering is ended with its whole process group.
 ///
-/// One thread for each plugin, see ``PluginWorker``; it begins with the first request and ends with ``close()``.
+/// Each plugin has one thread, see ``PluginWorker``; it starts with the first request and ends with ``close()``.
 package final class PluginClient: Sendable {
-    /// Answered by this side, as soon as the plugin is ready.
+    /// Answered by this process, as soon as the plugin is ready.
     static let describeMethod = "$/describe"
 
     package let configuration: PluginConfiguration
-    /// For reports and pipes.
+    /// Holds reports and pipes.
     let directory: PrivateDirectory
     private let inbox = Inbox<PluginWorker.Command>()
     private let numbers = SharedCounter()
     private let warnings: Mutex<Allowance>
     private let made = SuspendingClock().now
 
-    /// Makes a client; nothing is started yet.
+    /// Makes a client; the plugin is not started yet.
     package init(_ configuration: PluginConfiguration) {
         self.configuration = configuration
         warnings = Mutex(configuration.limits.errorLines)
@@ -31,7 +31,7 @@ package final class PluginClient: Sendable {
     }
 
     deinit {
-        // The worker ends the program by itself.
+        // The worker then ends the program.
         inbox.post(.close)
     }
 
@@ -53,17 +53,17 @@ package final class PluginClient: Sendable {
         return number
     }
 
-    /// Gives a request up: it fails with `cancelled`, unless it has ended. The plugin is told.
+    /// Cancels a request: it fails with `cancelled`, unless it has ended. The plugin is notified.
     package func cancel(_ number: Int64) { inbox.post(.cancel(number)) }
 
     /// Sends a request and waits for its result.
     ///
     /// - Parameters:
-    ///   - method: Such as `resolver.resolve`.
-    ///   - timeout: To the answer; `nil` for the configured time.
-    ///   - isStopped: Asked several times a second; `true` gives the request up.
+    ///   - method: For example `resolver.resolve`.
+    ///   - timeout: Until the answer; `nil` for the configured time.
+    ///   - isStopped: Asked several times a second; `true` cancels the request.
     ///   - parameters: Fills a JSON object.
-    /// - Throws: ``PluginError``; `refused` when the plugin answered with an error.
+    /// - Throws: ``PluginError``; `refused` if the plugin answered with an error.
     package func call(
         _ method: String, timeout: Duration? = nil, isStopped: (@Sendable () -> Bool)? = nil,
         _ parameters: (inout JSONLine) -> Void
@@ -75,7 +75,7 @@ package final class PluginClient: Sendable {
                 timeout: timeout ?? configuration.limits.request
             ) { answer in slot.change { $0 = answer } })
         var isCancelled = false
-        // It always comes, also of a request that was given up.
+        // An answer always comes, even for a cancelled request.
         let answer = slot.wait(every: isStopped == nil ? nil : 100) { answer in
             if answer == nil, !isCancelled, let isStopped, isStopped() {
                 isCancelled = true
@@ -89,7 +89,7 @@ package final class PluginClient: Sendable {
         }
     }
 
-    /// Starts the plugin where it is not started, and says what it says of itself.
+    /// Starts the plugin if necessary, and returns its description.
     ///
     /// - Throws: ``PluginError``.
     package func describe() throws(PluginError) -> PluginDescription {
@@ -101,7 +101,7 @@ package final class PluginClient: Sendable {
         }
     }
 
-    /// Ends the plugin: asks it to, then makes it. Waits until it has ended. Harmless a second time.
+    /// Ends the plugin, if necessary by force, and waits until it has ended. Idempotent.
     package func close() {
         inbox.close(.close)
         directory.remove()
@@ -111,7 +111,7 @@ package final class PluginClient: Sendable {
         PluginError(plugin: name, code: code, message: message)
     }
 
-    /// Tells people something about the plugin, as rarely as its standard error.
+    /// Reports a warning about the plugin, rate limited like its standard error.
     func warn(_ text: String) {
         let time = SuspendingClock().now - made
         guard warnings.withLock({ $0.use(1, at: time) }) else { return }
@@ -128,6 +128,6 @@ package final class PluginClient: Sendable {
 }
 
 extension SharedCounter {
-    /// A number that no request of this plugin has had.
+    /// A number that no request of this plugin has used.
     func nextRequest() -> Int64 { Int64(take()) + 1 }
 }

@@ -1,18 +1,18 @@
 import SyncModel
 package import SyncPlugins
 
-/// What a plugin says of itself, in the protocol of `Documentation/reference/Plugin-protocol.md`.
+/// A plugin's description of itself, in the protocol of `Documentation/reference/Plugin-protocol.md`.
 package struct PluginDescription: Sendable, Equatable {
-    /// The version of the protocol that this side speaks.
+    /// The version of the protocol that this program speaks.
     package static let protocolVersion = 1
 
     package var name: String
     package var version: String?
     package var points: [PluginPoint]
-    /// Transfers it works on at a time, 1...64.
+    /// Transfers that it handles at a time, 1...64.
     package var concurrency: Int
 
-    /// Reads an answer to `initialize`.
+    /// Parses an answer to `initialize`.
     init(_ answer: JSONValue, for point: PluginPoint?) throws(WireFault) {
         guard let spoken = answer["protocol"]?.integer else {
             throw WireFault("its answer to initialize has no number 'protocol'")
@@ -37,22 +37,22 @@ package struct PluginDescription: Sendable, Equatable {
     }
 }
 
-/// What is wrong with something that a plugin says.
+/// The fault of a message from a plugin.
 struct WireFault: Error {
     let reason: String
     init(_ reason: String) { self.reason = reason }
 }
 
-/// What is told about a plugin besides its answers.
+/// A notice about a plugin, besides its answers.
 package struct PluginNotice: Sendable, Equatable {
     package enum Kind: String, Sendable {
         /// A line that the plugin wrote to standard error.
         case output
-        /// It did something the protocol does not allow; it goes on.
+        /// It violated the protocol; it continues.
         case warning
-        /// It ended, or was ended; it is started again when it is asked for.
+        /// It ended, or was ended; it is restarted for the next request.
         case ended
-        /// It is not started again.
+        /// It is not restarted.
         case givenUp
     }
 

@@ -5,7 +5,7 @@ import SyncSystem
 extension PluginWorker {
     // MARK: Start
 
-    /// Starts the plugin when somebody asks for it and it may be started.
+    /// Starts the plugin if there is a request and it may be started.
     func startIfWanted() {
         guard requests.count > 0, !isClosing, !restart.isGivenUp, restart.notBefore <= now else { return }
         lacksProcess = false
@@ -39,7 +39,7 @@ extension PluginWorker {
         ]
     }
 
-    /// No process or memory is to be had for now, or it is no program.
+    /// Handles a failed start: the system lacks processes or memory, or the file is not a program.
     private func notStarted(_ error: ProgramError) {
         lacksProcess = error.code == .exhausted
         guard lacksProcess else {
@@ -62,7 +62,7 @@ extension PluginWorker {
         }
     }
 
-    /// `initialize` was answered.
+    /// Handles the answer to `initialize`.
     func initialized(_ answer: RPCAnswer) {
         switch answer {
         case .failure(let error): giveUp("it refused to start: \(error.text)")
@@ -114,9 +114,9 @@ extension PluginWorker {
 
     // MARK: End
 
-    /// Ends the plugin at once; whoever waits for an answer gets none.
+    /// Kills the plugin; requests that wait for an answer get none.
     ///
-    /// - Parameter reason: What it did; `nil` when it did nothing.
+    /// - Parameter reason: The plugin's fault; `nil` if it has none.
     func makeEnd(_ reason: String?) {
         unansweredSince = nil
         guard let child else { return }
@@ -144,13 +144,13 @@ extension PluginWorker {
         }
     }
 
-    /// From the end of a plugin's pipes to its own end, when that is all it does.
+    /// From the closing of the plugin's pipes to its own exit.
     private static let lastMoment = Duration.milliseconds(500)
 
-    /// Takes the plugin's end when it has come.
+    /// Handles the plugin's exit, once it has happened.
     func lookForEnd(_ isTold: Bool) {
         guard let child, isTold || child.program.ended < 0 || broken != nil, child.program.hasEnded else {
-            // Whoever ends closes everything first: its end says more than its pipes.
+            // An exiting process closes its pipes first, and its exit says more than they do.
             if let broken, broken.since + Self.lastMoment <= now { breakOff(broken.reason) }
             return
         }
@@ -184,7 +184,7 @@ extension PluginWorker {
         }
     }
 
-    /// Starts it no more; everyone who waits is told.
+    /// Abandons the plugin: it is not restarted, and all waiting requests fail.
     func giveUp(_ reason: String) {
         restart.giveUp(at: now)
         if givenUpReason.isEmpty {

@@ -2,14 +2,14 @@ import SyncModel
 package import SyncPlugins
 import SyncSystem
 
-/// A program that is a plugin: where it is and what it is called.
+/// A program that is a plugin: its path and its name.
 package struct PluginProgram: Sendable, Hashable {
-    /// `NAME` of `syncagent-plugin-NAME`; for another file name, that name.
+    /// `NAME` of `syncagent-plugin-NAME`; otherwise the file name.
     package let name: String
     /// Absolute, as configured.
     package let path: String
 
-    /// What the file name of a plugin in the directory begins with.
+    /// The prefix of the file name of a plugin in the directory.
     package static let prefix = "syncagent-plugin-"
 }
 
@@ -19,7 +19,7 @@ extension PluginProgram {
     /// - Parameters:
     ///   - text: `NAME` or `/path/program`.
     ///   - directory: Absolute.
-    ///   - destination: Nothing below it is a plugin, also through symbolic links; `nil` when nothing is pulled.
+    ///   - destination: The tree from which nothing may run, even through symbolic links; `nil` if nothing is pulled.
     /// - Throws: ``PluginError`` with code `unavailable`.
     package init(_ text: String, directory: String, destination: String?) throws(PluginError) {
         if text.hasPrefix("/") {
@@ -38,7 +38,7 @@ extension PluginProgram {
         try check(destination: destination)
     }
 
-    /// The plugins in a directory by name, those that cannot be used included; none when there is no directory.
+    /// The plugins in a directory by name, including unusable ones; none if there is no directory.
     package static func all(in directory: String) -> [PluginProgram] {
         let found = ((try? directoryEntries(directory)) ?? []).compactMap { file -> PluginProgram? in
             let name = String(file.dropFirst(prefix.count))
@@ -53,7 +53,7 @@ extension PluginProgram {
         return text.utf8.count <= 100 && text.utf8.allSatisfy { isAlphanumeric($0) || "-_.".utf8.contains($0) }
     }
 
-    /// Makes sure that it may be run: an executable file outside the destination that nobody else can change.
+    /// Checks that it may run: an executable file outside the destination that nobody else can change.
     ///
     /// - Throws: ``PluginError`` with code `unavailable`.
     package func check(destination: String?) throws(PluginError) {
@@ -65,25 +65,26 @@ extension PluginProgram {
     }
 }
 
-/// A running plugin, and the ends of its three pipes.
+/// A running plugin, with this side's ends of its three pipes.
 final class PluginChild {
     let program: StartedProgram
     private var writer: SharedDescriptor?
     private let outputReader: SharedDescriptor
     private let errorReader: SharedDescriptor
 
-    /// What it reads; -1 once closed. Not blocking.
+    /// Its standard input; -1 once closed. Non-blocking.
     var input: Int32 { writer?.raw ?? -1 }
-    /// What it writes. Not blocking.
+    /// Its standard output. Non-blocking.
     var output: Int32 { outputReader.raw }
-    /// What it logs. Not blocking.
+    /// Its standard error. Non-blocking.
     var error: Int32 { errorReader.raw }
 
-    /// Starts a program with limits; nothing of this process but the pipes is open in it.
+    /// Starts a program with limits; it inherits no descriptors but the pipes.
     ///
     /// - Throws: ``ProgramError``; nothing is left running.
     init(start path: String, variables: [String], limits: ProgramStart.Limits) throws(ProgramError) {
-        // A pipe has a reader that does not wait; here the plugin reads, and we must not wait when we write.
+        // A pipe is made with a non-blocking reader; here the plugin reads, and this process must not block when it
+        // writes.
         guard let input = Pipe(), let output = Pipe(), let error = Pipe(), setBlocking(input.reader.raw, true) == nil,
             setBlocking(input.writer.raw, false) == nil
         else { throw .system("make pipes for", path, .last) }
@@ -103,7 +104,7 @@ final class PluginChild {
 
     func closeInput() { writer = nil }
 
-    /// Ends what the leader left in its group, then takes its end: in this order the number is its own.
+    /// Ends the rest of the process group, then reaps the leader: in this order, the group's number is still its own.
     func reap() -> String {
         program.signalGroup(.kill)
         return switch program.reap() {

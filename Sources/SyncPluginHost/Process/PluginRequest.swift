@@ -1,41 +1,42 @@
 package import SyncModel
 package import SyncPlugins
 
+/// A request to a plugin, with its state while it is open.
 package struct PluginRequest: Sendable {
-    /// Such as `resolver.resolve`.
+    /// For example `resolver.resolve`.
     package var method: String
     /// A JSON object.
     package var parameters: JSONLine
-    /// From now to the answer; `nil` when the caller gives it up himself.
+    /// From sending to the answer; `nil` if the caller cancels it itself.
     package var timeout: Duration?
-    /// Told of notifications about this request, on the plugin's thread; must not block.
+    /// Receives notifications about this request, on the plugin's thread; must not block.
     package var notified: (@Sendable (String, JSONValue) -> Void)?
     /// Called exactly once, on the plugin's thread or the caller's; must not block.
     package var completion: @Sendable (Result<RPCAnswer, PluginError>) -> Void
 
-    // How it stands, for the thread that sends it.
+    // The state of the request, for the thread that sends it.
 
-    /// When it was written; `nil` while it waits.
+    /// When it was sent; `nil` while it waits.
     var sent: Duration?
     var isSent: Bool { sent != nil }
-    /// When it is given up; `nil` never.
+    /// When it times out; `nil` for never.
     var due: Duration?
     /// ``due`` is never set beyond this.
     var latest: Duration?
     var notifications = 0
 }
 
-/// Requests by number, those that were given up included. Confined to a plugin's thread.
+/// Requests by number, including abandoned ones. Confined to a plugin's thread.
 struct RequestTable {
     private(set) var pending: [Int64: PluginRequest] = [:]
-    /// Numbers whose caller has gone, sent and not answered.
+    /// Numbers of requests that were sent and abandoned before an answer.
     private(set) var abandoned: Set<Int64> = []
 
     var count: Int { pending.count }
 
     mutating func add(_ number: Int64, _ request: PluginRequest) { pending[number] = request }
 
-    /// Its time begins: the plugin has it from now on.
+    /// Marks a request as sent; its time starts now.
     mutating func markSent(_ number: Int64, at now: Duration, progressFactor: Int) {
         pending[number]?.sent = now
         guard let time = pending[number]?.timeout else { return }
@@ -43,28 +44,28 @@ struct RequestTable {
         pending[number]?.latest = now + time * progressFactor
     }
 
-    /// Takes a request out; the number stays known until its answer comes, when it was sent.
+    /// Removes a request; if it was sent, its number stays known until its answer comes.
     mutating func abandon(_ number: Int64) -> PluginRequest? {
         guard let entry = pending.removeValue(forKey: number) else { return nil }
         if entry.isSent { abandoned.insert(number) }
         return entry
     }
 
-    /// Takes out what was answered: who waits for it, if anybody still does, and whether it was sent at all.
+    /// Removes an answered request: the request, if its caller still waits, and whether it was sent at all.
     @discardableResult mutating func answered(_ number: Int64) -> (request: PluginRequest?, wasSent: Bool) {
         guard let entry = pending[number], entry.isSent else { return (nil, abandoned.remove(number) != nil) }
         pending[number] = nil
         return (entry, true)
     }
 
-    /// Who is told of a notification about a request, and how many there were before.
+    /// The receiver of notifications about a request, and their number so far.
     mutating func notified(_ number: Int64) -> (told: @Sendable (String, JSONValue) -> Void, earlier: Int)? {
         guard let entry = pending[number], entry.isSent, let told = entry.notified else { return nil }
         pending[number]?.notifications += 1
         return (told, entry.notifications)
     }
 
-    /// Begins a request's time anew, within its bound.
+    /// Restarts a request's time, within its limit.
     mutating func extend(_ number: Int64, by time: Duration, at now: Duration) -> Bool {
         guard let entry = pending[number], entry.isSent else { return abandoned.contains(number) }
         if entry.due != nil { pending[number]?.due = min(now + time, entry.latest ?? now + time) }
@@ -79,8 +80,8 @@ struct RequestTable {
 
     var unsent: [Int64] { pending.filter { !$0.value.isSent }.keys.sorted() }
 
-    /// Takes out what was sent: nobody will answer it. What was sent after `hang` waits to be sent again: a plugin that
-    /// hung by then has not started on it.
+    /// Removes the sent requests, which nobody will answer. Those sent after `hang` are kept to be sent again: a plugin
+    /// that was already hanging has not started on them.
     mutating func removeSent(before hang: Duration?) -> [PluginRequest] {
         for (number, entry) in pending {
             if let hang, let sent = entry.sent, sent >= hang { pending[number]?.sent = nil }
@@ -91,7 +92,7 @@ struct RequestTable {
         return sent.sorted { $0.key < $1.key }.map(\.value)
     }
 
-    /// Takes out everything; the numbers of what was sent stay known.
+    /// Removes all requests; the numbers of sent ones stay known.
     mutating func removeAll() -> [PluginRequest] {
         abandoned.formUnion(pending.filter(\.value.isSent).keys)
         defer { pending = [:] }

@@ -2,14 +2,14 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// Lives with one plugin: starts it, writes requests, reads answers, keeps deadlines, ends it, starts it again.
+/// Manages one plugin: starts it, writes requests, reads answers, enforces deadlines, ends and restarts it.
 ///
-/// Confined to one thread; other threads reach it through its ``Inbox``. The loop is: take commands, act on what
-/// is due, wait in poll(2), read. Nothing in it waits for the plugin, so no plugin can hold up a deadline.
+/// Confined to one thread; other threads reach it through its ``Inbox``. The loop is: take commands, handle what is
+/// due, wait in poll(2), read. It never waits for the plugin, so no plugin can delay a deadline.
 final class PluginWorker {
     enum Command: Sendable {
         case request(Int64, PluginRequest)
-        /// May come when the request has ended.
+        /// May arrive after the request has ended.
         case cancel(Int64)
         case close
     }
@@ -17,15 +17,15 @@ final class PluginWorker {
     enum Phase {
         /// No process.
         case absent
-        /// `initialize` was written.
+        /// `initialize` was sent.
         case starting
-        /// It answers.
+        /// It answers requests.
         case ready
-        /// It has been asked to end, or made to.
+        /// It has been asked or forced to end.
         case ending(EndStage)
     }
 
-    /// The steps of an end, each for as long as ``PluginLimits/shutdown``.
+    /// The steps of a shutdown, each lasting ``PluginLimits/shutdown``.
     enum EndStage { case asked, inputClosed, terminated, killed }
 
     let configuration: PluginConfiguration
@@ -36,33 +36,33 @@ final class PluginWorker {
     var requests = RequestTable()
     var phase = Phase.absent
     var child: PluginChild?
-    /// When ``phase`` is over, where it has a bound.
+    /// When ``phase`` times out, if it does.
     var phaseDue: Duration?
     var restart: RestartPolicy
     var isClosing = false
     var endReason: String?
     var givenUpReason = ""
-    /// Whether the system had no process or memory for it when it was to be started last.
+    /// Whether the system lacked processes or memory at the last start.
     var lacksProcess = false
 
     var framing: LineFraming
     var errorLog: ErrorLog
     var unasked: Allowance
     var garbage = 0
-    /// Requests that ran out of time since the last message.
+    /// Since when requests have timed out without any message in between.
     var unansweredSince: Duration?
-    /// Since when it answered nothing, when that was its end.
+    /// Since when it had answered nothing, if it was ended for that.
     var hungSince: Duration?
-    /// What `initialize` was answered with.
+    /// The answer to `initialize`.
     var description = JSONValue.null
     /// The number of the `initialize` or `shutdown` request that this process has not answered.
     var ownNumber: Int64?
-    /// Written and not yet taken by the pipe.
+    /// Output that the pipe has not accepted yet.
     var queue: [UInt8] = []
     var queueStart = 0
-    /// When the first of it was written.
+    /// When its first byte was queued.
     var queueBegan = Duration.zero
-    /// Since when it cannot be talked to, and what it did.
+    /// Since when communication is impossible, and why.
     var broken: (since: Duration, reason: String)?
     var outputIsClosed = false
     var errorIsClosed = false
@@ -80,7 +80,7 @@ final class PluginWorker {
     /// Since the worker's start.
     var now: Duration { SuspendingClock().now - start }
 
-    /// Works until it is closed and no process is left.
+    /// Runs until it is closed and no process is left.
     func run() {
         while true {
             for command in inbox.takeAll() { take(command) }
@@ -114,7 +114,7 @@ final class PluginWorker {
         } else if requests.count >= limits.requests {
             request.completion(.failure(unavailable("more than \(limits.requests) requests wait for it")))
         } else {
-            // As long as it waits, also for the plugin's start.
+            // Bounds the wait, which includes the plugin's start.
             var request = request
             request.due = request.timeout.map { now + $0 + limits.start }
             requests.add(number, request)
@@ -138,7 +138,7 @@ final class PluginWorker {
 
     func write(_ bytes: [UInt8]) { queue += bytes }
 
-    /// Sends a request of this side's own.
+    /// Sends one of the worker's own requests.
     func ask(_ method: String, _ parameters: JSONLine) {
         let number = numbers.nextRequest()
         ownNumber = number
@@ -178,7 +178,7 @@ final class PluginWorker {
                 if count < 0, Errno.last == .brokenPipe {
                     child.closeInput()
                     broken = broken ?? (now, "it closed its input")
-                    // It has not seen what waits here.
+                    // It has not seen the queued requests.
                     hungSince = queueBegan
                 }
                 break
@@ -215,7 +215,7 @@ final class PluginWorker {
         var due = [requests.nextDue, phaseDue].compactMap { $0 }
         if child == nil, requests.count > 0 { due.append(restart.notBefore) }
         if let since = unansweredSince { due.append(since + limits.grace) }
-        // Without pidfd_open(2), or when it cannot be talked to, its end is looked for.
+        // Without pidfd_open(2), or if communication is impossible, its exit is polled.
         if inbox.pipe.reader < 0 || child.map({ $0.program.ended < 0 || broken != nil }) ?? false {
             due.append(now + WakePipe.tick)
         }
@@ -226,7 +226,7 @@ final class PluginWorker {
 }
 
 extension PluginWorker {
-    /// Reads what is there, at most some pieces, so that a flood does not keep deadlines waiting.
+    /// Reads the available output, but only a limited number of pieces, so that a flood does not delay deadlines.
     func readOutput() {
         guard let child, !outputIsClosed else { return }
         withUnsafeTemporaryAllocation(byteCount: 64 << 10, alignment: 16) { buffer in
@@ -239,7 +239,7 @@ extension PluginWorker {
                     return
                 }
                 let piece = UnsafeRawBufferPointer(rebasing: buffer[..<count])
-                if case .ending(.killed) = phase { continue }  // Read to the end, but believed no more.
+                if case .ending(.killed) = phase { continue }  // Read to the end, but no longer trusted.
                 let fits = framing.take(piece) { line in
                     handle(line)
                     if case .ending(.killed) = phase { return false }
@@ -305,7 +305,7 @@ extension PluginWorker {
             useUnasked(size)
             if let told = requests.pending[number]?.notified { told(method, parameters) }
         } else if let (told, earlier) = requests.notified(number) {
-            // A few belong to every request; more cost something.
+            // A few are normal for each request; more count as unsolicited.
             if earlier >= Self.freeNotifications { useUnasked(size) }
             told(method, parameters)
         } else {
@@ -320,7 +320,7 @@ extension PluginWorker {
         useUnasked(size)
     }
 
-    /// Output that nobody asked for is bounded, however well formed.
+    /// Limits unsolicited output, however well formed.
     private func useUnasked(_ size: Int) { if !unasked.use(size + 64, at: now) { makeEnd("it floods its output") } }
 
     func readErrors() {
@@ -339,9 +339,9 @@ extension PluginWorker {
     }
 }
 
-/// Turns what a plugin writes to standard error into few, short, harmless lines.
+/// Turns a plugin's standard error into few, short, harmless lines.
 struct ErrorLog {
-    /// Most **bytes** of a line that is told.
+    /// Most **bytes** of a reported line.
     private static let longest = 1_000
     private var allowance: Allowance
     private var line: [UInt8] = []
@@ -361,7 +361,8 @@ struct ErrorLog {
         }
     }
 
-    /// The process has ended: tells its last line, which may have no end, and how many were left out.
+    /// Handles the end of the process: reports its last line, which may be unterminated, and the number of dropped
+    /// lines.
     mutating func finish(at now: Duration, _ tell: (String) -> Void) {
         end(at: now, tell)
         tellDropped(tell)

@@ -2,7 +2,7 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// A directory that only this user can look into, made when it is first needed.
+/// A directory that only this user can access, created when first needed.
 final class PrivateDirectory: Sendable {
     private let parent: String
     private let state = Mutex((path: String?.none, number: 0))
@@ -12,12 +12,12 @@ final class PrivateDirectory: Sendable {
 
     deinit { remove() }
 
-    /// Removes it when nothing is in it any more. It is made again when it is needed again.
+    /// Removes it once it is empty. It is created again when needed.
     func remove() {
         state.withLock { state in if let path = state.path, removeDirectory(path) == nil { state.path = nil } }
     }
 
-    /// A name in it that was not given before.
+    /// A path in it that was not used before.
     func newPath(for client: PluginClient) throws(PluginError) -> String {
         try state.withLock { state throws(PluginError) in
             state.number += 1
@@ -35,7 +35,7 @@ final class PrivateDirectory: Sendable {
         }
     }
 
-    /// Makes a file of what is written to it; the caller removes it.
+    /// Makes a file and lets `write` fill it; the caller removes it.
     ///
     /// - Parameter write: Returns why a write failed.
     func file(for client: PluginClient, _ write: (Int32) -> Errno?) throws(PluginError) -> String {

@@ -1,15 +1,15 @@
 package import SyncModel
 
-/// What a plugin writes. JSON-RPC 2.0, https://www.jsonrpc.org/specification.
+/// A message from a plugin. JSON-RPC 2.0, https://www.jsonrpc.org/specification.
 enum RPCMessage: Sendable, Equatable {
     /// An answer to the request with this number.
     case answer(Int64, RPCAnswer)
-    /// Something it tells by itself.
+    /// A message that needs no answer.
     case notification(String, JSONValue)
-    /// Something it asks; the protocol has nothing of the kind.
+    /// A request from the plugin; the protocol has none.
     case request(String)
 
-    /// Reads one line without its end; `nil` for anything but a JSON-RPC message. Batches are not taken.
+    /// Parses one line without its end; `nil` for anything but a JSON-RPC message. Batches are not supported.
     init?(line: UnsafeRawBufferPointer) {
         guard let value = JSONParser.parse(line), value["jsonrpc"]?.string == "2.0" else { return nil }
         if let method = value["method"]?.string {
@@ -30,21 +30,21 @@ enum RPCMessage: Sendable, Equatable {
 package typealias RPCAnswer = Result<JSONValue, RPCError>
 
 package struct RPCError: Error, Equatable {
-    /// JSON-RPC 2.0, section 5.1: -32768 to -32000 are the protocol's own.
+    /// JSON-RPC 2.0, section 5.1: -32768 to -32000 are reserved.
     package var code: Int64
-    /// The plugin's own words.
+    /// The plugin's own text.
     package var message: String
     package var data: JSONValue
 
     static let methodNotFound: Int64 = -32601
-    /// The request was given up because it was asked to. As in the Language Server Protocol.
+    /// The request was cancelled. As in the Language Server Protocol.
     static let cancelled: Int64 = -32800
 
-    /// Fit for a terminal and not long.
+    /// Safe for a terminal and limited in length.
     package var text: String { escaped(String(message.prefix(500))) }
 }
 
-/// What is written to a plugin: one line each.
+/// Messages to a plugin: one line each.
 extension RPCMessage {
     /// - Parameter id: `nil` for a notification, which is not answered.
     static func request(_ id: Int64?, _ method: String, _ parameters: JSONLine) -> [UInt8] {
@@ -56,13 +56,13 @@ extension RPCMessage {
         }.bytes + [0x0A]
     }
 
-    /// Asks to give a request up; it is answered all the same.
+    /// A request for cancellation; the cancelled request is still answered.
     static func cancel(_ id: Int64) -> [UInt8] {
         request(nil, "$/cancelRequest", JSONLine.object { $0.field("id", id) })
     }
 }
 
-/// Cuts a stream into lines. A line that is too long is an error, not a growing buffer.
+/// Splits a stream into lines. A line that is too long is an error, not a growing buffer.
 struct LineFraming: Sendable {
     /// Most **bytes** of a line, without its end.
     let limit: Int
@@ -72,9 +72,10 @@ struct LineFraming: Sendable {
 
     var hasPartialLine: Bool { !partial.isEmpty }
 
-    /// Takes bytes and gives each whole line, without its end, to `line`. Stops after a line for which `line` says no.
+    /// Takes bytes and passes each complete line, without its end, to `line`. Stops after a line for which `line`
+    /// returns `false`.
     ///
-    /// - Returns: `false` when a line was too long: nothing after it can be understood.
+    /// - Returns: `false` if a line was too long: nothing after it can be parsed.
     mutating func take(_ bytes: UnsafeRawBufferPointer, _ line: (UnsafeRawBufferPointer) -> Bool) -> Bool {
         var rest = bytes
         while let end = rest.firstIndex(of: 0x0A) {

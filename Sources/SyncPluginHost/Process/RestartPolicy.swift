@@ -1,15 +1,15 @@
 import SyncSystem
 
-/// When a plugin that ended is started again, and when no more. Pure; times are since any start.
+/// Decides when a plugin that ended is restarted, and when not. Pure; times are since any fixed start.
 package struct RestartPolicy: Sendable {
-    /// Ends within ``window`` after which it is given up.
+    /// Number of ends within ``window`` after which it is abandoned.
     package var mostEnds = 5
     /// How long an end counts.
     package var window = Duration.seconds(300)
-    /// From the first end to the next start; doubled for each end that counts.
+    /// From the first end to the next start; doubled for each further end that counts.
     package var firstDelay = Duration.milliseconds(100)
     package var longestDelay = Duration.seconds(30)
-    /// After this time one that was given up may be started again; `nil` never. For plugins that outlive a run.
+    /// After this time an abandoned plugin may be started again; `nil` for never. For plugins that outlive a run.
     package var rest: Duration?
 
     private var ends: [Duration] = []
@@ -19,7 +19,7 @@ package struct RestartPolicy: Sendable {
 
     package init() {}
 
-    /// The plugin ended although nobody asked it to.
+    /// Handles an unrequested end of the plugin.
     mutating func ended(at now: Duration) {
         ends.removeAll { now - $0 > window }
         ends.append(now)
@@ -29,13 +29,13 @@ package struct RestartPolicy: Sendable {
         notBefore = now + delay
     }
 
-    /// It could never work: another protocol, no such program.
+    /// Abandons a plugin, for good reason: too many ends, another protocol, no such program.
     mutating func giveUp(at now: Duration) {
         if !isGivenUp { givenUpAt = now }
         isGivenUp = true
     }
 
-    /// Forgets what was, when it has been given up for long enough; says whether it did.
+    /// Resets the policy if the plugin has been abandoned for long enough; returns whether it did.
     mutating func recovered(at now: Duration) -> Bool {
         guard isGivenUp, let rest, givenUpAt + rest <= now else { return false }
         isGivenUp = false
@@ -44,7 +44,7 @@ package struct RestartPolicy: Sendable {
     }
 }
 
-/// What may be used up at once, and comes back with time: a token bucket. Pure; times are since any start.
+/// A token bucket: an amount that may be used at once and is refilled over time. Pure; times are since any fixed start.
 package struct Allowance: Sendable {
     private let most: Double
     private let perSecond: Double
@@ -52,15 +52,15 @@ package struct Allowance: Sendable {
     private var last = Duration.zero
 
     /// - Parameters:
-    ///   - most: Used at once.
-    ///   - perSecond: Comes back each **second**.
+    ///   - most: Capacity.
+    ///   - perSecond: Refill per **second**.
     init(most: Int, perSecond: Int) {
         self.most = Double(most)
         self.perSecond = Double(perSecond)
         left = self.most
     }
 
-    /// Uses some; `false`, and nothing used, when there is not so much left.
+    /// Uses an amount; `false`, and nothing used, if less is left.
     mutating func use(_ amount: Int, at now: Duration) -> Bool {
         if now > last {
             left = min(most, left + (now - last).secondsValue * perSecond)
@@ -76,6 +76,6 @@ extension Duration {
     /// **Seconds**.
     var secondsValue: Double { self / .seconds(1) }
 
-    /// Whole **milliseconds**, rounded up, so that waiting for it does not end before it; a day at most.
+    /// Whole **milliseconds**, rounded up, so that a wait does not end early; a day at most.
     var pollMilliseconds: Int32 { self > .zero ? Int32(clamping: min(self, .seconds(86_400)).milliseconds + 1) : 0 }
 }

@@ -2,18 +2,18 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// A FIFO whose reading end is ours. mkfifo(3), fifo(7).
+/// A FIFO that this process reads. mkfifo(3), fifo(7).
 final class BodyPipe {
     let path: String
-    /// Not blocking; -1 once closed.
+    /// Non-blocking; -1 once closed.
     var reader: Int32 { descriptor?.raw ?? -1 }
     private var descriptor: SharedDescriptor?
     private var isLinked = true
 
-    /// What a pipe holds, in **bytes**: all that an unprivileged user may ask for, pipe(7).
+    /// Capacity of a pipe, in **bytes**: the most that an unprivileged user may request, pipe(7).
     private static let capacity: Int32 = 1 << 20
 
-    /// Makes a FIFO and opens it, so that the plugin need not wait for a reader.
+    /// Makes and opens a FIFO, so that the plugin need not wait for a reader.
     init(in directory: PrivateDirectory, for client: PluginClient) throws(PluginError) {
         path = try directory.fifo(for: client)
         guard let opened = Descriptor(opening: path, .nonBlocking) else {
@@ -27,15 +27,15 @@ final class BodyPipe {
 
     deinit { removeName() }
 
-    /// Nobody can open it any more.
+    /// Removes the name, so that nobody can open it any more.
     func removeName() {
         if isLinked { removeFile(path) }
         isLinked = false
     }
 
-    /// A plugin that writes on gets EPIPE.
+    /// Closes the reader; a plugin that continues to write gets EPIPE.
     func close() { descriptor = nil }
 
-    /// Reads what is there; ended once nobody has it open for writing.
+    /// Reads the available bytes; ended once no writer is left.
     func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadResult { readSome(reader, into: buffer) }
 }

@@ -6,29 +6,29 @@ final class PluginTransfer {
     let sink: any TransferSink
     let completion: TransferCompletion
 
-    /// Offset in the object of the next byte the sink wants; `nil` before it was asked.
+    /// Offset in the object of the next byte that the sink wants; `nil` before it was asked.
     var wanted: UInt64?
     var attempt: TransferAttempt?
     var failures = 0
     var notBefore = Duration.zero
-    /// Requests sent, as the plugin tells.
+    /// Requests sent, as reported by the plugin.
     var requests = 0
     /// Body **bytes** received.
     var received: UInt64 = 0
-    /// By index of the URL: failures that another attempt may cure.
+    /// Transient failures by index of the URL.
     var failuresOfSource: [Int: Int] = [:]
-    /// Indices of URLs that have failed for good.
+    /// Indices of URLs that have failed permanently.
     var deadSources: Set<Int> = []
-    /// What the last good answer said of the object's version.
+    /// The object's version in the last valid answer.
     var validator: Validator?
-    /// The URL asked last, by index.
+    /// Index of the URL of the last attempt.
     var lastSource: Int?
 
     init(_ request: TransferRequest, _ sink: any TransferSink, _ completion: @escaping TransferCompletion) {
         (self.request, self.sink, self.completion) = (request, sink, completion)
     }
 
-    /// The URL to ask next; `nil` when all have failed for good.
+    /// The URL for the next attempt; `nil` if all have failed permanently.
     func nextSource(isBlamed: (String) -> Bool) -> Int? {
         request.urls.indices.filter { !deadSources.contains($0) }.min { a, b in
             let left = (isBlamed(request.urls[a]) ? 1 : 0, failuresOfSource[a] ?? 0, a)
@@ -37,45 +37,45 @@ final class PluginTransfer {
         }
     }
 
-    /// One past the last **byte** that may be taken: those before the wanted ones do not count.
+    /// End of the **bytes** that may be accepted: those before the wanted ones do not count.
     var hardEnd: UInt64 {
         let first = request.range?.lowerBound ?? 0
         let (end, overflow) = first.addingReportingOverflow(request.limit)
         return overflow ? .max : end
     }
 
-    /// Where the next attempt begins.
+    /// Offset at which the next attempt begins.
     var start: UInt64 { max(wanted ?? 0, request.range?.lowerBound ?? 0) }
 
     /// Whether that attempt is for less than the whole object.
     var isPart: Bool { start > 0 || request.range != nil }
 }
 
-/// One request to the plugin, and the pipe its body comes through.
+/// One request to the plugin, with the pipe for its body.
 final class TransferAttempt {
     /// Unique among the pump's attempts.
     let number: Int
     /// Index of its URL.
     let source: Int
     let pipe: BodyPipe
-    /// What the plugin knows the request by.
+    /// The number of its request to the plugin.
     var id: Int64?
     var head: ResponseHead?
-    /// Offset in the object of the next byte out of the pipe.
+    /// Offset in the object of the next byte from the pipe.
     var position: UInt64 = 0
-    /// Where the wanted bytes end, where that is known.
+    /// End of the wanted bytes, if known.
     var end: UInt64?
-    /// Body **bytes** that came out of the pipe.
+    /// Body **bytes** read from the pipe.
     var received: UInt64 = 0
-    /// Bytes that the sink did not take yet; they begin at ``position``.
+    /// Bytes that the sink has not accepted yet; they begin at ``position``.
     var held: [UInt8] = []
     var isPaused = false
-    /// Every wanted byte was delivered, or the pipe was closed by the plugin.
+    /// Whether every wanted byte was delivered, or the plugin closed the pipe.
     var isBodyOver = false
     var answer: Result<RPCAnswer, PluginError>?
-    /// When something happened last.
+    /// Time of the last activity.
     var lastSign: Duration
-    /// When that was more than a word of the plugin.
+    /// Time of the last activity other than a progress message.
     var lastByte: Duration
 
     init(number: Int, source: Int, pipe: BodyPipe, at now: Duration) {

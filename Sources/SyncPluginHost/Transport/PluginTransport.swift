@@ -2,15 +2,15 @@ import SyncModel
 package import SyncPlugins
 import SyncSystem
 
-/// Brings bytes through a plugin: method `transport.fetch`.
+/// Fetches through a plugin: method `transport.fetch`.
 ///
-/// The plugin brings one body from one URL through a pipe; mirrors, retries, resumption, limits and back-pressure are
-/// here, in ``TransferPump``, on one thread that calls every sink. Nothing the plugin says about sizes is believed.
+/// The plugin fetches one body from one URL into a pipe. ``TransferPump`` handles mirrors, retries, resumption, limits
+/// and back-pressure, on one thread that calls every sink. Sizes that the plugin reports are never trusted.
 package final class PluginTransport: Transport {
     package struct Retries: Sendable {
-        /// Attempts of one transfer that may fail.
+        /// Failed attempts after which a transfer fails.
         package var most = 5
-        /// Before the first repetition; doubled for each.
+        /// Delay before the first retry; doubled for each further one.
         package var firstDelay = Duration.milliseconds(250)
         package var longestDelay = Duration.seconds(30)
 
@@ -23,12 +23,12 @@ package final class PluginTransport: Transport {
     private let retries: Retries
     private let events: @Sendable (TransferEvent) -> Void
 
-    /// Fetches by the plugin of this client, which was made for ``PluginPoint/transport``.
+    /// Uses this client's plugin; the client must have been made for ``PluginPoint/transport``.
     ///
     /// - Parameters:
     ///   - client: Closed by ``shutdown()``.
-    ///   - retries: When a transfer is tried again.
-    ///   - events: Told of retries and mirrors, on the pump's thread.
+    ///   - retries: When a transfer is retried.
+    ///   - events: Receives retries and mirror changes, on the pump's thread.
     package init(
         _ client: PluginClient, retries: Retries = Retries(),
         events: @escaping @Sendable (TransferEvent) -> Void = { _ in }

@@ -1,16 +1,16 @@
 import SyncModel
 import SyncPlugins
 
-// What a plugin says about a transfer, read with suspicion.
+// A plugin's messages about a transfer, parsed defensively.
 
 extension ResponseHead {
-    /// `transport.head`; `nil` when it is none.
+    /// Parses `transport.head`; `nil` if it is invalid.
     init?(_ value: JSONValue) {
         guard let status = value["status"]?.integer, [200, 206, 304].contains(status) else { return nil }
         let offset = value["offset"]?.unsigned
         guard status == 206 ? offset != nil : offset ?? 0 == 0 else { return nil }
         if let size = value["object_size"], !size.isNull, size.unsigned == nil { return nil }
-        // Each is a text that goes into a header again.
+        // These texts go into a header again.
         func line(_ key: String) -> String? {
             guard let text = value[key]?.string, !text.isEmpty, text.utf8.count <= 1_000, text.isOneLine else {
                 return nil
@@ -25,10 +25,10 @@ extension ResponseHead {
 }
 
 extension JSONValue {
-    /// Requests that were sent, 0...1,000.
+    /// Number of requests sent, 0...1,000.
     var sentRequests: Int? { self["requests"]?.integer.map { Int(min(max($0, 0), 1_000)) } }
 
-    /// Where the plugin was led; `nil` when it does not say.
+    /// The final URL after redirects; `nil` if it is not reported.
     var finalURL: String? {
         guard let text = self["url"]?.string, text.utf8.count <= 32 << 10, text.isOneLine else { return nil }
         return text
@@ -36,7 +36,7 @@ extension JSONValue {
 }
 
 extension TransferError.Code {
-    /// The kind of failure that an error's `data` names; `badAnswer` for none that is known.
+    /// The kind of failure in an error's `data`; `badAnswer` if it is missing or unknown.
     init(_ error: RPCError) {
         let name = error.data["code"]?.string ?? ""
         if name.hasPrefix("status-"), let status = Int(name.dropFirst(7)), (100...999).contains(status) {
@@ -49,7 +49,7 @@ extension TransferError.Code {
         }
     }
 
-    /// Whether the same source may do better later.
+    /// Whether the same source may succeed later.
     var isTransient: Bool {
         if self == .unreachable || self == .timedOut { return true }
         guard let status else { return false }

@@ -33,7 +33,7 @@ extension TransferPump {
         attempt.end = head.status == 304 ? 0 : request.range?.upperBound ?? head.objectSize ?? request.objectSize
         if let size = head.objectSize, let end = attempt.end { attempt.end = min(end, size) }
         guard wanted >= head.bodyOffset || head.status == 304 else {
-            // The sink has forgotten what it had.
+            // The sink has dropped what it had.
             return fail(transfer, attempt, .unreachable, "restarted from an earlier byte", requests: 1)
         }
         if let end = attempt.end, wanted >= end { attempt.isBodyOver = true }
@@ -41,20 +41,20 @@ extension TransferPump {
 
     // MARK: Body
 
-    /// Moves what the pipe holds to the sink, at most a few pieces, so that others have their turn.
+    /// Moves bytes from the pipe to the sink, at most a few pieces, so that other transfers get their turn.
     func pump(_ transfer: PluginTransfer, _ attempt: TransferAttempt) {
         var pieces = 0
         while pieces < 16, takePiece(transfer, attempt) { pieces += 1 }
         if transfer.attempt === attempt, attempt.isBodyOver { settle(transfer, attempt) }
     }
 
-    /// Takes a piece out of the pipe; `false` when there is none now, or none is wanted.
+    /// Reads a piece from the pipe; `false` if there is none now, or none is wanted.
     private func takePiece(_ transfer: PluginTransfer, _ attempt: TransferAttempt) -> Bool {
         guard transfer.attempt === attempt, !attempt.isPaused, !attempt.isBodyOver else { return false }
         switch attempt.pipe.read(into: buffer) {
         case .nothing: return false
         case .ended, .failed:
-            // Whoever had it open has closed it: poll(2) does not wake for a pipe that was never opened.
+            // Its writer has closed it: poll(2) does not wake for a pipe that was never opened.
             attempt.isBodyOver = true
         case .bytes(let count):
             attempt.lastSign = now
@@ -67,7 +67,8 @@ extension TransferPump {
         return true
     }
 
-    /// Gives bytes at ``TransferAttempt/position`` to the sink: neither those it has, nor any beyond the end or limit.
+    /// Passes bytes at ``TransferAttempt/position`` to the sink, without those it has and those beyond the end or
+    /// limit.
     private func deliver(_ transfer: PluginTransfer, _ attempt: TransferAttempt, _ piece: UnsafeRawBufferPointer) {
         var bytes = piece
         var isLast = false
@@ -89,7 +90,7 @@ extension TransferPump {
         _ = offer(transfer, attempt, bytes)
     }
 
-    /// Offers bytes at the attempt's position; `false` when the transfer ended. What is not taken is kept.
+    /// Offers bytes at the attempt's position; `false` if the transfer ended. Bytes that are not accepted are kept.
     private func offer(_ transfer: PluginTransfer, _ attempt: TransferAttempt, _ piece: UnsafeRawBufferPointer) -> Bool
     {
         var bytes = piece
@@ -124,12 +125,12 @@ extension TransferPump {
 
     // MARK: End
 
-    /// Ends an attempt when its body is over and its answer is there.
+    /// Ends an attempt once its body and its answer are complete.
     func settle(_ transfer: PluginTransfer, _ attempt: TransferAttempt) {
         guard !attempt.isPaused else { return }
         if attempt.isBodyOver { attempt.pipe.close() }
         guard let answer = attempt.answer else { return }
-        // Takes what is in the pipe after the answer.
+        // Reads what is still in the pipe after the answer.
         if attempt.head != nil { while takePiece(transfer, attempt) {} }
         guard transfer.attempt === attempt, !attempt.isPaused else { return }
         let isComplete = isComplete(transfer, attempt)
@@ -138,7 +139,7 @@ extension TransferPump {
             if attempt.head == nil {
                 fail(transfer, attempt, .badAnswer, "an answer without transport.head", requests: 1)
             } else if !attempt.isBodyOver {
-                return  // Somebody still writes.
+                return  // A writer is still open.
             } else if attempt.end == nil || isComplete {
                 succeed(transfer, attempt, value)
             } else {
@@ -157,7 +158,7 @@ extension TransferPump {
         }
     }
 
-    /// Whether the sink has everything, of this attempt or of those before it.
+    /// Whether the sink has everything, from this attempt or earlier ones.
     private func isComplete(_ transfer: PluginTransfer, _ attempt: TransferAttempt) -> Bool {
         guard attempt.head != nil, let end = attempt.end else { return false }
         return max(attempt.position, transfer.wanted ?? 0) >= end
@@ -178,7 +179,7 @@ extension TransferPump {
                     bytesReceived: transfer.received)))
     }
 
-    /// Ends an attempt without success: the transfer is tried again, or has failed.
+    /// Ends a failed attempt: the transfer is retried or fails.
     func fail(
         _ transfer: PluginTransfer, _ attempt: TransferAttempt, _ code: TransferError.Code, _ detail: String,
         requests: Int
@@ -188,7 +189,7 @@ extension TransferPump {
         again(transfer, attempt.source, code, detail)
     }
 
-    /// Tries a transfer again after a failure that one of its URLs stands for, or ends it.
+    /// Retries a transfer after a failure of one of its URLs, or fails it.
     func again(_ transfer: PluginTransfer, _ source: Int, _ code: TransferError.Code, _ detail: String) {
         transfer.failures += 1
         let isTransient = code.isTransient
@@ -201,7 +202,7 @@ extension TransferPump {
             finish(transfer, code, detail)
             return
         }
-        // Another source is asked at once; the same one after a while.
+        // Another source is tried at once, the same one after a delay.
         let hasOther = transfer.request.urls.indices.contains {
             !transfer.deadSources.contains($0) && transfer.failuresOfSource[$0] == nil
         }

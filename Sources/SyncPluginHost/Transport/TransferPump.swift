@@ -2,7 +2,7 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// Moves bodies from pipes to sinks, and decides what is fetched when. Confined to one thread.
+/// Moves bodies from pipes to sinks, and schedules the transfers. Confined to one thread.
 final class TransferPump {
     enum Command: Sendable {
         case start(TransferRequest, any TransferSink, TransferCompletion)
@@ -10,10 +10,10 @@ final class TransferPump {
         case cancel(TransferID)
         case blame(String)
         case stop
-        /// The plugin tells something about an attempt.
+        /// A notification of the plugin about an attempt.
         case told(TransferID, attempt: Int, String, JSONValue)
         case answered(TransferID, attempt: Int, Result<RPCAnswer, PluginError>)
-        /// How many transfers the plugin works on at a time.
+        /// Number of transfers that the plugin handles at a time.
         case concurrency(Int)
     }
 
@@ -24,20 +24,20 @@ final class TransferPump {
     let events: @Sendable (TransferEvent) -> Void
     private let start = SuspendingClock().now
 
-    /// Every transfer that has not ended.
+    /// All transfers that have not ended.
     var transfers: [TransferID: PluginTransfer] = [:]
-    /// Those without an attempt, in the order of their starts.
+    /// Transfers without an attempt, in the order of their starts.
     var queue: [TransferID] = []
-    /// Cancelled before their start. A cancel after the end looks the same, so only the latest are kept.
+    /// Transfers cancelled before their start. A cancel after the end looks the same, so only the latest are kept.
     private(set) var cancelledEarly: [TransferID] = []
     static let mostCancelledEarly = 1_024
     var running = 0
     private var concurrency = 8
-    /// URLs whose bytes were wrong, and where URLs had led.
+    /// URLs whose bytes were wrong, and the original URL of each final URL.
     private var blamed: Set<String> = []
     private var origins: [String: String] = [:]
     private var attempts = 0
-    /// Pipes that the plugin may be about to open: closing them now would leave it waiting for a reader for ever.
+    /// Pipes that the plugin may be about to open: if they were closed now, it would wait forever for a reader.
     private var abandonedPipes: [(pipe: BodyPipe, due: Duration)] = []
     private var isStopping = false
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 64)
@@ -111,7 +111,7 @@ final class TransferPump {
         }
     }
 
-    /// The attempt that a message is about, unless it is over.
+    /// The attempt that a message belongs to, unless it has ended.
     private func current(_ id: TransferID, _ number: Int) -> (PluginTransfer, TransferAttempt)? {
         guard let transfer = transfers[id], let attempt = transfer.attempt, attempt.number == number else { return nil }
         return (transfer, attempt)
@@ -148,11 +148,11 @@ final class TransferPump {
         transfer.lastSource = source
         let pipe: BodyPipe
         do throws(PluginError) { pipe = try BodyPipe(in: client.directory, for: client) } catch {
-            // Descriptors may be short for now.
+            // The system may temporarily lack descriptors.
             return again(transfer, source, .unreachable, error.description)
         }
         attempts += 1
-        // The plugin may have to be started first.
+        // The plugin may have to start first.
         let begins = now + client.configuration.limits.start
         let attempt = TransferAttempt(number: attempts, source: source, pipe: pipe, at: begins)
         transfer.attempt = attempt
@@ -189,7 +189,7 @@ final class TransferPump {
         }
     }
 
-    /// What may stand in `If-Range`: RFC 9110, section 13.1.5.
+    /// The value for `If-Range`: RFC 9110, section 13.1.5.
     private static func strong(_ validator: Validator?) -> String? {
         if let etag = validator?.etag { return etag.hasPrefix("W/") ? nil : etag }
         return validator?.lastModified
@@ -236,7 +236,7 @@ final class TransferPump {
         return (first - now).pollMilliseconds
     }
 
-    /// When an attempt is given up: words of the plugin count as long as bytes come now and then.
+    /// When an attempt times out: messages of the plugin count only as long as bytes arrive now and then.
     private func due(_ attempt: TransferAttempt) -> Duration {
         let most = client.configuration.limits.progressFactor - 1
         return min(attempt.lastSign, attempt.lastByte + patience * most) + patience
@@ -247,7 +247,7 @@ final class TransferPump {
         for transfer in transfers.values {
             guard let attempt = transfer.attempt, !attempt.isPaused, due(attempt) <= now else { continue }
             if attempt.isBodyOver, attempt.head != nil, attempt.end != nil {
-                // Every byte is here; only the plugin's word is missing.
+                // Every byte has arrived; only the plugin's answer is missing.
                 succeed(transfer, attempt, .null)
             } else {
                 fail(transfer, attempt, .timedOut, "no byte within \(patience.secondsValue) s", requests: 1)
@@ -258,7 +258,7 @@ final class TransferPump {
 
     // MARK: Ends
 
-    /// Ends an attempt; its pipe is closed when that is safe.
+    /// Ends an attempt; its pipe is closed once that is safe.
     func leave(_ transfer: PluginTransfer, _ attempt: TransferAttempt) {
         transfer.attempt = nil
         running -= 1
@@ -280,7 +280,7 @@ final class TransferPump {
         transfer.completion(.failure(TransferError(code: code, url: url, detail: detail, requests: transfer.requests)))
     }
 
-    /// Remembers where a URL led, so that blame for that place finds the URL.
+    /// Records the final URL of a URL, so that blame for it reaches the original.
     func remember(_ place: String, of url: String) {
         guard place != url else { return }
         if origins.count > 10_000 { origins.removeAll() }

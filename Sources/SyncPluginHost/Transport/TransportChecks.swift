@@ -1,13 +1,14 @@
 package import SyncPlugins
 import SyncSystem
 
+/// The object with which a transport is checked.
 package struct TransportSubject: Sendable {
-    /// The URL of an object that can be fetched again and again, of at least 1,000 **bytes**, best of some hundred
+    /// The URL of an object that can be fetched repeatedly, of at least 1,000 **bytes**, preferably several hundred
     /// thousand.
     package var url: String
-    /// The object's bytes where they are known.
+    /// The object's bytes, if known.
     package var bytes: [UInt8]?
-    /// A URL of the same kind under which nothing is.
+    /// A similar URL at which nothing exists.
     package var missing: String?
 
     package init(url: String, bytes: [UInt8]? = nil, missing: String? = nil) {
@@ -15,13 +16,13 @@ package struct TransportSubject: Sendable {
     }
 }
 
-/// Checks a transport over an object that exists. What a server can do wrong is checked by ``SyncTestKit``'s
-/// `TransportContract`; here is what holds whatever the server is.
+/// Checks a transport with an existing object. ``SyncTestKit``'s `TransportContract` checks it against servers that
+/// misbehave; these rules apply to any server.
 ///
 /// - Parameters:
-///   - subject: What to fetch.
+///   - subject: The object to fetch.
 ///   - patience: Longest time for one transfer.
-///   - make: Makes a transport for each rule; the rule shuts it down.
+///   - make: Makes a transport for each rule, which shuts it down.
 package func check(transport subject: TransportSubject, patience: Duration = .seconds(60), make: () -> any Transport)
     -> [CheckResult]
 {
@@ -90,15 +91,15 @@ package func check(transport subject: TransportSubject, patience: Duration = .se
     return book
 }
 
-/// One transfer for a check, and everything that came of it.
+/// One transfer for a check, with everything that came of it.
 final class CheckedFetch: TransferSink {
-    /// How it is asked for, and what the receiver does.
+    /// The request, and the behaviour of the receiver.
     struct Plan: Sendable {
         var range: Range<UInt64>?
         var limit: UInt64?
-        /// Pauses once, then goes on.
+        /// Pauses once, then resumes.
         var pauses = false
-        /// Stops when so many **bytes** were taken.
+        /// Stops after this many **bytes**.
         var stopsAfter: Int?
         var isCancelled = false
     }
@@ -129,7 +130,7 @@ final class CheckedFetch: TransferSink {
         return error
     }
 
-    /// What was wrong, when the transfer was to succeed.
+    /// The fault of a transfer that should succeed.
     var fault: String? {
         state.withLock { state in
             if let fault = state.fault { return fault }
@@ -177,7 +178,7 @@ final class CheckedFetch: TransferSink {
 
     private func end(_ transport: any Transport, number: UInt64, _ patience: Duration) {
         let end = SuspendingClock.now + min(patience, .seconds(86_400))
-        // One that ends without having paused is not waited for.
+        // A transfer that ends without having paused is not waited for.
         let hasPaused = { (state: inout State) -> Bool? in state.hasPaused ? true : state.results.isEmpty ? nil : false
         }
         if plan.pauses, state.wait(until: end, for: hasPaused) == true {
@@ -211,7 +212,7 @@ final class CheckedFetch: TransferSink {
             }
             if let stop = plan.stopsAfter, state.bytes.count >= stop { return .stop }
             if let stop = plan.stopsAfter {
-                // So that one piece is not everything.
+                // Takes only a part of the piece.
                 state.bytes.append(contentsOf: bytes.prefix(stop))
                 return .stop
             }

@@ -1,38 +1,38 @@
 import SyncModel
 import SyncStore
 
-/// What the events of one session say about a time, gathered one event at a time.
+/// The facts that the events of one session contain about a period, collected one event at a time.
 struct EventFacts {
-    /// Of each run: what processes did for it, in order.
+    /// The pieces of work for each run, in order.
     private(set) var work: [String: [WorkPiece]] = [:]
-    /// What went wrong, in the order in which it was met first.
+    /// Problems, sorted by time.
     var problems: [Problem] { (failures.problems + others).sorted { $0.time < $1.time } }
     private(set) var waits: [Wait] = []
     private(set) var origins: [String: OriginAmount] = [:]
     private(set) var directories: [String?: DirectoryAmount] = [:]
     private(set) var otherBytes: UInt64 = 0
 
-    /// Only what is later, **milliseconds** since 1970, counts for anything but ``work``.
+    /// Earlier events, in **milliseconds** since 1970, count only for ``work`` and for conditions that block.
     private let since: Int64
     private var failures = FailureSums()
-    /// What was not about single files.
+    /// Problems that do not concern single files.
     private var others: [Problem] = []
-    /// What blocks at present, by its name: where it is in ``waits``, and which run it blocks.
+    /// The conditions that block at present, by name: their index in ``waits``, and the run that they block.
     private var open: [String: (index: Int, run: String)] = [:]
     private var delays: [String: Int] = [:]
 
-    /// What is kept of each kind.
+    /// Limit on each kind of fact.
     private static let limit = FailureSums.limit
 
     init(since: Int64) { self.since = since }
 
-    /// The names of events that matter; the others, one for every file, are not even parsed.
+    /// The relevant events; the others, one for every file, are not even parsed.
     private static let wanted: Set<EventName> = [
         .runStarted, .runSummary, .taskCancelled, .taskFailed, .sourceWrongBytes, .taskRedirected, .transferRetrying,
         .transferWaiting, .conditionBlocked, .conditionCleared, .scheduleFailed, .runStopped, .pullFinished,
     ]
 
-    /// Takes the next one. What is no event of ours is left alone.
+    /// Takes the next event. Unknown events are ignored.
     mutating func take(_ event: StoredEvent) {
         guard let name = event.name, Self.wanted.contains(name) else { return }
         guard let fields = event.line.withUnsafeBytes(JSONParser.parse), let text = fields.text("time"),
@@ -44,7 +44,7 @@ struct EventFacts {
     private mutating func take(_ name: EventName, _ fields: JSONValue, _ time: Int64) {
         switch name {
         case .runSummary: summary(fields, time)
-        // What blocks since earlier counts, too.
+        // Conditions that have been blocking since before the period count, too.
         case .runStarted: unblocked(others: fields.text("run") ?? "", time)
         case .conditionBlocked: blocked(fields, time)
         case .conditionCleared: cleared(fields, time)
@@ -97,7 +97,7 @@ struct EventFacts {
         }
     }
 
-    /// What a newer program calls a cause is another.
+    /// The cause; an unknown one of a newer program becomes `other`.
     private func cause(_ fields: JSONValue) -> FailureCause {
         fields.text("cause").flatMap(FailureCause.init(rawValue:)) ?? .other
     }
@@ -149,7 +149,7 @@ struct EventFacts {
         let run = fields.text("run") ?? ""
         if let known = open[cause] {
             guard known.run != run else {
-                // The same one says more.
+                // More detail on the same block.
                 if !detail.isEmpty { waits[known.index].detail = detail }
                 return
             }
@@ -187,9 +187,9 @@ struct EventFacts {
         waits[index].elapsed = max(0, time - waits[index].from)
     }
 
-    /// Measures what lasts up to the report, and forgets what was over before its time.
+    /// Closes open waits at the time of the report, and drops those that ended before the period.
     ///
-    /// - Parameter isWaiting: Whether the session waits at present: else nothing can block it any more.
+    /// - Parameter isWaiting: Whether the session is waiting now: otherwise nothing can block it any more.
     mutating func close(now: Int64, isWaiting: Bool) {
         for (index, _) in open.values {
             waits[index].elapsed = max(0, now - waits[index].from)
@@ -202,7 +202,7 @@ struct EventFacts {
 }
 
 extension JSONValue {
-    /// A number; 0 when it is missing, negative or not whole.
+    /// A number; 0 if it is missing, negative or not whole.
     fileprivate func unsigned(_ name: String) -> UInt64 { self[name]?.unsigned ?? 0 }
 
     fileprivate func int(_ name: String) -> Int { Int(clamping: unsigned(name)) }

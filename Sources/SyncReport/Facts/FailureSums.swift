@@ -1,13 +1,13 @@
 package import SyncModel
 
-/// Files that were not brought, summed up by why: what failed in the same way at the same server is one problem, however
-/// many files and runs it met.
+/// Failed files, grouped by reason: the same failure at the same server is one problem, however many files and runs it
+/// affected.
 package struct FailureSums: Sendable {
     private struct Entry: Sendable {
         var problem: Problem
-        /// The run that it was met in last: only its files count.
+        /// The last affected run: only its files count.
         var run: String
-        /// The same problem with files that were not brought in the end; `nil` where this is it.
+        /// The key of the same problem for files that finally failed; `nil` if this is it.
         var final: String?
         /// Hashes of the paths that may yet come: each is asked for in several places.
         var open: Set<Int> = []
@@ -16,16 +16,16 @@ package struct FailureSums: Sendable {
     private var entries: [Entry] = []
     private var places: [String: Int] = [:]
 
-    /// What is kept: a run that fails in a hundred thousand ways is told in some of them.
+    /// Most problems that are kept: a run may fail in a hundred thousand ways.
     static let limit = 200
     private static let examples = 3
 
     package init() {}
 
-    /// In the order in which they were met first.
+    /// In the order of their first occurrence.
     package var problems: [Problem] { entries.filter { $0.final.map { places[$0] == nil } ?? true }.map(\.problem) }
 
-    /// Leaves a path out where it stands for itself: the file `a` is not in every word.
+    /// Removes a path where it is a separate word: a file `a` is not removed from other words.
     private static func words(_ words: String, without path: String) -> String {
         var rest = ""
         var place = words.startIndex
@@ -39,19 +39,19 @@ package struct FailureSums: Sendable {
         return rest + words[place...]
     }
 
-    /// Takes one file.
+    /// Takes one failed file.
     ///
     /// - Parameters:
     ///   - path: As in the manifest.
-    ///   - reason: For people; it may begin with the URL that was asked.
-    ///   - isFinal: Whether the file was not brought; otherwise it may yet come from elsewhere.
-    ///   - run: In which run.
-    ///   - time: When, **milliseconds** since 1970.
+    ///   - reason: For people; it may begin with the requested URL.
+    ///   - isFinal: Whether the file finally failed; otherwise it may still come from elsewhere.
+    ///   - run: The run.
+    ///   - time: The time, in **milliseconds** since 1970.
     package mutating func take(
         path: String?, reason: String, cause: FailureCause, isFinal: Bool = true, run: String = "", time: Int64
     ) {
         let (place, words) = Self.split(reason)
-        // Where everything else is one, the path is no other reason.
+        // Reasons that differ only in the path are the same.
         let plain = path.map { Self.words(words, without: $0) } ?? words
         let final = "\(cause.rawValue)\n\(place)\n\(Self.kind(of: plain))"
         let key = isFinal ? final : "\(final)\n-"
@@ -81,7 +81,8 @@ package struct FailureSums: Sendable {
         }
     }
 
-    /// `https://host/a/b.png: status 404; …` is `https://host` and `status 404`. What to do comes from the kind.
+    /// Splits `https://host/a/b.png: status 404; …` into `https://host` and `status 404`. The advice depends on the
+    /// kind.
     static func split(_ reason: String) -> (place: String, words: String) {
         guard let origin = urlOrigin(reason), reason.hasPrefix(origin), let end = reason.firstIndex(of: " ") else {
             let words = reason.split(separator: ";", maxSplits: 1).first.map(String.init) ?? reason
@@ -91,7 +92,7 @@ package struct FailureSums: Sendable {
         return (origin, rest.split(separator: ";", maxSplits: 1).first.map(String.init) ?? String(rest))
     }
 
-    /// Words without times and digests: "after 1 ms" and "after 2 ms" are the same. A status is not.
+    /// The words without times and digests: "after 1 ms" and "after 2 ms" are the same. A status is kept.
     static func kind(of words: String) -> String {
         let parts = words.split(separator: " ")
         return parts.indices.filter { index in

@@ -1,9 +1,9 @@
 import SyncModel
 import SyncStore
 
-// What is to be thought of a session, and what is said of it in one line.
+// The verdict on a session, and its headline.
 extension SessionReport {
-    /// The last run of the time that has come to an end.
+    /// The last run of the period that has ended.
     private var ended: RunReport? { runs.last { $0.result != nil } }
 
     private var openProblems: [Problem] { problems.filter { !$0.isOver } }
@@ -12,7 +12,7 @@ extension SessionReport {
     func judged(_ last: StoredRun?) -> Verdict {
         let isOpen = last?.state.isOpen == true
         if !isOpen, ended?.result == .failed { return .failed }
-        // A run that is under way makes up for what an earlier one lacked; what it waits for itself counts.
+        // A run in progress may fix what an earlier one lacked; problems that need a person count anyway.
         let serious = openProblems.filter { problem in !isOpen || problem.kind.needsPerson }
         if !serious.isEmpty || state == .paused { return .attention }
         if !isOpen, let result = ended?.result, result != .ok { return .attention }
@@ -30,7 +30,7 @@ extension SessionReport {
             return problems.contains { $0.kind == .notRun }
                 ? "did not run; \(wasOn)" : "nothing has run in this time; \(wasOn)"
         }
-        // Why somebody is to look, in a few words, if there is a reason.
+        // Why a person should look, in a few words, if there is a reason.
         let why = verdict.needsAttention ? reason(of: ended)?.words : nil
         let missing = ended.counts.files.failed
         switch ended.result {
@@ -47,8 +47,8 @@ extension SessionReport {
         }
     }
 
-    /// What is said of the last run that has ended: of what it lacks itself, and not of what another one met before it. Where it
-    /// lacks nothing, whatever is left to do.
+    /// The reason for the result of the last ended run: its own problem, not one of an earlier run. If the run is ok,
+    /// any open problem.
     private func reason(of run: RunReport) -> Problem? {
         if run.result == .ok { return openProblems.first }
         let begin = run.started ?? run.created
@@ -86,7 +86,7 @@ extension SessionReport {
 }
 
 extension FailureCause {
-    /// In a few words, after what it came to.
+    /// A few words that follow the outcome.
     var words: String {
         switch self {
         case .notThere: "the server does not have all of them"
@@ -120,7 +120,7 @@ extension FailureCause {
         }
     }
 
-    /// Whether waiting and trying again will not mend it.
+    /// Whether waiting and retrying will not fix it.
     var needsPerson: Bool {
         switch self {
         case .serverTrouble, .unreachable, .late, .busy, .wrongBytes, .notThere, .held: false

@@ -1,21 +1,21 @@
 package import SyncModel
 package import SyncStore
 
-/// What sessions did since some time: everything a person or a program is told in the morning.
+/// A report on what sessions did since a given time, for people and programs in the morning.
 ///
-/// All text in it that came from outside is as it came, except URLs, which are without user, password and query:
-/// whoever shows it escapes it. Times are **milliseconds** since 1970.
+/// External text is unchanged, except that URLs lack user, password and query: whoever displays it must escape it.
+/// Times are **milliseconds** since 1970.
 package struct MorningReport: Sendable, Equatable {
-    /// Of the program.
+    /// The version of the program.
     package var version: String
-    /// The machine's name; `nil` when it does not matter.
+    /// The host name; `nil` if it does not matter.
     package var host: String?
     package var generated: Int64
-    /// What happened earlier is only in ``SessionReport/nights``.
+    /// The beginning of the period; earlier events only appear in ``SessionReport/nights``.
     package var since: Int64
-    /// Those that need somebody first, then by name.
+    /// Sorted by verdict, those that need attention first, then by name.
     package var sessions: [SessionReport]
-    /// What will soon stop pulls, and who can do what about it: one line each.
+    /// Warnings of what will soon stop pulls, with a remedy: one line each.
     package var warnings: [String] = []
 
     package init(version: String, host: String?, generated: Int64, since: Int64, sessions: [SessionReport]) {
@@ -23,10 +23,10 @@ package struct MorningReport: Sendable, Equatable {
         self.sessions = sessions.sorted { ($0.verdict, $0.session) < ($1.verdict, $1.session) }
     }
 
-    /// Sessions that need attention.
+    /// Number of sessions that need attention.
     package var needingAttention: Int { sessions.count { $0.verdict.needsAttention } }
 
-    /// How many sessions there are, and how many of them need attention.
+    /// The number of sessions, and how many of them need attention.
     var summary: String {
         let state =
             switch needingAttention {
@@ -38,13 +38,13 @@ package struct MorningReport: Sendable, Equatable {
     }
 }
 
-/// What is to be thought of a session; the worst first.
+/// The verdict on a session; the worst first.
 package enum Verdict: Int, Sendable, Comparable, CaseIterable {
-    /// Nothing was brought in place.
+    /// Nothing was installed.
     case failed
     /// Something is missing, stopped or late.
     case attention
-    /// It is under way, or waits for what will come by itself.
+    /// It is in progress, or waits for something that will come without help.
     case working
     /// Everything is in place.
     case ok
@@ -53,7 +53,7 @@ package enum Verdict: Int, Sendable, Comparable, CaseIterable {
 
     package static func < (a: Verdict, b: Verdict) -> Bool { a.rawValue < b.rawValue }
 
-    /// Whether it is worth getting up for.
+    /// Whether a person should look at it.
     package var needsAttention: Bool { self == .failed || self == .attention }
 
     package var word: String { "\(self)" }
@@ -66,38 +66,38 @@ package struct SessionReport: Sendable, Equatable {
     /// Absolute.
     package var destination: String
     package var verdict: Verdict
-    /// One line: what it came to.
+    /// The outcome in one line.
     package var headline: String
     package var state: SessionState
-    /// Whether its open run says `running` although no process works on it.
+    /// Whether its open run is recorded as `running` although no process works on it.
     package var isInterrupted = false
     /// Why it waits or is paused.
     package var reason: RestReason?
-    /// Not to go on earlier.
+    /// It does not continue earlier.
     package var until: Int64?
-    /// When it will run next by its schedule.
+    /// Its next scheduled run.
     package var next: Int64?
-    /// When every file was in place last.
+    /// When every file was last in place.
     package var lastSuccess: Int64?
-    /// Runs that did something since ``MorningReport/since``, oldest first.
+    /// Runs with activity since ``MorningReport/since``, oldest first.
     package var runs: [RunReport] = []
-    /// Sums of ``runs``, as far as it lies in the time.
+    /// Sums over ``runs``, within the period.
     package var amounts = Amounts()
-    /// Who sent the bytes, most first.
+    /// Servers by bytes sent, most first.
     package var origins: [OriginAmount] = []
-    /// **Bytes** of transfers that were cut off, where several servers took part.
+    /// **Bytes** of transfers that were cut off, if several servers took part.
     package var otherBytes: UInt64 = 0
-    /// Where files were put in place: first parts of paths, most bytes first.
+    /// Directories of installed files: first parts of paths, most bytes first.
     package var directories: [DirectoryAmount] = []
-    /// Groups of the latest run, `all` left out.
+    /// Groups of the latest run, without `all`.
     package var groups: [StoredGroup] = []
     package var problems: [Problem] = []
     package var waits: [Wait] = []
-    /// Those that ran or are owed; of their arguments only the program is told.
+    /// Hooks that ran or are owed; of their arguments, only the program is reported.
     package var hooks: [StoredHook] = []
-    /// Up to thirty, oldest first; nights in which nothing happened between others are there with zeros.
+    /// Up to thirty, oldest first; nights without activity in between have zeros.
     package var nights: [Night] = []
-    /// Whether events of the time are no longer kept, so that details may be missing.
+    /// Whether events of the period have been pruned, so that details may be missing.
     package var isIncomplete = false
 
     package init(session: String, project: String, destination: String) {
@@ -107,7 +107,7 @@ package struct SessionReport: Sendable, Equatable {
         state = .idle
     }
 
-    /// Files of the last manifest that were right before anything was done in the time of the report.
+    /// Files of the last manifest that were already correct before the period's work.
     package var filesHere: Int {
         guard let counts = runs.last(where: { $0.result != nil })?.counts.files else { return 0 }
         let rest = counts.total.saturatingSubtract(amounts.placed).saturatingSubtract(counts.failed)
@@ -123,15 +123,15 @@ package struct Amounts: Sendable, Equatable {
     package var failed = 0
     /// **Bytes**.
     package var received: UInt64 = 0
-    /// **Bytes** that were taken from what was here.
+    /// **Bytes** taken from local data.
     package var reusedBytes: UInt64 = 0
     package var requests: UInt64 = 0
-    /// **Milliseconds** of work, waiting for the network included.
+    /// **Milliseconds** of work, including waits for the network.
     package var elapsed: Int64 = 0
 
     package init() {}
 
-    /// Files that were put in place.
+    /// Installed files.
     package var placed: Int { installed.saturatingAdd(reused) }
 
     package static func += (a: inout Amounts, b: Amounts) {
@@ -146,13 +146,13 @@ package struct Amounts: Sendable, Equatable {
     }
 }
 
-/// One run: as it is on record, and what was done for it within the time of the report.
+/// One run: its record, and the work on it within the period.
 @dynamicMemberLookup package struct RunReport: Sendable, Equatable {
     let stored: StoredRun
-    /// Whether it says `running` although no process works on it.
+    /// Whether it is recorded as `running` although no process works on it.
     package var isInterrupted = false
     package var amounts = Amounts()
-    /// When work on it ended: several when it was stopped between.
+    /// Pieces of work; several if it was stopped in between.
     package var work: [WorkPiece] = []
 
     package subscript<Value>(dynamicMember field: KeyPath<StoredRun, Value>) -> Value { stored[keyPath: field] }
@@ -161,7 +161,7 @@ package struct Amounts: Sendable, Equatable {
     var shownManifest: String { stored.location.contains("://") ? redacted(url: stored.location) : stored.location }
 }
 
-/// What one process did for a run, from taking it up to its end or a stop.
+/// The work of one process on a run, from taking it up to its end or a stop.
 package struct WorkPiece: Sendable, Equatable {
     package var ended: Int64
     package var amounts: Amounts
@@ -170,7 +170,7 @@ package struct WorkPiece: Sendable, Equatable {
 
     package var began: Int64 { ended.saturatingSubtract(amounts.elapsed) }
 
-    /// What was done for a run, also where its events are gone.
+    /// The work on a run, even if its events have been pruned.
     static func of(_ run: StoredRun, _ known: [String: [WorkPiece]]) -> [WorkPiece] {
         if let pieces = known[run.identifier] { return pieces }
         guard let started = run.started, let ended = run.finished ?? run.pausedAt else { return [] }
@@ -184,29 +184,29 @@ package struct WorkPiece: Sendable, Equatable {
     }
 }
 
-/// What one server sent.
+/// The traffic with one server.
 package struct OriginAmount: Sendable, Equatable {
-    /// `https://host:port`, no port when it is the scheme's own.
+    /// `https://host:port`, without the scheme's default port.
     package var origin: String
     package var requests: UInt64 = 0
     /// **Bytes** of bodies.
     package var bytes: UInt64 = 0
     package var transfers = 0
     package var failed = 0
-    /// The servers that led there, by redirects, rules or as its mirror.
+    /// The servers that led there, by redirects, rules or as mirrors.
     package var via: [String] = []
 }
 
-/// Files put in place below one directory.
+/// Installed files below one directory.
 package struct DirectoryAmount: Sendable, Equatable {
-    /// The first part of their paths; `.` for files that are in none, `nil` for all the directories not listed.
+    /// The first part of their paths; `.` for files at the top level, `nil` for all directories not listed.
     package var path: String?
     package var files: Int
-    /// **Bytes** of the files, unpacked.
+    /// **Bytes** of the unpacked files.
     package var bytes: UInt64
 }
 
-/// Time in which a run could not go on.
+/// A time in which a run could not continue.
 package struct Wait: Sendable, Equatable {
     /// A condition, ``RestReason/connectivity`` or ``RestReason/retry``.
     package var cause: RestReason
@@ -215,41 +215,41 @@ package struct Wait: Sendable, Equatable {
     package var from: Int64
     /// `nil` while it lasts.
     package var to: Int64?
-    /// How often; one for a condition.
+    /// Number of occurrences; one for a condition.
     package var count = 1
-    /// **Milliseconds** in all, up to the report.
+    /// Total **milliseconds** up to the report.
     package var elapsed: Int64 = 0
 }
 
-/// One night, all its runs together.
+/// One night, with all its runs.
 package struct Night: Sendable, Equatable {
     /// The date of its morning: `2026-11-21`.
     package var date: String
     /// `Nov 21`.
     package var label: String
-    /// Runs that were worked on.
+    /// Runs with work in it.
     package var runs = 0
-    /// The worst result of runs that ended; `nil` when none did.
+    /// The worst result of runs that ended; `nil` if none did.
     package var result: RunResult?
     package var amounts = Amounts()
 }
 
 extension Night {
-    /// Whether no run ended, and one was worked on.
+    /// Whether no run ended although there was work.
     var isStopped: Bool { runs > 0 && result == nil }
-    /// Whether something of it is worth a look.
+    /// Whether the night is marked in charts: it was stopped, or its result is not ok.
     var isMarked: Bool { isStopped || result.map { $0 != .ok } ?? false }
 }
 
 extension StoredHook {
-    /// The program, or a webhook's URL without what secrets may be in.
+    /// The program, or a webhook's URL without parts that may contain secrets.
     package var shownProgram: String {
         let first = arguments.first ?? ""
-        // The path of a webhook is often its secret.
+        // The path of a webhook is often the secret.
         return urlOrigin(first).map { "\($0)/…" } ?? (first.contains("://") ? redacted(url: first) : first)
     }
 
-    /// **Milliseconds** that the last attempt took.
+    /// **Milliseconds** of the last attempt.
     var elapsed: Int64? {
         guard let started, let finished else { return nil }
         return max(0, finished.saturatingSubtract(started))

@@ -1,20 +1,20 @@
 package import SyncModel
 
-/// Something that went wrong, for as many files as it did, and what to do about it.
+/// A problem, with the number of affected files and a remedy.
 package struct Problem: Sendable, Equatable {
     package var kind: FailureCause
-    /// What happened, once, in the words of whoever noticed.
+    /// A description of one occurrence, in the original words.
     package var detail: String
-    /// How many files; 0 when it was not about single files.
+    /// Number of files; 0 if it does not concern single files.
     package var files = 0
     /// Some of their paths.
     package var examples: [String] = []
     package var time: Int64
-    /// In how many runs.
+    /// Number of affected runs.
     package var runs = 1
-    /// The hook's number, where it is about one.
+    /// The hook's number, if it concerns one.
     package var hook: Int64?
-    /// Whether a later run has come to a good end, so that nothing is left to do.
+    /// Whether a later run succeeded, so that nothing is left to do.
     package var isOver = false
 
     package init(kind: FailureCause, detail: String, time: Int64) {
@@ -23,14 +23,14 @@ package struct Problem: Sendable, Equatable {
 }
 
 extension Problem {
-    /// What happened, to how many files, how often; foreign text is not escaped.
+    /// A summary: files, description and number of runs; external text is not escaped.
     package var summary: String {
         let count = files > 1 || files == 1 && examples.isEmpty ? "\(Figures.count(files, "file")): " : ""
         let path = files == 1 ? examples.first.map { "\($0): " } ?? "" : ""
         return count + path + detail + (runs > 1 ? " (in \(Figures.count(runs, "run")))" : "")
     }
 
-    /// Some of the paths, and how many more there are; `nil` where ``summary`` has them.
+    /// Some of the paths, and the number of others; `nil` if ``summary`` contains them.
     package var paths: String? {
         guard files > 1, !examples.isEmpty else { return nil }
         let more = files - examples.count
@@ -39,16 +39,16 @@ extension Problem {
 }
 
 extension Problem {
-    /// Whether it is about a program that looked at a new tree: no hook, so that nothing of it is listed or called again.
+    /// Whether it concerns a check of a new tree, which is not a hook: it cannot be listed or replayed.
     private var isOfCheck: Bool { hook == nil && (kind == .hookFailed || kind == .hookNotStarted) }
 
-    /// In a few words, after what it came to.
+    /// A few words that follow the outcome.
     var words: String {
         if isOfCheck { return kind == .hookFailed ? "its check did not accept it" : "its check could not be started" }
         return RefusedRedirect(kind, detail)?.words ?? kind.words
     }
 
-    /// What to do about it: one sentence or two.
+    /// A remedy: one or two sentences.
     package var advice: String {
         guard isOfCheck else { return kind.advice(on: detail) }
         return kind == .hookFailed
@@ -57,12 +57,12 @@ extension Problem {
     }
 }
 
-/// What was wrong with a redirect that no policy forbids. Events have one cause for all of them, and the words that tell them
-/// apart.
+/// A fault of a redirect that no policy forbids. Events have the same cause for all of these, so the words distinguish
+/// them.
 private enum RefusedRedirect {
     case loop, unusable, tooMany
 
-    /// `nil` for what a policy forbids, and for other causes.
+    /// `nil` for a redirect that a policy forbids, and for other causes.
     init?(_ cause: FailureCause, _ detail: String) {
         guard cause == .refusedRedirect else { return nil }
         if detail.contains("a redirect loop") {
@@ -97,7 +97,7 @@ private enum RefusedRedirect {
 }
 
 extension FailureCause {
-    /// What to do about it where its words are known, which may say more than the cause.
+    /// A remedy for a known description, which may say more than the cause.
     package func advice(on detail: String) -> String {
         if self == .pruneRefused, detail.contains("more than --max-delete") {
             return "If the manifest is the right one, pull once with a higher --max-delete; nothing was changed."
@@ -117,7 +117,7 @@ extension FailureCause {
         return RefusedRedirect(self, detail)?.advice ?? advice
     }
 
-    /// What to do about it: one sentence or two.
+    /// A remedy: one or two sentences.
     package var advice: String {
         switch self {
         case .notThere: "Upload the whole set again, packs first and the manifest last, then pull again."

@@ -2,21 +2,21 @@ import SyncModel
 import SyncStore
 
 extension ReportReader {
-    /// **Milliseconds** that a scheduled run may be late before it is missed: timers, jitter, a busy machine.
+    /// **Milliseconds** after which a scheduled run counts as missed: timers, jitter, a busy machine.
     private static let grace: Int64 = 3_600_000
 
-    /// Everything that went wrong since some time, the worst first, and whether it still matters.
+    /// All problems since a given time, the worst first, with whether they still matter.
     ///
     /// - Parameter stored: The session's runs, oldest first.
     func problems(of report: SessionReport, _ stored: [StoredRun], _ events: EventFacts, since: Int64) -> [Problem] {
-        // Whatever was wrong before everything was in place is over.
+        // Problems from before the last success are over.
         let success = stored.last { $0.result == .ok }?.finished ?? .min
         var all = events.problems.map { problem in
             var problem = problem
             problem.isOver = problem.time < success
             return problem
         }
-        // Many runs end with the same error, and many problems have the same words: each pair is looked at once.
+        // Many runs end with the same error, and many problems have the same text: each pair is compared once.
         let details = Set(all.map(\.detail))
         var told: [String: Bool] = [:]
         all += report.runs.compactMap { run in
@@ -35,14 +35,14 @@ extension ReportReader {
             if let missed { all.append(missed) }
         }
         all = Self.merged(all)
-        // Stable: in the order of time where they weigh the same.
+        // Stable: sorted by time where weights are equal.
         return all.enumerated().sorted { a, b in
             let (left, right) = (Self.weight(a.element), Self.weight(b.element))
             return left == right ? a.offset < b.offset : left > right
         }.map(\.element)
     }
 
-    /// What several runs met in the same words is one problem: the last one.
+    /// Merges problems of several runs with the same words into the last one.
     private static func merged(_ all: [Problem]) -> [Problem] {
         var merged: [Problem] = []
         var places: [String: Int] = [:]
@@ -78,12 +78,12 @@ extension ReportReader {
         case (.paused, .userStop): return made(.stoppedByPerson, "paused by a user")
         case (.paused, .terminalClosed):
             return made(.other, "it ended when its terminal closed; 'syncagent resume' continues it")
-        // What blocks it is told with its waits.
+        // A block is reported with its waits.
         case (.waiting, .condition): return nil
         default: break
         }
         guard let error = run.error, run.state == .finished || run.state == .waiting else { return nil }
-        // The sum of single failures is told already.
+        // A summary of single failures is redundant.
         guard !isTold(error) else { return nil }
         return made(run.cause ?? .other, error)
     }
@@ -96,7 +96,7 @@ extension ReportReader {
         let kind = hasStarted ? FailureCause.hookFailed : .hookNotStarted
         var problem = Problem(kind: kind, detail: detail, time: hook.finished ?? clock.now)
         problem.hook = hook.identifier
-        // The same program has done its work for the same group later.
+        // The same program has succeeded later for the same group.
         problem.isOver = report.hooks.contains {
             $0.state == .done && $0.arguments.first == hook.arguments.first && $0.group == hook.group
                 && ($0.finished ?? 0) > (hook.finished ?? 0)
@@ -104,7 +104,7 @@ extension ReportReader {
         return problem
     }
 
-    /// A night that should have been, and was not.
+    /// A scheduled run that did not take place.
     func missed(_ schedule: Schedule, since: Int64, hasRun: (_ due: Int64) -> Bool) -> Problem? {
         guard let due = schedule.lastDue, due >= since, due.saturatingAdd(Self.grace) < clock.now, !hasRun(due) else {
             return nil

@@ -1,8 +1,8 @@
 import SyncModel
 
-/// What time it is where the report is read, and which night a moment belongs to.
+/// The time of the report in the reader's time zone, and the assignment of moments to nights.
 ///
-/// A night goes from noon to noon and bears the date of its morning.
+/// A night lasts from noon to noon and has the date of its morning.
 package struct ReportClock: Sendable {
     /// **Milliseconds** since 1970.
     package let now: Int64
@@ -28,13 +28,13 @@ package struct ReportClock: Sendable {
     /// `2026-11-21 02:07`.
     package func moment(_ time: Int64) -> String { "\(date(time)) \(timeOfDay(time))" }
 
-    /// `2026-11-21 02:07 to 02:19`, the second date only where it is another; one moment where it is the same minute.
+    /// `2026-11-21 02:07 to 02:19`, the second date only if it differs; one moment if both are in the same minute.
     package func span(_ from: Int64, _ to: Int64) -> String {
         if moment(from) == moment(to) { return moment(from) }
         return "\(moment(from)) to \(date(from) == date(to) ? timeOfDay(to) : moment(to))"
     }
 
-    /// The night of a moment, as the number of its morning's day since 1970-01-01.
+    /// The night of a moment, as its morning's day number since 1970-01-01.
     package func night(of time: Int64) -> Int64 {
         let noon = local(time).saturatingSubtract(Self.day / 2)
         let (days, rest) = noon.quotientAndRemainder(dividingBy: Self.day)

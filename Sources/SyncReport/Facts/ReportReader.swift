@@ -1,23 +1,23 @@
 package import SyncModel
 package import SyncStore
 
-/// Reads what sessions did from the store; needs no agent and changes nothing.
+/// Reads reports on sessions from the store; needs no agent and changes nothing.
 package struct ReportReader: Sendable {
-    /// What is known about a schedule from elsewhere. Times are in **milliseconds** since 1970.
+    /// A schedule's facts from outside the store. Times are in **milliseconds** since 1970.
     package struct Schedule: Sendable, Equatable {
-        /// When it will run next.
+        /// Its next run.
         package var next: Int64?
-        /// When it was to run last.
+        /// When it was last due.
         package var lastDue: Int64?
-        /// Of a schedule by itself.
+        /// Its name; empty in ``ReportReader/schedules``.
         package var name = ""
-        /// Its session, once it is known; that may have been removed since.
+        /// Its session, if known; it may have been removed since.
         package var session: String?
-        /// When it was fired last.
+        /// When it last fired.
         package var fired: Int64?
         /// Absolute.
         package var destination = ""
-        /// Why it could not start the last time; `nil` when it could, or has not been to, or its session says so.
+        /// Why the last start failed; `nil` if it succeeded, there was none, or the session records it.
         package var failure: String?
         package var cause: FailureCause?
         package var failed: Int64?
@@ -31,10 +31,10 @@ package struct ReportReader: Sendable {
     package var host: String?
     /// By session.
     package var schedules: [String: Schedule] = [:]
-    /// Schedules by themselves; those are told that could not start, or whose session is not in the store.
+    /// Schedules by themselves; reported if they could not start, or their session is not in the store.
     package var unmet: [Schedule] = []
 
-    /// Most nights of a report.
+    /// Most nights in a report.
     package static let nightLimit = 30
 
     /// - Parameter clock: The time of the report.
@@ -42,12 +42,12 @@ package struct ReportReader: Sendable {
         (self.store, self.clock, self.version) = (store, clock, version)
     }
 
-    /// Reads sessions.
+    /// Reads the report.
     ///
     /// - Parameters:
     ///   - names: Only these; `nil` for all.
-    ///   - hasNights: Whether ``SessionReport/nights`` are wanted; they are read from a month of events.
-    /// - Throws: ``StoreError``; a session that is not there is left out.
+    ///   - hasNights: Whether ``SessionReport/nights`` are wanted; they require a month of events.
+    /// - Throws: ``StoreError``; sessions that do not exist are omitted.
     package func report(of names: [String]? = nil, since: Int64, hasNights: Bool) throws(StoreError) -> MorningReport {
         var sessions: [SessionReport] = []
         for session in try store.sessions() where names?.contains(session.identifier) ?? true {
@@ -55,7 +55,7 @@ package struct ReportReader: Sendable {
         }
         if names == nil {
             let known = Set(sessions.map(\.session))
-            // A session that goes on without it says nothing of a schedule that could not start.
+            // A session that runs without its schedule does not report that the schedule could not start.
             sessions += unmet.filter { $0.failure != nil || !known.contains($0.session ?? $0.name) }.map {
                 unmet($0, since: since)
             }
@@ -97,7 +97,7 @@ package struct ReportReader: Sendable {
         }
         report.lastSuccess = try store.lastSuccess(of: session.identifier)?.finished
 
-        // What blocks for longer than a day is found all the same.
+        // So that a block of more than a day is found, too.
         let earliest = since.saturatingSubtract(86_400_000)
         let month = clock.now - Int64(Self.nightLimit) * 86_400_000
         let facts = try facts(of: session, from: hasNights ? min(month, earliest) : earliest, since: since)
@@ -111,7 +111,7 @@ package struct ReportReader: Sendable {
         }
         report.otherBytes = events.otherBytes
         report.directories = events.directories.values.sorted {
-            // What is not listed by name comes last.
+            // The unlisted directories come last.
             guard $0.path != nil, $1.path != nil else { return $0.path != nil && $1.path == nil }
             return ($1.bytes, $1.files, $0.path ?? "") < ($0.bytes, $0.files, $1.path ?? "")
         }
@@ -128,7 +128,7 @@ package struct ReportReader: Sendable {
     ) {
         var facts = EventFacts(since: since)
         let start = try store.sequence(before: earliest, of: session.identifier)
-        // With nothing pruned everything is there; else what is older than the oldest event may be missing.
+        // If nothing was pruned, everything is there; otherwise events before the oldest one may be missing.
         var isIncomplete = false
         if session.prunedSequence > 0 {
             isIncomplete = try store.sequence(before: since, of: session.identifier) <= session.prunedSequence
@@ -172,7 +172,7 @@ package struct ReportReader: Sendable {
 }
 
 extension ReportReader {
-    /// The nights from the first with work to this one, thirty at most; none when there was no work at all.
+    /// The nights from the first one with work to this one, thirty at most; none if there was no work.
     private func nights(_ runs: [StoredRun], _ work: [String: [WorkPiece]]) -> [Night] {
         let tonight = clock.night(of: clock.now)
         let earliest = tonight - Int64(Self.nightLimit) + 1
@@ -182,7 +182,7 @@ extension ReportReader {
             change(&nights[night, default: empty])
         }
         for run in runs {
-            // Work that goes on over noon belongs to the night in which it ended.
+            // Work that continues past noon belongs to the night in which it ended.
             let pieces = WorkPiece.of(run, work).map { (night: clock.night(of: $0.ended), amounts: $0.amounts) }
             for piece in pieces { add(piece.night) { $0.amounts += piece.amounts } }
             let end = run.result == nil ? nil : run.finished.map(clock.night)
@@ -196,7 +196,7 @@ extension ReportReader {
         guard let first = nights.keys.filter({ $0 >= earliest && $0 <= tonight }).min(),
             let last = nights.keys.filter({ $0 <= tonight }).max()
         else { return [] }
-        // An evening in which nothing has happened yet is no night without work.
+        // An evening without activity so far does not count as a night without work.
         let end = last == tonight || clock.timeOfDay(clock.now) >= "12:00" ? last : tonight
         for night in first...max(first, end) { add(night) { _ in } }
         return (first...max(first, end)).compactMap { nights[$0] }

@@ -1,25 +1,25 @@
 import SyncModel
 
-/// Bars over nights, as an inline SVG that reads without colours and without a pointer.
+/// A bar chart of nights, as an inline SVG that is readable without colours and without a pointer.
 struct BarChart {
     struct Bar {
         var label: String
         var value: Double
         /// For the tooltip: `Nov 21: 356 MiB`.
         var title: String
-        /// Whether something of the night is worth a look: drawn in another colour and with a mark.
+        /// Whether the night is marked: drawn in another colour and with a symbol.
         var isMarked: Bool
-        /// Whether nothing was done in it: drawn as a gap on the line.
+        /// Whether there was no run: drawn as a gap on the line.
         var isEmpty: Bool
     }
 
     let bars: [Bar]
-    /// What is said aloud.
+    /// The accessible name.
     let title: String
     let description: String
     /// Unique in the page.
     let identifier: String
-    /// The value of the highest line, and what is written at it and at half of it.
+    /// The value of the highest line, and the labels at it and at half of it.
     let scale: ChartScale
 
     private static let width = 336.0
@@ -28,7 +28,7 @@ struct BarChart {
     private static let right = 6.0
     private static let top = 14.0
     private static let bottom = 20.0
-    /// Fewer nights leave room on the left.
+    /// With fewer nights, there is space on the left.
     private static let fewest = 6
     private static let widest = 30.0
 
@@ -74,7 +74,7 @@ struct BarChart {
                 cy="\(at: base - 4)" r="1.6"/></g>
                 """
         }
-        // What is not nothing is seen.
+        // Any value above zero is visible.
         let top = min(y(bar.value), bar.value > 0 ? base - 1.5 : base)
         let kind: HTML = bar.isMarked ? "bar marked" : index == bars.count - 1 ? "bar last" : "bar"
         let rect: HTML = """
@@ -90,12 +90,12 @@ struct BarChart {
         """
     }
 
-    /// Six dates at most, the last one always.
+    /// At most six dates, always including the last one.
     private var labels: [HTML] {
         let step = max(1, (bars.count + 5) / 6, Int((40 / slot).rounded(.up)))
         return bars.indices.reversed().enumerated().compactMap { place, index in
             guard place % step == 0 else { return nil }
-            // The last one ends with the drawing, the others are centred.
+            // The last one is aligned to the end of the drawing, the others are centred.
             let isLast = place == 0
             let x = isLast ? min(center(index) + 17, Self.width - 1) : center(index)
             let anchor: HTML = isLast ? "end" : "middle"
@@ -107,7 +107,7 @@ struct BarChart {
     }
 }
 
-/// The highest line of a chart: a number that reads well, not much above the largest value.
+/// The highest line of a chart: a round number, not much above the largest value.
 struct ChartScale: Equatable {
     var top: Double
     var topLabel: String
@@ -120,7 +120,7 @@ struct ChartScale: Equatable {
         return ChartScale(Self.decimal(Double(max(largest, 1)) / unit) * unit) { ByteCount($0).description }
     }
 
-    /// Whole things; their half is whole, too.
+    /// Whole numbers; half of the top is whole, too.
     static func count(_ largest: UInt64) -> ChartScale {
         ChartScale(decimal(Double(max(largest, 2)), [1, 2, 4, 6, 8, 10])) { Figures.grouped($0) }
     }
@@ -138,7 +138,7 @@ struct ChartScale: Equatable {
         (self.top, topLabel, halfLabel) = (top, words(top), words(top / 2))
     }
 
-    /// The next of some digits times a power of ten: half of it is a short number, too.
+    /// The next product of one of the digits and a power of ten, half of which is a short number, too.
     private static func decimal(_ value: Double, _ digits: [Double] = [1, 2, 4, 5, 8, 10]) -> Double {
         var power = 1.0
         while power * 10 <= value { power *= 10 }

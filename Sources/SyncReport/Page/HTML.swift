@@ -1,6 +1,6 @@
 import SyncModel
 
-/// A piece of an HTML page. What is interpolated as a string is escaped, so that only literals of this program are markup.
+/// A piece of an HTML page. Interpolated strings are escaped, so that only literals of this program are markup.
 ///
 /// ```
 /// let row: HTML = "<td>\(name)</td>"
@@ -12,7 +12,7 @@ struct HTML: Sendable, ExpressibleByStringInterpolation {
 
     init(stringInterpolation: StringInterpolation) { text = stringInterpolation.text }
 
-    /// Pieces one after the other.
+    /// Joins pieces.
     init(_ pieces: [HTML], separator: HTML = "") { text = pieces.map(\.text).joined(separator: separator.text) }
 
     static func + (a: HTML, b: HTML) -> HTML { HTML([a, b]) }
@@ -41,8 +41,8 @@ struct HTML: Sendable, ExpressibleByStringInterpolation {
         }
     }
 
-    /// Text as it is shown, in an element or in a quoted attribute: HTML's own characters as references, control and
-    /// bidirectional characters visible. https://html.spec.whatwg.org/#escapingString
+    /// Escapes text for an element or a quoted attribute: HTML's special characters become references, control and
+    /// bidirectional characters become visible. https://html.spec.whatwg.org/#escapingString
     static func escape(_ plain: String) -> String {
         var result = ""
         for character in escaped(plain).unicodeScalars {

@@ -1,6 +1,6 @@
 import SyncModel
 
-// Bytes, requests and time over the nights, as charts and as the table they are drawn from.
+// Bytes, requests and time per night, as charts and as the underlying table.
 extension SessionSection {
     private var nights: [Night] { session.nights }
 
@@ -58,7 +58,7 @@ extension SessionSection {
         return night.result == .partial ? "incomplete" : night.result?.rawValue ?? ""
     }
 
-    /// The newest first, as it is read.
+    /// The newest night first.
     private var table: HTML {
         let rows: [HTML] = nights.reversed().map { night in
             guard night.runs > 0 else {

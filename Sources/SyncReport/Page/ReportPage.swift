@@ -1,13 +1,13 @@
 import SyncModel
 
-/// A report as one HTML page: no script, no request to anywhere, light and dark.
+/// A report as one HTML page: no scripts, no requests, light and dark.
 package struct ReportPage: Sendable {
     private let report: MorningReport
     private let clock: ReportClock
 
     /// - Parameters:
-    ///   - report: What to tell, with nights.
-    ///   - clock: The time of the report, and where it is read.
+    ///   - report: The report, with nights.
+    ///   - clock: The time and time zone of the report.
     package init(_ report: MorningReport, clock: ReportClock) {
         (self.report, self.clock) = (report, clock)
     }
@@ -50,7 +50,7 @@ package struct ReportPage: Sendable {
 
     private var summary: HTML { report.sessions.isEmpty ? "No sessions." : "\(report.summary)." }
 
-    /// A table of all, where there are several.
+    /// A table of all sessions, if there are several.
     private var overview: HTML {
         guard report.sessions.count > 1 else { return "" }
         let rows: [HTML] = report.sessions.enumerated().map { index, session in

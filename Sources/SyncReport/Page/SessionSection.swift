@@ -37,7 +37,7 @@ struct SessionSection {
             """
     }
 
-    /// The first letter large, a stop at the end.
+    /// Capitalizes the first letter, and adds a full stop.
     private static func sentence(_ text: String) -> String { text.prefix(1).uppercased() + text.dropFirst() + "." }
 
     private var next: HTML { session.next.map { "; next run \(clock.moment($0))" } ?? "" }
@@ -174,7 +174,7 @@ struct SessionSection {
         return table("What it waited for", ["For", "When", "How long"], numbers: 1, rows)
     }
 
-    /// Broken between date and time at most.
+    /// Can only break between date and time.
     private func span(_ from: Int64, _ to: Int64) -> HTML {
         let start: HTML = "<span class=\"t\">\(clock.moment(from))</span>"
         let end = clock.date(from) == clock.date(to) ? clock.timeOfDay(to) : clock.moment(to)

@@ -5,14 +5,15 @@ struct MetricPage {
     private(set) var text = ""
     private var name = ""
 
-    /// Begins a family; its samples follow. What ends in `_total` counts up, as Prometheus has it; the others are as they are.
+    /// Begins a family; its samples follow. A name that ends in `_total` is a counter, as usual in Prometheus; others
+    /// are gauges.
     mutating func family(_ name: String, _ help: String) {
         self.name = name
         let kind = name.hasSuffix("_total") ? "counter" : "gauge"
         text += "# HELP \(name) \(Self.escape(help, quotes: false))\n# TYPE \(name) \(kind)\n"
     }
 
-    /// A sample of the family, its labels in the order of their names.
+    /// A sample of the family, with labels sorted by name.
     mutating func sample(_ labels: [String: String], _ value: Double) {
         text += name
         if !labels.isEmpty {
@@ -22,8 +23,8 @@ struct MetricPage {
         text += " \(Self.number(value))\n"
     }
 
-    /// Backslash and newline, in label values quotes, too. Other control characters are allowed there, but they end
-    /// up on somebody's terminal: they become `\u{…}` before.
+    /// Escapes backslash and newline, and quotes in label values. Other control characters are allowed there, but may
+    /// reach a terminal: they become `\u{…}`.
     static func escape(_ plain: String, quotes: Bool) -> String {
         var result = ""
         for scalar in plain.unicodeScalars {
@@ -38,7 +39,7 @@ struct MetricPage {
         return result
     }
 
-    /// As Go's ParseFloat reads it; whole numbers without a point.
+    /// In the syntax of Go's ParseFloat; whole numbers without a point.
     static func number(_ value: Double) -> String {
         guard value.isFinite else { return value.isNaN ? "NaN" : value < 0 ? "-Inf" : "+Inf" }
         if let whole = Int64(exactly: value) { return String(whole) }

@@ -1,20 +1,19 @@
 import SyncModel
 package import SyncStore
 
-/// Sessions that have metrics of their own: the first by name.
+/// Number of sessions with their own metrics: the first by name.
 package let sessionLimit = 500
 
-/// What Prometheus is told: text format 0.0.4.
+/// The metrics for Prometheus: text format 0.0.4.
 /// https://prometheus.io/docs/instrumenting/exposition_formats/
 ///
-/// Everything is read from the store at the moment it is asked for, so it is the same whoever asks, and counters go on
-/// over the ends of processes. With more than ``sessionLimit`` sessions the others are only counted: the number of series is
-/// bounded.
+/// Everything is read from the store on request, so it is the same for every requester, and counters survive the end of
+/// processes. Sessions beyond ``sessionLimit`` are only counted, so that the number of series is bounded.
 ///
 /// - Parameters:
-///   - agent: When an agent tells it: since when it runs, **milliseconds** since 1970, and its runs.
-///   - next: When sessions run next by their schedules, **milliseconds** since 1970.
-///   - failingSchedules: How many could not start the last time and have no session to say so.
+///   - agent: If an agent serves them: when it started, in **milliseconds** since 1970, and its runs.
+///   - next: The next scheduled runs of sessions, in **milliseconds** since 1970.
+///   - failingSchedules: Number of schedules that could not start the last time and have no session that records it.
 package func metricsText(
     _ store: SyncStore, version: String, agent: (started: Int64, runs: Int, mostRuns: Int)? = nil,
     next: [String: Int64] = [:], failingSchedules: Int = 0

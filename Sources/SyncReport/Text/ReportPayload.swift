@@ -1,11 +1,12 @@
 package import SyncModel
 import SyncStore
 
-/// A report as one JSON object: what `report --json` prints and what a webhook is sent.
+/// A report as one JSON object: the output of `report --json` and the body for a webhook.
 ///
-/// It is described in Documentation/reference/Report.md. Nothing that a hook wrote is in it, and no argument of one: secrets could be.
+/// Documentation/reference/Report.md describes it. It contains no output and no arguments of hooks: they could be
+/// secrets.
 extension MorningReport {
-    /// The object on one line, without a newline.
+    /// The object on one line, without a line feed.
     package var json: JSONLine {
         JSONLine.object { line in
             line.field("report", 1)

@@ -1,23 +1,23 @@
 import SyncModel
 import SyncStore
 
-/// A report for a terminal: what needs somebody first, a few lines a session, foreign text escaped.
+/// A report for a terminal: sessions that need attention first, a few lines each, external text escaped.
 package struct ReportText: Sendable {
     private let report: MorningReport
     private let clock: ReportClock
 
     private static let nameWidth = 10
-    /// Origins and problems that are told one by one.
+    /// Most origins and problems that are listed.
     private static let listed = 4
 
     /// - Parameters:
-    ///   - report: What to tell.
-    ///   - clock: The time of the report, and where it is read.
+    ///   - report: The report.
+    ///   - clock: The time and time zone of the report.
     package init(_ report: MorningReport, clock: ReportClock) {
         (self.report, self.clock) = (report, clock)
     }
 
-    /// The lines, without newlines.
+    /// The lines, without line feeds.
     package var lines: [String] {
         let host = report.host.map { "\(escaped($0)): " } ?? ""
         let span = clock.span(report.since, report.generated)
@@ -25,7 +25,7 @@ package struct ReportText: Sendable {
         let bytes = ByteCount(report.sessions.reduce(0) { $0.saturatingAdd($1.amounts.received) })
         var lines = ["\(host)\(report.summary); \(bytes) received; \(span)"]
         for session in report.sessions {
-            // A session with nothing to tell is one line below those that have something.
+            // A quiet session is one line below the others.
             if session.verdict != .quiet || lines.count < 2 || session.verdict.needsAttention { lines.append("") }
             lines += self.lines(of: session)
         }
@@ -82,7 +82,7 @@ package struct ReportText: Sendable {
         return lines
     }
 
-    /// The last line that a failed hook wrote.
+    /// The last line of a failed hook's output.
     private static func lastWords(_ problem: Problem, _ session: SessionReport) -> String? {
         let hook = session.hooks.first { $0.identifier == problem.hook }
         let line = hook?.output?.suffix(2_000).split(separator: "\n").last { !$0.allSatisfy(\.isWhitespace) }
@@ -127,14 +127,14 @@ package struct ReportText: Sendable {
         let more = session.origins.count - Self.listed
         if more > 0 { lines.append(row("", "and \(Figures.count(more, "more server"))")) }
         if session.otherBytes > 0 {
-            // Nobody says from where: with no server above it, it begins these lines.
+            // Their servers are unknown: with no server above, this begins the lines.
             let text = "\(ByteCount(session.otherBytes)) in transfers that were cut off"
             lines.append(row(lines.isEmpty ? "from" : "", text))
         }
         return lines
     }
 
-    /// What was here already, and why nothing had to come.
+    /// A line on reused data, or on why nothing had to be fetched.
     private func reused(_ session: SessionReport) -> String? {
         guard let last = session.runs.last(where: { $0.result != nil }) else {
             return session.amounts.reusedBytes > 0
@@ -164,7 +164,7 @@ package struct ReportText: Sendable {
             switch wait.cause {
             case .connectivity: text = "for the network, \(Figures.period(wait.elapsed)) in all\(detail)"
             case .retry:
-                // What passes within a few seconds is nobody's concern.
+                // Waits of a few seconds are not worth reporting.
                 guard wait.elapsed >= 5_000 || wait.count >= 10 else { continue }
                 text = "to try again, \(Figures.count(wait.count, "time"))\(detail)"
             default:
@@ -189,7 +189,7 @@ package struct ReportText: Sendable {
         return lines
     }
 
-    /// Several runs, or one that was worked on several times: each with its time.
+    /// Several runs, or several pieces of work on one: each with its time.
     private func runs(_ session: SessionReport) -> [String] {
         guard session.runs.count + session.runs.reduce(0, { $0 + max(0, $1.work.count - 1) }) > 1 else { return [] }
         let entries = session.entries
@@ -204,9 +204,9 @@ package struct ReportText: Sendable {
     }
 }
 
-// How runs and pieces of work ended, in words.
+// The ends of runs and pieces of work, in words.
 extension SessionReport {
-    /// Each piece of work, or a run that nothing was done for: when it began and how it ended, by time.
+    /// Each piece of work, or a run without any: its beginning and its end, sorted by time.
     var entries: [(time: Int64, end: String, amounts: Amounts?)] {
         runs.flatMap { run -> [(time: Int64, end: String, amounts: Amounts?)] in
             if run.work.isEmpty { return [(run.started ?? run.created, run.end, nil)] }

@@ -2,14 +2,14 @@ import SyncModel
 import SyncStore
 
 struct SessionMetrics {
-    /// What is known of a session.
+    /// The facts about a session.
     struct Facts {
         let session: String
         /// Oldest first.
         let runs: [StoredRun]
-        /// The last one that brought everything into place.
+        /// The last run after which every file was in place.
         let success: StoredRun?
-        /// Whether the last one says `running` although no process works on it.
+        /// Whether the last run is recorded as `running` although no process works on it.
         let isInterrupted: Bool
         let failedHooks: Int
         let owedHooks: Int
@@ -17,7 +17,7 @@ struct SessionMetrics {
         let next: Int64?
 
         var last: StoredRun? { runs.last }
-        /// The last run that was worked on to its end.
+        /// The last run with a result.
         var ended: StoredRun? { runs.last { $0.result != nil } }
     }
 
@@ -33,12 +33,12 @@ struct SessionMetrics {
         (self.help, self.read) = (help, read)
     }
 
-    /// One number a session, unless it is not known.
+    /// One number per session, unless it is unknown.
     private static func one(_ name: String, _ help: String, _ read: @escaping (Facts) -> Double?) -> SessionMetrics {
         SessionMetrics(name, help) { facts in read(facts).map { [([:], $0)] } ?? [] }
     }
 
-    /// 1 for the state that is, 0 for the others.
+    /// 1 for the current state, 0 for the others.
     private static func states(
         _ name: String, _ label: String, _ all: [String], _ help: String, _ read: @escaping (Facts) -> String?
     ) -> SessionMetrics {
@@ -62,7 +62,7 @@ struct SessionMetrics {
 
     private static func seconds(_ milliseconds: Int64?) -> Double? { milliseconds.map { Double($0) / 1_000 } }
 
-    /// In the order in which they are told.
+    /// In the order of the page.
     static var families: [SessionMetrics] {
         [
             states(

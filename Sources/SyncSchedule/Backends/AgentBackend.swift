@@ -1,4 +1,4 @@
-/// The agent's own clock: it reads the definitions themselves, so there is nothing to install.
+/// The agent's own clock: it reads the definitions itself, so there is nothing to install.
 struct AgentBackend: ScheduleBackend {
     let name = "agent"
     let words = "the agent"
@@ -11,7 +11,7 @@ struct AgentBackend: ScheduleBackend {
             + "service, or as the container's main process."
     }
 
-    /// It needs nothing of the machine.
+    /// Has no requirements.
     func reason(on machine: MachineFacts, isNamed: Bool) -> String { isNamed ? "--backend agent" : "" }
 
     func preview(_ start: ScheduledStart) -> String { "The agent's own clock; nothing is installed." }

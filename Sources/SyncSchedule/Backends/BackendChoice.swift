@@ -1,12 +1,12 @@
-/// Chooses what starts a schedule, and says why.
+/// Chooses the backend of a schedule, and says why.
 ///
 /// - Parameters:
-///   - named: What `--backend` says; `nil` for the first that can do it.
-///   - backends: Those there are, the one that is tried first in front.
-///   - isForMachine: Whether it is to run for the machine, not for the user.
-///   - hasZone: Whether the schedule has a time zone of its own, which not every backend knows.
-///   - machine: Where it is to run.
-/// - Throws: ``ScheduleError`` that says what is missing and what would do.
+///   - named: The value of `--backend`; `nil` for the first that can start the schedule.
+///   - backends: All backends, in the order in which they are tried.
+///   - isForMachine: Whether the schedule is the machine's, not the user's.
+///   - hasZone: Whether the schedule has a time zone of its own, which not every backend supports.
+///   - machine: The machine on which it runs.
+/// - Throws: ``ScheduleError`` that says what is missing and what would work.
 package func chooseBackend(
     _ named: String?, of backends: [any ScheduleBackend], isForMachine: Bool, hasZone: Bool, _ machine: MachineFacts
 ) throws(ScheduleError) -> (backend: any ScheduleBackend, reason: String) {
@@ -46,9 +46,9 @@ private func list(_ clauses: [String]) -> String {
 }
 
 extension ScheduleBackend {
-    /// Whether what starts a schedule now is what is asked for, so that nobody has to look what else there is.
+    /// Whether the current backend of a schedule satisfies the request, so that no other has to be chosen.
     ///
-    /// - Parameter named: What `--backend` says; `nil` for any.
+    /// - Parameter named: The value of `--backend`; `nil` for any.
     package func accepts(_ named: String?, isForMachine wanted: Bool, hasZone: Bool) -> Bool {
         (knowsZones || !hasZone) && (isForMachine || !wanted) && (named == nil || named == choice)
     }

@@ -13,7 +13,7 @@ struct CronBackend: ScheduleBackend {
     var isForMachine: Bool { directory != nil }
     var knowsZones: Bool { false }
 
-    /// There must be crontab(1); unless it is named, somebody has to read its tables already.
+    /// Requires crontab(1), and a running cron daemon unless the backend is named.
     func reason(on machine: MachineFacts, isNamed: Bool) throws(ScheduleError) -> String {
         let isRunning = isRunning(on: machine)
         if machine.hasProgram("crontab"), isNamed || isRunning {
@@ -31,7 +31,7 @@ struct CronBackend: ScheduleBackend {
 
     func preview(_ start: ScheduledStart) throws(ScheduleError) -> String { try lines(start).joined(separator: "\n") }
 
-    /// Writes a schedule's lines in the place of its former ones.
+    /// Writes a schedule's lines in place of its former ones.
     ///
     /// - Throws: ``ScheduleError``; the crontab is as it was.
     @discardableResult func install(_ start: ScheduledStart) throws(ScheduleError) -> [String] {
@@ -48,7 +48,7 @@ struct CronBackend: ScheduleBackend {
         return []
     }
 
-    /// Whether the lines are as they would be written.
+    /// Whether the installed lines are those that would be written.
     func holds(_ start: ScheduledStart) throws(ScheduleError) -> Bool {
         let lines = try lines(start)
         guard let path = path(start.name) else { return try current().has(start.name, lines: lines) }
@@ -60,16 +60,16 @@ struct CronBackend: ScheduleBackend {
         try Crontab.lines(of: start, user: directory == nil ? nil : "root")
     }
 
-    /// The file of a schedule; `nil` where all are in one table.
+    /// The file of a schedule; `nil` if all share one table.
     private func path(_ name: String) -> String? { directory.map { "\($0)/\(ScheduleName.cronFile(name))" } }
 
-    /// Takes a schedule's lines away.
+    /// Removes a schedule's lines.
     ///
     /// - Returns: Whether there were any.
     /// - Throws: ``ScheduleError``; the crontab is as it was.
     @discardableResult func remove(_ name: String) throws(ScheduleError) -> Bool {
         if let path = path(name) { return try removeScheduleFile(path) }
-        // Without crontab(1) nothing is started.
+        // Without crontab(1), nothing is started.
         if run(["crontab", "-l"], []).status == 127 { return false }
         var table = try current()
         guard table.remove(name) else { return false }
@@ -96,7 +96,8 @@ struct CronBackend: ScheduleBackend {
     private func current() throws(ScheduleError) -> Crontab {
         let outcome = run(["crontab", "-l"], [])
         if outcome.status == 0 {
-            // Debian's cron prints a carriage return as these two characters: written back it would be another line.
+            // Debian's cron prints a carriage return as these two characters; written back, the line would be
+            // different.
             guard !outcome.output.split(separator: 0x0A).contains(where: { $0.suffix(2).elementsEqual("\\r".utf8) })
             else {
                 throw ScheduleError(
@@ -106,7 +107,7 @@ struct CronBackend: ScheduleBackend {
             }
             return Crontab(outcome.output)
         }
-        // POSIX has no status of its own for that.
+        // POSIX defines no exit status for "no crontab".
         guard outcome.status != 127, outcome.output.isEmpty, outcome.errors.contains("no crontab for") else {
             throw failure("reading the crontab", outcome)
         }

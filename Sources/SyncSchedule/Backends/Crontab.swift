@@ -1,13 +1,13 @@
 import SyncModel
 
-/// A user's crontab(5) as bytes, with a block for each schedule. Everything else in it stays as it is, byte for byte.
+/// A user's crontab(5) as bytes, with a block for each schedule. Everything else stays as it is, byte for byte.
 package struct Crontab: Sendable, Equatable {
     package private(set) var bytes: [UInt8]
 
     /// A crontab as `crontab -l` prints it.
     package init(_ bytes: [UInt8]) { self.bytes = bytes }
 
-    /// Puts a schedule's block in: in the place of its former one, or at the end.
+    /// Inserts a schedule's block: in place of its former one, or at the end.
     package mutating func set(_ name: String, lines: [String]) {
         var block = Self.begin(name)
         for line in lines { block += line + "\n" }
@@ -16,12 +16,12 @@ package struct Crontab: Sendable, Equatable {
             bytes.replaceSubrange(range, with: Array(block.utf8))
             return
         }
-        // cron ignores, or refuses, a last line without an end.
+        // cron ignores or refuses a last line without a line feed.
         if let last = bytes.last, last != 0x0A { bytes.append(0x0A) }
         bytes += Array(block.utf8)
     }
 
-    /// Takes a schedule's block out.
+    /// Removes a schedule's block.
     ///
     /// - Returns: Whether there was one.
     @discardableResult package mutating func remove(_ name: String) -> Bool {
@@ -33,7 +33,7 @@ package struct Crontab: Sendable, Equatable {
         return isFound
     }
 
-    /// Whether a schedule's block is exactly this.
+    /// Whether a schedule's block consists of exactly these lines.
     package func has(_ name: String, lines: [String]) -> Bool {
         var wanted = self
         wanted.set(name, lines: lines)
@@ -48,18 +48,18 @@ package struct Crontab: Sendable, Equatable {
 
     private static func end(_ name: String) -> String { "# syncagent schedule \(name): end\n" }
 
-    /// From the first byte of a block to the first one after it. A block whose end somebody took away is its first
-    /// line alone: the lines after it may be anybody's.
+    /// The bytes of a block. A block whose end line has been removed is its first line alone: the lines after it may
+    /// belong to somebody else.
     private func range(of name: String) -> Range<Int>? {
         let (begin, end) = (Array(Self.begin(name).utf8), Array(Self.end(name).utf8))
         guard let start = line(begin, from: 0) else { return nil }
         guard let last = line(end, from: start) else { return start..<(start + begin.count) }
-        // Another block in between: the end belongs to a later copy.
+        // Another block begins in between: the end belongs to a later copy.
         if let second = line(begin, from: start + begin.count), second < last { return start..<(start + begin.count) }
         return start..<(last + end.count)
     }
 
-    /// Where a whole line stands, at `from` or later.
+    /// The position of a whole line, at `from` or later.
     private func line(_ wanted: [UInt8], from: Int) -> Int? {
         var start = from
         while start + wanted.count <= bytes.count {
@@ -72,16 +72,16 @@ package struct Crontab: Sendable, Equatable {
 }
 
 extension Crontab {
-    /// Longest command that cron takes, in **bytes**: `MAX_COMMAND` of Debian's cron.
+    /// Longest command that cron accepts, in **bytes**: `MAX_COMMAND` of Debian's cron.
     static let longestCommand = 998
 
-    /// Writes the lines: those of the rule, and one for the start of the machine.
+    /// The lines of a schedule: those of the rule, and one for the start of the machine.
     ///
-    /// cron counts in minutes, so the program waits for the second of its own. Of a time that summer time leaves out or
-    /// repeats cron itself takes care: "Local time changes" in cron(8).
+    /// cron counts in minutes, so the program itself waits for the second. cron handles times that a clock change skips
+    /// or repeats: "Local time changes" in cron(8).
     ///
     /// - Parameters:
-    ///   - start: What and when; in the machine's zone, the only one that cron knows.
+    ///   - start: The program and its times, in the machine's zone, the only one that cron knows.
     ///   - user: The user's name, for a file of cron.d.
     /// - Throws: ``ScheduleError`` with code `invalid`.
     package static func lines(of start: ScheduledStart, user: String? = nil) throws(ScheduleError) -> [String] {
@@ -99,7 +99,7 @@ extension Crontab {
             return "\(TimerLine.list(line.minutes, all: 60)) \(hour) \(days(line.days)) \(owner)\(command)"
         }
         if timing.catchesUp {
-            // cron does not catch up by itself.
+            // cron does not catch up on its own.
             lines.append("@reboot \(owner)\(try Self.command(start.program.adding("--missed")))")
         }
         return lines
@@ -110,7 +110,7 @@ extension Crontab {
         let all = CronExpression.weekdays
         var monthDay = TimerLine.list(days.monthDays.sorted(), all: 31)
         var weekday = TimerLine.list(all.indices.filter { days.weekdays.contains(all[$0]) }, all: 7)
-        // As it was written: to cron the star means that a day has to be in both fields.
+        // As written: for cron, the star means that a day must match both fields.
         switch days.starredField {
         case .monthDay(let text): monthDay = text
         case .weekday(let text): weekday = text
@@ -119,7 +119,7 @@ extension Crontab {
         return "\(monthDay) \(TimerLine.list(days.months.sorted(), all: 12)) \(weekday)"
     }
 
-    /// The command for the shell, and then for cron, to which `%` is the end of it.
+    /// The command, quoted for the shell and then for cron, to which an unescaped `%` ends it.
     static func command(_ program: ScheduledProgram) throws(ScheduleError) -> String {
         var words: [String] = []
         if !program.variables.isEmpty {

@@ -1,21 +1,21 @@
 package import SyncModel
 
-/// What starts schedules. A backend says all there is to say of it in its own file;
-/// ``scheduleBackends(root:configuration:run:)`` is the one list that has to name it.
+/// A mechanism that starts schedules. Everything about a backend is in its own file; only
+/// ``scheduleBackends(root:configuration:run:)`` lists it by name.
 package protocol ScheduleBackend: Sendable {
-    /// As it is kept with each schedule: `cron-system`.
+    /// The name stored with each schedule: `cron-system`.
     var name: String { get }
     /// For people: `cron.d`.
     var words: String { get }
-    /// What `--backend` calls it: `cron`, whether for the machine or for the user.
+    /// The name in `--backend`: `cron`, whether for the machine or for the user.
     var choice: String { get }
     /// Whether it starts schedules for the machine, not for the user.
     var isForMachine: Bool { get }
-    /// Whether it starts schedules by a time zone of their own.
+    /// Whether it can start schedules by a time zone of their own.
     var knowsZones: Bool { get }
-    /// Whether the agent starts them itself, so that one has to run.
+    /// Whether the agent itself starts them, so that an agent has to run.
     var needsAgent: Bool { get }
-    /// For people, once a schedule is set up; `nil` for nothing.
+    /// Advice for people once a schedule is set up; `nil` for none.
     var advice: String? { get }
 
     /// Whether it is meant for schedules of the machine, or of the user.
@@ -23,23 +23,22 @@ package protocol ScheduleBackend: Sendable {
 
     /// Why it can start schedules here, for people; may be empty.
     ///
-    /// - Parameter isNamed: Whether `--backend` asks for it; otherwise it is one of those that are tried in turn.
-    /// - Throws: ``ScheduleError`` that says what is missing and, where it is named, what would do.
+    /// - Parameter isNamed: Whether `--backend` names it; otherwise the backends are tried in turn.
+    /// - Throws: ``ScheduleError`` that says what is missing and, if the backend is named, what would work.
     func reason(on machine: MachineFacts, isNamed: Bool) throws(ScheduleError) -> String
 
-    /// What would be installed, for people.
+    /// A preview of what would be installed, for people.
     func preview(_ start: ScheduledStart) throws(ScheduleError) -> String
 
-    /// Has a schedule started from now on, in the place of a former one of its name. When that fails, everything is as
-    /// it was.
+    /// Puts a schedule into effect in place of a former one of its name. On failure, everything is as it was.
     ///
-    /// - Returns: What people should know.
+    /// - Returns: Notes for people.
     func install(_ start: ScheduledStart) throws(ScheduleError) -> [String]
 
-    /// Whether exactly this is installed; reads and changes nothing.
+    /// Whether exactly this is installed; changes nothing.
     func holds(_ start: ScheduledStart) throws(ScheduleError) -> Bool
 
-    /// Has a schedule started no more. A program that is not installed starts nothing.
+    /// Takes a schedule out of effect. A program that is not installed starts nothing.
     ///
     /// - Returns: Whether there was anything.
     @discardableResult func remove(_ name: String) throws(ScheduleError) -> Bool
@@ -47,7 +46,7 @@ package protocol ScheduleBackend: Sendable {
     /// Whether it is in effect.
     func isInEffect(_ name: String) -> Bool
 
-    /// What keeps schedules of this kind from being started on a machine, though they are installed.
+    /// A problem that keeps installed schedules of this kind from being started on a machine.
     func concern(_ machine: MachineFacts) -> (problem: String, remedy: String)?
 }
 
@@ -59,12 +58,12 @@ extension ScheduleBackend {
     package func serves(machine: Bool, isRoot: Bool) -> Bool { machine == isForMachine }
 }
 
-/// Every backend, the one that is tried first in front.
+/// All backends, in the order in which they are tried.
 ///
 /// - Parameters:
-///   - root: Where the machine's own files begin; empty but in tests.
-///   - configuration: Where the user's configuration is, absolute.
-///   - run: How they ask programs of the system.
+///   - root: The root of the machine's own files; empty except in tests.
+///   - configuration: The user's configuration directory, absolute.
+///   - run: Runs programs of the system.
 package func scheduleBackends(root: String, configuration: String, run: @escaping CommandRunner)
     -> [any ScheduleBackend]
 {
@@ -76,32 +75,32 @@ package func scheduleBackends(root: String, configuration: String, run: @escapin
     ]
 }
 
-/// What is to be started: everything a timer or a crontab is made from.
+/// A start to install: everything that a timer or a crontab is made from.
 package struct ScheduledStart: Sendable {
     package let name: String
     package let clock: ScheduleClock
     package let program: ScheduledProgram
-    /// The day on which it is put into effect.
+    /// The day on which it takes effect.
     package let today: CivilDay
 }
 
-/// The command that fires a schedule, wherever it is fired from.
+/// The command that fires a schedule, whatever starts it.
 package struct ScheduledProgram: Sendable, Equatable {
     /// The program's absolute path.
     package var path: String
-    /// What it is told, such as `schedule run tower`.
+    /// Its arguments, such as `schedule run tower`.
     package var arguments: [String]
-    /// Variables it needs to find what it found when the schedule was made, `NAME=value` each.
+    /// Variables with which it finds the same directories as when the schedule was made, each `NAME=value`.
     package var variables: [String]
 
-    /// Makes a command; no part of it may hold a control character: units and crontabs are lines.
+    /// Makes a command. No part may contain a control character: units and crontabs consist of lines.
     ///
     /// - Throws: ``ScheduleError`` with code `invalid`.
     package init(path: String, arguments: [String], variables: [String] = []) throws(ScheduleError) {
         guard path.hasPrefix("/") else {
             throw ScheduleError(.invalid, "The program's path is not absolute: '\(escaped(path))'.")
         }
-        // env(1) would take it for a variable.
+        // env(1) would treat it as a variable.
         guard !path.contains("=") else {
             throw ScheduleError(.invalid, "The program's path holds '=': '\(escaped(path))'. Put it elsewhere.")
         }
@@ -122,15 +121,15 @@ package struct ScheduledProgram: Sendable, Equatable {
     }
 }
 
-/// What a backend can ask about a machine: whether it is there, and what may keep its schedules from being started.
+/// The facts about a machine that a backend can ask for.
 package struct MachineFacts: Sendable {
     package let userName: String
     package let isRoot: Bool
     /// Whether there is a file or directory at an absolute path.
     package let exists: @Sendable (_ path: String) -> Bool
-    /// Whether a program of this name is installed.
+    /// Whether a program with this name is installed.
     package let hasProgram: @Sendable (_ name: String) -> Bool
-    /// Whether a process of one of these names runs.
+    /// Whether a process with one of these names is running.
     package let isRunning: @Sendable (_ names: Set<String>) -> Bool
     package let isAgentRunning: @Sendable () -> Bool
 
@@ -144,12 +143,12 @@ package struct MachineFacts: Sendable {
     }
 }
 
-/// How a program of the system ended.
+/// The result of a program of the system.
 package struct CommandOutcome: Sendable, Equatable {
-    /// Its exit status; 127 when it is not installed, 126 when it could not be started.
+    /// Its exit status; 127 if it is not installed, 126 if it could not be started.
     package var status: Int32
     package var output: [UInt8]
-    /// What it said on standard error, for people.
+    /// Its standard error, for people.
     package var errors: String
 
     package init(status: Int32, output: [UInt8] = [], errors: String = "") {
@@ -157,26 +156,26 @@ package struct CommandOutcome: Sendable, Equatable {
     }
 }
 
-/// Runs a program of the system: its name or path and arguments, and what it reads on standard input. Tests give
-/// one that only takes notes.
+/// Runs a program of the system, given its name or path, its arguments and its standard input. Tests supply one that
+/// only records the calls.
 package typealias CommandRunner = @Sendable (_ arguments: [String], _ input: [UInt8]) -> CommandOutcome
 
-/// Why a schedule cannot be made, kept or put into effect.
+/// Why a schedule cannot be created, stored or put into effect.
 package struct ScheduleError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// What kind of failure it is; the command's exit status follows from it.
+    /// The kind of failure; it determines the command's exit status.
     package enum Code: Sendable, Equatable {
-        /// What was asked for makes no sense.
+        /// The request makes no sense.
         case invalid
         /// There is no such schedule.
         case unknown
-        /// This machine has nothing that could start it, or what it has refuses.
+        /// This machine has nothing that could start it, or the backend refuses.
         case unavailable
         /// A file could not be read or written.
         case file
     }
 
     package let code: Code
-    /// For people: what happened, to what, what to do.
+    /// For people: what happened, to what, and what to do.
     package let description: String
 
     /// Makes an error; foreign text in `description` must have gone through `escaped(_:)`.

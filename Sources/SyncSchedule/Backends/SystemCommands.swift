@@ -1,14 +1,14 @@
 import SyncSystem
 
-/// Where a program of a name is, in `PATH`.
+/// Finds a program by name in `PATH`.
 package typealias ProgramSearch = @Sendable (_ name: String) -> String?
 
-/// - Returns: `nil` if it is not installed, or not for this user.
-/// - Throws: Why that cannot be found out.
+/// - Returns: `nil` if it is not installed, or not executable for this user.
+/// - Throws: Why that cannot be determined.
 private func path(of name: String, _ search: ProgramSearch) throws(Errno) -> String? {
     if let found = search(name) { return found }
     var failure: Errno?
-    // cron's PATH is short, and that of a user has no sbin.
+    // cron's PATH is short, and a user's has no sbin.
     for directory in ["/usr/bin", "/bin", "/usr/sbin", "/sbin"] {
         let candidate = "\(directory)/\(name)"
         if isPermitted(.execute, candidate) { return candidate }
@@ -19,15 +19,15 @@ private func path(of name: String, _ search: ProgramSearch) throws(Errno) -> Str
     return nil
 }
 
-/// Runs programs of the system that put schedules into effect, each to its end: messages in English, standard input from
-/// memory.
+/// Runs programs of the system that put schedules into effect, each to completion: messages in English, standard input
+/// from memory.
 ///
-/// - Parameter environment: What they are given.
+/// - Parameter environment: Their environment.
 package func systemCommands(environment: [String: String], _ search: @escaping ProgramSearch) -> CommandRunner {
     var variables = environment
     variables["LC_ALL"] = "C"
     variables["SYSTEMD_PAGER"] = ""
-    // Lost by su(1) and sudo(8); the user's manager listens there all the same.
+    // su(1) and sudo(8) drop it, but the user's manager still listens there.
     let runtime = "/run/user/\(CurrentProcess.user)"
     if variables["XDG_RUNTIME_DIR"] == nil, exists(runtime) { variables["XDG_RUNTIME_DIR"] = runtime }
     let given = variables.map { "\($0.key)=\($0.value)" }
@@ -57,7 +57,7 @@ package func systemCommands(environment: [String: String], _ search: @escaping P
 extension MachineFacts {
     /// This machine.
     ///
-    /// - Parameter isAgentRunning: Whether this user's agent runs.
+    /// - Parameter isAgentRunning: Whether this user's agent is running.
     package init(_ search: @escaping ProgramSearch, isAgentRunning: @escaping @Sendable () -> Bool) {
         self.init(
             userName: UserEntry(CurrentProcess.user)?.name ?? "\(CurrentProcess.user)",
@@ -66,7 +66,7 @@ extension MachineFacts {
             isRunning: { names in
                 // proc(5), /proc/pid/comm
                 ((try? directoryEntries("/proc")) ?? []).contains { entry in
-                    // Without a line it has just ended.
+                    // Without a line, the process has just ended.
                     guard entry.first?.isNumber == true, let name = systemLine("/proc/\(entry)/comm") else {
                         return false
                     }

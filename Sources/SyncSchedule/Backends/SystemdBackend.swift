@@ -1,10 +1,10 @@
 import SyncModel
 import SyncSystem
 
-/// Puts the units of a schedule into effect, and takes them away: systemctl(1).
+/// Puts the units of a schedule into effect and removes them, with systemctl(1).
 struct SystemdBackend: ScheduleBackend {
     let isForMachine: Bool
-    /// Where units of this scope are kept, absolute.
+    /// The directory for units of this scope, absolute.
     let directory: String
     let run: CommandRunner
 
@@ -12,7 +12,7 @@ struct SystemdBackend: ScheduleBackend {
     var words: String { isForMachine ? "systemd" : "systemd (user)" }
     var choice: String { "systemd" }
 
-    /// root has a manager of its own only while it is logged in: schedules belong to the machine's.
+    /// root has a user manager only while it is logged in, so its schedules belong to the machine's manager.
     func serves(machine: Bool, isRoot: Bool) -> Bool { isForMachine == (machine || isRoot) }
 
     func reason(on machine: MachineFacts, isNamed: Bool) throws(ScheduleError) -> String {
@@ -33,7 +33,7 @@ struct SystemdBackend: ScheduleBackend {
             separator: "\n")
     }
 
-    /// Whether both units are as they would be written.
+    /// Whether both units are those that would be written.
     func holds(_ start: ScheduledStart) throws(ScheduleError) -> Bool {
         for (name, text) in files(SystemdUnits(start, isForMachine: isForMachine)) {
             guard let found = try readScheduleFile(path(name)), found.elementsEqual(text.utf8) else { return false }
@@ -45,10 +45,9 @@ struct SystemdBackend: ScheduleBackend {
         [(units.service, units.serviceText), (units.timer, units.timerText)]
     }
 
-    /// Writes, checks, enables and starts the units of a schedule. When a step fails, what was there before is there
-    /// again.
+    /// Writes, checks, enables and starts the units of a schedule. If a step fails, the former state is restored.
     ///
-    /// - Returns: What people should know: a check that could not be made.
+    /// - Returns: Notes for people: a check that could not be made.
     /// - Throws: ``ScheduleError``.
     @discardableResult func install(_ start: ScheduledStart) throws(ScheduleError) -> [String] {
         let units = SystemdUnits(start, isForMachine: isForMachine)
@@ -66,12 +65,12 @@ struct SystemdBackend: ScheduleBackend {
             for (name, text) in files { try writeScheduleFile(Array(text.utf8), to: path(name)) }
             if let note = try verify(units) { notes.append(note) }
             try systemctl(["daemon-reload"], "reloading units")
-            // A timer that is there already would count what it has missed by its former times.
+            // An existing timer would compute what it has missed from its former times.
             if before.contains(where: { $0 != nil }) { try forget(start.name) }
             try systemctl(["enable", "--now", units.timer], "enabling \(units.timer)")
             return notes
         } catch {
-            // What is said is why it failed; what cannot be put back would only hide that.
+            // The error reported is why it failed; an error while restoring would only hide it.
             try? forget(start.name)
             for ((name, _), old) in zip(files, before) {
                 if let old {
@@ -86,7 +85,7 @@ struct SystemdBackend: ScheduleBackend {
         }
     }
 
-    /// Disables the units of a schedule and removes them, with everything systemd keeps of them.
+    /// Disables the units of a schedule and removes them, with all state that systemd keeps for them.
     ///
     /// - Returns: Whether there were any.
     /// - Throws: ``ScheduleError`` when the timer cannot be stopped or a file cannot be removed.
@@ -99,12 +98,12 @@ struct SystemdBackend: ScheduleBackend {
         return timer || service
     }
 
-    /// Whether systemd has the timer running.
+    /// Whether the timer is active.
     func isInEffect(_ name: String) -> Bool {
         run(words(["is-active", "--quiet", SystemdUnits.stem(name) + ".timer"]), []).status == 0
     }
 
-    /// A user's units end with the last session, unless the user lingers.
+    /// A user's units stop with the last session, unless the user lingers.
     func concern(_ machine: MachineFacts) -> (problem: String, remedy: String)? {
         // loginctl(1), "enable-linger"
         guard !isForMachine, !machine.exists("/var/lib/systemd/linger/\(machine.userName)") else { return nil }
@@ -115,13 +114,13 @@ struct SystemdBackend: ScheduleBackend {
 
     private func words(_ verb: [String]) -> [String] { ["systemctl"] + (isForMachine ? [] : ["--user"]) + verb }
 
-    /// Stops a timer and forgets when it last elapsed. Where there is none, or no systemctl(1), nothing happens.
+    /// Stops a timer and forgets when it last elapsed. Without a timer or systemctl(1), nothing happens.
     ///
-    /// - Throws: ``ScheduleError`` when it may go on.
+    /// - Throws: ``ScheduleError`` if the timer may still be active.
     private func forget(_ name: String) throws(ScheduleError) {
         let timer = SystemdUnits.stem(name) + ".timer"
         let outcome = run(words(["disable", "--now", timer]), [])
-        // Where systemd does not answer, no timer of its is running; where nobody could be asked, one may be.
+        // If systemd does not answer, none of its timers is running; if systemctl could not be started, one may be.
         if outcome.status == 126 {
             guard case .success(nil) = status(currentDirectory, path(timer)) else {
                 throw Self.failure("disabling \(timer)", outcome)
@@ -135,7 +134,7 @@ struct SystemdBackend: ScheduleBackend {
         guard outcome.status == 0 else { throw Self.failure(step, outcome) }
     }
 
-    /// Checks what was written with systemd's own tools, before anything is enabled.
+    /// Checks the written units with systemd's own tools, before anything is enabled.
     ///
     /// - Returns: A note when they are not installed.
     private func verify(_ units: SystemdUnits) throws(ScheduleError) -> String? {
@@ -145,11 +144,11 @@ struct SystemdBackend: ScheduleBackend {
             guard outcome.status == 0 else { throw Self.failure("checking the time '\(times)'", outcome) }
         }
         let scope = isForMachine ? [] : ["--user"]
-        // Without looking for manual pages, which a small machine does not have.
+        // Without checking manual pages, which a small machine does not have.
         let outcome = run(
             ["systemd-analyze"] + scope + ["--man=no", "verify", path(units.service), path(units.timer)], [])
         if outcome.status != 0 {
-            // It looks at the units these need, too; what is wrong there is not ours.
+            // It also checks the units that these depend on; problems there are not ours.
             guard !outcome.errors.contains(units.stem) else { throw Self.failure("checking the units", outcome) }
             return "systemd-analyze verify reports problems with other units on this machine."
         }

@@ -3,12 +3,13 @@ import SyncModel
 /// The two units of a schedule for systemd: systemd.service(5), systemd.timer(5).
 struct SystemdUnits: Sendable {
     private let start: ScheduledStart
-    /// Whether the machine's manager starts them, not the user's own, which ends with the last session unless the user lingers.
+    /// Whether the machine's manager starts them, not the user's, which ends with the last session unless the user
+    /// lingers.
     private let isForMachine: Bool
-    /// The times, as systemd.time(7) writes them.
+    /// The times, in the format of systemd.time(7).
     ///
-    /// systemd passes over a time that does not exist on the day when clocks are put forward: those days get lines of
-    /// their own, with the first minute that there is. A time that comes twice is taken once, the first.
+    /// systemd skips a time that does not exist on the day when clocks are put forward: those days get lines of their
+    /// own, with the first minute that exists. A time that comes twice is used once, the first.
     let calendar: [String]
 
     init(_ start: ScheduledStart, isForMachine: Bool) {
@@ -25,10 +26,10 @@ struct SystemdUnits: Sendable {
     var service: String { stem + ".service" }
     var timer: String { stem + ".timer" }
 
-    /// What both units of a schedule are called, without suffix.
+    /// The name of both units of a schedule, without suffix.
     static func stem(_ name: String) -> String { "syncagent-schedule-\(name)" }
 
-    /// The days of a rule; two where a day may be of either kind.
+    /// The days of a rule; two entries if a day may match either field.
     private static func dates(_ days: CalendarDays) -> [String] {
         func date(_ weekdays: Set<Weekday>, _ monthDays: Set<Int>) -> String {
             let names = Weekday.allCases.filter(weekdays.contains).map(day).joined(separator: ",")
@@ -44,7 +45,7 @@ struct SystemdUnits: Sendable {
     /// Lines for the days on which clocks are put forward over a time of the schedule.
     ///
     /// Most places change clocks on the first, second or last Sunday of a month: such a rule is one line that holds
-    /// every year. Only where there is none, as where Ramadan decides, are there dates, for eleven years.
+    /// every year. Otherwise, for example where Ramadan decides, there are dates for eleven years.
     private static func leftOut(_ start: ScheduledStart, _ zoneName: String) -> [String] {
         struct Rule: Hashable {
             let month: Int64
@@ -52,8 +53,8 @@ struct SystemdUnits: Sendable {
             let second: Int64
         }
         let (timing, zone, delay) = (start.clock.timing, start.clock.zone, start.clock.delay)
-        // From the first of January on, so that the units are the same from day to day. After 28 years each date has
-        // been each day of the week.
+        // From 1 January on, so that the units are the same from day to day. After 28 years, each date has been each
+        // day of the week.
         let first = CivilDay(year: start.today.date.year, month: 1, day: 1)
         let days = (Int64(0)..<28 * 365 + 7).map(first.adding)
         var changes: [Rule: [CivilDay]] = [:]
@@ -88,7 +89,7 @@ struct SystemdUnits: Sendable {
 
     var serviceText: String {
         let program = start.program
-        // systemd takes no program with quotes or backslashes in its path; env(1) does.
+        // systemd accepts no program path with quotes or backslashes; env(1) does.
         let isPlain = program.path.utf8.allSatisfy { !"\"'\\".utf8.contains($0) }
         let words =
             isPlain ? [Self.quoted(program.path, isProgram: true)] : ["/usr/bin/env", Self.quoted(program.path)]
@@ -127,7 +128,7 @@ struct SystemdUnits: Sendable {
         return lines.joined(separator: "\n") + "\n"
     }
 
-    /// The first line of both files: what is ours may be replaced and removed.
+    /// The first line of both files: only files with this mark may be replaced and removed.
     static let mark = "# Written by 'syncagent schedule add'; it replaces this file, 'schedule remove' removes it."
 
     private static func day(_ day: Weekday) -> String { day.rawValue.prefix(1).uppercased() + day.rawValue.dropFirst() }
@@ -136,12 +137,12 @@ struct SystemdUnits: Sendable {
         "\(padded(second / 3_600, 2)):\(padded(second / 60 % 60, 2)):\(padded(second % 60, 2))"
     }
 
-    /// A word as systemd.syntax(7) and "COMMAND LINES" in systemd.service(5) read it back.
+    /// A word quoted for systemd.syntax(7) and "COMMAND LINES" in systemd.service(5).
     ///
     /// - Parameters:
     ///   - text: Without control characters.
-    ///   - isProgram: Of a program's path `$` is not expanded.
-    ///   - isVariable: Nor is it in `Environment=`.
+    ///   - isProgram: Whether it is a program's path, in which `$` is not expanded.
+    ///   - isVariable: Whether it is for `Environment=`, where `$` is not expanded either.
     static func quoted(_ text: String, isProgram: Bool = false, isVariable: Bool = false) -> String {
         var result = "\""
         for character in text.unicodeScalars {

@@ -2,15 +2,15 @@ package import SyncModel
 package import SyncPlugins
 import SyncSystem
 
-/// Where built-in conditions look.
+/// Where the built-in conditions get their values.
 package struct MachinePlaces: Sendable {
     /// sysfs(5), power supplies.
     package var powerSupplies = "/sys/class/power_supply"
-    /// proc_loadavg(5); where it does not exist, getloadavg(3) is asked.
+    /// proc_loadavg(5); if it does not exist, getloadavg(3) is used.
     package var loadAverage = "/proc/loadavg"
-    /// proc_pid_task(5) of this process: our part in the load.
+    /// proc_pid_task(5) of this process: its part in the load.
     package var ownThreads = "/proc/self/task"
-    /// Processors of the machine that are on.
+    /// Processors of the machine that are online.
     package var cores = processorCount
     /// NetworkManager and logind.
     package var bus = SystemBus()
@@ -24,11 +24,11 @@ package let builtInConditions = ["idle", "load", "metered", "power", "space", "w
 /// Makes a built-in condition.
 ///
 /// - Parameters:
-///   - wanted: What must hold; each condition takes its own part, and its usual value where that says nothing.
-///   - machine: Where it looks.
-///   - blocked: Names of conditions that blocked when they were looked at last.
-/// - Throws: ``/SyncPlugins/PluginError`` with code `unavailable` for a name that none has, with `refused` for what makes no
-///   sense.
+///   - wanted: The conditions of the run; each condition reads its own part, and uses its default if it is unset.
+///   - machine: Where it gets its values.
+///   - blocked: Names of conditions that blocked at the last evaluation.
+/// - Throws: ``/SyncPlugins/PluginError`` with code `unavailable` for an unknown name, with `refused` for an invalid
+///   value.
 package func builtInCondition(
     _ name: String, for wanted: RunConditions, on machine: MachinePlaces, blocked: Set<String> = []
 ) throws(PluginError) -> any Condition {
@@ -49,7 +49,7 @@ package func builtInCondition(
     }
 }
 
-/// - Throws: ``/SyncPlugins/PluginError`` with code `refused` for a part of the day that is none.
+/// - Throws: ``/SyncPlugins/PluginError`` with code `refused` for an invalid part of the day.
 func checkWindow(_ window: DailyWindow) throws(PluginError) {
     guard !window.isValid else { return }
     throw PluginError(

@@ -5,9 +5,9 @@ import SyncSystem
 /// Whether one run may proceed; evaluated before it starts and every few seconds while it runs.
 ///
 /// All conditions are asked at the same time, each on a thread of its own, so an evaluation takes as long as the
-/// slowest of them and never longer than the deadline. A condition that has not answered by then counts as unknown, and
-/// so as met. Without the bus an evaluation costs half a millisecond of CPU; metered and idle cost some 8 ms
-/// each, see ``SystemBus``.
+/// slowest of them and never longer than the deadline. A condition that has not answered by then counts as unknown,
+/// and therefore as met. Without the bus, an evaluation costs half a millisecond of CPU; metered and idle cost about
+/// 8 ms each, see ``SystemBus``.
 package final class ConditionCheck: Sendable {
     private let probes: [ConditionProbe]
     private let deadline: Duration
@@ -15,8 +15,8 @@ package final class ConditionCheck: Sendable {
 
     /// - Parameters:
     ///   - conditions: In the order in which they are named when several block.
-    ///   - deadline: For one look.
-    ///   - blockedSince: What ``blockedSince`` was before a restart.
+    ///   - deadline: For one evaluation.
+    ///   - blockedSince: The value of ``blockedSince`` before a restart.
     package init(_ conditions: [any Condition], deadline: Duration = .seconds(5), blockedSince: [String: Int64] = [:]) {
         probes = conditions.map(ConditionProbe.init)
         self.deadline = deadline
@@ -26,17 +26,17 @@ package final class ConditionCheck: Sendable {
     /// The conditions of a run.
     ///
     /// - Parameters:
-    ///   - wanted: What must hold.
-    ///   - machine: Where the built-in conditions look.
+    ///   - wanted: The conditions that must hold.
+    ///   - machine: Where the built-in conditions get their values.
     ///   - plugins: Those that ``/SyncModel/RunConditions/plugins`` names, created by the caller.
-    ///   - blockedSince: What ``blockedSince`` was before a restart.
-    /// - Throws: ``/SyncPlugins/PluginError`` of a condition that cannot be made.
+    ///   - blockedSince: The value of ``blockedSince`` before a restart.
+    /// - Throws: ``/SyncPlugins/PluginError`` of a condition that cannot be created.
     package convenience init(
         _ wanted: RunConditions, on machine: MachinePlaces, plugins: [any Condition] = [],
         blockedSince: [String: Int64] = [:]
     ) throws(PluginError) {
         for rate in wanted.rates { try checkWindow(rate.window) }
-        // Those that say until when they block come first.
+        // Conditions that report until when they block come first.
         let names = [
             ("window", wanted.window != nil), ("space", wanted.freeSpace != nil), ("power", wanted.power),
             ("metered", wanted.meteredBudget != nil), ("idle", wanted.idleSeconds != nil),
@@ -52,10 +52,10 @@ package final class ConditionCheck: Sendable {
 
     package var isEmpty: Bool { probes.isEmpty }
 
-    /// Since when conditions block, by name, **milliseconds** since 1970.
+    /// When each blocking condition began to block, by name, in **milliseconds** since 1970.
     package var blockedSince: [String: Int64] { ledger.withLock(\.blockedSince) }
 
-    /// Asks all conditions; blocks, no longer than the deadline. One evaluation at a time.
+    /// Asks all conditions; blocks, at most until the deadline. One evaluation at a time.
     package func evaluate(_ context: ConditionContext) -> ConditionReport {
         let end = SuspendingClock.now + deadline
         let asked = probes.map { ($0.condition.name, $0.ask(context)) }
@@ -67,19 +67,19 @@ package final class ConditionCheck: Sendable {
     }
 }
 
-/// Asks one condition, on a thread of its own, so that a hanging condition holds up nothing else.
+/// Asks one condition, on a thread of its own, so that a hanging condition delays nothing else.
 ///
-/// While a question is unanswered no other is asked: a condition that never answers costs one thread. The thread is
-/// created per question; a libdispatch queue would leave idle threads behind that keep waking up.
+/// While a question is unanswered, no other is asked: a condition that never answers costs one thread. The thread is
+/// created for each question; a libdispatch queue would leave idle threads that keep waking up.
 private final class ConditionProbe: Sendable {
     let condition: any Condition
     private let isBusy = Mutex(false)
 
     init(_ condition: any Condition) { self.condition = condition }
 
-    /// Asks the question.
+    /// Asks the condition.
     ///
-    /// - Returns: Has the answer as soon as there is one.
+    /// - Returns: The monitor that receives the answer.
     func ask(_ context: ConditionContext) -> Monitor<ConditionState?> {
         let answer = Monitor<ConditionState?>(nil)
         let isFree = isBusy.withLock { isBusy in
@@ -93,7 +93,7 @@ private final class ConditionProbe: Sendable {
                 do throws(PluginError) { state = try condition.state(in: context) } catch {
                     state = .unknown(reason: error.description)
                 }
-                // Freed before the answer is set: whoever gets it may ask again.
+                // Released before the answer is set: whoever receives it may ask again.
                 isBusy.withLock { $0 = false }
                 answer.change { $0 = state }
             }

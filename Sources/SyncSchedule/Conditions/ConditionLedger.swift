@@ -1,6 +1,7 @@
 import SyncModel
 package import SyncPlugins
 
+/// The answer of one condition.
 package struct ConditionAnswer: Sendable, Equatable {
     /// ``/SyncPlugins/Condition/name``.
     package var name: String
@@ -11,11 +12,11 @@ package struct ConditionAnswer: Sendable, Equatable {
     }
 }
 
-/// The result of an evaluation, and what has changed since the last one.
+/// The result of an evaluation, with the changes since the last one.
 package struct ConditionReport: Sendable, Equatable {
     /// A condition that has started or stopped blocking.
     package enum Change: Sendable, Equatable {
-        /// It blocks; the reason is for people, `until` in **milliseconds** since 1970.
+        /// It blocks; the reason is for people, `until` is in **milliseconds** since 1970.
         case blocked(condition: String, reason: String, until: Int64?)
         /// It no longer blocks, after this many **milliseconds**.
         case cleared(condition: String, after: Int64)
@@ -23,13 +24,14 @@ package struct ConditionReport: Sendable, Equatable {
 
     /// The answers of all conditions, in order.
     package var answers: [ConditionAnswer] = []
-    /// Since when the first that blocks does, **milliseconds** since 1970.
+    /// When the first blocking condition began to block, in **milliseconds** since 1970.
     package var since: Int64?
     package var changes: [Change] = []
-    /// Conditions that could not be determined and so count as met, each reported once, when nothing else blocks.
+    /// Conditions that could not be determined and therefore count as met, each reported once, when nothing else
+    /// blocks.
     package var warnings: [String] = []
 
-    /// The first that blocks, and why, for people.
+    /// The first blocking condition, and its reason for people.
     private var first: (condition: String, reason: String)? {
         for answer in answers {
             if case .blocked(let reason, _) = answer.state { return (answer.name, reason) }
@@ -37,20 +39,20 @@ package struct ConditionReport: Sendable, Equatable {
         return nil
     }
 
-    /// Name of the first that blocks; `nil` if the run may proceed.
+    /// Name of the first blocking condition; `nil` if the run may proceed.
     package var condition: String? { first?.condition }
 
-    /// Why that one blocks, for people.
+    /// Its reason, for people.
     package var reason: String? { first?.reason }
 
     package var isBlocked: Bool { first != nil }
 
-    /// When to check again, **milliseconds** since 1970.
+    /// When to evaluate again, in **milliseconds** since 1970.
     ///
     /// - Parameters:
     ///   - now: The present.
-    ///   - interval: **Milliseconds** between looks while it is not known when things will change.
-    /// - Returns: The last of the times until which conditions block, in two days at most; `interval` from now at least.
+    ///   - interval: **Milliseconds** between evaluations while no condition reports until when it blocks.
+    /// - Returns: The latest time until which a condition blocks, at most two days and at least `interval` from now.
     package func nextCheck(after now: Int64, every interval: Int64) -> Int64 {
         let times = answers.compactMap { answer -> Int64? in
             guard case .blocked(_, let until) = answer.state else { return nil }
@@ -59,27 +61,28 @@ package struct ConditionReport: Sendable, Equatable {
         return max(min(times.max() ?? now, now + Self.longestWait), now + interval)
     }
 
-    /// **Milliseconds** after which conditions are asked again, whatever they have said. A part of the day begins sooner.
+    /// Longest time, in **milliseconds**, between two evaluations, whatever the conditions report; a window begins
+    /// sooner.
     private static let longestWait: Int64 = 2 * 86_400_000
 }
 
-/// Decides from answers, and keeps state between evaluations. Pure.
+/// Turns answers into a report, and keeps state between evaluations. Pure.
 package struct ConditionLedger: Sendable, Equatable {
-    /// Since when conditions block, by name, **milliseconds** since 1970.
+    /// When each blocking condition began to block, by name, in **milliseconds** since 1970.
     package private(set) var blockedSince: [String: Int64]
     private var warned: Set<String> = []
 
-    /// Longest reason passed on, in characters, since plugins write them.
+    /// Longest reason that is passed on, in characters, because plugins write them.
     private static let reasonLimit = 300
 
-    /// - Parameter blockedSince: What was known before a restart.
+    /// - Parameter blockedSince: The state before a restart.
     package init(blockedSince: [String: Int64] = [:]) { self.blockedSince = blockedSince.mapValues { max(0, $0) } }
 
     /// Takes the answers of one evaluation, at a time in **milliseconds** since 1970.
     package mutating func take(_ answers: [ConditionAnswer], at now: Int64) -> ConditionReport {
         var report = ConditionReport()
         report.answers = answers.map { Self.safe($0, at: now) }
-        // Several programs may have one name.
+        // Several plugins may have the same name.
         var blocking: Set<String> = []
         for answer in report.answers {
             guard case .blocked(let reason, let until) = answer.state else { continue }
@@ -105,13 +108,13 @@ package struct ConditionLedger: Sendable, Equatable {
         blocked name: String, _ reason: String, _ until: Int64?, at now: Int64, in report: inout ConditionReport
     ) {
         if blockedSince[name] == nil { report.changes.append(.blocked(condition: name, reason: reason, until: until)) }
-        // A clock that was set back cannot make it block since the future.
+        // If the clock was set back, the start must not lie in the future.
         let since = min(blockedSince[name] ?? now, now)
         blockedSince[name] = since
         report.since = report.since ?? since
     }
 
-    /// The answer with its texts made safe for terminals and logs, and without a time that makes no sense.
+    /// The answer with its texts made safe for terminals and logs, and without an implausible time.
     private static func safe(_ answer: ConditionAnswer, at now: Int64) -> ConditionAnswer {
         let text = { (reason: String) in escaped(String(reason.prefix(reasonLimit))) }
         let state: ConditionState =

@@ -4,13 +4,13 @@ import SyncSystem
 /// Nobody has used the machine for a while.
 ///
 /// systemd-logind's `IdleHint` and `IdleSinceHint` (**microseconds** since 1970), org.freedesktop.login1(5): true when
-/// every session is idle and no program inhibits idleness, also where there is no session. Desktops report idleness as
-/// they are configured; a terminal counts as idle after logind's `IdleActionSec`, 30 minutes unless set.
+/// every session is idle and no program inhibits idleness, also if there is no session. Desktops report idleness as
+/// configured; a terminal counts as idle after logind's `IdleActionSec`, 30 minutes by default.
 struct IdleCondition: Condition {
     let name = "idle"
-    /// How long nobody must have used it, in **seconds**.
+    /// How long nobody must have used the machine, in **seconds**.
     let seconds: Int
-    /// Where logind is.
+    /// The bus of logind.
     let bus: SystemBus
 
     private func number(_ name: String) throws(FileError) -> UInt64 {
@@ -27,7 +27,7 @@ struct IdleCondition: Condition {
         } catch { return .unknown(reason: "cannot tell whether somebody is using the machine: \(error.reason)") }
     }
 
-    /// The rule, apart from where the values come from: `since` in **microseconds**, `now` in **milliseconds**.
+    /// The rule, independent of the source of the values: `since` in **microseconds**, `now` in **milliseconds**.
     static func judge(isIdle: Bool, since: UInt64, seconds: Int, now: Int64) -> ConditionState {
         guard isIdle else { return .blocked(reason: "somebody is using the machine") }
         let begin = Int64(clamping: since / 1_000)

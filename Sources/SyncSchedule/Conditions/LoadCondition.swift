@@ -3,27 +3,27 @@ import SyncSystem
 
 import func Foundation.exp
 
-/// The machine has little else to do: the load average of the last minute for each core is below a limit.
+/// The machine has little else to do: the one-minute load average per core is below a limit.
 ///
-/// The kernel counts threads that run, want to run or wait for a disk, ours among them. So that a run does not block
-/// itself, and then start again as soon as it has stopped, ours are taken off: each look counts the threads of this
-/// process in the same states and lets the number fade as the kernel does, by e^(-t/60 s). What is left is the work of
-/// others. A run in progress goes on until that is a quarter above the limit.
+/// The kernel counts threads that run, want to run or wait for a disk, including those of this process. So that a run
+/// does not block itself, and then start again as soon as it has stopped, these are subtracted: each evaluation counts
+/// the threads of this process in the same states and decays the number as the kernel does, by e^(-t/60 s). The rest is
+/// the load of other processes. A run in progress continues until that is a quarter above the limit.
 package final class LoadCondition: Condition {
     package let name = "load"
     private let limit: Double
     private let places: MachinePlaces
     private let memory = Mutex(Memory())
 
-    /// What is kept between looks.
+    /// State between evaluations.
     struct Memory: Sendable, Equatable {
-        /// Our part in the load average.
+        /// This process's part in the load average.
         var own: Double?
-        /// When that was counted, **milliseconds** since 1970.
+        /// When that was computed, in **milliseconds** since 1970.
         var time: Int64 = 0
         var isOpen = false
 
-        /// Counts our `busy` threads in, and tells whether the rest is below the limit.
+        /// Adds this process's `busy` threads, and tests whether the remaining load is below the limit.
         mutating func take(load: Double, busy: Int, at now: Int64, cores: Int, limit: Double) -> ConditionState {
             let seconds = Double(max(0, now - time)) / 1_000
             let kept = exp(-seconds / 60)
@@ -40,15 +40,15 @@ package final class LoadCondition: Condition {
     }
 
     /// - Parameters:
-    ///   - limit: For each core.
-    ///   - places: Where the numbers come from.
+    ///   - limit: Per core.
+    ///   - places: Where the values come from.
     package init(limit: Double, places: MachinePlaces = MachinePlaces()) { (self.limit, self.places) = (limit, places) }
 
     package func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
         guard let load = load() else {
             return .unknown(reason: "the load average cannot be read: \(places.loadAverage)")
         }
-        // This very thread runs, too.
+        // This thread itself is running, too.
         let busy = max(0, Self.busyThreads(places.ownThreads) - 1)
         return memory.withLock { $0.take(load: load, busy: busy, at: context.now, cores: places.cores, limit: limit) }
     }

@@ -2,15 +2,15 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// On a network whose bytes are not paid for, or within the budget for one that is.
+/// On a network that is not metered, or within the budget for one that is.
 ///
-/// NetworkManager's property `Metered` tells of the connection that the default route takes: 1 yes, 2 no, 3 and 4 the
-/// same as a guess, 0 unknown; enum NMMetered in its D-Bus API. Yes and guessed yes count as metered.
+/// NetworkManager's property `Metered` describes the connection of the default route: 1 yes, 2 no, 3 and 4 the same as
+/// a guess, 0 unknown; enum NMMetered in its D-Bus API. Yes and guessed yes count as metered.
 struct MeteredCondition: Condition {
     let name = "metered"
-    /// Body **bytes** that a run may receive all the same.
+    /// Body **bytes** that a run may receive on a metered network.
     var budget: UInt64 = 0
-    /// Where NetworkManager is.
+    /// The bus of NetworkManager.
     let bus: SystemBus
 
     func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
@@ -22,7 +22,7 @@ struct MeteredCondition: Condition {
         } catch { return .unknown(reason: "cannot tell whether the network is metered: \(error.reason)") }
     }
 
-    /// The rule, apart from where the value comes from.
+    /// The rule, independent of the source of the value.
     static func judge(_ metered: UInt64, received: UInt64, budget: UInt64) -> ConditionState {
         switch metered {
         case 1, 3:

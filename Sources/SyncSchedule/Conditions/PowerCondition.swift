@@ -3,9 +3,9 @@ import SyncSystem
 
 /// On mains power, or without a battery at all.
 ///
-/// Reads what the kernel knows: Documentation/ABI/testing/sysfs-class-power. A battery with `scope` `Device` feeds a
-/// mouse or the like and does not count. Where batteries are and nothing tells of a supply, as on some ARM machines,
-/// the batteries themselves say whether they are being drained.
+/// Reads the kernel's information: Documentation/ABI/testing/sysfs-class-power. A battery with `scope` `Device` powers
+/// a peripheral such as a mouse and does not count. If there are batteries and no supply is reported, as on some ARM
+/// machines, the state of the batteries decides.
 struct PowerCondition: Condition {
     let name = "power"
     /// Where the kernel lists power supplies.
@@ -21,7 +21,7 @@ struct PowerCondition: Condition {
     struct Supply: Sendable, Equatable {
         /// `Mains`, `USB`, `Battery`, …; `nil` when it cannot be read.
         var type: String?
-        /// Whether it gives power; `nil` where that is not said.
+        /// Whether it supplies power; `nil` if that is not reported.
         var isOnline: Bool?
         /// `Device` for the battery of a mouse.
         var scope: String?
@@ -30,7 +30,7 @@ struct PowerCondition: Condition {
         var isPresent = true
     }
 
-    /// The rule, apart from where the values come from.
+    /// The rule, independent of the source of the values.
     static func judge(_ supplies: [Supply]) -> ConditionState {
         let ours = supplies.filter { $0.scope != "Device" }
         let sources = ours.filter(\.isSource)
@@ -58,7 +58,7 @@ extension PowerCondition.Supply {
             status: value("status"), isPresent: value("present") != "0")
     }
 
-    /// Whether it can feed the machine: the mains, USB in all its kinds, a wireless charger.
+    /// Whether it can power the machine: mains, USB in all its kinds, a wireless charger.
     var isSource: Bool {
         guard let type else { return false }
         return type == "Mains" || type.hasPrefix("USB") || type == "BrickID" || type == "Wireless"

@@ -2,19 +2,19 @@ import SyncModel
 package import SyncPlugins
 import SyncSystem
 
-/// So much stays free where the destination is.
+/// The required free space remains at the destination.
 ///
-/// Free is what this user may still write: `f_bavail` of statvfs(3). Where the destination does not exist yet, the
-/// nearest directory above it counts. Once it has blocked, a sixteenth more must be free, 256 MiB at most, so that a
-/// run is not started for the last few bytes again and again.
+/// Free is what this user may still write: `f_bavail` of statvfs(3). If the destination does not exist yet, the nearest
+/// existing directory above it counts. Once the condition has blocked, a sixteenth more must be free, 256 MiB at most,
+/// so that a run is not started again and again for the last few bytes.
 package final class SpaceCondition: Condition {
     package let name = "space"
     private let wanted: UInt64
     private let wasBlocked: Mutex<Bool>
 
     /// - Parameters:
-    ///   - bytes: That must stay free.
-    ///   - wasBlocked: Whether it has blocked before.
+    ///   - bytes: Required free space.
+    ///   - wasBlocked: Whether it blocked at the last evaluation.
     package init(bytes: UInt64, wasBlocked: Bool = false) {
         wanted = bytes
         self.wasBlocked = Mutex(wasBlocked)
@@ -31,7 +31,7 @@ package final class SpaceCondition: Condition {
         }
     }
 
-    /// The rule, apart from where the value comes from; **bytes**.
+    /// The rule, independent of the source of the value; in **bytes**.
     static func judge(free: UInt64, wanted: UInt64, wasBlocked: Bool) -> ConditionState {
         let more = wasBlocked ? min(wanted / 16, 256 << 20) : 0
         let (need, overflow) = wanted.addingReportingOverflow(more)

@@ -3,19 +3,19 @@ import SyncSystem
 
 /// The system's D-Bus, for single properties of its services.
 ///
-/// Asked through `busctl` (systemd), or where that is missing through `dbus-send` (dbus): one of the two is wherever
-/// there is such a bus, so nothing is linked, nothing is resident (libsystemd alone brings seven libraries), and
-/// killing the program keeps the deadline, whatever the bus does: `--timeout` of both does not hold while they log in.
-/// It costs about 8 ms of a processor for each question. D-Bus Specification 0.41.
+/// Queried through `busctl` (systemd) or, if that is missing, `dbus-send` (dbus): wherever there is such a bus, there
+/// is one of the two. So nothing is linked or resident (libsystemd alone brings seven libraries), and killing the
+/// program enforces the deadline, whatever the bus does: `--timeout` of both does not apply while they log in. Each
+/// query costs about 8 ms of CPU. D-Bus Specification 0.41.
 package struct SystemBus: Sendable {
     private let address: String?
     private let directories: [String]
     private let deadline: Duration
 
     /// - Parameters:
-    ///   - address: As in `DBUS_SYSTEM_BUS_ADDRESS`; `nil` for the usual place.
-    ///   - directories: Where programs are looked for.
-    ///   - deadline: For one question.
+    ///   - address: As in `DBUS_SYSTEM_BUS_ADDRESS`; `nil` for the default.
+    ///   - directories: The directories in which the programs are searched.
+    ///   - deadline: For one query.
     package init(
         address: String? = nil,
         directories: [String] = ["/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin"],
@@ -24,9 +24,9 @@ package struct SystemBus: Sendable {
         (self.address, self.directories, self.deadline) = (address, directories, deadline)
     }
 
-    /// The value of a property that is a number or a truth value (1 and 0); blocks.
+    /// The value of a numeric or Boolean (1 and 0) property; blocks.
     ///
-    /// A service that does not run is not started for it, where `busctl` asks.
+    /// With `busctl`, a service that is not running is not started for the query.
     ///
     /// - Throws: ``/SyncSystem/FileError`` whose reason is for people.
     func number(_ name: String, of interface: String, service: String, path: String) throws(FileError) -> UInt64 {
@@ -75,7 +75,7 @@ package struct SystemBus: Sendable {
         directories.lazy.map { "\($0)/\(name)" }.first { isPermitted(.execute, $0) }
     }
 
-    /// Reads `v u 4` as busctl(1) prints it, `variant uint32 4` as dbus-send(1) does.
+    /// Parses `v u 4` as printed by busctl(1), or `variant uint32 4` as printed by dbus-send(1).
     static func value(_ output: String) -> UInt64? {
         let words = output.split { $0 == " " || $0 == "\n" }
         guard words.count == 3, words[0] == "v" || words[0] == "variant" else { return nil }

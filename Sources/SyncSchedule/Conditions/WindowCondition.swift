@@ -1,18 +1,18 @@
 package import SyncModel
 import SyncPlugins
 
-/// What a clock on the wall makes of a part of every day: when the occurrence that holds now ends, `nil` when none holds; when the
+/// The occurrences of a daily window on the wall clock: when the current one ends, `nil` if none is open, and when the
 /// next one begins. **Milliseconds** since 1970.
 package typealias WindowTimes = (end: Int64?, nextBegin: Int64)
 
-/// Finds a window in time, now in **milliseconds** since 1970; `nil` for a window that makes no sense, or a time zone
-/// that is not known here.
+/// Finds a window's occurrences, with now in **milliseconds** since 1970; `nil` for an invalid window or a time zone
+/// that this machine does not know.
 package typealias WindowClock = @Sendable (_ window: DailyWindow, _ now: Int64) -> WindowTimes?
 
-/// At the right time of day.
+/// Within the time of day.
 struct WindowCondition: Condition {
     let name = "window"
-    /// When it may run.
+    /// When the run may proceed.
     let window: DailyWindow
 
     func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
@@ -33,17 +33,17 @@ extension DailyWindow {
     }
 }
 
-/// Finds windows on the wall clock of their zone, or of the machine where they name none.
+/// Finds windows on the wall clock of their zone, or of the machine if they name none.
 ///
-/// A window begins when the clock first shows its minute or, if summer time skips that, when the clocks are put
-/// forward. It lasts its number of minutes, whatever the clock shows then.
+/// A window begins when the clock first shows its minute or, if a clock change skips that, when the clocks are put
+/// forward. It lasts its number of minutes, whatever the clock then shows.
 @Sendable package func wallClock(_ window: DailyWindow, _ now: Int64) -> WindowTimes? {
     // The only failure is a name that this machine does not know.
     guard window.isValid, let zone = try? Zone.of(window.timeZone) else { return nil }
     return times(of: window, at: now, in: zone)
 }
 
-/// The same in a zone that is given.
+/// The same in a given zone.
 func times(of window: DailyWindow, at now: Int64, in zone: Zone) -> WindowTimes? {
     let length = Int64(window.lengthMinutes) * 60_000
     let today = zone.local(now / 1_000 - (now % 1_000 < 0 ? 1 : 0)).day
@@ -58,13 +58,13 @@ func times(of window: DailyWindow, at now: Int64, in zone: Zone) -> WindowTimes?
     return (end, next)
 }
 
-/// The limit that holds now: of the rates by time of day the first whose window is open, else the usual one.
+/// The current limit: of the first rate whose window is open, otherwise the usual one.
 ///
 /// - Parameters:
 ///   - now: **Milliseconds** since 1970.
-///   - rates: By time of day; one in a time zone that is not known here never holds.
+///   - rates: By time of day; one in an unknown time zone never applies.
 ///   - usual: Most body **bytes** a second otherwise; `nil` for no limit.
-///   - clock: The calendar.
+///   - clock: Finds the windows.
 package func rate(at now: Int64, of rates: [RateWindow], usual: UInt64?, clock: WindowClock) -> UInt64? {
     let open = rates.first { clock($0.window, now)?.end != nil }
     return open.map(\.limit) ?? usual

@@ -1,13 +1,13 @@
 package import SyncModel
 
-/// A schedule as it is kept: when, what and who starts it. One JSON file each, for people to read.
+/// A stored schedule: when, what, and which backend starts it. One JSON file each, readable for people.
 package struct ScheduleDefinition: Codable, Sendable, Equatable {
     package var timing: ScheduleTiming
-    /// Whether nothing is to be started until somebody resumes it.
+    /// Whether nothing starts until the schedule is resumed.
     package var isPaused = false
     /// The name of a ``ScheduleBackend``.
     package var backend: String
-    /// What is enqueued, but for the night's own times.
+    /// The request that is enqueued, without the times of the occurrence.
     package var request: RunRecipe
 
     package init(_ timing: ScheduleTiming, backend: String, request: RunRecipe) {
@@ -22,7 +22,7 @@ package struct ScheduleDefinition: Codable, Sendable, Equatable {
 
     /// Reads a definition; a rule, `backend` and `request` must be there.
     ///
-    /// - Throws: ``ScheduleError`` for values that somebody has written into the file; `DecodingError`.
+    /// - Throws: ``ScheduleError`` for invalid values in the file; `DecodingError`.
     package init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         func text(_ key: CodingKeys) throws -> String? { try values.decodeIfPresent(String.self, forKey: key) }
@@ -54,7 +54,7 @@ package struct ScheduleDefinition: Codable, Sendable, Equatable {
         request = try values.decode(RunRecipe.self, forKey: .request)
     }
 
-    /// Writes what does not go without saying.
+    /// Writes all values except defaults.
     package func encode(to encoder: any Encoder) throws {
         var values = encoder.container(keyedBy: CodingKeys.self)
         let recurrence = timing.recurrence
@@ -79,39 +79,39 @@ extension Recurrence {
     /// `02:00`.
     package var nightly: String? { if case .daily(let minute, _) = self { ScheduleTiming.time(minute) } else { nil } }
 
-    /// With ``nightly``: the days, empty for all.
+    /// With ``nightly``: the days; empty for all.
     package var weekdays: [Weekday] {
         if case .daily(_, let days) = self { Weekday.allCases.filter(days.contains) } else { [] }
     }
 
     package var everyMinutes: Int? { if case .every(let minutes) = self { minutes } else { nil } }
 
-    /// Five fields, or `@daily` and its kin.
+    /// Five fields, or a name such as `@daily`.
     package var cron: String? { if case .cron(let expression) = self { expression.text } else { nil } }
 }
 
-/// What a schedule has come to: kept in the state directory, by whoever fires it.
+/// The state of a schedule, written to the state directory by whatever fires it.
 package struct ScheduleMemory: Codable, Sendable, Equatable {
-    /// **Days** since 1970 of the last occurrence that was dealt with.
+    /// **Days** since 1970 of the last handled occurrence.
     package var handledDay: Int64?
-    /// And its **minutes** after midnight.
+    /// Its **minutes** after midnight.
     package var handledMinute: Int?
-    /// When it was fired last.
+    /// When it last fired.
     package var fired: WallTime?
     /// The session, once it is known.
     package var session: String?
     /// The run that the last firing asked for.
     package var run: String?
-    /// Why it could not start the last time, and when, as long as it has no session to say so; `nil` when it could.
+    /// Why the last start failed, as long as no session records it; `nil` if it succeeded.
     package var failure: String?
     package var failed: WallTime?
-    /// What that was, for reports.
+    /// The cause of that failure, for reports.
     package var cause: FailureCause?
 
-    /// Of a schedule that is new.
+    /// The state of a new schedule.
     package init() {}
 
-    /// The last occurrence that was dealt with.
+    /// The last handled occurrence.
     package var handled: Slot? {
         get {
             guard let handledDay, let handledMinute else { return nil }

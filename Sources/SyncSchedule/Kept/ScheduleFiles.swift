@@ -1,7 +1,7 @@
 import SyncModel
 package import SyncSystem
 
-// Small files that are there whole or not at all, and that nobody but this user and root decides about.
+// Small files that are written atomically, and that only this user and root can change.
 
 /// Largest file, in **bytes**.
 private let maximumSize = 4 << 20
@@ -23,13 +23,13 @@ package func readScheduleFile(_ path: String) throws(ScheduleError) -> [UInt8]? 
 extension ScheduleError {
     fileprivate static let reading = "reading "
 
-    /// Whether a file is there, as far as anybody knows, and cannot be read: it says nothing of what is in it.
+    /// Whether a file exists, as far as is known, and cannot be read: nothing is known about its contents.
     package var isOfReading: Bool { code == .file && description.hasPrefix(Self.reading) }
 }
 
-/// Writes a file in the place of a former one: fsync(2), then rename(2). Makes the directories above it.
+/// Writes a file in place of a former one: fsync(2), then rename(2). Creates the directories above it.
 ///
-/// - Parameter directories: The mode of those that are made.
+/// - Parameter directories: The mode of directories that are created.
 /// - Throws: ``ScheduleError`` with code `file`.
 package func writeScheduleFile(
     _ bytes: [UInt8], to path: String, mode: FileMode = 0o644, directories: FileMode = 0o755
@@ -54,7 +54,7 @@ package func writeScheduleFile(
     throw ScheduleError(.file, "removing \(escaped(path)): \(error.reason)")
 }
 
-/// The names in a directory, in order; none where there is no directory.
+/// The names in a directory, sorted; empty if there is no directory.
 ///
 /// - Throws: ``ScheduleError`` with code `file`.
 package func scheduleFileNames(in path: String) throws(ScheduleError) -> [String] {

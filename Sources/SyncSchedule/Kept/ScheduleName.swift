@@ -1,6 +1,6 @@
 import SyncModel
 
-/// The names of schedules: a file, a systemd unit and a line of a crontab are named after each.
+/// The names of schedules; each also names a file, a systemd unit and a line of a crontab.
 package enum ScheduleName {
     /// Checks a name: 1 to 100 ASCII letters, digits, `.`, `_` and `-`; no `.` or `-` first.
     ///
@@ -22,7 +22,7 @@ package enum ScheduleName {
         return name.utf8.allSatisfy { isAlphanumeric($0) || $0 == 0x2E || $0 == 0x5F || $0 == 0x2D }
     }
 
-    /// A name made of some text, such as a project's or a destination's name; `nil` when nothing is left of it.
+    /// A name derived from a text, such as the name of a project or a destination; `nil` if nothing is left of it.
     package static func derived(from text: String) -> String? {
         var bytes: [UInt8] = []
         for byte in text.utf8 {
@@ -35,7 +35,7 @@ package enum ScheduleName {
         return isValid(name) ? name : nil
     }
 
-    /// The name as a file of cron.d(5), where there may be no dots: `_` becomes `__`, `.` becomes `_-`.
+    /// The name as a file of cron.d(5), which allows no dots: `_` becomes `__`, `.` becomes `_-`.
     package static func cronFile(_ name: String) -> String {
         "syncagent-" + name.map { $0 == "_" ? "__" : $0 == "." ? "_-" : String($0) }.joined()
     }

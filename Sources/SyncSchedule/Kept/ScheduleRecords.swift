@@ -2,11 +2,11 @@ package import SyncAgent
 import SyncModel
 import SyncSystem
 
-/// Where schedules are kept: definitions beside the configuration, what they have come to in the state directory.
+/// Where schedules are stored: definitions beside the configuration, their state in the state directory.
 package struct ScheduleRecords: Sendable {
-    /// Of definitions, absolute.
+    /// The directory of definitions, absolute.
     package let definitions: String
-    /// Of memories, absolute.
+    /// The directory of schedule states, absolute.
     package let memories: String
     package var installation: ScheduleInstallation
 
@@ -19,7 +19,7 @@ package struct ScheduleRecords: Sendable {
         self.installation = installation
     }
 
-    /// A schedule with everything that is known of it on this machine.
+    /// A schedule with everything that this machine knows about it.
     package struct Record: Sendable {
         package let name: String
         package var definition: ScheduleDefinition
@@ -27,7 +27,7 @@ package struct ScheduleRecords: Sendable {
         package let clock: ScheduleClock
         package var memory: ScheduleMemory
 
-        /// One that is to be, or that is kept.
+        /// A schedule that is stored, or is to be.
         ///
         /// - Throws: ``ScheduleError`` for a time zone that is not known here.
         package init(
@@ -40,16 +40,17 @@ package struct ScheduleRecords: Sendable {
             (self.name, self.definition, self.backend, self.memory) = (name, definition, backend, memory)
         }
 
-        /// When it runs next after a moment, **milliseconds** since 1970; `nil` for never, and while it is paused.
+        /// The next occurrence after a moment in **milliseconds** since 1970; `nil` if there is none, or while it is
+        /// paused.
         package func next(after now: Int64) -> Occurrence? { definition.isPaused ? nil : clock.next(after: now) }
 
         package var timing: ScheduleTiming { clock.timing }
 
-        /// Its session, as far as it is known.
+        /// Its session, if known.
         package var session: String? { memory.session ?? definition.request.session }
     }
 
-    /// The names of all schedules, in order.
+    /// The names of all schedules, sorted.
     package func names() throws(ScheduleError) -> [String] {
         try scheduleFileNames(in: definitions).compactMap { file in
             guard file.hasSuffix(".json") else { return nil }
@@ -68,9 +69,9 @@ package struct ScheduleRecords: Sendable {
         return try parse(name, bytes, memory(name))
     }
 
-    /// Makes a schedule of its definition's file and its memory.
+    /// Makes a record from the definition's file and the schedule's state.
     ///
-    /// - Throws: ``ScheduleError`` when it cannot be understood.
+    /// - Throws: ``ScheduleError`` if the definition cannot be parsed.
     private func parse(_ name: String, _ bytes: [UInt8], _ memory: ScheduleMemory) throws(ScheduleError) -> Record {
         do {
             let definition = try ScheduleDefinition(json: bytes)
@@ -80,7 +81,7 @@ package struct ScheduleRecords: Sendable {
         }
     }
 
-    /// Reads a schedule that must be there.
+    /// Reads a schedule that must exist.
     package func get(_ name: String) throws(ScheduleError) -> Record {
         guard let record = try find(name) else {
             throw ScheduleError(
@@ -89,23 +90,24 @@ package struct ScheduleRecords: Sendable {
         return record
     }
 
-    /// Keeps a definition in the place of a former one; only its owner may read it, as with other settings.
+    /// Stores a definition in place of a former one; only its owner may read it, as with other settings.
     package func put(_ definition: ScheduleDefinition, for name: String) throws(ScheduleError) {
         try write(definition, to: path(name))
     }
 
-    /// Keeps what a schedule has come to.
+    /// Stores the state of a schedule.
     package func put(_ memory: ScheduleMemory, for name: String) throws(ScheduleError) {
         try write(memory, to: "\(memories)/\(name).json")
     }
 
-    /// Forgets a schedule.
+    /// Deletes a schedule.
     package func remove(_ name: String) throws(ScheduleError) {
         try removeScheduleFile("\(memories)/\(name).json")
         try removeScheduleFile(path(name))
     }
 
-    /// What a schedule has come to. Lost, it is as if it were new; what is there and cannot be read is not lost.
+    /// The state of a schedule. If the file is missing or invalid, the schedule counts as new; an unreadable file is an
+    /// error.
     private func memory(_ name: String) throws(ScheduleError) -> ScheduleMemory {
         guard let bytes = try readScheduleFile("\(memories)/\(name).json") else { return ScheduleMemory() }
         return (try? ScheduleMemory(json: bytes)) ?? ScheduleMemory()
@@ -116,11 +118,11 @@ package struct ScheduleRecords: Sendable {
         do { bytes = try value.json(isPretty: true) + [0x0A] } catch {
             throw ScheduleError(.file, "\(escaped(path)) cannot be written: \(escaped("\(error)"))")
         }
-        // The first of this user may be the first file in the state directory, too, which nobody else looks into.
+        // The first schedule of this user may be the first file in the state directory, which only the user may read.
         try writeScheduleFile(bytes, to: path, mode: 0o600, directories: 0o700)
     }
 
-    /// What tells this machine apart: machine-id(5), or its name where there is none.
+    /// The identity of this machine: machine-id(5), or its host name if there is none.
     private static let machine: String = {
         for path in ["/etc/machine-id", "/var/lib/dbus/machine-id"] {
             if let text = systemLine(path), !text.isEmpty { return String(text) }
@@ -130,16 +132,16 @@ package struct ScheduleRecords: Sendable {
 }
 
 extension ScheduleRecords {
-    /// What becomes of a schedule.
+    /// The change to a schedule.
     package enum Change: String, Sendable { case added, changed, unchanged, removed }
 
-    /// What there is to do for a schedule that is to be. Reads, and asks nobody but crontab(1).
+    /// The change that is needed for a wanted schedule. Changes nothing, and runs only crontab(1).
     ///
-    /// - Throws: ``ScheduleError`` when what is installed cannot be looked at.
+    /// - Throws: ``ScheduleError`` if what is installed cannot be read.
     package func change(_ wanted: Record, now: Int64) throws(ScheduleError) -> Change {
         guard let bytes = try readScheduleFile(path(wanted.name)) else { return .added }
         let known = try memory(wanted.name)
-        // One that cannot be understood is written anew.
+        // A definition that cannot be parsed is written anew.
         guard let record = try? parse(wanted.name, bytes, known), record.definition == wanted.definition else {
             return .changed
         }
@@ -148,24 +150,24 @@ extension ScheduleRecords {
         return try wanted.backend.holds(start) ? .unchanged : .changed
     }
 
-    /// Puts a schedule into effect in the place of one of the same name. When that fails, everything is as it was.
+    /// Puts a schedule into effect in place of one with the same name. On failure, everything is as it was.
     ///
     /// - Parameters:
     ///   - now: **Milliseconds** since 1970.
-    ///   - warn: Told, in a line for people, what does not keep it from being in effect.
+    ///   - warn: Receives, as a line for people, each problem that does not keep it from being in effect.
     /// - Returns: Whether there was one.
     package func replace(_ wanted: Record, now: Int64, warn: (String) -> Void) throws(ScheduleError) -> Bool {
         let (name, definition, clock) = (wanted.name, wanted.definition, wanted.clock)
         let before = try readScheduleFile(path(name))
-        // Kept below: it has to be readable before anything is changed.
+        // Reused below: it has to be readable before anything is changed.
         let known = try self.memory(name)
-        // One that cannot be understood is replaced, too; what started it is not known then: it is looked for.
+        // A definition that cannot be parsed is replaced, too; its backend is then unknown, so all are tried below.
         let former = before.flatMap { try? parse(name, $0, known) }
         // Another session, or another destination, has a past of its own.
         let (asked, past) = (definition.request, former?.definition.request)
         let isSame = asked.session == past?.session && asked.destination == past?.destination
         var memory = isSame ? former?.memory ?? ScheduleMemory() : ScheduleMemory()
-        // A window that is already open counts as past: nothing is caught up for a schedule that is new or was paused.
+        // A window that is already open counts as past: a schedule that is new or was paused catches up on nothing.
         memory.handled = clock.latest(at: now)?.slot
         try put(memory, for: name)
         do throws(ScheduleError) {
@@ -200,9 +202,9 @@ extension ScheduleRecords {
 }
 
 extension ScheduleRecords {
-    /// Takes a schedule out of effect and forgets it.
+    /// Takes a schedule out of effect and deletes it.
     ///
-    /// - Returns: Its session, where it is known.
+    /// - Returns: Its session, if known.
     package func discard(_ name: String) throws(ScheduleError) -> String? {
         do throws(ScheduleError) {
             let record = try get(name)
@@ -210,17 +212,17 @@ extension ScheduleRecords {
             try remove(name)
             return record.memory.session
         } catch  where error.code == .file && !error.description.hasPrefix("removing") {
-            // It cannot be understood: whoever may start it is asked to stop.
+            // The definition cannot be parsed: every backend that may start it is asked to stop.
             try installation.removeEverywhere(name)
             try remove(name)
             return nil
         }
     }
 
-    /// Keeps what came of firing a schedule; nothing where it has been removed meanwhile.
+    /// Records the result of firing a schedule; does nothing if it has been removed meanwhile.
     ///
     /// - Parameters:
-    ///   - slot: The occurrence that was dealt with, if it was one.
+    ///   - slot: The occurrence that was handled, if any.
     ///   - fired: **Milliseconds** since 1970.
     package func remember(_ name: String, _ slot: Slot?, _ reply: EnqueueReply, fired: Int64) throws(ScheduleError) {
         guard var memory = try find(name)?.memory else { return }

@@ -2,15 +2,16 @@ import SyncModel
 
 /// The five fields of crontab(5): minute, hour, day of the month, month, day of the week.
 package struct CronExpression: Sendable, Equatable {
-    /// As it was written, one blank between fields.
+    /// As written, with one space between fields.
     package let text: String
     /// **Minutes** after midnight, ascending.
     package let times: [Int]
     package let days: CalendarDays
 
-    /// Reads `0 3 * * 1-5`: numbers, names, `*`, ranges, lists, steps after a range or `*`, and `@daily` and its kin.
+    /// Parses `0 3 * * 1-5`: numbers, names, `*`, ranges, lists, steps after a range or `*`, and names such as
+    /// `@daily`.
     ///
-    /// - Throws: ``ScheduleError`` with code `invalid` that names the field and what would do.
+    /// - Throws: ``ScheduleError`` with code `invalid` that names the field and what would work.
     package init(_ text: String) throws(ScheduleError) {
         let words = text.split { $0 == " " || $0 == "\t" }.map(String.init)
         var fields = words
@@ -44,7 +45,7 @@ package struct CronExpression: Sendable, Equatable {
                 days.starredField = .weekday(fields[4])
             }
         }
-        // A field that has every value says nothing, or everything where one of the two is enough.
+        // A field with all values restricts nothing, or, if one of the two is enough, allows every day.
         let isEither = days.starredField == nil && !days.monthDays.isEmpty && !days.weekdays.isEmpty
         if days.weekdays.count == 7 || days.monthDays.count == 31 {
             if isEither || days.weekdays.count == 7 { days.weekdays = [] }
@@ -56,7 +57,7 @@ package struct CronExpression: Sendable, Equatable {
         self.text = words.joined(separator: " ")
     }
 
-    /// As cron counts them.
+    /// In cron's order.
     static let weekdays: [Weekday] = [.sun, .mon, .tue, .wed, .thu, .fri, .sat]
     static let months = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 
@@ -71,7 +72,7 @@ package struct CronExpression: Sendable, Equatable {
 private struct Field {
     let name: String
     let range: ClosedRange<Int>
-    /// Names of values, from the first of ``range`` on; three letters.
+    /// Names of values, from the first of ``range`` on, three letters each.
     var names: [String] = []
 
     static let minute = Field(name: "minute", range: 0...59)
@@ -104,7 +105,7 @@ private struct Field {
     }
 
     private func bounds(_ text: String) throws(ScheduleError) -> ClosedRange<Int> {
-        // Sunday stands at both ends of the week: of `*` it is wanted once.
+        // Sunday is at both ends of the week; `*` includes it once.
         if text == "*" { return range.lowerBound...(name == Self.weekday.name ? 6 : range.upperBound) }
         let ends = text.split(separator: "-", omittingEmptySubsequences: false).map(String.init)
         guard (1...2).contains(ends.count), let low = value(ends[0]) else { throw invalid(text) }

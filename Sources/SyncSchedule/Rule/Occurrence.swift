@@ -1,6 +1,6 @@
 package import SyncModel
 
-/// A minute of a day on the clock on the wall: what makes an occurrence the same one, whatever clocks do.
+/// A minute of a day on the wall clock; it identifies an occurrence, whatever the clocks do.
 package struct Slot: Sendable, Hashable, Comparable {
     package let day: CivilDay
     /// **Minutes** after midnight, 0...1439.
@@ -8,7 +8,7 @@ package struct Slot: Sendable, Hashable, Comparable {
 
     package init(day: CivilDay, minute: Int) { (self.day, self.minute) = (day, minute) }
 
-    /// The last of a day: everything on that day has been dealt with.
+    /// The last slot of a day: everything on that day has been handled.
     package static func end(of day: CivilDay) -> Slot { Slot(day: day, minute: 1_439) }
 
     package static func < (a: Slot, b: Slot) -> Bool { (a.day, a.minute) < (b.day, b.minute) }
@@ -22,15 +22,15 @@ extension Slot: CustomStringConvertible {
 /// One time at which a schedule runs. Instants are **milliseconds** since 1970.
 package struct Occurrence: Sendable, Equatable {
     package let slot: Slot
-    /// When it begins for the fleet.
+    /// When it begins for all machines.
     package let begin: Int64
-    /// When it begins for this machine: ``begin`` and the machine's own delay.
+    /// When it begins for this machine: ``begin`` plus the machine's delay.
     package let fire: Int64
-    /// When nothing is transferred any more; `nil` without window.
+    /// When transfers stop; `nil` without a window.
     package let end: Int64?
-    /// When everything is to be in place; `nil` if nobody said.
+    /// When everything should be in place; `nil` if there is no such time.
     package let readyBy: Int64?
-    /// When readers may see it at the earliest; `nil` for as soon as it is whole.
+    /// When readers may see it at the earliest; `nil` for as soon as it is complete.
     package var switchAt: Int64?
 }
 
@@ -39,13 +39,13 @@ extension ScheduleTiming {
     ///
     /// - Parameters:
     ///   - day: The day.
-    ///   - zone: Whose clocks count.
-    ///   - delay: **Seconds** on the clock that this machine begins later, see ``delay(machine:schedule:)``.
-    /// - Returns: None on a day that is not wanted, or that the place does not have.
+    ///   - zone: The zone of the clock.
+    ///   - delay: **Seconds** on the clock by which this machine begins later, see ``delay(machine:schedule:)``.
+    /// - Returns: None on a day that the rule excludes, or that the zone does not have.
     package func occurrences(on day: CivilDay, in zone: Zone, delay: Int) -> [Occurrence] {
         guard recurrence.days.includes(day) else { return [] }
         let slots = recurrence.times.map { Slot(day: day, minute: $0) }
-        // On nearly every day the clocks just run.
+        // On nearly every day, the clocks do not change.
         if let offset = zone.steadyOffset(around: day) {
             return slots.map { slot in occurrence(slot, delay: delay) { $0 - offset } }
         }
@@ -53,31 +53,31 @@ extension ScheduleTiming {
         var found: [Occurrence] = []
         for slot in slots {
             let next = occurrence(slot, in: zone, delay: delay)
-            // Several times that summer time leaves out, and the first there is again, are one.
+            // Several times that a clock change skips, and the first one after it, are one occurrence.
             if found.last?.begin == next.begin { found.removeLast() }
             found.append(next)
         }
         return found
     }
 
-    /// One occurrence, whether it is wanted or not.
+    /// The occurrence of a slot, whether the rule includes it or not.
     package func occurrence(_ slot: Slot, in zone: Zone, delay: Int) -> Occurrence {
         occurrence(slot, delay: delay) { zone.first($0 - slot.day.number * 86_400, of: slot.day) }
     }
 
-    /// - Parameter instant: What a clock that shows so many **seconds** since 1970 stands for.
+    /// - Parameter instant: The instant at which the clock shows so many **seconds** since 1970.
     private func occurrence(_ slot: Slot, delay: Int, _ instant: (Int64) -> Int64) -> Occurrence {
         let start = slot.day.number * 86_400 + Int64(slot.minute) * 60
         let begin = instant(start)
         let end = window.map { begin + Int64($0) * 60 }
         var fire = instant(start + Int64(delay))
-        // Clocks are put back between the two: the delay is not to take the window away.
+        // If clocks are put back between the two, the delay must not exceed the window.
         if let end, fire >= end { fire = begin }
         let ready = readyBy.map { instant(start + Int64(untilReady($0)) * 60) * 1_000 }
         let shown = switchAt.map { instant(start + Int64(untilReady($0)) * 60) * 1_000 }
         return Occurrence(
             slot: slot, begin: begin * 1_000, fire: fire * 1_000, end: end.map { $0 * 1_000 },
-            // After the window nothing comes any more.
+            // After the window, nothing more is transferred.
             readyBy: ready.map { min($0, end.map { $0 * 1_000 } ?? .max) }, switchAt: shown)
     }
 }

@@ -1,19 +1,19 @@
 import SyncModel
 
-/// When to start so that everything is in place at a given time: not earlier than needed, and never too late for
-/// what earlier nights were like.
+/// The start time with which everything is in place at a given time: no earlier than needed, and early enough judging
+/// by earlier nights.
 package struct ReadyBy: Sendable, Equatable {
     /// **Milliseconds** since 1970.
     package let start: Int64
-    /// What it is derived from; `nil` on the first night, which starts with its window.
+    /// The forecast behind it; `nil` on the first night, which starts with its window.
     package let forecast: Forecast?
 
     package struct Forecast: Sendable, Equatable {
-        /// How many nights it is derived from.
+        /// Number of nights behind it.
         package let nights: Int
         /// **Bytes** expected: more than nine nights in ten brought.
         package let bytes: UInt64
-        /// The fewest and the most **bytes** of those nights.
+        /// The smallest and the largest number of **bytes** in those nights.
         package let range: ClosedRange<UInt64>
         /// **Bytes** a second that eight nights in ten have reached; `nil` if all of them brought next to nothing.
         package let rate: Double?
@@ -21,23 +21,23 @@ package struct ReadyBy: Sendable, Equatable {
         package let needed: Int64
     }
 
-    /// The last so many nights count.
+    /// Number of recent nights that count.
     package static let nights = 14
-    /// The next night may bring more than earlier ones.
+    /// Factor on the expected bytes: the next night may bring more than earlier ones.
     static let headroom = 1.2
-    /// And may be slower: the time set aside is so many times the time expected.
+    /// Factor on the expected time: the next night may be slower.
     package static let margin = 1.5
-    /// **Milliseconds** for the manifest, for checking and for hooks.
+    /// **Milliseconds** for the manifest, verification and hooks.
     static let overhead: Int64 = 120_000
-    /// A night that brought fewer **bytes** says nothing about the rate.
+    /// Fewest **bytes** of a night from which a rate is derived.
     static let telling: UInt64 = 1 << 20
 
-    /// Finds the time to start.
+    /// Plans the start.
     ///
     /// - Parameters:
-    ///   - night: The night; its own delay is kept, so that a fleet does not start as one.
+    ///   - night: The occurrence; its own delay is kept, so that not all machines start at once.
     ///   - ready: **Milliseconds** since 1970.
-    ///   - history: Runs that have ended, newest first: body **bytes** received, and **milliseconds** from start to end.
+    ///   - history: Ended runs, newest first: body **bytes** received, and **milliseconds** from start to end.
     /// - Returns: A start in `night.fire...ready`.
     package static func plan(_ night: Occurrence, ready: Int64, history: [(received: UInt64, elapsed: Int64)])
         -> ReadyBy
@@ -47,11 +47,11 @@ package struct ReadyBy: Sendable, Equatable {
         }
         let delay = night.fire - night.begin
         let start = max(night.fire, ready - forecast.needed - delay)
-        // Seconds are what people and timers know.
+        // Seconds are the unit of people and timers.
         return ReadyBy(start: min(floorDivision(start, 1_000).quotient * 1_000, ready), forecast: forecast)
     }
 
-    /// - Parameter longest: A run that took more **milliseconds** waited for another night: it tells no rate.
+    /// - Parameter longest: A run that took more **milliseconds** waited for another night; it yields no rate.
     static func forecast(_ history: [(received: UInt64, elapsed: Int64)], longest: Int64) -> Forecast? {
         let known = history.prefix(nights)
         let sizes = known.map(\.received).sorted()
@@ -61,15 +61,15 @@ package struct ReadyBy: Sendable, Equatable {
         let rates = within.filter { $0.received >= telling }.map { Double($0.received) / Double($0.elapsed) * 1_000 }
             .sorted()
         let rate = percentile(rates, 20)
-        // Bytes are expected and nobody knows how fast they come: as on the first night.
+        // Bytes are expected, but no rate is known: as on the first night.
         if rate == nil, bytes >= telling { return nil }
         let transfer = rate.map { Double(bytes) / $0 * 1_000 } ?? 0
-        // Checking and hooks take their time even when few bytes come.
+        // Verification and hooks take their time even if few bytes come.
         let usual = Double(percentile(within.map(\.elapsed).sorted(), 90) ?? 0)
         let needed = max(transfer, usual) * margin
         return Forecast(
             nights: known.count, bytes: bytes, range: least...most, rate: rate,
-            // More than a week is as much as a week: it starts with the window.
+            // More than a week counts as a week: the run starts with the window.
             needed: Int64(min(needed, 604_800_000)) + overhead)
     }
 
@@ -96,7 +96,7 @@ extension ReadyBy: CustomStringConvertible {
 }
 
 extension UInt64 {
-    /// The nearest whole number; bounds for what does not fit.
+    /// The value truncated to a whole number and clamped to the range.
     init(clampedFrom value: Double) {
         self = value >= 0x1p64 ? .max : value > 0 ? UInt64(value.rounded(.towardZero)) : 0
     }

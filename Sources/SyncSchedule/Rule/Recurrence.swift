@@ -1,19 +1,19 @@
 package import SyncModel
 
-/// The rule by which a schedule comes again. Timers, crontabs and the agent's own clock are all made from what stands
-/// here, so a new kind of rule is a case of this type and nothing else.
+/// The rule by which a schedule recurs. Timers, crontabs and the agent's own clock are all derived from this type, so a
+/// new kind of rule is a new case here and nothing else.
 ///
-/// Every rule names times of day on days of the calendar, on the clock on the wall. A time that summer time leaves out is
-/// the first moment after it; one that comes twice is the first of the two.
+/// Every rule gives times of day on calendar days, on the wall clock. A time that a clock change skips is the first
+/// moment after it; one that comes twice is the first of the two.
 package enum Recurrence: Sendable, Equatable {
-    /// At so many **minutes** after midnight, 0...1439, on these days of the week; empty for all.
+    /// At this many **minutes** after midnight, 0...1439, on these days of the week; empty for all.
     case daily(at: Int, on: Set<Weekday>)
-    /// Every so many **minutes**, counted from midnight; a day is a whole number of them.
+    /// Every this many **minutes**, counted from midnight; they divide a day evenly.
     case every(minutes: Int)
     /// As crontab(5) writes it.
     case cron(CronExpression)
 
-    /// The times of day, **minutes** after midnight, ascending; never empty for a rule that ``check()`` accepts.
+    /// The times of day, in **minutes** after midnight, ascending; never empty for a rule that ``check()`` accepts.
     package var times: [Int] {
         switch self {
         case .daily(let minute, _): [minute]
@@ -30,13 +30,13 @@ package enum Recurrence: Sendable, Equatable {
         }
     }
 
-    /// The time of day of a rule that has one, **minutes** after midnight.
+    /// The time of day, in **minutes** after midnight, of a rule with exactly one.
     package var onlyTime: Int? {
         let times = times
         return times.count == 1 ? times[0] : nil
     }
 
-    /// The shortest time between two occurrences, **minutes** on the clock.
+    /// The shortest time between two occurrences, in **minutes** on the clock.
     var shortestGap: Int {
         let times = times
         guard let first = times.first, let last = times.last, times.count > 1 else { return 1_440 }
@@ -67,7 +67,7 @@ package enum Recurrence: Sendable, Equatable {
     private static func uneven(_ minutes: Int) -> String {
         let even = (1...1_440).filter { 1_440 % $0 == 0 }
         let near = [even.last { $0 < minutes }, even.first { $0 > minutes }].compactMap { $0 }.map {
-            // As it is typed.
+            // As typed.
             $0 % 60 == 0 ? "\($0 / 60)h" : "\($0)m"
         }
         return
@@ -76,6 +76,7 @@ package enum Recurrence: Sendable, Equatable {
     }
 }
 
+/// The days of a rule, by day of the week, day of the month and month.
 package struct CalendarDays: Sendable, Equatable {
     /// Empty for all.
     package var weekdays: Set<Weekday> = []
@@ -83,8 +84,8 @@ package struct CalendarDays: Sendable, Equatable {
     package var monthDays: Set<Int> = []
     /// 1...12; empty for all.
     package var months: Set<Int> = []
-    /// cron's field for days of the month, or of the week, where it begins with `*` and is more: then a day has to be in
-    /// both, else in one of them. crontab(5), "Note: The day of a command's execution"
+    /// cron's field for days of the month, or of the week, if it begins with `*` and is longer: then a day has to match
+    /// both fields, otherwise one of them. crontab(5), "Note: The day of a command's execution"
     package var starredField: StarredField?
 
     /// A field such as `*/2`.
@@ -93,7 +94,7 @@ package struct CalendarDays: Sendable, Equatable {
         case weekday(String)
     }
 
-    /// All days, or these of every week.
+    /// All days, or these days of every week.
     package init(weekdays: Set<Weekday> = []) { self.weekdays = weekdays }
 
     package func includes(_ day: CivilDay) -> Bool {
@@ -107,11 +108,11 @@ package struct CalendarDays: Sendable, Equatable {
         return starredField == nil ? isWeekday || isMonthDay : isWeekday && isMonthDay
     }
 
-    /// Whether any day is wanted: 30 February is none.
+    /// Whether the rule includes any day: 30 February never comes.
     var everComes: Bool {
         guard !monthDays.isEmpty, weekdays.isEmpty || starredField != nil else { return true }
         let start = CivilDay(year: 2000, month: 1, day: 1)
-        // The calendar comes again after 400 years; 28 of them have every date on every weekday.
+        // The calendar repeats after 400 years; 28 of them have every date on every weekday.
         return (Int64(0)...10_300).contains { includes(start.adding($0)) }
     }
 }
@@ -122,7 +123,7 @@ extension Recurrence: CustomStringConvertible {
 
     /// The rule in words.
     ///
-    /// - Parameter window: How long it lasts, in **minutes**; of a rule with one time a day.
+    /// - Parameter window: Its length, in **minutes**; only for a rule with one time a day.
     package func words(until window: Int?) -> String {
         switch self {
         case .daily(let minute, let weekdays):
@@ -154,14 +155,14 @@ extension Recurrence: CustomStringConvertible {
         return Figures.period(Int64(minutes) * 60_000)
     }
 
-    /// More than four times of a day.
+    /// More than four times a day.
     private static func words(of times: [Int]) -> String {
         guard let first = times.first, let last = times.last else { return "never" }
         let gaps = Set(zip(times, times.dropFirst()).map { $1 - $0 })
         guard gaps.count == 1, let gap = gaps.first else {
             return "\(times.count) times a day from \(ScheduleTiming.time(first)) to \(ScheduleTiming.time(last))"
         }
-        // All round the clock, or a part of it.
+        // Around the clock, or only part of the day.
         if first + 1_440 - last == gap {
             return "every \(length(gap))" + (first == 0 ? "" : " from \(ScheduleTiming.time(first))")
         }

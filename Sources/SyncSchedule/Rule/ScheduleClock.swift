@@ -1,46 +1,46 @@
 import SyncModel
 
-/// Finds out what is due: occurrences of one schedule on the clock of one machine. Pure.
+/// Determines what is due: the occurrences of one schedule on the clock of one machine. Pure.
 package struct ScheduleClock: Sendable {
     package let timing: ScheduleTiming
     package let zone: Zone
-    /// **Seconds** that this machine begins later.
+    /// **Seconds** by which this machine begins later.
     package let delay: Int
 
     package init(_ timing: ScheduleTiming, zone: Zone, delay: Int) {
         (self.timing, self.zone, self.delay) = (timing, zone, delay)
     }
 
+    /// The result of ``outlook(at:handled:started:)``.
     package struct Outlook: Sendable, Equatable {
-        /// The occurrence that is to start now.
+        /// The occurrence that must start now.
         package var due: Occurrence?
-        /// One that was missed and is not caught up: nothing but a word in the log, once.
+        /// An occurrence that was missed and is not caught up: only logged, once.
         package var missed: Occurrence?
-        /// What is to be remembered as the last one that was dealt with once ``due`` has started.
+        /// The slot to record as handled once ``due`` has started.
         package var handled: Slot
-        /// When the next one begins for this machine, **milliseconds** since 1970; `nil` if never again.
+        /// When the next one begins for this machine, in **milliseconds** since 1970; `nil` if there is none.
         package var next: Int64?
     }
 
-    /// Longest time in **milliseconds** after its beginning at which an occurrence that is not to be caught up still
-    /// starts: timers are not exact, and an agent that is started anew is not asleep.
+    /// Longest time, in **milliseconds**, after its beginning at which an occurrence that is not caught up still
+    /// starts: timers are not exact, and an agent may just be restarting.
     package static let grace: Int64 = 600_000
 
-    /// Days looked at on both sides of now: 29 February on a given weekday comes within 40 years.
+    /// Number of days searched in each direction: 29 February on a given weekday comes within 40 years.
     private static let horizon = Int64(14_700)
 
-    /// Looks at the clock.
+    /// Determines what is due now.
     ///
-    /// An occurrence is due from its beginning on. Of several that were missed, the last counts, and only as long as
-    /// its window is open. A clock that was set back repeats nothing; when what is remembered lies more than a
-    /// day ahead, the clock was wrong at that time, and the memory is dropped.
+    /// An occurrence is due from its beginning on. Of several missed ones, only the last counts, and only while its
+    /// window is open. A clock that was set back repeats nothing; if the recorded slot is more than a day ahead, the
+    /// clock was wrong when it was recorded, and the record is ignored.
     ///
     /// - Parameters:
     ///   - now: **Milliseconds** since 1970.
-    ///   - handled: The last one that was dealt with; `nil` for a schedule that is new, for which nothing of the past
-    ///     is made up.
+    ///   - handled: The last handled slot; `nil` for a new schedule, which catches up on nothing.
     ///   - started: A slot whose run was tried in time but could not be enqueued yet: it is not late.
-    /// - Returns: What is due, and when to look again.
+    /// - Returns: What is due, and when to ask again.
     package func outlook(at now: Int64, handled: Slot?, started: Slot? = nil) -> Outlook {
         let today = day(at: now)
         let latest = latest(at: now)
@@ -50,7 +50,7 @@ package struct ScheduleClock: Sendable {
         var outlook = Outlook(handled: known, next: next(after: now, past: known)?.fire)
         guard let latest, latest.slot > known else { return outlook }
         if isOver(latest, at: now, started: started) {
-            // Not dealt with: a clock that was wrong for a moment must not cost an occurrence.
+            // Not marked as handled: a clock that was briefly wrong must not cost an occurrence.
             outlook.missed = latest
         } else {
             outlook.due = latest
@@ -59,7 +59,7 @@ package struct ScheduleClock: Sendable {
         return outlook
     }
 
-    /// Whether an occurrence can have been dealt with; one more than a day ahead was by a clock that was wrong.
+    /// Whether an occurrence can have been handled; one more than a day ahead was recorded by a wrong clock.
     package func mayBePast(_ slot: Slot, at now: Int64) -> Bool { slot.day <= day(at: now).adding(1) }
 
     /// Whether it is too late to start an occurrence.
@@ -68,7 +68,7 @@ package struct ScheduleClock: Sendable {
         return !timing.catchesUp && started != occurrence.slot && now >= occurrence.fire + Self.grace
     }
 
-    /// The last occurrence whose time has come for this machine.
+    /// The last occurrence that has begun for this machine.
     package func latest(at now: Int64) -> Occurrence? {
         let today = day(at: now)
         for back in 0...Self.horizon {
@@ -77,9 +77,9 @@ package struct ScheduleClock: Sendable {
         return nil
     }
 
-    /// The first occurrence that begins for this machine after a moment, and that comes after `slot`.
+    /// The first occurrence that begins for this machine after a moment and comes after `slot`.
     package func next(after now: Int64, past slot: Slot? = nil) -> Occurrence? {
-        // One of yesterday may begin for this machine only now.
+        // Yesterday's occurrence may begin for this machine only now.
         var first = day(at: now).adding(-1)
         if let slot, slot.day > first { first = slot.day }
         for ahead in 0...Self.horizon {

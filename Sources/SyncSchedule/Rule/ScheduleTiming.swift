@@ -1,24 +1,24 @@
 import SyncModel
 
-/// When a schedule wants to run, as a person says it.
+/// When a schedule runs, in a person's terms.
 package struct ScheduleTiming: Sendable, Equatable {
     package var recurrence: Recurrence
-    /// **Minutes** from the beginning after which nothing is transferred any more; `nil` without end.
+    /// **Minutes** from the beginning after which transfers stop; `nil` for no end.
     package var window: Int?
-    /// **Minutes** after midnight by which everything is to be in place; a window that ends earlier counts.
+    /// **Minutes** after midnight by which everything should be in place; a window that ends earlier takes precedence.
     package var readyBy: Int?
-    /// **Minutes** after midnight before which readers do not see what has come; for destinations that change as a whole.
+    /// **Minutes** after midnight before which readers do not see new files; for destinations that change as a whole.
     package var switchAt: Int?
-    /// Most **seconds** that this machine may begin later than others.
+    /// Most **seconds** by which this machine may begin later than others.
     package var jitter: Int = 0
-    /// An IANA name; `nil` for the machine's zone, wherever it goes.
+    /// An IANA name; `nil` for the machine's current zone.
     package var timeZone: String?
-    /// Whether a machine that was off or asleep runs later what it has missed.
+    /// Whether a machine that was off or asleep catches up on what it has missed.
     package var catchesUp = true
 
     package init(_ recurrence: Recurrence) { self.recurrence = recurrence }
 
-    /// Checks what one value says about another.
+    /// Checks the values and their combination.
     ///
     /// - Throws: ``ScheduleError`` with code `invalid`; options are named as on the command line.
     package func check() throws(ScheduleError) {
@@ -68,10 +68,10 @@ package struct ScheduleTiming: Sendable, Equatable {
         _ = try Zone.of(timeZone)
     }
 
-    /// **Minutes** on the clock from the beginning until `readyBy`.
+    /// **Minutes** on the clock from the beginning to `readyBy`.
     func untilReady(_ readyBy: Int) -> Int { (readyBy - (recurrence.onlyTime ?? 0) + 1440) % 1440 }
 
-    /// Reads `02:00` or `7:30`, 24 hours; **minutes** after midnight, or `nil`.
+    /// Parses `02:00` or `7:30`, 24 hours, into **minutes** after midnight; `nil` if it is invalid.
     package static func minutes(_ text: String) -> Int? {
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
         let isDigits = parts.allSatisfy { $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }
@@ -85,19 +85,19 @@ package struct ScheduleTiming: Sendable, Equatable {
     package static func time(_ minutes: Int) -> String { "\(padded(minutes / 60 % 24, 2)):\(padded(minutes % 60, 2))" }
 }
 
-/// One line of what a timer or a crontab is told: a rule, moved by the machine's own delay.
+/// One line for a timer or a crontab: a rule, shifted by the machine's delay.
 struct TimerLine: Equatable {
     var days: CalendarDays
     /// 0...23, ascending.
     var hours: [Int]
-    /// 0...59, ascending; each of them in each hour.
+    /// 0...59, ascending; each applies to each hour.
     var minutes: [Int]
-    /// The second of the minute, which cron does not know.
+    /// The second of the minute, which cron does not support.
     let second: Int
 
     /// The lines for a schedule on a machine. The delay may lead into the next day.
     static func lines(_ timing: ScheduleTiming, delay: Int) -> [TimerLine] {
-        // Days and hours that have the same minutes are one line.
+        // Days and hours with the same minutes share a line.
         var minutes: [[Int]: Set<Int>] = [:]
         for time in timing.recurrence.times {
             let total = time * 60 + delay
@@ -113,19 +113,19 @@ struct TimerLine: Equatable {
                 lines.append(line)
             }
         }
-        // Moved into the next day, every day is still every day: 23 o'clock of yesterday and 0 of today are one.
+        // Shifted into the next day, every day is still every day: 23:00 of yesterday and 0:00 of today are one line.
         for index in lines.indices { lines[index].hours.sort() }
         return lines
     }
 
-    /// Values as timers and crontabs list them: `*` for all and for none.
+    /// Values as timers and crontabs list them: `*` if all or none are given.
     static func list(_ values: [Int], all: Int, digits: Int = 1) -> String {
         values.isEmpty || values.count == all ? "*" : values.map { padded($0, digits) }.joined(separator: ",")
     }
 }
 
 extension CalendarDays {
-    /// The days after these; the rule's check has made sure that days of months are not moved.
+    /// These days shifted; the rule's check has made sure that days of months are not shifted.
     fileprivate func moved(by days: Int) -> CalendarDays {
         guard days > 0 else { return self }
         var moved = self
@@ -134,16 +134,16 @@ extension CalendarDays {
     }
 }
 
-// How much later than others a machine begins: the same every night, spread evenly over a fleet.
+// How much later than others a machine begins: the same every night, spread evenly over all machines.
 extension ScheduleTiming {
     /// The delay of a schedule on a machine.
     ///
-    /// FNV-1a over the two names (draft-eastlake-fnv, 64 bits), then the finalizer of MurmurHash3 (`fmix64`): FNV
-    /// alone leaves the high bits of similar names similar. The machine's name does not leave the machine: the delay
-    /// is all that is seen of it, machine-id(5).
+    /// FNV-1a over the two names (draft-eastlake-fnv, 64 bits), then the finalizer of MurmurHash3 (`fmix64`): FNV alone
+    /// leaves the high bits of similar names similar. The machine's identity does not leave the machine, as
+    /// machine-id(5) asks: only the delay is visible.
     ///
     /// - Parameters:
-    ///   - machine: What tells machines apart, such as the content of /etc/machine-id.
+    ///   - machine: The machine's identity, such as the content of /etc/machine-id.
     ///   - schedule: The schedule's name.
     /// - Returns: **Seconds**, 0...``jitter``.
     package func delay(machine: String, schedule: String) -> Int {

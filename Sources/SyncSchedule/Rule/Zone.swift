@@ -8,26 +8,26 @@ package struct Zone: Sendable {
     package let name: String?
     private let offset: @Sendable (Int64) -> Int64
 
-    /// A zone by the **seconds** its clocks are ahead of UTC at **seconds** since 1970.
+    /// A zone given by the **seconds** its clocks are ahead of UTC at **seconds** since 1970.
     package init(name: String?, offset: @escaping @Sendable (Int64) -> Int64) {
         (self.name, self.offset) = (name, offset)
     }
 
-    /// The machine's zone, as it is at the moment of each question.
+    /// The machine's zone, as it is at the time of each call.
     package static let machine = Zone(name: nil, offset: SystemTime.localOffset)
 
-    /// The zone of an IANA name; `nil` when the system's zone data does not have it.
+    /// The zone with an IANA name; `nil` if the system's zone data does not have it.
     package static func named(_ name: String) -> Zone? {
-        // Foundation would take abbreviations, which name no rules for summer time.
+        // Foundation would accept abbreviations, which have no rules for summer time.
         guard name == "UTC" || name.contains("/"), let zone = TimeZone(identifier: name) else { return nil }
         return Zone(name: name) { seconds in
             Int64(zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double(seconds))))
         }
     }
 
-    /// The zone that a schedule names: its own, or the machine's.
+    /// The zone of a schedule: its own, or the machine's.
     ///
-    /// - Throws: ``ScheduleError`` with code `invalid` for a name that is not known here.
+    /// - Throws: ``ScheduleError`` with code `invalid` for an unknown name.
     package static func of(_ name: String?) throws(ScheduleError) -> Zone {
         guard let name else { return machine }
         guard let zone = named(name) else {
@@ -39,10 +39,10 @@ package struct Zone: Sendable {
         return zone
     }
 
-    /// How many **seconds** its clocks are ahead of UTC at **seconds** since 1970.
+    /// The **seconds** its clocks are ahead of UTC at **seconds** since 1970.
     package func offset(at seconds: Int64) -> Int64 { offset(seconds) }
 
-    /// What the wall clock shows.
+    /// The wall-clock day and time at an instant.
     ///
     /// - Parameter seconds: Since 1970.
     /// - Returns: The day, and **seconds** after midnight as the clock shows them.
@@ -51,13 +51,13 @@ package struct Zone: Sendable {
         return (CivilDay(number: day), second)
     }
 
-    /// The first instant at which the wall clock shows a time or a later one of that day.
+    /// The first instant at which the wall clock shows a time, or a later one, of that day.
     ///
-    /// A time that summer time leaves out is the instant at which clocks are put forward; one that comes twice is
-    /// the first of the two.
+    /// For a time that a clock change skips, it is the instant at which clocks are put forward; for one that comes
+    /// twice, the first of the two.
     ///
     /// - Parameters:
-    ///   - second: **Seconds** after midnight as the clock shows them; may be more than a day has.
+    ///   - second: **Seconds** after midnight as the clock shows them; may exceed the length of a day.
     ///   - day: The day.
     /// - Returns: **Seconds** since 1970.
     package func first(_ second: Int64, of day: CivilDay) -> Int64 {
@@ -70,16 +70,16 @@ package struct Zone: Sendable {
         return change(from: low, to: high)
     }
 
-    /// Whether the place has that day at all: Samoa went from 29 to 31 December 2011.
+    /// Whether the zone has that day: Samoa went from 29 to 31 December 2011.
     package func has(_ day: CivilDay) -> Bool { local(first(0, of: day)).day == day }
 
-    /// **Seconds** ahead of UTC on a day; `nil` where clocks are changed on it, or within a day before or two after.
+    /// **Seconds** ahead of UTC on a day; `nil` if clocks change on it, or within one day before or two days after.
     func steadyOffset(around day: CivilDay) -> Int64? {
         let before = offset((day.number - 1) * 86_400)
         return before == offset((day.number + 3) * 86_400) ? before : nil
     }
 
-    /// The first instant in `low...high` with another offset than `low` has.
+    /// The first instant in `low...high` whose offset differs from that of `low`.
     private func change(from low: Int64, to high: Int64) -> Int64 {
         let old = offset(low)
         var (low, high) = (low, high)
@@ -92,9 +92,9 @@ package struct Zone: Sendable {
 }
 
 extension Zone {
-    /// What the wall clock shows at a moment, `2026-11-20 03:00:00`, and by how much it is ahead of UTC, `+01:00`.
+    /// The wall-clock time at a moment, `2026-11-20 03:00:00`, and its offset from UTC, `+01:00`.
     ///
-    /// - Parameter milliseconds: Since 1970; outside the years 0 to 9999 the first or the last moment of those.
+    /// - Parameter milliseconds: Since 1970; clamped to the years 0 to 9999.
     package func stamp(_ milliseconds: Int64) -> String {
         let minutes = offset(at: Self.seconds(milliseconds)) / 60
         func padded(_ number: Int64) -> String { (number < 10 ? "0" : "") + String(number) }
@@ -102,9 +102,9 @@ extension Zone {
         return "\(clockTime(milliseconds)) \(minutes < 0 ? "-" : "+")\(padded(size / 60)):\(padded(size % 60))"
     }
 
-    /// What the wall clock shows at a moment: `2026-11-20 03:00:00`.
+    /// The wall-clock time at a moment: `2026-11-20 03:00:00`.
     ///
-    /// - Parameter milliseconds: As ``stamp(_:)`` takes them.
+    /// - Parameter milliseconds: As in ``stamp(_:)``.
     package func clockTime(_ milliseconds: Int64) -> String {
         let seconds = Self.seconds(milliseconds)
         let local = timestamp(milliseconds: (seconds + offset(at: seconds)) * 1_000)
@@ -116,15 +116,15 @@ extension Zone {
     }
 }
 
-/// Times as people give them, by the clock on the wall. As with schedules, one that summer time leaves out is the moment at
+/// Times as people give them, on the wall clock. As with schedules, one that a clock change skips is the moment at
 /// which clocks are put forward, and one that comes twice is the first of the two.
 extension Zone {
-    /// Reads a day and a time, `2026-11-20 02:00` or `2026-11-20T02:00:30`, or a day alone, which means its midnight.
+    /// Parses a day and a time, `2026-11-20 02:00` or `2026-11-20T02:00:30`, or a day alone, which means its midnight.
     ///
-    /// - Returns: **Milliseconds** since 1970; `nil` for anything else, and for a day or an hour that there is not.
+    /// - Returns: **Milliseconds** since 1970; `nil` for anything else, and for an invalid day or hour.
     package func moment(_ text: String) -> Int64? {
         let given = text.replacing(" ", with: "T", maxReplacements: 1)
-        // What is not said is 0: a day's midnight, a minute's first second.
+        // Missing parts are 0: a day's midnight, a minute's first second.
         guard [10, 16, 19].contains(given.utf8.count),
             let naive = parseTimestamp(given + "0000-00-00T00:00:00Z".dropFirst(given.utf8.count))
         else { return nil }

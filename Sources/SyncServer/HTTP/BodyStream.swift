@@ -1,33 +1,33 @@
 import CMicroHTTPD
 import SyncSystem
 
-/// A connection, or a daemon, as libmicrohttpd has it. Only what it allows to any thread is done through it.
+/// A connection or a daemon of libmicrohttpd. It is used only for calls that any thread may make.
 struct Handle: @unchecked Sendable {  // Safe: libmicrohttpd locks.
     let raw: OpaquePointer
 }
 
-/// The body of an answer that comes bit by bit: at most so many **bytes** wait, then the writer waits.
+/// The body of an answer that is produced gradually: once a number of **bytes** is buffered, the writer waits.
 ///
-/// One task writes. The server reads, on its thread; while there is nothing to read the connection sleeps.
+/// One task writes. The server reads on its thread; while there is nothing to read, the connection is suspended.
 package final class BodyStream: Sendable {
     private struct State {
-        /// What waits, as it was written; those before the first are read.
+        /// Buffered pieces, as written; those before the first have been read.
         var pieces: [[UInt8]] = []
         var first = 0
-        /// So many **bytes** of the first are read.
+        /// Number of **bytes** of the first piece that have been read.
         var read = 0
-        /// **Bytes** that wait.
+        /// Buffered **bytes**.
         var waiting = 0
-        /// Whether no more come.
+        /// Whether writing has ended.
         var isEnded = false
-        /// Whether the answer must not look whole.
+        /// Whether the answer must appear incomplete.
         var isBroken = false
-        /// Whether nobody reads any more.
+        /// Whether reading has ended.
         var isLeft = false
         var writer: CheckedContinuation<Void, Never>?
         var leaver: CheckedContinuation<Void, Never>?
         var connection: Handle?
-        /// Whether the connection sleeps until bytes come.
+        /// Whether the connection is suspended until bytes come.
         var isAsleep = false
 
         mutating func add(_ bytes: [UInt8]) {
@@ -36,7 +36,7 @@ package final class BodyStream: Sendable {
             waiting += bytes.count
         }
 
-        /// Copies what waits, as far as there is room and it is there.
+        /// Copies buffered bytes, as many as are available and fit.
         mutating func take(into target: UnsafeMutableRawBufferPointer) -> Int {
             var count = 0
             while count < target.count, first < pieces.count {
@@ -59,7 +59,7 @@ package final class BodyStream: Sendable {
 
         mutating func clear() { (pieces, first, read, waiting) = ([], 0, 0, 0) }
 
-        /// Pieces that are read and still have their places.
+        /// Most read pieces whose slots are still in the array.
         private static let mostRead = 64
 
         mutating func wake() {
@@ -71,12 +71,12 @@ package final class BodyStream: Sendable {
 
     private let state = Mutex(State())
     private let capacity: Int
-    /// **Bytes** of the whole body, where they are known; else it comes in chunks.
+    /// **Bytes** of the whole body, if known; otherwise it is chunked.
     let length: UInt64?
 
     package init(capacity: Int, length: UInt64? = nil) { (self.capacity, self.length) = (capacity, length) }
 
-    /// Adds bytes when there is room; returns whether there is still a reader.
+    /// Adds bytes once there is room; returns whether there is still a reader.
     package func write(_ bytes: [UInt8]) async -> Bool {
         await withCheckedContinuation { continuation in
             let isFree = state.withLock { state in
@@ -94,7 +94,7 @@ package final class BodyStream: Sendable {
         }
     }
 
-    /// Ends it. What waits is still read.
+    /// Ends the body. Buffered bytes are still read.
     package func end() {
         let writer = state.withLock { state in
             state.isEnded = true
@@ -104,13 +104,14 @@ package final class BodyStream: Sendable {
         writer?.resume()
     }
 
-    /// Ends it before it is whole: what waits is still read, then the connection is closed, which tells the client.
+    /// Ends the body prematurely: buffered bytes are still read, then the connection is closed, which informs the
+    /// client.
     package func breakOff() {
         state.withLock { $0.isBroken = true }
         end()
     }
 
-    /// Waits until nobody reads any more: the client has everything, or has gone, or the server has stopped. Once.
+    /// Waits until reading has ended: the client has everything or is gone, or the server has stopped. Once only.
     package func left() async {
         await withCheckedContinuation { continuation in
             let isLeft = state.withLock { state in
@@ -125,12 +126,12 @@ package final class BodyStream: Sendable {
 // MARK: The server's side
 
 extension BodyStream {
-    /// The connection that reads from here on.
+    /// Sets the connection that reads.
     func attach(_ connection: Handle) { state.withLock { $0.connection = connection } }
 
-    /// Reads what is there; puts the connection to sleep where nothing is.
+    /// Reads buffered bytes; suspends the connection if there are none.
     ///
-    /// - Returns: **Bytes** read, 0 for none yet, -1 at the end, -2 where it was broken off.
+    /// - Returns: **Bytes** read, 0 for none yet, -1 at the end, -2 if the body was broken off.
     func read(into target: UnsafeMutableRawBufferPointer) -> Int {
         let (count, writer) = state.withLock { state -> (Int, CheckedContinuation<Void, Never>?) in
             guard state.waiting > 0 else {
@@ -148,10 +149,10 @@ extension BodyStream {
         return count
     }
 
-    /// Nobody reads from here on.
+    /// Reading has ended.
     func leave() { close(isCut: false) }
 
-    /// The client has gone, or the server stops: what waits is not sent any more.
+    /// The client is gone, or the server stops: buffered bytes are dropped.
     func cutOff() { close(isCut: true) }
 
     private func close(isCut: Bool) {

@@ -14,7 +14,7 @@ final class Connection: Sendable {
         self.peerUser = peerUser
     }
 
-    /// The request that is read or answered.
+    /// The request that is being read or answered.
     var exchange: ServerExchange? {
         get { current.withLock { $0.exchange } }
         set {
@@ -26,7 +26,7 @@ final class Connection: Sendable {
         }
     }
 
-    /// Nothing on it falls asleep from here on, and what sleeps wakes.
+    /// Wakes the connection, and prevents it from being suspended again.
     func cutOff() {
         let exchange = current.withLock { current in
             current.isCutOff = true
@@ -36,37 +36,37 @@ final class Connection: Sendable {
     }
 }
 
-/// Every connection, with its phase and how long that may last: a connection that keeps others waiting is closed.
+/// All connections, with their phases and deadlines: a connection that blocks others is closed.
 final class ConnectionTable: Sendable {
     private struct Entry {
         let connection: Connection
-        /// Whether nothing has come on it yet; libmicrohttpd does not know of it.
+        /// Whether nothing has arrived on it yet; libmicrohttpd does not know it.
         var isSilent = true
-        /// Whether nothing is asked.
+        /// Whether there is no request on it.
         var isIdle = true
         /// When it is cut off.
         var deadline: ContinuousClock.Instant?
-        /// When it is looked whether the file that is sent is still as long as was promised.
+        /// When the size of the file that is being sent is checked again.
         var fileCheck: ContinuousClock.Instant?
-        /// When it began to wait for its client; `nil` while the server has something to do for it.
+        /// When it began to wait for its client; `nil` while the server works on it.
         var waitsSince: UInt64?
-        /// Whether it has been cut off: it counts no more, and goes when its thread sees it.
+        /// Whether it has been cut off: it no longer counts, and is removed when its thread notices.
         var isCut = false
-        /// Whether it is told when the client goes.
+        /// Whether its client's departure is watched for.
         var isWatched = true
     }
 
     private struct State {
         var entries: [Int32: Entry] = [:]
-        /// Those that are not cut off.
+        /// Number of connections that are not cut off.
         var count = 0
-        /// How many each address has, also of those on which nothing has come: libmicrohttpd does not count these.
+        /// Connections per address, including silent ones, which libmicrohttpd does not count.
         var addresses: [String: Int] = [:]
         var clock: UInt64 = 0
-        /// When ``ConnectionTable/expire()`` is due at the latest.
+        /// The latest time at which ``ConnectionTable/expire()`` is due.
         var nextDeadline: ContinuousClock.Instant?
         var isStopping = false
-        /// Whether connections wait in the kernel's queue for a place.
+        /// Whether connections must wait in the kernel's queue.
         var isFull = false
     }
 
@@ -74,7 +74,7 @@ final class ConnectionTable: Sendable {
 
     private let state = Mutex(State())
     private let limits: HTTPServer.Limits
-    /// Has the watching thread look again.
+    /// Wakes the watching thread.
     private let wake: @Sendable () -> Void
 
     init(_ limits: HTTPServer.Limits, wake: @escaping @Sendable () -> Void) {
@@ -86,8 +86,8 @@ final class ConnectionTable: Sendable {
 // MARK: For the thread that accepts and watches
 
 extension ConnectionTable {
-    /// What to wait for: whether another connection may be accepted; those on which nothing has come, or whose client may go at
-    /// any time; until when; and whether there are none at all.
+    /// What to wait for: whether another connection may be accepted; the connections that are silent or whose client
+    /// may leave; the next deadline; and whether there are no connections.
     var watch:
         (
             hasRoom: Bool, connections: [(descriptor: Int32, isSilent: Bool)], deadline: ContinuousClock.Instant?,
@@ -109,16 +109,16 @@ extension ConnectionTable {
         return limits.makesRoom && state.entries.values.contains { $0.waitsSince != nil && !$0.isCut }
     }
 
-    /// Takes a place for a connection, if need be that of the one that has waited longest for its client.
+    /// Adds a connection, if necessary in place of the one that has waited longest for its client.
     ///
-    /// - Returns: `false` when its address has all it may have.
+    /// - Returns: `false` if its address has reached its limit.
     func add(_ connection: Connection) -> Bool {
         state.withLock { state in
             if let most = limits.maximumPerAddress {
                 guard state.addresses[connection.client, default: 0] < most else { return false }
                 state.addresses[connection.client, default: 0] += 1
             }
-            // Somebody else's descriptor by now: libmicrohttpd has closed it without a word.
+            // The descriptor has been reused: libmicrohttpd has closed it without notice.
             forget(connection.descriptor, in: &state)
             if limits.makesRoom { makeRoom(in: &state, limit: limits.maximumConnections - 1) }
             state.clock += 1
@@ -131,7 +131,7 @@ extension ConnectionTable {
         }
     }
 
-    /// The first bytes have come: libmicrohttpd gets it, and the request may take so long as a request may.
+    /// The first bytes have arrived: libmicrohttpd takes the connection, and the request timeout begins.
     func beginsToAsk(_ connection: Connection) {
         change(connection) { entry, state in
             (entry.isSilent, entry.isIdle) = (false, false)
@@ -139,15 +139,15 @@ extension ConnectionTable {
         }
     }
 
-    /// Whether nothing has come on a connection yet.
+    /// Whether nothing has arrived on a connection yet.
     func isSilent(_ connection: Connection) -> Bool {
         state.withLock { $0.entries[connection.descriptor]?.isSilent == true }
     }
 
-    /// The client has gone, or says that no more comes: it is no longer looked for.
+    /// The client is gone, or has finished sending: it is no longer watched.
     ///
-    /// With epoll(7) libmicrohttpd does not see an end that came together with bytes; what is no whole request in a moment
-    /// will be none.
+    /// With epoll(7), libmicrohttpd does not notice an end that arrived together with bytes; a request that is not
+    /// complete within a moment never will be.
     func stopWatching(_ connection: Connection) {
         change(connection) { entry, state in
             entry.isWatched = false
@@ -157,7 +157,7 @@ extension ConnectionTable {
         }
     }
 
-    /// Cuts off whoever is over its time.
+    /// Cuts off connections that have exceeded their time.
     func expire() {
         state.withLock { state in
             let now = ContinuousClock.now
@@ -183,7 +183,7 @@ extension ConnectionTable {
         }
     }
 
-    /// Closes what has nothing to be answered, now and later.
+    /// Closes idle connections, now and in the future.
     func stop() {
         state.withLock { state in
             state.isStopping = true
@@ -191,7 +191,7 @@ extension ConnectionTable {
         }
     }
 
-    /// Cuts everything off and says what it was.
+    /// Cuts off all connections and returns them.
     func cutAll() -> [Connection] {
         state.withLock { state in
             for descriptor in Array(state.entries.keys) { cut(descriptor, in: &state) }
@@ -206,7 +206,7 @@ extension ConnectionTable {
     /// The connection with this descriptor.
     func connection(_ descriptor: Int32) -> Connection? { state.withLock { $0.entries[descriptor]?.connection } }
 
-    /// The head of a request is there; its body may take so long as a request may.
+    /// The head of a request has arrived; the request timeout begins for its body.
     func hasHead(_ connection: Connection) {
         change(connection) { entry, state in
             guard entry.isIdle else { return }
@@ -215,7 +215,7 @@ extension ConnectionTable {
         }
     }
 
-    /// A request has come whole.
+    /// A request is complete.
     func isAtWork(_ connection: Connection) {
         change(connection) { entry, _ in
             entry.isWatched = false
@@ -224,7 +224,7 @@ extension ConnectionTable {
         }
     }
 
-    /// An answer goes out; a stream's client is looked for, and it may be as slow as it likes.
+    /// An answer is being sent; the client of a stream is watched, and may be slow.
     func answers(_ connection: Connection, isStream: Bool, isFile: Bool) {
         change(connection) { entry, state in
             if isStream {
@@ -241,7 +241,7 @@ extension ConnectionTable {
         }
     }
 
-    /// The kernel has all of the answer.
+    /// The kernel has the whole answer.
     func hasAnswered(_ connection: Connection) {
         change(connection) { entry, state in
             entry.isIdle = true
@@ -251,7 +251,7 @@ extension ConnectionTable {
             entry.waitsSince = state.clock
             arm(&entry, limits.idleTimeout, in: &state)
         }
-        // An end that came with the request, which libmicrohttpd has not seen.
+        // An end that arrived with the request, which libmicrohttpd has not noticed.
         let isAtEnd = peek(connection.descriptor) == .ended
         state.withLock { state in
             if state.isStopping || isAtEnd {
@@ -263,7 +263,7 @@ extension ConnectionTable {
         }
     }
 
-    /// It is closed.
+    /// The connection is closed.
     func remove(_ connection: Connection) {
         let wakes = state.withLock { state in
             guard state.entries[connection.descriptor]?.connection === connection else { return false }
@@ -291,14 +291,14 @@ extension ConnectionTable {
         due(deadline, in: &state)
     }
 
-    /// Has the watching thread wake at this time, or before.
+    /// Makes the watching thread wake at this time at the latest.
     private func due(_ time: ContinuousClock.Instant, in state: inout State) {
         if let next = state.nextDeadline, next <= time { return }
         state.nextDeadline = time
         wake()
     }
 
-    /// Lets the connection go that has waited longest, where there are `limit` of them.
+    /// Cuts off the connection that has waited longest, if there are `limit` of them.
     private func makeRoom(in state: inout State, limit: Int) {
         guard state.count >= limit else { return }
         let oldest = state.entries.filter { $0.value.waitsSince != nil && !$0.value.isCut }.min {
@@ -307,9 +307,9 @@ extension ConnectionTable {
         if let oldest { cut(oldest.key, in: &state) }
     }
 
-    /// Ends both directions: whoever has the descriptor sees it and closes it. shutdown(2)
+    /// Ends both directions, so that the owner of the descriptor notices and closes it. shutdown(2)
     ///
-    /// Under the lock, and only while it is in the table: the number cannot be another connection's yet.
+    /// Under the lock, and only while it is in the table, so that the number cannot belong to another connection.
     private func cut(_ descriptor: Int32, in state: inout State) {
         guard state.entries[descriptor]?.isCut == false else { return }
         state.entries[descriptor]?.isCut = true

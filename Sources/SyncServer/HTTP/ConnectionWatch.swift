@@ -2,12 +2,12 @@ import CMicroHTTPD
 import CPosix
 import SyncSystem
 
-/// The thread that accepts connections, gives them to libmicrohttpd with their first bytes, and lets those go that take too long.
+/// The thread that accepts connections, passes them to libmicrohttpd with their first bytes, and enforces deadlines.
 ///
-/// libmicrohttpd does not tell when a request begins to come, only when its first line is whole: who sends half a line would
-/// keep a place for ever.
+/// libmicrohttpd does not report when a request begins to arrive, only when its first line is complete: a client that
+/// sends half a line would occupy a connection forever.
 ///
-/// It sleeps in poll(2) until something comes or a deadline is due: a server that nobody asks does not wake.
+/// It sleeps in poll(2) until there is activity or a deadline: an unused server does not wake up.
 final class ConnectionWatch: Sendable {
     private struct State {
         var listener: SharedDescriptor?
@@ -26,7 +26,7 @@ final class ConnectionWatch: Sendable {
 
     /// Bytes of an answer that the kernel may hold unsent.
     private static let unsent: Int32 = 128 << 10
-    /// How long nobody is accepted after the process ran out of descriptors or memory.
+    /// How long accepting pauses after the process ran out of descriptors or memory.
     private static let pause = Duration.milliseconds(100)
 
     init(
@@ -50,7 +50,7 @@ final class ConnectionWatch: Sendable {
         }
     }
 
-    /// Has everything end, and waits for it.
+    /// Stops everything, and waits for the end.
     func stop() async {
         state.withLock { $0.isStopping = true }
         bell.wake()
@@ -71,7 +71,7 @@ final class ConnectionWatch: Sendable {
         finish()
         for connection in table.cutAll() {
             connection.cutOff()
-            // libmicrohttpd does not know of it.
+            // libmicrohttpd does not know it.
             if table.isSilent(connection) { close(connection) }
         }
         daemon.stop()
@@ -82,7 +82,7 @@ final class ConnectionWatch: Sendable {
         for waiter in waiters { waiter.resume() }
     }
 
-    /// Until a stop is asked for.
+    /// Serves until a stop is requested.
     private func serve() {
         var resumesAt: ContinuousClock.Instant?
         while !state.withLock({ $0.isStopping }) {
@@ -96,7 +96,7 @@ final class ConnectionWatch: Sendable {
         }
     }
 
-    /// Answers under way end, as long as they may.
+    /// Waits for answers in progress, within the stop timeout.
     private func finish() {
         let end = ContinuousClock.now + limits.stopTimeout
         while ContinuousClock.now < end {
@@ -107,7 +107,7 @@ final class ConnectionWatch: Sendable {
         }
     }
 
-    /// Sleeps until something comes, then sees to the connections it has come on.
+    /// Sleeps until there is activity, then handles the connections concerned.
     ///
     /// - Returns: Whether there is a connection to accept.
     private func wait(
@@ -115,7 +115,7 @@ final class ConnectionWatch: Sendable {
     ) -> Bool {
         var polls = [pollfd(fd: bell.reader, events: Int16(POLLIN), revents: 0)]
         polls.append(pollfd(fd: listener ?? -1, events: Int16(POLLIN), revents: 0))
-        // Where a client may go, bytes it sends do not matter.
+        // Where only the client's departure matters, incoming bytes are ignored.
         polls += watched.map { pollfd(fd: $0, events: $1 ? Int16(POLLIN) : SA_POLL_GONE, revents: 0) }
         var timeout: Int32 = -1
         if let deadline {
@@ -136,14 +136,14 @@ final class ConnectionWatch: Sendable {
         return polls[1].revents != 0
     }
 
-    /// Gives a connection to libmicrohttpd, as soon as something is to be read there.
+    /// Passes a connection to libmicrohttpd once there is something to read.
     private func handOver(_ connection: Connection) {
         let found = peek(connection.descriptor)
         if found == .nothing { return }
         let address = SocketAddress.filled { getpeername(connection.descriptor, $0, $1) == 0 }
         guard case .bytes = found, let address else { return close(connection) }
         table.beginsToAsk(connection)
-        // Where that fails the descriptor is closed already.
+        // On failure, the descriptor has already been closed.
         if !daemon.add(connection.descriptor, from: address) { table.remove(connection) }
     }
 
@@ -152,9 +152,9 @@ final class ConnectionWatch: Sendable {
         CPosix.close(connection.descriptor)
     }
 
-    /// Accepts everybody who waits, while there is room.
+    /// Accepts all waiting connections, while there is room.
     ///
-    /// - Returns: `false` when the process has no descriptors or memory for another.
+    /// - Returns: `false` if the process lacks descriptors or memory for another.
     private func acceptAll() -> Bool {
         repeat {
             var client = "-"

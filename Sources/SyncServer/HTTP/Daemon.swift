@@ -1,21 +1,21 @@
 import CMicroHTTPD
 import SyncSystem
 
-/// libmicrohttpd's threads, and what is done when they call.
+/// libmicrohttpd's threads, and the handlers of their callbacks.
 ///
-/// What comes from them is looked at, never trusted: a connection that nobody knows is refused.
+/// Their arguments are checked, never trusted: an unknown connection is refused.
 final class Daemon: Sendable {
     let table: ConnectionTable
     fileprivate let answering: HTTPServer.Answering
     fileprivate let limits: HTTPServer.Limits
-    /// Runs what it is given in a task.
+    /// Runs work in a task.
     fileprivate let start: @Sendable (_ work: @escaping @Sendable () async -> Void) -> Void
-    /// `nil` until its threads are there.
+    /// `nil` until its threads have started.
     private let handle = Mutex(Handle?.none)
 
-    /// Starts the threads; it must live until ``stop()`` has returned.
+    /// Starts the threads; the instance must live until ``stop()`` has returned.
     ///
-    /// - Throws: Where there is no memory, or no more threads are allowed.
+    /// - Throws: If there is not enough memory, or the limit on threads is reached.
     init(
         _ table: ConnectionTable, _ answering: HTTPServer.Answering, _ limits: HTTPServer.Limits,
         start: @escaping @Sendable (_ work: @escaping @Sendable () async -> Void) -> Void
@@ -24,7 +24,7 @@ final class Daemon: Sendable {
         let stall = limits.stallTimeout.map { UInt32(clamping: $0.components.seconds + 1) } ?? 0
         let raw = sa_http_start(
             UInt32(clamping: max(1, limits.threads)),
-            // Those that have been let go take a moment to be closed.
+            // Connections that have been cut off take a moment to be closed.
             UInt32(clamping: min(max(0, limits.maximumConnections), 1 << 20) * 2 + 256),
             stall, answer, begun, completed, changed,
             Unmanaged.passUnretained(self).toOpaque())
@@ -32,20 +32,20 @@ final class Daemon: Sendable {
         handle.withLock { $0 = Handle(raw: raw) }
     }
 
-    /// Hands a connection over; where that fails it has been closed.
+    /// Passes a connection on; on failure, it has been closed.
     func add(_ descriptor: Int32, from address: SocketAddress) -> Bool {
         guard let raw = handle.withLock(\.self)?.raw else { return false }
         return address.withSockaddr { MHD_add_connection(raw, descriptor, $0, $1) == .YES }
     }
 
-    /// Closes every connection and waits for the threads. Nothing may sleep any more.
+    /// Closes every connection and waits for the threads. No connection may be suspended.
     func stop() { if let raw = handle.withLock({ $0.take() })?.raw { MHD_stop_daemon(raw) } }
 
     fileprivate static func from(_ context: UnsafeMutableRawPointer?) -> Daemon? {
         context.map { Unmanaged<Daemon>.fromOpaque($0).takeUnretainedValue() }
     }
 
-    /// Hands the answer over; `.NO` closes the connection.
+    /// Passes the answer on; `.NO` closes the connection.
     fileprivate func send(
         _ response: HTTPResponse, _ exchange: ServerExchange, _ connection: Connection, _ raw: OpaquePointer
     ) -> MHD_Result {
@@ -65,7 +65,7 @@ final class Daemon: Sendable {
 }
 
 extension HTTPResponse {
-    /// libmicrohttpd's form of it, the body's length in **bytes** where it is known, and the descriptor of a file.
+    /// The response in libmicrohttpd's form, the body's length in **bytes** if known, and the descriptor of a file.
     fileprivate func message(on connection: Handle) -> (OpaquePointer, UInt64, Int32?)? {
         switch body {
         case .none: return Self.message([]).map { ($0, 0, nil) }
@@ -84,7 +84,7 @@ extension HTTPResponse {
             stream.attach(connection)
             let context = Unmanaged.passRetained(stream).toOpaque()
             let length = stream.length.map { Int64(clamping: $0) } ?? -1
-            // One that is long moves in larger steps.
+            // A long one moves in larger blocks.
             let block = length > 64 << 10 ? 64 << 10 : 16 << 10
             guard let message = sa_http_stream(length, block, readStream, context, forgetStream) else {
                 Unmanaged<BodyStream>.fromOpaque(context).release()
@@ -114,13 +114,13 @@ private let forgetStream: MHD_ContentReaderFreeCallback = { context in
     if let context { Unmanaged<BodyStream>.fromOpaque(context).release() }
 }
 
-/// The connection that belongs to a handle.
+/// The connection of a handle.
 private func connection(of raw: OpaquePointer?) -> Connection? {
     guard let raw, let context = sa_http_context(raw) else { return nil }
     return Unmanaged<Connection>.fromOpaque(context).takeUnretainedValue()
 }
 
-/// A connection is taken up, or has been closed.
+/// A connection was taken up, or has been closed.
 private let changed: MHD_NotifyConnectionCallback = { context, raw, place, event in
     guard let daemon = Daemon.from(context), let raw, let place else { return }
     switch event {
@@ -135,14 +135,14 @@ private let changed: MHD_NotifyConnectionCallback = { context, raw, place, event
     }
 }
 
-/// The first line of a request is there.
+/// The first line of a request has arrived.
 private let begun: sa_http_begun = { _, target, raw in
     let text = target.map { String(cString: $0) } ?? ""
     connection(of: raw)?.exchange = ServerExchange(target: text, length: target.map { strlen($0) } ?? 0)
     return nil
 }
 
-/// The head is there; then each piece of the body; then that there is no more; then that the connection was woken.
+/// Called for the head; then for each piece of the body; then at its end; then after the connection was resumed.
 private let answer: MHD_AccessHandlerCallback = { context, raw, target, method, version, bytes, count, _ in
     guard let daemon = Daemon.from(context), let raw, let connection = connection(of: raw),
         let exchange = connection.exchange, let count
@@ -161,7 +161,7 @@ private let answer: MHD_AccessHandlerCallback = { context, raw, target, method, 
     if isFirst {
         daemon.table.hasHead(connection)
         guard let objection else { return .YES }
-        // At once: where its body ends is not known.
+        // At once, because the end of its body is unknown.
         return daemon.send(HTTPResponse(refusing: objection), exchange, connection, raw)
     }
     if count.pointee > 0 {
@@ -188,7 +188,7 @@ private let answer: MHD_AccessHandlerCallback = { context, raw, target, method, 
     }
 }
 
-/// The answer is with the kernel, or the connection has ended before.
+/// The answer is in the kernel, or the connection has ended before.
 private let completed: MHD_RequestCompletedCallback = { context, raw, _, reason in
     guard let daemon = Daemon.from(context), let connection = connection(of: raw) else { return }
     let exchange = connection.exchange
@@ -199,7 +199,7 @@ private let completed: MHD_RequestCompletedCallback = { context, raw, _, reason 
     daemon.table.hasAnswered(connection)
 }
 
-/// The lines of a request's head, and whether each came as it is told here.
+/// The lines of a request's head, and whether each was received exactly as given here.
 private typealias HeadLines = (fields: HTTPFields, areWhole: Bool)
 
 private func lines(of raw: OpaquePointer) -> HeadLines {

@@ -1,6 +1,6 @@
-/// The header fields of a message, in their order. RFC 9110 §5.
+/// The header fields of a message, in order. RFC 9110 §5.
 package struct HTTPFields: Sendable, ExpressibleByDictionaryLiteral {
-    /// A field's name; spelled as it is written, compared without regard to case. RFC 9110 §5.1.
+    /// A field's name; its spelling is kept, and case is ignored in comparisons. RFC 9110 §5.1.
     package struct Name: Sendable, Equatable {
         package let text: String
 
@@ -18,12 +18,12 @@ package struct HTTPFields: Sendable, ExpressibleByDictionaryLiteral {
 
     package init(dictionaryLiteral elements: (Name, String)...) { lines = elements.map { (name: $0.0, value: $0.1) } }
 
-    /// Adds a line, also where the name is there already.
+    /// Adds a line, even if the name exists.
     mutating func append(_ name: Name, _ value: String) { lines.append((name, value)) }
 
-    /// The value of a field; of several lines with this name their values, joined as RFC 9110 §5.3 has it.
+    /// The value of a field; the values of several lines with this name are joined as in RFC 9110 §5.3.
     ///
-    /// Setting replaces them all, `nil` takes them away.
+    /// Setting replaces all of them, `nil` removes them.
     package subscript(name: Name) -> String? {
         get {
             let values = lines.lazy.filter { $0.name == name }.map(\.value)
@@ -36,10 +36,10 @@ package struct HTTPFields: Sendable, ExpressibleByDictionaryLiteral {
         }
     }
 
-    /// The values of every line with a name.
+    /// The values of all lines with a name.
     func values(of name: Name) -> [String] { lines.filter { $0.name == name }.map(\.value) }
 
-    /// Every line.
+    /// Calls `body` for every line.
     func forEach(_ body: (_ name: String, _ value: String) -> Void) {
         for line in lines { body(line.name.text, line.value) }
     }

@@ -26,7 +26,7 @@ private func listeningSocket(_ host: String, _ port: Int) throws(FileError) -> (
         next = candidate.ai_next
         if let socket = SharedDescriptor(Descriptor(opened: sa_http_socket(candidate.ai_family))) {
             var yes: Int32 = 1
-            // Without it a server could not be started again for a minute. socket(7), SO_REUSEADDR.
+            // Otherwise a server could not be restarted for a minute. socket(7), SO_REUSEADDR.
             setsockopt(socket.raw, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
             if bind(socket.raw, candidate.ai_addr, candidate.ai_addrlen) == 0, listen(socket.raw, SOMAXCONN) == 0 {
                 return (socket, SocketAddress.filled { getsockname(socket.raw, $0, $1) == 0 }?.port ?? port)
@@ -52,7 +52,7 @@ struct SocketAddress {
     private(set) var storage = sockaddr_storage()
     private(set) var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
 
-    /// The address that a system call tells; `nil` when the call fails.
+    /// The address from a system call; `nil` if the call fails.
     static func filled(by call: (UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Bool)
         -> SocketAddress?
     {

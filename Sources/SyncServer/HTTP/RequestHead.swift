@@ -1,12 +1,14 @@
 extension HTTPRequest {
-    /// Why the head of a request is refused, as far as it says where the request ends and whom it is for; `nil` when it is clear.
+    /// Why the head of a request is refused, as far as it determines its end and its recipient; `nil` if it is
+    /// unambiguous.
     ///
-    /// What two readers can understand in two ways is refused: a proxy in front of this server may have understood the other
-    /// one. RFC 9112 §3.2, §5.1, §6.3, §11.2.
+    /// Ambiguous heads are refused: a proxy in front of this server may have interpreted them differently. RFC 9112
+    /// §3.2, §5.1, §6.3, §11.2.
     ///
     /// - Parameters:
-    ///   - version: As it came.
-    ///   - isWhole: Whether every line came as it is told here: without NUL, folded lines, stray blanks, and CR or LF alone.
+    ///   - version: As received.
+    ///   - isWhole: Whether every line was received exactly as given here: without NUL, folded lines, stray blanks, or
+    ///     a lone CR or LF.
     func objection(version: String, isWhole: Bool) -> String? {
         guard isWhole else { return "a line of the head has a NUL, stray blanks, or another end than CR LF" }
         guard version == "HTTP/1.1" || version == "HTTP/1.0" else { return "the version is not HTTP/1.1" }
@@ -23,14 +25,14 @@ extension HTTPRequest {
         return lengthObjection(version)
     }
 
-    /// Whether a field's value can be a host; blanks around it are not its own. RFC 9110 §5.5
+    /// Whether a field's value can be a host; surrounding blanks are ignored. RFC 9110 §5.5
     private static func isHost(_ value: String) -> Bool {
         let bytes = value.utf8.drop { $0 == 0x20 || $0 == 0x09 }
         let end = bytes.lastIndex { $0 != 0x20 && $0 != 0x09 }.map(bytes.index(after:)) ?? bytes.startIndex
         return bytes[..<end].allSatisfy { !endsHost.contains($0) }
     }
 
-    /// What no name of a host has.
+    /// Characters that no host name contains.
     private static let endsHost = Set(" \t,/?#@\\\"<>".utf8)
 
     private var fieldObjection: String? {
@@ -72,7 +74,8 @@ extension HTTPRequest {
 }
 
 extension HTTPResponse {
-    /// To a request that is not clear. Nothing more is read on that connection: nobody knows where the next one begins.
+    /// The answer to an ambiguous request. Nothing more is read on the connection: the beginning of the next one is
+    /// unknown.
     init(refusing objection: String) {
         self.init(
             status: 400, headers: [.contentType: "text/plain; charset=utf-8", .connection: "close"],

@@ -1,14 +1,14 @@
 import CMicroHTTPD
 import SyncSystem
 
-/// One request and its answer, as far as they have come.
+/// One request with its answer, in any phase.
 ///
-/// Threads of libmicrohttpd read and write; a task may think of the answer meanwhile, and the connection sleeps.
+/// Threads of libmicrohttpd read and write; a task may compute the answer meanwhile, while the connection is suspended.
 final class ServerExchange: Sendable {
     private enum Step {
         case head
         case body
-        /// A task thinks; the connection sleeps.
+        /// A task computes the answer; the connection is suspended.
         case thinking
         case ready(HTTPResponse)
         /// The answer is libmicrohttpd's to send.
@@ -22,15 +22,16 @@ final class ServerExchange: Sendable {
         var body: [UInt8] = []
         var isTooLong = false
         var connection: Handle?
-        /// Whether the server stops and waits for nobody.
+        /// Whether the server is stopping without waiting.
         var isCutOff = false
         var stream: BodyStream?
-        /// The file that is sent, and where its last **byte** must be. libmicrohttpd closes it after ``ServerExchange/end``.
+        /// The file that is being sent, and the required end of its **bytes**. libmicrohttpd closes it after
+        /// ``ServerExchange/end(isComplete:acknowledged:)``.
         var file: (descriptor: Int32, end: UInt64)?
         var whenSent: (@Sendable (UInt64, Bool) -> Void)?
-        /// **Bytes** that the body of the answer has, where that is known.
+        /// **Bytes** of the answer's body, if known.
         var length: UInt64 = 0
-        /// What the client had acknowledged on this connection before the answer began, in **bytes**.
+        /// **Bytes** that the client had acknowledged on this connection before the answer began.
         var acknowledged: UInt64 = 0
     }
 
@@ -41,18 +42,18 @@ final class ServerExchange: Sendable {
 
     init(target: String, length: Int) { (self.target, targetLength) = (target, length) }
 
-    /// What libmicrohttpd is to do next.
+    /// The next step for libmicrohttpd.
     enum Next {
-        /// Go on: there is nothing to say yet.
+        /// Continue: there is no answer yet.
         case wait
         case answer(HTTPResponse)
-        /// The request has come whole.
+        /// The request is complete.
         case think(HTTPRequest)
     }
 
-    /// The head is there.
+    /// Handles the head.
     ///
-    /// - Returns: `false` when it has been so already.
+    /// - Returns: `false` if that has already happened.
     func begin(_ request: () -> HTTPRequest) -> Bool {
         state.withLock { state in
             guard case .head = state.step else { return false }
@@ -62,7 +63,7 @@ final class ServerExchange: Sendable {
         }
     }
 
-    /// A piece of the body; what is past `limit` **bytes** is thrown away, and the rest with it.
+    /// Adds a piece of the body; a body of more than `limit` **bytes** is discarded.
     func take(_ bytes: UnsafeRawBufferPointer, limit: Int) {
         state.withLock { state in
             guard !state.isTooLong, bytes.count <= limit - state.body.count else {
@@ -74,7 +75,7 @@ final class ServerExchange: Sendable {
         }
     }
 
-    /// Nothing more comes, or the connection has been woken.
+    /// Handles the end of the request, or a resumed connection.
     func next() -> Next {
         state.withLock { state in
             switch state.step {
@@ -91,10 +92,10 @@ final class ServerExchange: Sendable {
         }
     }
 
-    /// Puts the connection to sleep until the answer is there.
+    /// Suspends the connection until the answer is ready.
     ///
-    /// - Parameter start: Runs what it is given in a task.
-    /// - Returns: `false` where the server stops and nothing may fall asleep any more.
+    /// - Parameter start: Runs work in a task.
+    /// - Returns: `false` if the server is stopping and connections may no longer be suspended.
     func think(
         _ connection: Handle, start: (_ work: @escaping @Sendable () async -> Void) -> Void,
         _ think: @escaping @Sendable () async -> HTTPResponse
@@ -127,8 +128,8 @@ final class ServerExchange: Sendable {
 
     private static let unavailable = HTTPResponse(status: 503)
 
-    /// The answer is handed over, of a file with its descriptor; `acknowledged` is what the client has acknowledged on
-    /// the connection until now.
+    /// The answer has been passed on, for a file with its descriptor; `acknowledged` is what the client has
+    /// acknowledged on the connection so far.
     func answers(_ response: HTTPResponse, file: Int32?, length: UInt64, acknowledged: UInt64) {
         let stream = state.withLock { state -> BodyStream? in
             state.step = .answering
@@ -142,7 +143,7 @@ final class ServerExchange: Sendable {
         stream?.cutOff()
     }
 
-    /// Whether the file that is sent has become shorter than was promised: libmicrohttpd would wait for the rest.
+    /// Whether the file that is being sent has become too short: libmicrohttpd would wait for the rest.
     var isFileTooShort: Bool {
         state.withLock { state in
             guard case .answering = state.step, let file = state.file else { return false }
@@ -150,10 +151,10 @@ final class ServerExchange: Sendable {
         }
     }
 
-    /// The client has gone: a stream ends.
+    /// The client is gone: a stream ends.
     func clientIsGone() { state.withLock(\.stream)?.cutOff() }
 
-    /// The server waits no longer: whatever sleeps wakes, and nothing falls asleep any more.
+    /// The server no longer waits: resumes a suspended connection, and prevents further suspension.
     func cutOff() {
         let stream = state.withLock { state -> BodyStream? in
             state.isCutOff = true
@@ -165,7 +166,7 @@ final class ServerExchange: Sendable {
         stream?.cutOff()
     }
 
-    /// libmicrohttpd is done with it: everything is with the kernel, or the connection has ended.
+    /// libmicrohttpd is done with it: the kernel has everything, or the connection has ended.
     func end(isComplete: Bool, acknowledged: () -> UInt64) {
         let (state, unsaid) = state.withLock { state -> (State, HTTPResponse?) in
             let before = state
@@ -188,7 +189,7 @@ final class ServerExchange: Sendable {
 }
 
 extension HTTPResponse {
-    /// It is not sent.
+    /// Discards the answer unsent.
     func leave() {
         if case .stream(let stream, _) = body { stream.leave() }
         whenSent?(0, false)

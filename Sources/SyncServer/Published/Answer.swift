@@ -1,6 +1,6 @@
 package import SyncModel
 
-/// Which version of a file is there: what validators are made of.
+/// The version of a file, from which validators are made.
 package struct FileVersion: Equatable, Sendable {
     /// Length in **bytes**.
     package let size: UInt64
@@ -13,10 +13,10 @@ package struct FileVersion: Equatable, Sendable {
     }
 }
 
-/// What is answered to GET or HEAD for a file that is there. Pure: conditions and ranges of RFC 9110 §13 and §14.
+/// The answer to GET or HEAD for an existing file. Pure: conditions and ranges of RFC 9110 §13 and §14.
 package struct Answer: Equatable, Sendable {
     package let status: Int
-    /// The **bytes** of the file that the body has; `nil` for no body.
+    /// The **bytes** of the file in the body; `nil` for no body.
     package var body: Range<UInt64>?
     /// The value of `Content-Range`.
     package var contentRange: String?
@@ -45,7 +45,7 @@ extension Answer {
             return
         }
 
-        // §14.2: Range means something for GET only.
+        // §14.2: Range applies to GET only.
         guard !isHead, let range = headers[.range], Self.allowsRange(headers[.ifRange], file) else {
             self.init(status: 200, body: 0..<file.size)
             return
@@ -62,17 +62,17 @@ extension Answer {
         self.init(status: 206, body: bytes, contentRange: text)
     }
 
-    /// What the value of a `Range` header asks of an object of `size` **bytes**. §14.1.2 and §14.2.
+    /// The range that a `Range` header requests of an object of `size` **bytes**. §14.1.2 and §14.2.
     ///
-    /// - Returns: Empty where nothing of it lies inside the object; `nil` for what is not one range of bytes and is ignored,
-    ///   as §14.2 allows. Several ranges are never asked for here.
+    /// - Returns: Empty if no part of it is inside the object; `nil` if it is not a single range of bytes and is
+    ///   ignored, as §14.2 allows. Several ranges are never requested here.
     private static func range(_ header: String, of size: UInt64) -> Range<UInt64>? {
         let value = header.lowercased()
         let bounds = value.dropFirst(6).split(separator: "-", omittingEmptySubsequences: false).map(\.trimmed)
         guard value.hasPrefix("bytes="), bounds.count == 2,
             bounds.allSatisfy({ $0.utf8.allSatisfy { (0x30...0x39).contains($0) } })
         else { return nil }
-        // A number past 64 bits is past the end of every object.
+        // A number beyond 64 bits is beyond the end of every object.
         let numbers = bounds.map { $0.isEmpty ? nil : UInt64($0) ?? .max }
         switch (numbers[0], numbers[1]) {
         case (nil, nil): return nil
@@ -84,16 +84,16 @@ extension Answer {
         }
     }
 
-    /// §13.1.5: a range is for this version only; an entity tag must match strongly, a date exactly.
+    /// §13.1.5: a range applies to this version only; an entity tag must match strongly, a date exactly.
     private static func allowsRange(_ condition: String?, _ file: FileVersion) -> Bool {
         guard let condition else { return true }
         return condition == file.entityTag || condition == file.modified.description
     }
 
-    /// Whether a list of entity tags, or `*`, names `tag`. §8.8.3.2 has the two comparisons.
+    /// Whether a list of entity tags, or `*`, includes `tag`. §8.8.3.2 defines the two comparisons.
     private static func matches(_ list: String, _ tag: String, weakly: Bool) -> Bool {
         if list == "*" { return true }
-        // Tags of this server hold no comma, so one that does cannot match anyway.
+        // Tags of this server contain no comma, so one that does cannot match anyway.
         return list.split(separator: ",").contains { item in
             let candidate = item.trimmed
             return candidate == tag || (weakly && candidate.hasPrefix("W/") && candidate.dropFirst(2) == tag)

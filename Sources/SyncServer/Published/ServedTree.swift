@@ -1,23 +1,23 @@
 package import SyncModel
 import SyncSystem
 
-/// Why a path names nothing that is served.
+/// Why nothing is served at a path.
 package enum Unserved: Error, Equatable {
-    /// Broken percent-encoding, a NUL, or a slash in disguise.
+    /// Invalid percent-encoding, a NUL, or an encoded slash.
     case malformed
-    /// There is no such file; it is something other than a file; or it has a name that is never served: `..`, a directory,
-    /// something too long, or a dot-file that no manifest names.
+    /// The file does not exist or is not a regular file, or its name is never served: `..`, a directory, too long, or a
+    /// dot-file that no manifest names.
     case notFound
     /// The file's permissions keep this process out.
     case forbidden
-    /// Out of descriptors or memory; later it may work.
+    /// The process lacks descriptors or memory; a retry may succeed.
     case unavailable
 }
 
-/// The directory that is served, and the only way to a file in it.
+/// The directory that is served, and the only access to its files.
 ///
-/// Each name of a path is opened relative to the directory before it, and none may be a symbolic link: nothing
-/// outside the tree can be reached, whatever is renamed meanwhile. openat(2), ``OpenFlags/noFollow``.
+/// Each name of a path is opened relative to its directory, and none may be a symbolic link: nothing outside the tree
+/// can be reached, whatever is renamed meanwhile. openat(2), ``OpenFlags/noFollow``.
 final class ServedTree: Sendable {
     private let root: SharedDescriptor
 
@@ -29,7 +29,7 @@ final class ServedTree: Sendable {
 
     /// Whether a file can be served at `path`.
     func contains(_ path: String) -> Bool {
-        // A path that is refused is not there, nor is one that cannot be opened.
+        // A path that is refused or cannot be opened does not exist.
         guard let names = try? RequestPath(path) else { return false }
         return (try? file(at: names)) != nil
     }
@@ -42,7 +42,7 @@ final class ServedTree: Sendable {
             directory = SharedDescriptor(try Self.open(name, in: directory, .realDirectory))
         }
         guard let name = path.names.last else { throw .notFound }
-        // Asked first, since opening a device or a FIFO can have effects of its own.
+        // Checked first, because opening a device or a FIFO can have side effects.
         try Self.requireRegularFile(name, in: directory)
         let file = try Self.open(name, in: directory, .unwaitingNoFollow)
         let status = status(file.raw)
@@ -77,7 +77,7 @@ final class ServedTree: Sendable {
 }
 
 extension FileVersion {
-    /// A file's version by its inode, size and times: git's stat cache trusts the same fields.
+    /// A file's version from its inode, size and times, the fields that git's stat cache trusts, too.
     fileprivate init(_ status: FileStatus) {
         let times = [status.modified, status.changed].map(UInt64.init(bitPattern:))
         size = status.size
@@ -87,17 +87,17 @@ extension FileVersion {
     }
 }
 
-/// The path of a request, taken apart into names that lead downwards. RFC 3986 §2.1 and §3.3.
+/// The path of a request, split into names that lead downwards. RFC 3986 §2.1 and §3.3.
 package struct RequestPath: Equatable, Sendable {
     /// Directories, then the file: percent-decoded bytes, each a single name.
     package let names: [[UInt8]]
 
     /// NAME_MAX of Linux, in **bytes**; limits.h(0p).
     private static let maximumNameLength = 255
-    /// As deep as a path of PATH_MAX **bytes** leads.
+    /// The depth of a path of PATH_MAX **bytes**.
     private static let maximumDepth = 2_048
 
-    /// Takes the path of a request as it came, without query.
+    /// Parses the path of a request as received, without query.
     package init(_ path: String) throws(Unserved) {
         guard path.utf8.first == 0x2F else { throw .malformed }
         var names: [[UInt8]] = []
@@ -105,7 +105,7 @@ package struct RequestPath: Equatable, Sendable {
             guard let name = percentDecoded(part), !name.contains(0x2F) else { throw .malformed }
             names.append(name)
         }
-        // An empty name is a doubled or a last slash, so a directory.
+        // An empty name comes from a doubled or trailing slash, so it denotes a directory.
         let isServed = names.allSatisfy { name in
             !name.isEmpty && name.count <= Self.maximumNameLength && name != [0x2E] && name != [0x2E, 0x2E]
         }
@@ -113,14 +113,14 @@ package struct RequestPath: Equatable, Sendable {
         self.names = names
     }
 
-    /// Whether a name begins with a dot: that may be version control, or our own state.
+    /// Whether a name begins with a dot: it may be version control, or our own state.
     package var isHidden: Bool { names.contains { $0.first == 0x2E } }
 }
 
-/// What caches may do with an object, and what it is.
+/// The cache control and the media type of an object.
 extension RequestPath {
-    /// A pack is named by its digest, so it never changes; everything else is asked for again each time, which
-    /// its entity tag makes cheap. RFC 9111 §5.2.2, RFC 8246.
+    /// A pack is named by its digest, so it never changes; everything else is revalidated each time, which its entity
+    /// tag makes cheap. RFC 9111 §5.2.2, RFC 8246.
     package var cacheControl: String {
         isPack ? "public, max-age=31536000, immutable, no-transform" : "no-cache, no-transform"
     }
@@ -132,7 +132,7 @@ extension RequestPath {
         return name.hasSuffix(".zst") ? "application/zstd" : "application/octet-stream"
     }
 
-    /// The digest that names a pack, where the path ends in `packs/<sha256>.pack`.
+    /// The digest in the name of a pack, if the path ends in `packs/<sha256>.pack`.
     package var pack: SHA256Digest? {
         let suffix = Array(".pack".utf8)
         guard names.count >= 2, let name = names.last, name.suffix(suffix.count).elementsEqual(suffix),

@@ -3,47 +3,47 @@ import SyncSystem
 
 /// A static file server for a trial or a LAN: ranges, strong validators, conditional requests, many clients.
 ///
-/// It has no TLS, no listing and no users. It serves regular files below one directory, follows no symbolic link
-/// and hides names that begin with a dot.
+/// It has no TLS, no listings and no users. It serves regular files below one directory, follows no symbolic links and
+/// hides names that begin with a dot.
 package struct StaticServer: Sendable {
     /// An IP address or a name of this host.
     package var address = "127.0.0.1"
-    /// 0 for any that is free.
+    /// 0 for any free port.
     package var port = 0
     /// Most connections at a time; others wait in the kernel's queue.
     package var maximumConnections = 64
     /// Most connections of one address at a time; others are closed at once.
     package var maximumPerAddress = 256
-    /// A client that takes nothing of its answer for so long, or does not send its request in so long, is let go.
+    /// Longest time in which a client accepts nothing of its answer, or does not complete its request.
     package var timeout = Duration.seconds(60)
-    /// Told after each answer, from any thread.
+    /// Called after each answer, on any thread.
     package var log: (@Sendable (AccessRecord) -> Void)?
     private let tree: ServedTree
     private let load: ServerLoad
 
     /// Opens the directory.
     ///
-    /// - Parameter idle: Called when nothing is answered any more after many answers at a time, from any thread.
+    /// - Parameter idle: Called when no answer is in progress any more after many concurrent ones, on any thread.
     package init(directory: String, idle: @escaping @Sendable () -> Void = {}) throws(ServerError) {
         load = ServerLoad(idle: idle)
         tree = try ServedTree(path: directory)
     }
 
-    /// Raises the soft limit on open files towards the hard one and says how many connections fit: each needs a socket and a
-    /// file, and some descriptors are for the rest. getrlimit(2).
+    /// Raises the soft limit on open files up to the hard limit and returns how many connections fit: each needs a
+    /// socket and a file, and some descriptors are reserved. getrlimit(2).
     package static func connectionsThatFit() -> Int {
-        // More connections than these are no trial and no LAN.
+        // More connections than these exceed a trial or a LAN.
         guard let most = CurrentProcess.raiseOpenFileLimit(8_192) else { return 256 }
         return max(16, (most - 64) / 2)
     }
 
-    /// Whether the tree has a file that is served at `path`, which begins with a slash.
+    /// Whether the tree serves a file at `path`, which begins with a slash.
     package func serves(_ path: String) -> Bool { tree.contains(path) }
 
     /// Serves until `stop` returns or the task is cancelled.
     ///
-    /// A stop closes the port, lets answers under way end within five seconds and returns.
-    /// `listening` is told the port once it accepts connections.
+    /// A stop closes the port, lets answers in progress end within five seconds and returns.
+    /// `listening` receives the port once connections are accepted.
     ///
     /// - Throws: ``ServerError``.
     package func run(listening: @escaping @Sendable (Int) -> Void, until stop: @escaping @Sendable () async -> Void)
@@ -51,9 +51,9 @@ package struct StaticServer: Sendable {
     {
         var limits = HTTPServer.Limits(
             maximumConnections: maximumConnections, idleTimeout: timeout, requestTimeout: timeout,
-            // A request for a file has none; one that has is answered all the same.
+            // A request for a file has no body; one that has is answered anyway.
             bodyLength: 0, stopTimeout: .seconds(5),
-            // Each may wait for a disk; a client waits only for those that its thread has.
+            // Each thread may wait for a disk, and delays only its own clients.
             threads: max(4, processorCount))
         limits.maximumPerAddress = maximumPerAddress
         limits.stallTimeout = timeout
@@ -64,7 +64,7 @@ package struct StaticServer: Sendable {
     }
 }
 
-/// GET and HEAD for files of the tree. What is answered is decided in ``Answer``.
+/// GET and HEAD for files of the tree. ``Answer`` decides the answer.
 extension StaticServer {
     private func respond(to request: HTTPRequest) -> HTTPResponse {
         let start = ContinuousClock.now
@@ -120,7 +120,7 @@ extension StaticServer {
             ])
         response.headers[.contentRange] = answer.contentRange
         guard let range = answer.body else {
-            // RFC 9110 §8.6: where a 304 says a length, it is that of 200. No body goes out.
+            // RFC 9110 §8.6: a length in a 304 is that of the 200. No body is sent.
             if answer.status == 304 { response.body = .file(content, 0..<version.size) }
             return response
         }
@@ -130,11 +130,11 @@ extension StaticServer {
         return response
     }
 
-    /// What a browser is shown at `/`: what is served here, and the command that brings it. There is no listing.
+    /// The page for browsers at `/`: what is served here, and the command to pull it. There is no listing.
     ///
-    /// - Parameter host: As the request names this server; `nil` where it does not.
+    /// - Parameter host: This server's name in the request; `nil` if it is missing.
     private static func indexPage(host: String?, hasManifest: Bool) -> [UInt8] {
-        // The client's own word: only what can stand in a host and a port is shown.
+        // Client input: only characters of a host and a port are shown.
         let isHost = host.map { host in
             !host.isEmpty && host.utf8.count < 300
                 && host.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || ".-:[]".contains($0)) }
@@ -165,18 +165,18 @@ package struct AccessRecord: Sendable, Equatable {
     /// The client's address.
     package var client: String
     package var method: String
-    /// As it came; foreign text.
+    /// As received; external text.
     package var target: String
-    /// The `Range` header as it came; foreign text.
+    /// The `Range` header as received; external text.
     package var range: String?
     package var status: Int
-    /// Body **bytes** handed to the connection.
+    /// Body **bytes** sent; of an answer that was cut off, those that the client has acknowledged.
     package var bytes: UInt64
-    /// Whether the whole answer could be handed over.
+    /// Whether the whole answer was sent.
     package var isComplete: Bool
     package var duration: Duration
 
-    /// What became of an answer.
+    /// Makes the record of an answer.
     package init(
         _ request: HTTPRequest, status: Int, bytes: UInt64, isComplete: Bool, since start: ContinuousClock.Instant
     ) {
@@ -186,16 +186,16 @@ package struct AccessRecord: Sendable, Equatable {
     }
 }
 
-/// How many answers are under way: memory is given back when many have ended.
+/// Counts answers in progress, so that memory is released when many have ended.
 final class ServerLoad: Sendable {
-    /// Under way, and the most at a time since memory was given back.
+    /// Answers in progress, and their maximum since memory was released.
     private let state = Mutex((answers: 0, peak: 0))
     private let idle: @Sendable () -> Void
 
-    /// So many answers at a time leave memory behind that is worth giving back.
+    /// Number of concurrent answers that leave enough memory behind to be released.
     private static let many = 32
 
-    /// - Parameter idle: Called when nothing is answered any more after many answers at a time.
+    /// - Parameter idle: Called when no answer is in progress any more after many concurrent ones.
     init(idle: @escaping @Sendable () -> Void) { self.idle = idle }
 
     /// An answer begins.
@@ -218,14 +218,14 @@ final class ServerLoad: Sendable {
     }
 }
 
-/// Why a server does not come up.
+/// Why a server cannot start.
 package enum ServerError: Error, Sendable, Equatable {
     /// The directory to serve cannot be opened.
     case cannotOpen(directory: String, reason: String)
     /// The address cannot be listened on.
     case cannotListen(address: String, port: Int, reason: String)
 
-    /// What the process should exit with.
+    /// The exit status of the process.
     package var status: ExitStatus {
         switch self {
         case .cannotOpen: .noInput

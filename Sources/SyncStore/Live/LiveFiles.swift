@@ -1,9 +1,9 @@
 import SyncModel
 package import SyncSystem
 
-/// What the latest run of a session is at, beside the store: two files in `sessions/` that are written while it is worked
-/// on, and read by whoever asks. Not in the database: they change many times a second, and losing them costs at most
-/// what a killed process had received of a budget.
+/// The present work on the latest run of a session, beside the store: two files in `sessions/` that are written during
+/// the run and may be read at any time. Not in the database: they change many times a second, and losing them costs at
+/// most a killed process's count of received bytes, which matters for a budget.
 ///
 /// `NAME.requests` is one JSON object, replaced as a whole; `NAME.tasks` is a ``TaskFile``.
 package struct LiveFiles: Sendable {
@@ -16,18 +16,18 @@ package struct LiveFiles: Sendable {
     private var requestsPath: String { "\(directory)/\(name).requests" }
     var tasksPath: String { "\(directory)/\(name).tasks" }
 
-    /// Replaces what is known about transfers. Not synced: after a power cut the run begins anew in any case.
+    /// Replaces the data about transfers. Not synced: after a power cut the run begins anew in any case.
     package func write(requests json: [UInt8]) throws(FileError) {
         try replaceFile(requestsPath, with: json, isDurable: false)
     }
 
-    /// What was written last; `nil` when there is nothing, or it is not ours.
+    /// The data written last; `nil` if there is none, or it belongs to another user.
     package func requests() -> [UInt8]? { try? readFile(requestsPath, trust: .state, limit: Self.limit) }
 
-    /// What a process wrote last of its own work on a run.
+    /// The work that a process last wrote for a run.
     ///
-    /// - Parameter epoch: Of the session, when it began: what an earlier process wrote is in the run's record.
-    /// - Returns: Body **bytes** and requests; `nil` when nothing is known.
+    /// - Parameter epoch: The session's epoch of that work. Work of earlier processes is in the run's record.
+    /// - Returns: Body **bytes** and requests; `nil` if nothing is known.
     func work(of run: String, epoch: Int64) -> (received: UInt64, requests: UInt64)? {
         guard let bytes = requests(), let record = JSONValue(text: String(decoding: bytes, as: UTF8.self)),
             record["run"]?.string == run, record["epoch"]?.integer == epoch,
@@ -36,7 +36,7 @@ package struct LiveFiles: Sendable {
         return (received, requests)
     }
 
-    /// The states of the latest run's tasks; `nil` when there are none.
+    /// The states of the latest run's tasks; `nil` if there are none.
     package func tasks() -> TaskFile.Contents? { TaskFile.read(tasksPath) }
 
     func remove() {
@@ -46,7 +46,7 @@ package struct LiveFiles: Sendable {
 }
 
 extension SyncStore {
-    /// The files about the latest run of a session; `nil` for a store in memory.
+    /// The live files of a session's latest run; `nil` for a store in memory.
     package func liveFiles(of session: String) -> LiveFiles? {
         leaseDirectory.map { LiveFiles(directory: $0, name: Self.fileName(session)) }
     }

@@ -1,27 +1,28 @@
 package import SyncModel
 package import SyncSystem
 
-/// Where each task of a run stands, one byte a row of the manifest, and which transfer it was given to last.
+/// The state of each task of a run, one byte per row of the manifest, and the last transfer it was given to.
 ///
-/// Little endian. A header of 64 bytes: `SATASKS1`; the number of rows (8); the run's name, filled up with zeros (40); zeros
-/// (8). Then a byte a row: its ``Mark``. Then 4 bytes a row: the number of its transfer, 0 for none. A file is made whole and
-/// renamed; from then on bytes are overwritten in place, so a process that is killed leaves the last state of each row.
+/// Little endian. A header of 64 bytes: `SATASKS1`; the number of rows (8); the run's name, padded with zeros (40);
+/// zeros (8). Then a byte per row: its ``Mark``. Then 4 bytes per row: the number of its transfer, 0 for none. The file
+/// is created whole and renamed. From then on bytes are overwritten in place, so a killed process leaves the last state
+/// of each row.
 package final class TaskFile: Sendable {
     /// A row of the manifest in a run.
     package enum Mark: UInt8, Sendable, CaseIterable {
-        /// No task of this run.
+        /// Not a task of this run.
         case unselected
         case waiting
         case unchanged
         case installed
-        /// Installed, from bytes that were here.
+        /// Installed, from local bytes.
         case reused
         case failed
         case cancelled
-        /// With its run, until somebody resumes it.
+        /// Paused with its run, until somebody resumes it.
         case paused
 
-        /// The task's state; `nil` for a row that is none.
+        /// The task's state; `nil` for a row that is not a task.
         package var state: TaskState? {
             switch self {
             case .unselected: nil
@@ -35,11 +36,11 @@ package final class TaskFile: Sendable {
         }
     }
 
-    /// What is read of one.
+    /// The contents of such a file.
     package struct Contents: Sendable {
         package var run: String
         package var marks: [Mark]
-        /// The transfer that each row was given to last, as far as it was given to one.
+        /// The last transfer of each row; 0 for none.
         package var transfers: [UInt32]
     }
 
@@ -52,10 +53,10 @@ package final class TaskFile: Sendable {
     private let file: Descriptor
     private let rows: Int
 
-    /// Makes the file of a run anew.
+    /// Creates the file of a run.
     ///
-    /// - Parameter marks: Where each row stands.
-    /// - Throws: ``FileError``; the former file is then as it was.
+    /// - Parameter marks: The state of each row.
+    /// - Throws: ``FileError``; the former file is then unchanged.
     package init(_ files: LiveFiles, run: String, marks: [Mark]) throws(FileError) {
         let path = files.tasksPath
         var bytes = Self.magic
@@ -67,7 +68,7 @@ package final class TaskFile: Sendable {
         file = try createFile(temporary)
         rows = marks.count
         let unwritten = bytes.withUnsafeBytes { writeAll($0, to: file.raw, at: 0) }
-        // The transfers' part is a hole until a row is given to one.
+        // The transfers' part is a hole until a row is given to a transfer.
         let code =
             unwritten ?? setLength(file.raw, UInt64(Self.headerLength + 5 * marks.count))
             ?? renameEntry(temporary, to: path)
@@ -77,21 +78,21 @@ package final class TaskFile: Sendable {
             ? FileError(step: "replace", path: path, code: code) : FileError(step: "write", path: temporary, code: code)
     }
 
-    /// Rows have come to a state. What cannot be written is only not shown.
+    /// Sets the state of rows. A failed write only means that the state is not shown.
     ///
-    /// - Parameter rows: Any order; neighbours cost one write together.
+    /// - Parameter rows: In any order; adjacent rows cost one write together.
     package func set(_ rows: [Int], _ mark: Mark) {
         write(mark.rawValue, to: rows, from: Self.headerLength)
     }
 
-    /// Rows are given to a transfer.
+    /// Sets the transfer of rows.
     package func give(_ rows: [Int], to transfer: UInt32) {
         write(transfer.littleEndian, to: rows, from: Self.headerLength + self.rows)
     }
 
-    /// Writes one value for some rows, with as few writes as there are runs of neighbours.
+    /// Writes one value for some rows, with one write for each group of adjacent rows.
     ///
-    /// - Parameter start: Where the values of all rows begin.
+    /// - Parameter start: The offset of the values of all rows.
     private func write<Value: BitwiseCopyable>(_ value: Value, to rows: [Int], from start: Int) {
         var rest = rows.sorted()[...]
         while let first = rest.first {

@@ -7,27 +7,27 @@ package struct Descriptor: ~Copyable, Sendable {
     /// Takes ownership of an open descriptor.
     package init(owning raw: Int32) { self.raw = raw }
 
-    /// Takes ownership of what a call gave; `nil` for -1.
+    /// Takes ownership of the result of a call; `nil` for -1.
     package init?(opened raw: Int32) {
         guard raw >= 0 else { return nil }
         self.raw = raw
     }
 
-    /// Leaves ``Errno/last`` as it is: a call may have failed just before.
+    /// Preserves ``Errno/last``: a call may have failed just before.
     deinit {
         let code = sa_errno()
         _ = CPosix.close(raw)
         sa_set_errno(code)
     }
 
-    /// Closes now and tells what close(2) says: some filesystems report a failed write only here.
+    /// Closes the descriptor now and returns the error of close(2): some file systems report a failed write only here.
     package consuming func close() -> Errno? {
         let raw = self.raw
         discard self
         return failure(CPosix.close(raw))
     }
 
-    /// Gives the ownership away, to a call that closes it.
+    /// Releases ownership, for a call that closes the descriptor.
     package consuming func release() -> Int32 {
         let raw = self.raw
         discard self
@@ -35,13 +35,13 @@ package struct Descriptor: ~Copyable, Sendable {
     }
 }
 
-/// An open file descriptor that several have, closed when the last of them goes.
+/// An open file descriptor with shared ownership, closed with the last reference.
 package final class SharedDescriptor: Sendable {
     private let descriptor: Descriptor
 
     package init(_ descriptor: consuming Descriptor) { self.descriptor = descriptor }
 
-    /// `nil` where there is none.
+    /// `nil` if there is no descriptor.
     package init?(_ descriptor: consuming Descriptor?) {
         guard let descriptor else { return nil }
         self.descriptor = descriptor
@@ -50,10 +50,10 @@ package final class SharedDescriptor: Sendable {
     package var raw: Int32 { descriptor.raw }
 }
 
-/// What errno(3) says at this moment.
+/// The current text of errno(3).
 package var errnoText: String { "\(Errno.last)" }
 
-/// Calls again while a signal interrupts. signal(7), "Interruption of system calls".
+/// Repeats a call while a signal interrupts it. signal(7), "Interruption of system calls".
 @inline(__always) package func retryingOnInterrupt(_ call: () -> Int) -> Int {
     while true {
         let result = call()
@@ -62,9 +62,9 @@ package var errnoText: String { "\(Errno.last)" }
     }
 }
 
-/// Writes every byte at `offset`. pwrite(2) may take fewer than asked.
+/// Writes all bytes at `offset`. pwrite(2) may write fewer than requested.
 ///
-/// - Returns: Why a write failed.
+/// - Returns: Why a write failed; `nil` on success.
 package func writeAll(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32, at offset: UInt64) -> Errno? {
     var done = 0
     while done < bytes.count {
@@ -79,9 +79,10 @@ package func writeAll(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32, at 
     return nil
 }
 
-/// Writes every byte at a descriptor's own position, however many calls it takes, and however long it is not ready. write(2)
+/// Writes all bytes at a descriptor's own position, in as many calls as needed, and waits while it is not ready.
+/// write(2)
 ///
-/// - Returns: Why a write failed.
+/// - Returns: Why a write failed; `nil` on success.
 package func writeAll(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) -> Errno? {
     var rest = bytes[...]
     while !rest.isEmpty {
@@ -92,7 +93,7 @@ package func writeAll(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) -> 
         }
         let code = count == 0 ? .ioError : Errno.last
         guard code.isTransient else { return code }
-        // Whoever has made it not wait, as ssh(1) does, has done so for everyone who writes there.
+        // Another process, such as ssh(1), may have made the open file non-blocking for everyone.
         var entries = [PollEntry(descriptor, isForWriting: true)]
         if code != .interrupted { waitForAny(of: &entries, atMost: -1) }
     }
@@ -119,7 +120,7 @@ package func readFully(_ descriptor: Int32, into target: UnsafeMutableRawBufferP
     return done
 }
 
-/// Whether two memories hold the same bytes. memcmp(3)
+/// Whether two buffers hold the same bytes. memcmp(3)
 package func isEqual(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
     guard left.count == right.count, let start = left.baseAddress, let other = right.baseAddress else {
         return left.count == right.count

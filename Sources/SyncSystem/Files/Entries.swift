@@ -3,19 +3,19 @@ package import SyncModel
 
 // Names in directories. `in` takes an open directory; a name may be a path below it, or absolute.
 
-/// Gives a file or directory another name, in one step; what has that name is replaced. renameat(2)
+/// Renames a file or directory atomically; an existing entry with the new name is replaced. renameat(2)
 package func renameEntry(
     _ name: UnsafePointer<CChar>, in directory: Int32 = currentDirectory, to newName: UnsafePointer<CChar>,
     in newDirectory: Int32 = currentDirectory
 ) -> Errno? { failure(renameat(directory, name, newDirectory, newName)) }
 
-/// The same, but nothing is replaced: ``Errno/fileExists`` where there is something of that name. renameat2(2); where the
-/// file system cannot, a look before the rename.
+/// The same, but nothing is replaced: ``Errno/fileExists`` if the new name is taken. renameat2(2); if the file system
+/// does not support that, a check before the rename.
 package func renameEntry(
     _ name: UnsafePointer<CChar>, in directory: Int32, toFree newName: UnsafePointer<CChar>, in newDirectory: Int32
 ) -> Errno? { failure(sa_rename_to_free(directory, name, newDirectory, newName)) }
 
-/// Two names change places, in one step: whoever looks sees what was at either, never nothing. renameat2(2), RENAME_EXCHANGE
+/// Swaps two names atomically: at each name there is always an entry. renameat2(2), RENAME_EXCHANGE
 package func exchangeEntries(
     _ name: UnsafePointer<CChar>, in directory: Int32, with other: UnsafePointer<CChar>, in otherDirectory: Int32
 ) -> Errno? { failure(sa_exchange(directory, name, otherDirectory, other)) }
@@ -37,7 +37,7 @@ package func makeDirectory(_ name: UnsafePointer<CChar>, in directory: Int32 = c
     -> Errno?
 { failure(mkdirat(directory, name, mode_t(mode))) }
 
-/// Makes a directory where nothing has that name yet.
+/// Makes a directory unless the name exists.
 ///
 /// - Parameters:
 ///   - mode: Less the umask.
@@ -48,23 +48,23 @@ package func makeMissingDirectory(_ name: String, in directory: Int32, mode: Fil
     if code != .fileExists { try FileError.check(code, "create", shown) }
 }
 
-/// Makes a directory of a name that nobody has yet, 0700. mkdtemp(3)
+/// Makes a directory with an unused name and mode 0700. mkdtemp(3)
 ///
-/// - Parameter prefix: What its path begins with.
-/// - Returns: Its path; `nil` when it cannot be made, and ``Errno/last`` says why.
+/// - Parameter prefix: The beginning of its path.
+/// - Returns: Its path; `nil` if it cannot be made, and ``Errno/last`` says why.
 package func makeTemporaryDirectory(_ prefix: String) -> String? {
     var template = Array("\(prefix)XXXXXX".utf8CString)
     guard mkdtemp(&template) != nil else { return nil }
     return String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
 }
 
-/// Gives a file one more name. A link gets one itself, not its target. linkat(2)
+/// Adds a name to a file. For a link, to the link itself, not its target. linkat(2)
 package func addName(
     _ newName: UnsafePointer<CChar>, in newDirectory: Int32, to name: UnsafePointer<CChar>, in directory: Int32
 ) -> Errno? { failure(linkat(directory, name, newDirectory, newName, 0)) }
 
-/// Gives the very file that is open one more name, whatever has its former names by now: as linkat(2) says under
-/// `AT_EMPTY_PATH`, by way of proc(5), which needs no privilege.
+/// Adds a name to an open file, whatever its former names refer to now: as described in linkat(2) under
+/// `AT_EMPTY_PATH`, through proc(5), which needs no privilege.
 package func addName(_ newName: UnsafePointer<CChar>, in newDirectory: Int32, toOpen file: Int32) -> Errno? {
     failure(linkat(AT_FDCWD, "/proc/self/fd/\(file)", newDirectory, newName, AT_SYMLINK_FOLLOW))
 }
@@ -77,9 +77,9 @@ package func makeSymbolicLink(
 /// Makes a FIFO. mkfifo(3)
 package func makeFIFO(_ path: UnsafePointer<CChar>, mode: FileMode) -> Errno? { failure(mkfifo(path, mode_t(mode))) }
 
-/// Where a symbolic link leads, as it is written. readlinkat(2); targets are shorter than `PATH_MAX`.
+/// The target of a symbolic link, as written. readlinkat(2); targets are shorter than `PATH_MAX`.
 ///
-/// - Returns: `nil` when it cannot be read; ``Errno/last`` says why.
+/// - Returns: `nil` if it cannot be read; ``Errno/last`` says why.
 package func readLink(_ directory: Int32, _ name: UnsafePointer<CChar>) -> [UInt8]? {
     withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(PATH_MAX)) { buffer in
         guard let start = buffer.baseAddress else { return nil }
@@ -88,19 +88,19 @@ package func readLink(_ directory: Int32, _ name: UnsafePointer<CChar>) -> [UInt
     }
 }
 
-/// An absolute path without links to what has a path. realpath(3)
+/// The absolute path without links. realpath(3)
 ///
-/// - Returns: `nil` when there is nothing; ``Errno/last`` says why.
+/// - Returns: `nil` if nothing exists at the path; ``Errno/last`` says why.
 package func realPath(_ path: UnsafePointer<CChar>) -> String? {
     guard let real = realpath(path, nil) else { return nil }
     defer { free(real) }
     return String(cString: real)
 }
 
-/// What may be done with a file or directory. access(2)
+/// A right to a file or directory. access(2)
 package enum AccessRight: Sendable {
     case read, execute
-    /// To make and remove names in a directory, as the effective user. faccessat(2), AT_EACCESS
+    /// Creating and removing names in a directory, as the effective user. faccessat(2), AT_EACCESS
     case change
 
     fileprivate var mode: Int32 {
@@ -112,27 +112,27 @@ package enum AccessRight: Sendable {
     }
 }
 
-/// Whether there is something of that name; links are followed. access(2)
+/// Whether the name exists; links are followed. access(2)
 package func exists(_ path: UnsafePointer<CChar>, in directory: Int32 = currentDirectory) -> Bool {
     faccessat(directory, path, F_OK, 0) == 0
 }
 
-/// Whether there is something of that name, for whom more than a message depends on it: what cannot be looked at is not taken for
-/// what is not there. fstatat(2), without following a link at the end
+/// Whether the name exists, for decisions: if that cannot be determined, it is an error and not `false`. fstatat(2),
+/// without following a link at the end
 ///
 /// - Parameter shown: Its path, for messages.
 package func isThere(_ name: String, in directory: Int32, shown: String) throws(FileError) -> Bool {
     switch status(directory, name) {
     case .success(let found): return found != nil
-    // Nothing can have such a name.
+    // No entry can have such a name.
     case .failure(.fileNameTooLong): return false
     case .failure(let code): throw FileError(step: "look at", path: shown, code: code)
     }
 }
 
-/// Whether this process may do something with a file or directory. access(2)
+/// Whether this process has a right to a file or directory. access(2)
 ///
-/// - Returns: `false` when it may not, or when there is nothing; ``Errno/last`` says which.
+/// - Returns: `false` if it does not, or if nothing exists at the path; ``Errno/last`` says which.
 package func isPermitted(_ right: AccessRight, _ path: UnsafePointer<CChar>, in directory: Int32 = currentDirectory)
     -> Bool
 { faccessat(directory, path, right.mode, right == .change ? AT_EACCESS : 0) == 0 }
@@ -140,7 +140,7 @@ package func isPermitted(_ right: AccessRight, _ path: UnsafePointer<CChar>, in 
 /// Names in a directory, without `.` and `..`, in no order.
 ///
 /// - Returns: `nil` if there is no such directory.
-/// - Throws: Why not all of it can be read.
+/// - Throws: Why not all of them can be read.
 package func directoryEntries(_ path: String) throws(Errno) -> [String]? {
     if let directory = openDirectory(path) { return try directoryEntries(directory.raw) }
     let code = Errno.last
@@ -158,11 +158,11 @@ package func directoryEntries(_ directory: Int32) throws(Errno) -> [String] {
     return names
 }
 
-/// Calls `body` with every name in a directory, its length in **bytes** and whether a directory has it, without `.` and `..`, in no
-/// order; then closes the directory. readdir(3)
+/// Calls `body` with every name in a directory, its length in **bytes** and whether it is a directory, without `.` and
+/// `..`, in no order; then closes the directory. readdir(3)
 ///
-/// - Parameter body: Not every file system says what has a name: `nil` then.
-/// - Returns: Why not all of it could be read.
+/// - Parameter body: Its `isDirectory` is `nil` if the file system does not report it.
+/// - Returns: Why not all of them could be read.
 package func forEachName<Failure: Error>(
     in directory: consuming Descriptor,
     _ body: (_ name: UnsafePointer<CChar>, _ length: Int, _ isDirectory: Bool?) throws(Failure) -> Void
@@ -185,10 +185,10 @@ package func forEachName<Failure: Error>(
     }
 }
 
-/// Makes every missing directory of `path`, as mkdir(1) `-p` does. A power cut leaves the names of those that it makes: what is
-/// synced in a directory is lost with the directory's name.
+/// Makes every missing directory of `path`, as mkdir(1) `-p` does. Their names survive a power failure, because files
+/// that are synced in a directory are lost with the directory's name.
 ///
-/// - Parameter umask: What they are made without, besides the process's own.
+/// - Parameter umask: Removed from their mode, in addition to the process's own.
 package func makeDirectories(_ path: String, mode: FileMode = 0o777, umask: Umask = Umask(bits: 0)) throws(FileError) {
     var prefix = path.hasPrefix("/") ? "/" : ""
     for component in path.split(separator: "/") {
@@ -206,10 +206,10 @@ package func makeDirectories(_ path: String, mode: FileMode = 0o777, umask: Umas
     }
 }
 
-/// Removes whatever has this name, with everything below it; follows no link and leaves no filesystem.
+/// Removes an entry with everything below it; does not follow links or leave the file system.
 ///
-/// - Parameter depth: Most directories below one another: what is deeper stays, and so does what it is in.
-/// - Returns: Whether there is nothing of that name now.
+/// - Parameter depth: Most nested directories: deeper ones stay, with the directories above them.
+/// - Returns: Whether the name no longer exists.
 @discardableResult package func removeTree(_ name: String, in directory: Int32, depth: Int = 64) -> Bool {
     guard let code = removeFile(name, in: directory), code != .noSuchFileOrDirectory else { return true }
     guard depth > 0, let opened = openDirectory(name, in: directory, .noFollow), let above = status(directory),

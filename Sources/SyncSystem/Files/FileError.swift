@@ -1,24 +1,24 @@
 package import SyncModel
 
-/// A file operation failed: what was tried, on which path, and the system's errno.
+/// A failed file operation: the step, the path, and the system's errno.
 package struct FileError: Error, Equatable, Sendable {
-    /// The attempt, as a verb: "create", "rename", "sync".
+    /// The step, as a verb: "create", "rename", "sync".
     package let step: String
     /// The path relative to the destination, or as the user gave it.
     package let path: String
-    /// What the system said; `nil` when it was not asked.
+    /// The system's error; `nil` if there was no system call.
     package let code: Errno?
-    /// Said instead of the errno text where it is clearer.
+    /// Replaces the errno text if it is clearer.
     package let remark: String?
-    /// What the errno does not tell; `nil` where it tells everything.
+    /// A circumstance that the errno does not show; `nil` for none.
     package let trouble: Trouble?
 
     package enum Trouble: Sendable {
-        /// Somebody else has put something there; the system was not asked.
+        /// A foreign entry has the name; there was no system call.
         case inTheWay
-        /// The file could be made, but what belongs into it did not get to the disk.
+        /// The file could be created, but its content could not be written to disk.
         case unwritten
-        /// What was there could not be backed up, so it was left as it is.
+        /// The existing file could not be backed up, so it was not replaced.
         case unkept
     }
 
@@ -26,18 +26,18 @@ package struct FileError: Error, Equatable, Sendable {
         (self.step, self.path, self.code, self.remark, self.trouble) = (step, path, code, remark, trouble)
     }
 
-    /// The error of the call that just failed, as ``Errno/last`` has it.
+    /// The error of the last failed call, from ``Errno/last``.
     package static func last(_ step: String, _ path: String) -> FileError {
         FileError(step: step, path: path, code: .last)
     }
 
-    /// The same of a call on an open file, which is there: if the system says that it is not, its disk has lost it.
+    /// The same for a call on an open file, which exists: if the system reports it missing, its disk has lost it.
     package static func last(_ step: String, ofOpen path: String) -> FileError {
         let error = last(step, path)
         return error.isMissing ? FileError(step: step, path: path, code: .ioError) : error
     }
 
-    /// Makes sure that a call did not fail.
+    /// Throws if a call failed.
     package static func check(_ code: Errno?, _ step: String, _ path: @autoclosure () -> String) throws(FileError) {
         if let code { throw FileError(step: step, path: path(), code: code) }
     }
@@ -48,7 +48,7 @@ extension FileError: CustomStringConvertible {
 }
 
 extension FileError {
-    /// What matters for what to do; never a server's fault.
+    /// The cause, which determines the remedy; never a server's fault.
     package var cause: FailureCause {
         switch code {
         case .noSpace, .diskQuotaExceeded: .diskFull
@@ -61,21 +61,21 @@ extension FileError {
         }
     }
 
-    /// Whether there is nothing of that name.
+    /// Whether nothing has the name.
     package var isMissing: Bool { code == .noSuchFileOrDirectory || code == .notDirectory }
 
-    /// Whether the file is there, and refused for who owns it or may write to it.
+    /// Whether the file exists and was refused, for example because of its owner or its mode.
     package var isRefusal: Bool { code == .notPermitted && remark != nil }
 
-    /// Why, without what and where.
+    /// The reason, without the step and the path.
     package var reason: String {
         if let remark { return remark }
         guard let code else { return "unknown" }
-        // No fault of the disk, and nothing that a second try changes.
+        // Not a fault of the disk, and a retry would not help.
         return code == .tooManyOpenFiles ? "\(code): raise the limit, ulimit -n 1024" : "\(code)"
     }
 
-    /// A sentence about a file of the state directory, with what to do.
+    /// A sentence about a file of the state directory, with a remedy.
     package var ofState: String {
         "Cannot \(step) \(escaped(path)): \(reason). Set XDG_STATE_HOME to a directory of your own; with sudo, use"
             + " 'sudo -H'."

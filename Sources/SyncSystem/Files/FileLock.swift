@@ -1,13 +1,12 @@
 import CPosix
 
-/// The right to something, as a lock on a file: one process at a time has it, and the kernel takes it back when that
-/// process ends, however it ends. An open file description lock: fcntl(2), F_OFD_SETLK.
+/// An exclusive or shared right, represented by a lock on a file; the kernel releases it when the process ends, however
+/// it ends. An open file description lock: fcntl(2), F_OFD_SETLK.
 ///
-/// It is given back by a call of its own before the descriptor closes. Closing alone would not do: a program that this
-/// process is starting shares its descriptors from fork(2) to execve(2), and whoever asked meanwhile would hear that
-/// it is taken.
+/// It is released explicitly before the descriptor is closed. Closing alone would not suffice: a program that this
+/// process is starting shares its descriptors from fork(2) to execve(2), so the lock would still appear taken.
 ///
-/// Whoever took it has it until the last reference goes.
+/// It is held until the last reference is released.
 package final class FileLock: Sendable {
     private let file: Descriptor
 
@@ -20,10 +19,10 @@ package final class FileLock: Sendable {
     /// - Parameters:
     ///   - file: Opened for writing.
     ///   - path: The file's path, for messages.
-    ///   - wait: Most **milliseconds** to wait for whoever has it.
-    ///   - isShared: Whether others may have it, too, in the same way.
-    /// - Returns: The lock, `nil` when another has it.
-    /// - Throws: ``FileError`` where the file system has no locks.
+    ///   - wait: Most **milliseconds** to wait for the holder.
+    ///   - isShared: Whether others may hold the lock at the same time, also shared.
+    /// - Returns: The lock; `nil` if another process holds it.
+    /// - Throws: ``FileError`` if the file system does not support locks.
     package static func take(_ file: consuming Descriptor, path: String, wait: Int = 0, isShared: Bool = false)
         throws(FileError) -> FileLock?
     {
@@ -40,19 +39,20 @@ package final class FileLock: Sendable {
         return FileLock(file)
     }
 
-    /// Takes a shared lock alone; `false` where others have it, too.
+    /// Makes a shared lock exclusive; `false` if others hold it, too.
     package func takeAlone() -> Bool { sa_try_lock(file.raw) == 0 }
 
-    /// Writes into the file who has it, for people: the lock alone counts. A file with a second name stays as it is.
+    /// Writes the holder into the file, for people only: the lock is what counts. A file with a second name is not
+    /// written.
     package func sign(_ text: String) {
         let bytes = Array("\(text)\n".utf8)
         guard hasOneName(file.raw), setLength(file.raw, 0) == nil else { return }
         _ = bytes.withUnsafeBytes { writeAll($0, to: file.raw, at: 0) }
     }
 
-    /// Whether somebody has the lock of a file; takes nothing.
+    /// Whether somebody holds the lock of a file; does not take it.
     ///
-    /// - Parameter orUnknown: What is said where that cannot be found out: somebody may have it.
+    /// - Parameter orUnknown: The result if that cannot be determined, because somebody may hold it.
     package static func isTaken(_ file: borrowing Descriptor, orUnknown: Bool = true) -> Bool {
         let found = sa_is_locked(file.raw)
         return found < 0 ? orUnknown : found != 0

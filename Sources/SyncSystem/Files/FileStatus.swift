@@ -1,6 +1,6 @@
 import CPosix
 
-/// What lstat(2) tells, as far as it proves that a file was not touched. Times are **nanoseconds** since 1970.
+/// The part of lstat(2) that shows that a file is unchanged. Times are **nanoseconds** since 1970.
 package struct FileStatus: Equatable, Sendable {
     package enum Kind: UInt8, Sendable { case file, directory, link, other }
 
@@ -12,9 +12,9 @@ package struct FileStatus: Equatable, Sendable {
     package var kind: Kind
     /// Whether the owner may execute it.
     package var isExecutable: Bool
-    /// Who may read, write and execute it, with the set-id bits and the sticky bit: 0...0o7777.
+    /// Permissions with the set-id bits and the sticky bit: 0...0o7777.
     package var permissions: UInt16
-    /// The user and the group to whom it belongs.
+    /// The owner and the group.
     package var user: UInt32
     package var group: UInt32
 
@@ -33,21 +33,21 @@ package struct FileStatus: Equatable, Sendable {
         (user, group) = (status.st_uid, status.st_gid)
     }
 
-    /// Of what could not be looked at.
+    /// The status of a file that could not be examined.
     package static let unknown = FileStatus(stat())
 
-    /// Whether this is the same file, whatever has become of it. inode(7)
+    /// Whether this is the same file, whatever has changed in it. inode(7)
     package func isSameFile(as other: FileStatus) -> Bool { device == other.device && inode == other.inode }
 
     private static func nanoseconds(_ time: timespec) -> Int64 {
         let (whole, overflow) = Int64(time.tv_sec).multipliedReportingOverflow(by: 1_000_000_000)
         let (sum, isTooLate) = whole.addingReportingOverflow(Int64(time.tv_nsec))
-        // Three hundred years from here nobody tells nanoseconds apart.
+        // Times that do not fit, three hundred years from now, are clamped.
         return overflow || isTooLate ? (time.tv_sec < 0 ? .min : .max) : sum
     }
 }
 
-/// fstatat(2) without following a link at the end; `nil` when there is nothing of that name.
+/// fstatat(2) without following a link at the end; `nil` if the name does not exist.
 package func status(_ directory: Int32, _ name: UnsafePointer<CChar>) -> Result<FileStatus?, Errno> {
     var buffer = stat()
     guard fstatat(directory, name, &buffer, AT_SYMLINK_NOFOLLOW) == 0 else {
@@ -59,23 +59,23 @@ package func status(_ directory: Int32, _ name: UnsafePointer<CChar>) -> Result<
 
 /// fstat(2)
 ///
-/// - Returns: `nil` when it fails; ``Errno/last`` says why.
+/// - Returns: `nil` if it fails; ``Errno/last`` says why.
 package func status(_ descriptor: Int32) -> FileStatus? {
     var buffer = stat()
     return fstat(descriptor, &buffer) == 0 ? FileStatus(buffer) : nil
 }
 
-/// stat(2): of what a path leads to, links followed.
+/// stat(2) of the target of a path, with links followed.
 ///
-/// - Returns: `nil` when there is nothing, or when it fails; ``Errno/last`` says why.
+/// - Returns: `nil` if nothing exists, or it fails; ``Errno/last`` says why.
 package func status(following path: UnsafePointer<CChar>) -> FileStatus? {
     var buffer = stat()
     return stat(path, &buffer) == 0 ? FileStatus(buffer) : nil
 }
 
-/// What something is that is neither a file nor a directory nor a link, such as `socket`. inode(7)
+/// The kind of an entry that is neither a file nor a directory nor a link, such as `socket`. inode(7)
 ///
-/// - Returns: `nil` for anything else, or when nothing has that name.
+/// - Returns: `nil` for anything else, or if the name does not exist.
 package func specialKind(_ name: UnsafePointer<CChar>, in directory: Int32 = currentDirectory) -> String? {
     var buffer = stat()
     guard fstatat(directory, name, &buffer, AT_SYMLINK_NOFOLLOW) == 0 else { return nil }

@@ -1,15 +1,15 @@
 import CPosix
 
-/// What a file system has left. statvfs(3)
+/// The free space of a file system. statvfs(3)
 package struct FileSystemSpace: Sendable {
     /// **Bytes** that this user may still write.
     package let bytes: UInt64
-    /// Files that can still be made; `nil` where there is no fixed number.
+    /// Files that can still be created; `nil` if there is no fixed number.
     package let inodes: UInt64?
-    /// Whether it keeps files at all: those of the kernel, such as proc(5), have no blocks.
+    /// Whether it stores files at all: those of the kernel, such as proc(5), have no blocks.
     package let keepsFiles: Bool
 
-    /// Whether nothing can be written there. ST_RDONLY
+    /// Whether it is mounted read-only. ST_RDONLY
     package let isReadOnly: Bool
 
     private init(_ info: statvfs) {
@@ -20,18 +20,18 @@ package struct FileSystemSpace: Sendable {
         keepsFiles = info.f_blocks > 0 || info.f_files > 0
     }
 
-    /// Of the file system that an open file or directory is on.
+    /// The file system of an open file or directory.
     ///
-    /// - Returns: `nil` when it does not say; ``Errno/last`` says why.
+    /// - Returns: `nil` if it cannot be determined; ``Errno/last`` says why.
     package init?(of descriptor: Int32) {
         var info = statvfs()
         guard retryingOnInterrupt({ Int(fstatvfs(descriptor, &info)) }) == 0 else { return nil }
         self.init(info)
     }
 
-    /// Of the file system that a path is on; links are followed.
+    /// The file system of a path; links are followed.
     ///
-    /// - Returns: `nil` when it does not say; ``Errno/last`` says why.
+    /// - Returns: `nil` if it cannot be determined; ``Errno/last`` says why.
     package init?(at path: UnsafePointer<CChar>) {
         var info = statvfs()
         guard retryingOnInterrupt({ Int(statvfs(path, &info)) }) == 0 else { return nil }
@@ -39,9 +39,9 @@ package struct FileSystemSpace: Sendable {
     }
 }
 
-/// The kind of file system that a path is on, by its number; 0 where that is unknown. statfs(2), `f_type`
+/// The type of the file system at a path, as a number; 0 if unknown. statfs(2), `f_type`
 package func fileSystemType(_ path: UnsafePointer<CChar>) -> UInt32 { sa_file_system(path) }
 
-/// Whether names that differ only in case are one in an open directory: FS_CASEFOLD_FL of ioctl_iflags(2), which ext4, f2fs
-/// and tmpfs keep for each directory. False where a filesystem has no such flag, even if all of it folds case.
+/// Whether an open directory is case-insensitive: FS_CASEFOLD_FL of ioctl_iflags(2), which ext4, f2fs and tmpfs keep
+/// for each directory. False on a file system without this flag, even if all of it is case-insensitive.
 package func foldsCase(_ directory: Int32) -> Bool { sa_folds_case(directory) == 1 }

@@ -3,21 +3,21 @@ import SyncModel
 
 import struct Synchronization.Atomic
 
-/// What must hold of a file before a byte of it is read or written. A name proves nothing: whoever can write to the
-/// directory can put a link, a FIFO, a sparse monster or somebody else's file there.
+/// The conditions that a file must meet before a byte of it is read or written. A name proves nothing: anybody who can
+/// write to the directory can place a link, a FIFO, a huge sparse file or somebody else's file there.
 ///
-/// Every file of our own, and every file that tells us what to do, is opened by ``openFile(_:in:_:mode:trust:)`` with
+/// Every file of our own, and every file that configures us, is opened by ``openFile(_:in:_:mode:trust:shown:)`` with
 /// one of these.
 package struct FileTrust: Sendable {
-    /// Whose it may be.
+    /// The permitted owners.
     package enum Owner: Sendable { case user, userOrRoot, anyone }
 
     package let owner: Owner
-    /// Permission bits of which none may be set, as in chmod(2).
+    /// Permission bits that must not be set, as in chmod(2).
     package let forbidden: FileMode
     /// Whether the last component may be a symbolic link.
     package let followsLinks: Bool
-    /// Whether it may have no other name: what is written to it would be written there, too.
+    /// Whether it must have no other name, because a write would change the file there, too.
     package let hasOneName: Bool
 
     package init(owner: Owner, forbidden: FileMode, followsLinks: Bool, hasOneName: Bool = false) {
@@ -25,20 +25,20 @@ package struct FileTrust: Sendable {
         self.hasOneName = hasOneName
     }
 
-    /// What this program keeps for itself, in `.syncagent` and in the state directory.
+    /// State of this program, in `.syncagent` and in the state directory.
     package static let state = FileTrust(owner: .user, forbidden: 0o022, followsLinks: false)
-    /// The same, to be written to where it is. Copies of a tree with `cp -al` have more names.
+    /// The same, written in place. Copies of a tree with `cp -al` have more names.
     package static let ownState = FileTrust(owner: .user, forbidden: 0o022, followsLinks: false, hasOneName: true)
-    /// Unfinished content: its mode is that of the file it will be.
+    /// Unfinished content: its mode is that of the future file.
     package static let staged = FileTrust(owner: .user, forbidden: 0, followsLinks: false, hasOneName: true)
-    /// What says how to work. Links are usual there.
+    /// Settings, which are often links.
     package static let settings = FileTrust(owner: .userOrRoot, forbidden: 0o022, followsLinks: true)
     /// Credentials and keys.
     package static let secret = FileTrust(owner: .userOrRoot, forbidden: 0o077, followsLinks: true)
-    /// Data that is checked by its content, such as a manifest beside its packs.
+    /// Data that is verified by its content, such as a manifest beside its packs.
     package static let input = FileTrust(owner: .anyone, forbidden: 0, followsLinks: true)
 
-    /// Why a file or directory is refused; `nil` when it may be used.
+    /// Why a file or directory is refused; `nil` if it may be used.
     ///
     /// - Parameter shown: Its path, for the remedy.
     func objection(to status: stat, shown: String) -> String? {
@@ -71,15 +71,16 @@ package func hasOneName(_ descriptor: Int32) -> Bool {
     return fstat(descriptor, &status) == 0 && status.st_nlink <= 1
 }
 
-/// Opens a regular file that has what `trust` asks for. Never waits for anybody: a FIFO is refused, not opened.
+/// Opens a regular file that meets `trust`. Never blocks: a FIFO is refused, not opened.
 ///
 /// - Parameters:
 ///   - path: Relative to `directory`, or absolute.
-///   - flags: As for open(2). ``OpenFlags/truncate`` would change a file before it is looked at: cut it, or use
-///     ``createFile(_:in:_:mode:)``.
-///   - mode: Of a file that ``OpenFlags/create`` makes.
-///   - shown: Its path, for messages, where `path` is relative to a directory.
-/// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` when there is no such file, and with a remark when it is not to be trusted.
+///   - flags: As for open(2). ``OpenFlags/truncate`` is ignored, since it would change a file before it is checked:
+///     truncate it afterwards, or use ``createFile(_:in:_:mode:shown:)``.
+///   - mode: The mode of a file that ``OpenFlags/create`` creates.
+///   - shown: Its path, for messages, if `path` is relative to a directory.
+/// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` if the file does not exist, with a remark if it is
+///   refused.
 package func openFile(
     _ path: String, in directory: Int32 = currentDirectory, _ flags: OpenFlags = .readOnly, mode: FileMode = 0o600,
     trust: FileTrust, shown: String? = nil
@@ -97,7 +98,7 @@ package func openFile(
     return file
 }
 
-/// Why what could not be opened is refused; `nil` where it may be a file, and the system cannot open it.
+/// Why a file that could not be opened is refused; `nil` if it may be acceptable, and the system failed to open it.
 private func objection(to path: String, in directory: Int32, _ code: Errno, _ trust: FileTrust) -> String? {
     guard case .success(let found?) = status(directory, path) else { return nil }
     let isLink = found.kind == .link
@@ -110,14 +111,15 @@ private func objection(to path: String, in directory: Int32, _ code: Errno, _ tr
     }
 }
 
-/// Checks a file as ``openFile(_:in:_:mode:trust:)`` does, without opening it: for files that a library opens by name.
+/// Checks a file as ``openFile(_:in:_:mode:trust:shown:)`` does, without opening it: for files that a library opens by
+/// name.
 ///
-/// Closing any descriptor of a file takes away all locks that this process has on it by fcntl(2); a database must not be
-/// opened beside the library that has it open.
+/// Closing any descriptor of a file releases all fcntl(2) locks that this process has on it, so a database must not be
+/// opened here while a library has it open.
 ///
-/// - Parameter limit: Most **bytes** it may have.
-/// - Returns: Its **bytes**; `nil` when there is no such file.
-/// - Throws: ``FileError`` with a remark when it is not to be trusted.
+/// - Parameter limit: Largest permitted size, in **bytes**.
+/// - Returns: Its size in **bytes**; `nil` if it does not exist.
+/// - Throws: ``FileError`` with a remark if it is refused.
 package func checkFile(_ path: String, in directory: Int32 = currentDirectory, trust: FileTrust, limit: UInt64 = .max)
     throws(FileError) -> UInt64?
 {
@@ -142,9 +144,9 @@ private func check(_ path: String, _ status: stat, _ trust: FileTrust) throws(Fi
     if let objection = trust.objection(to: status, shown: escaped(path)) { throw refusal(path, objection) }
 }
 
-/// Like ``createFile(_:in:_:mode:shown:)``, without a text for messages.
+/// As ``createFile(_:in:_:mode:shown:)``, without a path for messages.
 ///
-/// - Returns: `nil` when it cannot be made; ``Errno/last`` says why.
+/// - Returns: `nil` if it cannot be created; ``Errno/last`` says why.
 package func makeFile(
     _ name: UnsafePointer<CChar>, in directory: Int32, _ flags: OpenFlags = .readWrite, mode: FileMode
 ) -> Descriptor? {
@@ -156,7 +158,8 @@ package func makeFile(
     return Descriptor(opening: name, in: directory, flags, mode: mode)
 }
 
-/// Makes a file under a name of ours; what stands there is removed, not written to: it may be a link to a file elsewhere.
+/// Creates a file with a name of ours. An existing one is removed, not written to: it may be a link to a file
+/// elsewhere.
 ///
 /// - Throws: ``FileError``.
 package func createFile(
@@ -170,9 +173,10 @@ package func createFile(
 /// The bytes of a whole file.
 ///
 /// - Parameters:
-///   - limit: Most **bytes** it may have.
-///   - shown: Its path, for messages, where `path` is relative to a directory.
-/// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` when there is no such file, with ``Errno/fileTooLarge`` when it is longer.
+///   - limit: Largest permitted size, in **bytes**.
+///   - shown: Its path, for messages, if `path` is relative to a directory.
+/// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` if it does not exist, with ``Errno/fileTooLarge`` if
+///   it is larger.
 package func readFile(
     _ path: String, in directory: Int32 = currentDirectory, trust: FileTrust, limit: Int, shown: String? = nil
 ) throws(FileError) -> [UInt8] {
@@ -181,9 +185,9 @@ package func readFile(
     return try readFile(file.raw, limit: limit, shown: shown)
 }
 
-/// The bytes of a whole file that is open, from its start.
+/// The bytes of a whole open file, from its start.
 ///
-/// - Throws: ``FileError``; with ``Errno/fileTooLarge`` when it is longer.
+/// - Throws: ``FileError``; with ``Errno/fileTooLarge`` if it is larger.
 package func readFile(_ file: Int32, limit: Int, shown: String) throws(FileError) -> [UInt8] {
     guard let size = status(file)?.size else { throw .last("look at", ofOpen: shown) }
     guard let count = Int(exactly: size), count <= limit else { throw tooLarge(shown, size, UInt64(limit)) }
@@ -197,10 +201,10 @@ package func readFile(_ file: Int32, limit: Int, shown: String) throws(FileError
     return bytes
 }
 
-/// A text that only its owner may read, in a directory where nobody else can put another.
+/// A text that only its owner may read, in a directory where nobody else can replace it.
 ///
-/// - Parameter limit: Most **bytes** it may have.
-/// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` when there is no such file.
+/// - Parameter limit: Largest permitted size, in **bytes**.
+/// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` if it does not exist.
 package func readSecret(_ path: String, limit: Int) throws(FileError) -> String {
     let bytes = try readFile(path, trust: .secret, limit: limit)
     try checkDirectory(of: path)
@@ -208,38 +212,38 @@ package func readSecret(_ path: String, limit: Int) throws(FileError) -> String 
     return text
 }
 
-/// The first line of a small file of the system. Those of the kernel, sysfs(5) and proc(5), say of themselves that they
-/// have no bytes.
+/// The first line of a small file of the system. Files of the kernel, in sysfs(5) and proc(5), report no meaningful
+/// size.
 ///
-/// - Returns: At most 4,095 **bytes** of it; `nil` when it cannot be read, and ``Errno/last`` says why.
+/// - Returns: At most 4,095 **bytes**; `nil` if it cannot be read, and ``Errno/last`` says why.
 package func systemLine(_ path: String) -> Substring? {
     guard let file = try? openFile(path, trust: .input) else { return nil }
-    // One read gets all of such a file.
+    // One read returns all of such a file.
     let text = String(unsafeUninitializedCapacity: 4_095) { buffer in
         max(0, retryingOnInterrupt { pread(file.raw, buffer.baseAddress, buffer.count, 0) })
     }
     return text.prefix { $0 != "\n" }
 }
 
-/// Puts a file in the place of a former one, whole or not at all: written beside it, then rename(2). A symbolic link is
-/// replaced, not followed: what a user names has been followed before, and in our own directories there is none.
+/// Replaces a file atomically: writes a new one beside it, then rename(2). A symbolic link is replaced, not followed:
+/// paths that a user gives have been resolved before, and our own directories contain no links.
 ///
 /// - Parameters:
-///   - mode: What it has in the end, whatever the umask.
+///   - mode: Its final mode, whatever the umask.
 ///   - isDurable: Whether to fsync(2) it before the rename …
-///   - isNameDurable: … and its directory after it: else a power cut may bring the former one back.
-/// - Throws: ``FileError``; the former file is then as it was, unless it is the directory that could not be synced. With
-///   ``FileError/Trouble/unwritten`` the new one could be made. A device, a FIFO and a socket are never replaced.
+///   - isNameDurable: … and its directory afterwards: otherwise a power failure may restore the former file.
+/// - Throws: ``FileError``; the former file is then unchanged, unless syncing the directory failed. With
+///   ``FileError/Trouble/unwritten``, the new file could be created. A device, FIFO or socket is never replaced.
 package func replaceFile(
     _ path: String, with bytes: [UInt8], mode: FileMode = 0o600, isDurable: Bool = true, isNameDurable: Bool = true
 ) throws(FileError) {
-    // A device or a pipe would be gone: what was meant is to write into it.
+    // A device or a pipe would be removed, although the intention is to write into it.
     if case .success(let found?) = status(currentDirectory, path), found.kind == .other {
         throw FileError(step: "replace", path: path, remark: "it is not a regular file", trouble: .inTheWay)
     }
-    // systemd, cron and our own readers pass over names with a dot first.
+    // systemd, cron and our own readers ignore names that begin with a dot.
     let slash = path.lastIndex(of: "/").map { path.index(after: $0) } ?? path.startIndex
-    // Others here may be replacing it as well.
+    // Other threads may be replacing it as well.
     let number = replacements.wrappingAdd(1, ordering: .relaxed).newValue
     let temporary = "\(path[..<slash]).\(path[slash...]).\(CurrentProcess.identifier).\(number).new"
     let file = try createFile(temporary, .writeOnly, mode: mode)
@@ -248,7 +252,7 @@ package func replaceFile(
     if code == nil, mode != 0o600 { (step, code) = ("set the mode of", setMode(file.raw, mode)) }
     if code == nil, isDurable { (step, code) = ("sync", synchronize(file.raw)) }
     let closed = file.close()
-    // Interrupted, it is closed all the same. close(2)
+    // An interrupted close(2) has still closed the file.
     if code == nil, let closed, closed != .interrupted { (step, code) = ("write", closed) }
     let isWritten = code == nil
     if isWritten { (step, code) = ("replace", renameEntry(temporary, to: path)) }
@@ -261,7 +265,7 @@ package func replaceFile(
     throw FileError(step: step, path: path, code: code, trouble: isWritten ? nil : .unwritten)
 }
 
-/// How many files this process has replaced.
+/// Number of files that this process has replaced.
 private let replacements = Atomic<UInt64>(0)
 
 private func tooLarge(_ path: String, _ size: UInt64, _ limit: UInt64) -> FileError {
@@ -274,12 +278,12 @@ func refusal(_ path: String, _ remark: String) -> FileError {
     FileError(step: "use", path: path, code: .notPermitted, remark: remark)
 }
 
-/// The user behind the other end of a connected Unix socket, as the kernel says: `SO_PEERCRED` of unix(7), or
+/// The user of the peer of a connected Unix socket, as reported by the kernel: `SO_PEERCRED` of unix(7), or
 /// getpeereid(3).
 ///
-/// For a client that is whoever has called listen(2): the name of a socket proves nothing.
+/// For a client, that is the user who called listen(2): the name of a socket proves nothing.
 ///
-/// - Returns: `nil` when the kernel does not say.
+/// - Returns: `nil` if the kernel does not report it.
 package func peerUser(of socket: Int32) -> UInt32? {
     var user = uid_t.max
     return sa_peer_user(socket, &user) == 0 ? user : nil

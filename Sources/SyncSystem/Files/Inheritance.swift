@@ -1,16 +1,16 @@
 import CPosix
 
-/// What a directory hands down to the files that are made in it: its group, where it has the set-group-id bit, and its default
-/// ACL. inode(7), acl(5)
+/// The attributes that files inherit from the directory in which they are created: its group, if it has the
+/// set-group-id bit, and its default ACL. inode(7), acl(5)
 ///
-/// A file that is made elsewhere and moved there gets none of it, so it is given here.
+/// A file that is created elsewhere and moved there inherits nothing, so the attributes are applied here.
 package struct Inheritance: Sendable {
     private let group: UInt32?
     /// The default ACL as an extended attribute: a version of 4 **bytes**, then entries of 8: tag, permissions, number.
     private var acl: [UInt8]
 
-    /// - Returns: `nil` where a directory hands nothing down.
-    /// - Throws: Why that cannot be told. A file system without ACLs has none.
+    /// - Returns: `nil` if nothing is inherited from the directory.
+    /// - Throws: Why that cannot be determined. A file system without ACLs has none.
     package init?(of directory: Int32) throws(Errno) {
         var own = stat()
         guard fstat(directory, &own) == 0 else { throw .last }
@@ -21,7 +21,7 @@ package struct Inheritance: Sendable {
             if count < 0 { failure = .last }
             used = max(0, count)
         }
-        // All others say in their own words that there is none.
+        // The other codes are various ways to say that there is none.
         if let failure, [.ioError, .noMemory, .staleNFSFileHandle].contains(failure) { throw failure }
         acl = Array(found[...])
         if group == nil, acl.isEmpty { return nil }
@@ -30,14 +30,14 @@ package struct Inheritance: Sendable {
     /// Most **bytes** of an extended attribute. xattr(7)
     private static let mostBytes = 65_536
 
-    /// Makes that of a file which it would be had it been made in the directory. What this user may not give, such as a group
-    /// that is not one of his, stays.
+    /// Applies the attributes to a file as if it had been created in the directory. Attributes that this user may not
+    /// set, such as a group to which the user does not belong, are left unchanged.
     ///
     /// - Parameters:
-    ///   - name: A file, or a link, which gets the group alone.
-    ///   - directory: Where it is now.
-    ///   - mode: What a program would ask for when it makes the file.
-    ///   - kept: The mode that it has in the end; `nil` for what comes of `mode`.
+    ///   - name: A file, or a link, which only gets the group.
+    ///   - directory: Its current directory.
+    ///   - mode: The mode that a program would request when creating the file.
+    ///   - kept: Its final mode; `nil` for the result of `mode`.
     package func give(to name: UnsafePointer<CChar>, in directory: Int32, mode: FileMode, keeping kept: FileMode? = nil)
     {
         if let group { _ = fchownat(directory, name, uid_t.max, gid_t(group), AT_SYMLINK_NOFOLLOW) }
@@ -48,7 +48,7 @@ package struct Inheritance: Sendable {
         if let kept { _ = setMode(file.raw, kept) }
     }
 
-    /// The ACL of a new file: the default one, less what the mode does not allow. acl(5), "Object creation and default ACLs"
+    /// The ACL of a new file: the default ACL, restricted by the mode. acl(5), "Object creation and default ACLs"
     private func masked(_ mode: FileMode) -> [UInt8] {
         var access = acl
         let starts = Array(stride(from: 4, to: acl.count - 7, by: 8))
@@ -75,7 +75,7 @@ package struct Inheritance: Sendable {
     private static let others: UInt8 = 0x20
 }
 
-/// Takes from a directory of ours what it would hand down: files are made in it that are meant for other places.
+/// Removes the inheritable attributes from a directory of ours, because files for other places are created in it.
 package func dropInheritance(_ directory: Int32) {
     guard handsDownTraits(directory) else { return }
     _ = sa_drop_default_acl(directory)
@@ -84,13 +84,13 @@ package func dropInheritance(_ directory: Int32) {
     }
 }
 
-/// Tells the mounts of this machine apart: a file can be moved only within one. statx(2), STATX_MNT_ID; without that, by file
-/// systems.
+/// Identifies a mount of this machine: a file can be renamed only within one. statx(2), STATX_MNT_ID; otherwise the
+/// file system.
 package struct MountIdentity: Hashable, Sendable {
     private var mount: UInt64 = 0
     private var device: UInt64
 
-    /// Of an open directory; `nil` when it cannot be looked at.
+    /// The mount of an open directory; `nil` if it cannot be examined.
     package init?(of directory: Int32) {
         guard let found = status(directory) else { return nil }
         device = found.device

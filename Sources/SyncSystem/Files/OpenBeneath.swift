@@ -2,27 +2,27 @@ import CPosix
 
 /// Opens a directory by name.
 ///
-/// - Parameter flags: More of them, such as ``OpenFlags/noFollow``.
-/// - Returns: `nil` when it cannot be opened; ``Errno/last`` says why.
+/// - Parameter flags: Additional flags, such as ``OpenFlags/noFollow``.
+/// - Returns: `nil` if it cannot be opened; ``Errno/last`` says why.
 package func openDirectory(
     _ path: UnsafePointer<CChar>, in directory: Int32 = currentDirectory, _ flags: OpenFlags = .readOnly
 ) -> Descriptor? { Descriptor(opening: path, in: directory, flags.union(.directory)) }
 
-/// Opens whatever has a name to read it, never through a link, and without waiting for whoever writes to a FIFO.
+/// Opens an entry for reading, never through a link, and without waiting for the writer of a FIFO.
 ///
-/// - Returns: `nil` when it cannot be opened; ``Errno/last`` says why.
+/// - Returns: `nil` if it cannot be opened; ``Errno/last`` says why.
 package func openToRead(_ directory: Int32, _ name: UnsafePointer<CChar>) -> Descriptor? {
     Descriptor(opening: name, in: directory, .unwaitingNoFollow)
 }
 
-/// Opens what is at a path below a directory, never through a symbolic link and never above that directory.
+/// Opens an entry at a path below a directory, never through a symbolic link and never above that directory.
 ///
-/// openat2(2) with `RESOLVE_BENEATH|RESOLVE_NO_SYMLINKS`; where the kernel, or a sandbox, has no openat2, component by
+/// openat2(2) with `RESOLVE_BENEATH|RESOLVE_NO_SYMLINKS`; if the kernel lacks it, or a sandbox forbids it, component by
 /// component with `O_NOFOLLOW`.
 ///
 /// - Parameter path: Relative, without `..`.
-/// - Returns: `nil` when it cannot be opened; ``Errno/last`` says why: ``Errno/tooManySymbolicLinkLevels`` or
-///   ``Errno/notDirectory`` when a component is a link.
+/// - Returns: `nil` if it cannot be opened; ``Errno/last`` says why: ``Errno/tooManySymbolicLinkLevels`` or
+///   ``Errno/notDirectory`` if a component is a link.
 package func openBeneath(_ root: Int32, _ path: UnsafePointer<CChar>, _ flags: OpenFlags) -> Descriptor? {
     let opened = sa_openat_beneath(root, path, flags.rawValue | O_NOFOLLOW, 0)
     if opened >= 0 || (sa_errno() != ENOSYS && sa_errno() != EPERM) { return Descriptor(opened: opened) }
@@ -39,10 +39,10 @@ package func openBeneath(_ root: Int32, _ path: UnsafePointer<CChar>, _ flags: O
 
 /// Whether an open directory is `ancestor`, or below it.
 ///
-/// - Throws: Why that cannot be told.
+/// - Throws: Why that cannot be determined.
 package func isInside(_ directory: Int32, _ ancestor: FileStatus) throws(Errno) -> Bool {
     guard var here = status(directory) else { throw .last }
-    // Those above are looked at and not opened: one may be entered, and not read.
+    // The directories above are examined without being opened: one may be searchable and not readable.
     var start: Descriptor?
     var way = ".."
     while !here.isSameFile(as: ancestor) {

@@ -11,22 +11,22 @@ package struct OpenFlags: OptionSet, Sendable {
     package static let readWrite = OpenFlags(rawValue: O_RDWR)
     package static let append = OpenFlags(rawValue: O_APPEND)
     package static let create = OpenFlags(rawValue: O_CREAT)
-    /// With ``create``: fails when there is something of that name.
+    /// With ``create``: fails if the name exists.
     package static let exclusive = OpenFlags(rawValue: O_EXCL)
     package static let truncate = OpenFlags(rawValue: O_TRUNC)
     package static let directory = OpenFlags(rawValue: O_DIRECTORY)
     /// Fails when the last component is a symbolic link.
     package static let noFollow = OpenFlags(rawValue: O_NOFOLLOW)
-    /// Does not wait for whoever opens the other end of a FIFO, nor for bytes.
+    /// Does not wait for the other end of a FIFO, nor for bytes.
     package static let nonBlocking = OpenFlags(rawValue: O_NONBLOCK)
-    /// A terminal does not become the process's own.
+    /// A terminal does not become the controlling terminal.
     package static let noControllingTerminal = OpenFlags(rawValue: O_NOCTTY)
 
-    // Sets that are used for every file: a literal of several flags would be put together each time.
+    // Combinations that are used for every file: a literal of several flags would be combined each time.
 
-    /// A file that must not be there yet, nor be a link.
+    /// A file that must not exist yet, not even as a link.
     package static let newFile: OpenFlags = [.create, .exclusive, .noFollow]
-    /// Waits for nobody, whatever has the name.
+    /// Never blocks, whatever the entry is.
     package static let unwaiting: OpenFlags = [.nonBlocking, .noControllingTerminal]
     /// The same, never through a link.
     package static let unwaitingNoFollow: OpenFlags = [.nonBlocking, .noControllingTerminal, .noFollow]
@@ -37,23 +37,23 @@ package struct OpenFlags: OptionSet, Sendable {
 /// Permission bits with the set-id bits and the sticky bit, 0...0o7777. chmod(2)
 package typealias FileMode = UInt32
 
-/// Stands for the working directory where an open directory is asked for. openat(2), `AT_FDCWD`
+/// Represents the working directory as an open directory. openat(2), `AT_FDCWD`
 package let currentDirectory: Int32 = AT_FDCWD
 
 extension Descriptor {
-    /// Opens what has a name, close-on-exec. openat(2)
+    /// Opens an entry, close-on-exec. openat(2)
     ///
     /// - Parameters:
     ///   - name: Relative to `directory`, or absolute.
-    ///   - mode: Of a file that ``OpenFlags/create`` makes, less the umask.
-    /// - Returns: `nil` when it cannot be opened; ``Errno/last`` says why.
+    ///   - mode: The mode of a file that ``OpenFlags/create`` creates, less the umask.
+    /// - Returns: `nil` if it cannot be opened; ``Errno/last`` says why.
     package init?(
         opening name: UnsafePointer<CChar>, in directory: Int32 = currentDirectory, _ flags: OpenFlags = .readOnly,
         mode: FileMode = 0
     ) { self.init(opened: openRaw(name, in: directory, flags, mode: mode)) }
 }
 
-/// Opens what has a name. openat(2)
+/// Opens an entry. openat(2)
 ///
 /// - Returns: A descriptor, or -1; ``Errno/last`` says why.
 func openRaw(_ name: UnsafePointer<CChar>, in directory: Int32, _ flags: OpenFlags, mode: FileMode = 0) -> Int32 {

@@ -1,19 +1,19 @@
-/// Where a path leads, followed component by component as the kernel does. path_resolution(7).
+/// The resolution of a path, component by component as in the kernel. path_resolution(7).
 package struct PathWalk: Sendable {
     /// Absolute, without links, `.` and `..`; a part that does not exist is kept as it is.
     package var path: String { "/" + place.joined(separator: "/") }
-    /// The same of every directory in which something was looked up.
+    /// The same for every directory in which a component was looked up.
     package private(set) var directories: Set<String> = []
 
     private var place: [Substring] = []
     private var links = 0
-    /// As ELOOP of path_resolution(7).
+    /// The limit for ELOOP, path_resolution(7).
     private static let mostLinks = 40
 
     /// Follows a path.
     ///
     /// - Parameter path: Relative to the working directory, or absolute.
-    /// - Throws: ``FileError`` for too many links, or where the working directory is gone.
+    /// - Throws: ``FileError`` for too many links, or if the working directory is gone.
     package init(_ path: String) throws(FileError) { try follow(absolutePath(path), of: path) }
 
     private mutating func follow(_ text: String, of origin: String) throws(FileError) {

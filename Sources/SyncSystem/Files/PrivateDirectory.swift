@@ -1,20 +1,20 @@
 import CPosix
 import SyncModel
 
-/// Opens a directory of ours: this user owns it, and nobody else may write to it. What stands in it is then our own word.
+/// Opens a directory of ours: it belongs to this user, and nobody else may write to it. Its contents are then trusted.
 ///
 /// - Parameters:
-///   - path: Absolute, or relative to the working directory. Links on the way are followed, one at the end is refused.
-///   - create: Whether to make it, and what is missing above it, with mode 0700, so that a power cut leaves it there.
-/// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` when it is missing and not to be made.
+///   - path: Absolute, or relative to the working directory. Links on the way are followed; one at the end is refused.
+///   - create: Whether to create it, and missing directories above it, durably and with mode 0700.
+/// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` if it is missing and not created.
 package func openPrivateDirectory(_ path: String, create: Bool) throws(FileError) -> Descriptor {
     try openPrivateDirectory(path, create: create, .noFollow)
 }
 
-/// The same for the state directory, and for the socket's, which may be links: who owns what is above it must not be
-/// somebody else either, who could put another one there.
+/// The same for the state directory and the socket's directory, which may be links: the directories above must not
+/// belong to another user either, who could replace the link.
 ///
-/// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` when it is missing and not to be made.
+/// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` if it is missing and not created.
 package func openStateDirectory(_ path: String, create: Bool) throws(FileError) -> Descriptor {
     try checkParent(of: path)
     return try openPrivateDirectory(path, create: create, .readOnly)
@@ -27,12 +27,12 @@ private func openPrivateDirectory(_ path: String, create: Bool, _ flags: OpenFla
     return directory
 }
 
-/// Opens a directory of ours below one that is open, never through a link.
+/// Opens a directory of ours below an open one, never through a link.
 ///
 /// - Parameters:
-///   - create: Whether to make it, with mode 0700.
+///   - create: Whether to create it, with mode 0700.
 ///   - shown: Its path, for messages.
-/// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` when it is missing and not to be made.
+/// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` if it is missing and not created.
 package func openPrivateDirectory(_ name: String, in parent: Int32, create: Bool, shown: String) throws(FileError)
     -> Descriptor
 {
@@ -42,9 +42,9 @@ package func openPrivateDirectory(_ name: String, in parent: Int32, create: Bool
     return directory
 }
 
-/// Checks that an open directory is this user's and that nobody else may write to it.
+/// Checks that an open directory belongs to this user and that nobody else may write to it.
 ///
-/// Root is no exception: in a directory of another user root would do what that user has put there.
+/// This includes root, who would otherwise trust files that another user has placed there.
 ///
 /// - Throws: ``FileError`` that says what to do.
 package func checkPrivate(_ directory: Int32, shown: String) throws(FileError) {
@@ -53,10 +53,10 @@ package func checkPrivate(_ directory: Int32, shown: String) throws(FileError) {
     if let objection = FileTrust.state.objection(to: status, shown: escaped(shown)) { throw refusal(shown, objection) }
 }
 
-/// Checks that nobody but this user and root can put another file in the place of `path`: the directory that it is in,
-/// and the one that its file is in where it is a link.
+/// Checks that nobody but this user and root can replace the file at `path`: checks its directory and, for a link, the
+/// directory of the target.
 ///
-/// A directory that others may write to is fine with the sticky bit: there they can only add files of their own.
+/// A directory that others may write to is accepted if it has the sticky bit: they can only add their own files there.
 ///
 /// - Throws: ``FileError`` that says what to do.
 package func checkDirectory(of path: String) throws(FileError) {
@@ -71,8 +71,8 @@ private func checkOneDirectory(of path: String) throws(FileError) {
     }
 }
 
-/// Checks that nobody but this user and root can put another directory in the place of `path`: the nearest one above it
-/// that is there. Its group may write to it, as is usual where every user has a group of his own.
+/// Checks that nobody but this user and root can replace the directory at `path`: checks the nearest existing directory
+/// above it. Its group may write to it, as is common where every user has a private group.
 ///
 /// - Throws: ``FileError`` that says what to do.
 package func checkParent(of path: String) throws(FileError) {
@@ -85,11 +85,11 @@ package func checkParent(of path: String) throws(FileError) {
     }
 }
 
-/// Checks that nobody but this user and root decides what a program is, or a file that says whom to trust: the file, its
-/// directory, and what leads there. The groups of directories on the way may write to them: whoever puts another directory
-/// there owns that.
+/// Checks that nobody but this user and root controls a program, or a file that says whom to trust: checks the file,
+/// its directory, and the directories that lead there. Their groups may write to those: anybody who replaced a
+/// directory would own the new one.
 ///
-/// - Throws: ``FileError`` that says what to do; with ``Errno/noSuchFileOrDirectory`` when there is no such file.
+/// - Throws: ``FileError`` that says what to do; with ``Errno/noSuchFileOrDirectory`` if the file does not exist.
 package func checkUnchangeable(_ walk: PathWalk) throws(FileError) {
     let path = walk.path
     var status = stat()
@@ -105,26 +105,26 @@ package func checkUnchangeable(_ walk: PathWalk) throws(FileError) {
     }
 }
 
-/// The same of a path, for files that a library reads by name.
+/// The same for a path, for files that a library reads by name.
 ///
-/// - Throws: ``FileError`` about `path`, as it was given.
+/// - Throws: ``FileError`` about `path`, as given.
 package func checkUnchangeable(_ path: String) throws(FileError) {
     do throws(FileError) { try checkUnchangeable(PathWalk(path)) } catch {
         throw FileError(step: error.step, path: path, code: error.code, remark: error.remark)
     }
 }
 
-/// The bytes of a file that says whom to trust, which nobody but this user and root can change.
+/// The bytes of a file that says whom to trust, which only this user and root can change.
 ///
-/// - Parameter limit: Most **bytes** it may have.
-/// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` when there is no such file, with ``FileError/isRefusal`` when it
-///   is not to be trusted.
+/// - Parameter limit: Largest permitted size, in **bytes**.
+/// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` if it does not exist, with ``FileError/isRefusal`` if
+///   it is refused.
 package func readUnchangeable(_ path: String, limit: Int) throws(FileError) -> [UInt8] {
     try checkUnchangeable(path)
     return try readFile(path, trust: .input, limit: limit)
 }
 
-/// Why others could put something else into a directory; `nil` when they cannot, or when it is not there.
+/// Why others could place an entry in a directory; `nil` if they cannot, or if it does not exist.
 private func objection(toDirectory path: String, forbidden: FileMode) throws(FileError) -> String? {
     var status = stat()
     guard stat(path, &status) == 0 else {
@@ -136,45 +136,45 @@ private func objection(toDirectory path: String, forbidden: FileMode) throws(Fil
     return systemTrust(of: status, forbidden: isSticky ? 0 : forbidden).objection(to: status, shown: escaped(path))
 }
 
-/// What must hold of a part of the system. In a user namespace that does not know root, user_namespaces(7), as of a
-/// service of systemd's user manager, root is whoever has the root directory.
+/// The conditions for a part of the system. In a user namespace without root, user_namespaces(7), such as that of a
+/// service of systemd's user manager, the owner of the root directory counts as root.
 private func systemTrust(of status: stat, forbidden: FileMode) -> FileTrust {
     var root = stat()
     let isRoots = stat("/", &root) == 0 && root.st_uid == status.st_uid
     return FileTrust(owner: isRoots ? .anyone : .userOrRoot, forbidden: forbidden, followsLinks: true)
 }
 
-/// The directory that a path is in, as text.
+/// The parent directory of a path, computed from the text.
 package func parent(of path: String) -> String {
     guard let slash = path.lastIndex(of: "/") else { return "." }
     return slash == path.startIndex ? "/" : String(path[..<slash])
 }
 
-/// A path against the working directory.
+/// Makes a path absolute.
 ///
-/// - Throws: ``FileError`` for a relative one where the working directory has been removed, or has a path that is no text:
-///   taken for one below `/`, or below what its path is repaired to, it would mean something else.
+/// - Throws: ``FileError`` for a relative path if the working directory has been removed, or its path is not UTF-8:
+///   relative to `/`, or to a repaired path, it would refer to something else.
 package func absolutePath(_ path: String) throws(FileError) -> String {
     if path.hasPrefix("/") { return path }
     guard let directory = CurrentProcess.workingDirectory else {
         throw FileError(step: "find", path: path, code: .noSuchFileOrDirectory, remark: noWorkingDirectory)
     }
-    // As people name what is here; it is shown without.
+    // People write `./` for a file here; it is shown without.
     let name = path.hasPrefix("./") ? path.dropFirst(2) : path[...]
     return directory == "/" ? "/\(name)" : "\(directory)/\(name)"
 }
 
-/// What keeps a relative path from meaning anything, and what to do.
+/// Why a relative path cannot be resolved, with a remedy.
 package var noWorkingDirectory: String {
     CurrentProcess.hasNamelessDirectory
         ? "the path of the working directory is not UTF-8: change into one whose path is, or give an absolute path"
         : "the working directory is gone: change into one that exists, or give an absolute path"
 }
 
-/// A file's name that any text has, and no other: letters, digits, `-` and `_` as they are, every other byte as `%` and two
-/// digits.
+/// A file name that encodes any text uniquely: letters, digits, `-` and `_` as they are, every other byte as `%` and
+/// two digits.
 ///
-/// - Parameter keepsDots: Whether dots stay as they are, too, but for one that leads.
+/// - Parameter keepsDots: Whether dots are kept, too, except a leading one.
 package func fileName(of text: some Sequence<UInt8>, keepsDots: Bool = false) -> String {
     text.enumerated().map { index, byte in
         switch byte {

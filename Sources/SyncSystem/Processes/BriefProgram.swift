@@ -1,24 +1,24 @@
-/// A program that is run for what it writes, and never longer than its deadline.
+/// A program that is run for its output, with a deadline.
 ///
-/// It leads a session of its own; what it leaves running in its group ends with it.
+/// It leads its own session; processes that it leaves in its group are ended, too.
 extension ProgramStart {
-    /// How it ended; in words, a sentence about the program.
+    /// How the program ended; its description is a sentence about the program.
     package enum BriefEnd: Sendable, Equatable, CustomStringConvertible {
-        /// By itself.
+        /// It exited.
         case exited(Int32)
-        /// Ended by a signal, not ours.
+        /// It was ended by a signal that we did not send.
         case signalled(Int32)
-        /// It ran into its deadline and was killed.
+        /// It reached its deadline and was killed.
         case timedOut
-        /// It was killed because it was no longer wanted.
+        /// It was killed because the caller stopped it.
         case stopped
-        /// It was killed because it had written nothing for too long.
+        /// It was killed because it wrote nothing for too long.
         case silent
-        /// It was killed because it wrote more than is taken.
+        /// It was killed because it wrote more than the limit.
         case overflowed
-        /// It could not be run: what the system said.
+        /// It could not be started, with the system's reason.
         case notRun(String)
-        /// It ran, but somebody else has taken its exit status, or nobody can.
+        /// It ran, but its exit status is not available.
         case unknown
 
         fileprivate init(_ end: StartedProgram.End) {
@@ -44,17 +44,17 @@ extension ProgramStart {
         }
     }
 
-    /// How often to ask whether to stop.
+    /// Interval between checks whether to stop.
     private static let tick = Duration.milliseconds(100)
 
-    /// Runs it; blocks until it has ended.
+    /// Runs the program; blocks until it has ended.
     ///
     /// - Parameters:
     ///   - deadline: From now.
-    ///   - limit: How many of the first **bytes** that it writes are kept; far more than a value of a property has.
-    ///   - keepsErrors: Whether what it writes to standard error is kept by itself.
+    ///   - limit: How many of the first **bytes** of output are kept; far more than a value of a property has.
+    ///   - keepsErrors: Whether standard error is kept separately.
     ///   - isStopped: Asked several times a second.
-    /// - Returns: How it ended, and what it wrote first.
+    /// - Returns: How it ended, and the beginning of its output.
     package func run(
         deadline: Duration, keeping limit: Int = 16 << 10, keepsErrors: Bool = false, isStopped: () -> Bool = { false }
     ) -> (end: BriefEnd, output: String, errors: String) {
@@ -63,13 +63,13 @@ extension ProgramStart {
         return (end, String(decoding: output, as: UTF8.self), String(decoding: errors, as: UTF8.self))
     }
 
-    /// Runs it for all that it writes to standard output; blocks until it has ended.
+    /// Runs the program for all of its standard output; blocks until it has ended.
     ///
     /// - Parameters:
     ///   - deadline: From now.
-    ///   - silence: The longest time in which it writes nothing at all; `nil` for the deadline alone.
-    ///   - most: **Bytes** of output; who writes more is killed.
-    ///   - errors: The last **bytes** of standard error are kept, about as many.
+    ///   - silence: Longest time without any output; `nil` for no limit but the deadline.
+    ///   - most: Most **bytes** of output; a program that writes more is killed.
+    ///   - errors: About how many of the last **bytes** of standard error are kept.
     ///   - isStopped: Asked several times a second.
     package func collect(
         deadline: Duration, silence: Duration? = nil, most: Int, errors: Int = 16 << 10,
@@ -82,8 +82,8 @@ extension ProgramStart {
 
     /// - Parameters:
     ///   - limit: **Bytes** of output that are kept, and of errors.
-    ///   - endsBeyond: Whether more output ends it, and its last errors are kept; else the first of both are, and the rest is
-    ///     dropped.
+    ///   - endsBeyond: Whether more output ends the program, and its last errors are kept; otherwise the first of both
+    ///     are kept, and the rest is dropped.
     private func run(
         _ deadline: Duration, _ silence: Duration?, output limit: Int, errors errorLimit: Int, endsBeyond: Bool,
         keepsErrors: Bool, _ isStopped: () -> Bool
@@ -116,11 +116,11 @@ extension ProgramStart {
             }
             guard end == nil else {
                 program.signalGroup(.kill)
-                // A killed program that the kernel cannot end now stays behind: nothing may hang on it.
+                // A killed program that the kernel cannot end now is left behind, so that nothing hangs.
                 program.wait(until: .now + .seconds(1))
                 break
             }
-            // Without a descriptor that tells of its end, it is looked at again and again.
+            // Without a descriptor that reports its end, it is polled.
             let most = program.ended < 0 ? Duration.milliseconds(5) : min(left, Self.tick)
             var entries = [output.entry, errors.entry, PollEntry(program.ended)]
             waitForAny(of: &entries, atMost: Int32(clamping: most.milliseconds + 1))
@@ -134,7 +134,7 @@ extension ProgramStart {
         return (end ?? .timedOut, output.bytes, errors.bytes)
     }
 
-    /// The first or the last bytes of what comes out of a pipe; the rest is read and dropped.
+    /// The first or the last bytes from a pipe; the rest is read and dropped.
     private struct Stream {
         private let reader: SharedDescriptor
         private let limit: Int
@@ -150,9 +150,9 @@ extension ProgramStart {
 
         var entry: PollEntry { PollEntry(isOpen ? reader.raw : -1) }
 
-        /// Takes what is there, in bounded steps: whoever writes without end is not waited for.
+        /// Reads the available bytes, in bounded steps: a program that writes endlessly does not block the caller.
         ///
-        /// - Returns: Whether there was anything.
+        /// - Returns: Whether there were any.
         @discardableResult mutating func take() -> Bool {
             guard isOpen else { return false }
             var buffer = [UInt8](repeating: 0, count: 16 << 10)

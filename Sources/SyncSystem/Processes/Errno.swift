@@ -1,9 +1,9 @@
 import CPosix
 
-/// Why a system call failed: a value of errno(3), under swift-system's names.
+/// Why a system call failed: a value of errno(3), with swift-system's names.
 ///
-/// A call that gives nothing but its end returns `Errno?`: `nil` when it is done. One that gives a value returns `nil`
-/// when it fails, and ``last`` says why.
+/// A call without a result returns `Errno?`: `nil` on success. A call with a result returns `nil` on failure, and
+/// ``last`` says why.
 package struct Errno: Error, RawRepresentable, Hashable, Sendable {
     package let rawValue: Int32
 
@@ -11,7 +11,7 @@ package struct Errno: Error, RawRepresentable, Hashable, Sendable {
 
     private init(_ rawValue: Int32) { self.rawValue = rawValue }
 
-    /// Of the call of this thread that failed last; to be read before the next call.
+    /// The error of this thread's last failed call; to be read before the next call.
     package static var last: Errno { Errno(sa_errno()) }
 
     package static let notPermitted = Errno(EPERM)
@@ -55,9 +55,9 @@ extension Errno: CustomStringConvertible {
     /// strerror(3)
     package var description: String { String(cString: strerror(rawValue)) }
 
-    /// Whether the call can simply be made again: nothing is there yet, or a signal came in between.
+    /// Whether the call can simply be repeated: nothing was available, or a signal interrupted it.
     package var isTransient: Bool { self == .resourceTemporarilyUnavailable || self == .interrupted }
 }
 
-/// `nil` for 0, which a call gives that is done.
+/// `nil` for 0, the result of a successful call.
 @inline(__always) func failure(_ result: Int32) -> Errno? { result == 0 ? nil : .last }

@@ -1,13 +1,13 @@
 import CPosix
 
-/// A program that is to be started, as the leader of a session and a process group of its own: signal handlers and mask
-/// at their defaults, no descriptor but the three that it is given.
+/// A program to start, as the leader of its own session and process group: with default signal handlers and mask, and
+/// no descriptors but the three that it is given.
 package struct ProgramStart: Sendable {
-    /// Resource limits of setrlimit(2) for each of its processes; 0 leaves one as it is.
+    /// Resource limits of setrlimit(2) for each of its processes; 0 leaves one unchanged.
     package struct Limits: Sendable {
         /// **Bytes** of heap and private mappings, RLIMIT_DATA.
         ///
-        /// Not of address space: Go, Node and threads reserve far more than they use.
+        /// Not address space: Go, Node and threads reserve far more than they use.
         package var data: UInt64
         /// **Seconds** of processor time, RLIMIT_CPU.
         package var processorTime: UInt64
@@ -23,34 +23,34 @@ package struct ProgramStart: Sendable {
     package var program: String
     /// argv, its own name first.
     package var arguments: [String]
-    /// `NAME=value`, environ(7): all that it gets.
+    /// `NAME=value`, environ(7): its complete environment.
     package var variables: [String]
-    /// An open directory to work in; `nil` for the root directory.
+    /// An open directory as its working directory; `nil` for the root directory.
     package var directory: Int32?
-    /// Standard input; `nil` for nothing to read.
+    /// Standard input; `nil` for /dev/null.
     package var input: Int32?
-    /// Standard output; `nil` for nowhere.
+    /// Standard output; `nil` for /dev/null.
     package var output: Int32?
-    /// Standard error; `nil` for where standard output goes, so that their order is kept.
+    /// Standard error; `nil` for the same as standard output, which preserves their order.
     package var error: Int32?
     package var mask: FileMode = 0o022
     package var limits: Limits?
 
-    /// - Parameter arguments: The program's absolute path first.
+    /// - Parameter arguments: First the program's absolute path.
     package init(_ arguments: [String], variables: [String]) {
         program = arguments.first ?? ""
         (self.arguments, self.variables) = (arguments, variables)
     }
 
-    /// Starts it. A program that was just written can be busy for a moment, while another fork holds its descriptor.
+    /// Starts the program. One that was just written can be busy briefly, while another fork holds its descriptor.
     ///
-    /// - Throws: ``FileError``; with a remark for a text that no system call takes. Nothing is left running then.
+    /// - Throws: ``FileError``; with a remark for a text that no system call accepts. Nothing is left running.
     package func start() throws(FileError) -> StartedProgram {
         for text in [program] + arguments + variables where text.utf8.contains(0) {
             throw FileError(
                 step: "run", path: text, code: .invalidArgument, remark: "A program's argument contains a NUL.")
         }
-        // Above 2, where no dup2 onto 0, 1 or 2 can hit them.
+        // Above 2, where no dup2 onto 0, 1 or 2 can overwrite them.
         func above2(_ descriptor: Int32) throws(FileError) -> Descriptor {
             guard let high = Descriptor(opened: sa_duplicate_above2(descriptor)) else { throw .last("run", program) }
             return high
@@ -95,11 +95,11 @@ package struct StartedProgram: Sendable {
         case exited(Int32)
         /// Ended by a signal.
         case signalled(Int32)
-        /// Another part of this process took its end.
+        /// Another part of this process took its exit status.
         case unknown
     }
 
-    /// Process and process group; only used for signals while it, or its group, cannot be someone else's.
+    /// Process and process group; used for signals only while the number cannot belong to another.
     package let identifier: Int32
     private let descriptor: SharedDescriptor?
 
@@ -108,17 +108,17 @@ package struct StartedProgram: Sendable {
         descriptor = SharedDescriptor(Descriptor(opened: sa_process_descriptor(identifier)))
     }
 
-    /// Readable when it has ended, pidfd_open(2); -1 where the system has none.
+    /// Readable once it has ended, pidfd_open(2); -1 if the system does not support that.
     package var ended: Int32 { descriptor?.raw ?? -1 }
 
     /// Sends a signal to every process of its group.
     package func signalGroup(_ signal: Signal) {
         send(signal, to: -identifier)
-        // A stopped process takes SIGTERM only when it continues.
+        // A stopped process handles SIGTERM only once it continues.
         if signal == .terminate { _ = kill(-identifier, SIGCONT) }
     }
 
-    /// Whether any process, a zombie too, is left in its group. kill(2), signal 0.
+    /// Whether no process, not even a zombie, is left in its group. kill(2), signal 0.
     ///
     /// Asked right after it was reaped: while a member is left, the number is not given to another.
     package var groupIsEmpty: Bool {
@@ -126,10 +126,10 @@ package struct StartedProgram: Sendable {
         return send(Signal(rawValue: 0), to: -identifier) == .noSuchProcess
     }
 
-    /// Whether it has ended; its end is left to be taken.
+    /// Whether it has ended; its exit status is not taken.
     package var hasEnded: Bool { sa_has_ended(identifier) != 0 }
 
-    /// Takes its end; `nil` while it runs.
+    /// Takes its exit status; `nil` while it runs.
     package func reap() -> End? {
         var value: Int32 = 0
         return switch sa_reap(identifier, &value) {
@@ -140,22 +140,22 @@ package struct StartedProgram: Sendable {
         }
     }
 
-    /// Waits for its end, and takes it.
+    /// Waits for its end, and takes its exit status.
     ///
-    /// - Parameter deadline: `nil` for however long it takes.
-    /// - Returns: `nil` when it has not ended in time.
+    /// - Parameter deadline: `nil` for no limit.
+    /// - Returns: `nil` if it has not ended in time.
     @discardableResult package func wait(until deadline: ContinuousClock.Instant? = nil) -> End? {
         while true {
             if let end = reap() { return end }
             let left = deadline.map { $0 - .now }
             if let left, left <= .zero { return nil }
-            // Without a descriptor it is looked at again and again.
+            // Without a descriptor, it is polled.
             waitToRead(ended, atMost: ended < 0 ? min(left ?? .seconds(1), .milliseconds(2)) : left)
         }
     }
 }
 
-/// A file without a name that holds `bytes`, at its beginning. memfd_create(2)
+/// A file without a name that contains `bytes`. memfd_create(2)
 ///
 /// - Throws: ``FileError`` with the step "keep".
 package func unnamedFile(_ name: String, holding bytes: [UInt8] = []) throws(FileError) -> Descriptor {

@@ -2,22 +2,22 @@ import CPosix
 
 import struct Synchronization.Atomic
 
-/// Signals as bytes in a pipe: the thread that reads them may do what a handler must not. signal-safety(7)
+/// Delivers signals as bytes in a pipe: the thread that reads them may do what a handler must not. signal-safety(7)
 ///
-/// Handlers, not `SIG_IGN` and not a blocked mask: a program started by execve(2) gets the default actions back, signal(7).
-/// A signal that nohup(1) or a shell's `&` has handed down as ignored stays ignored; SIGTERM never is.
+/// Uses handlers, not `SIG_IGN` or a blocked mask, because execve(2) resets them to the default actions, signal(7). A
+/// signal that nohup(1) or a shell's `&` has set to ignored stays ignored, except SIGTERM.
 package enum SignalPipe {
     // Neither end is ever closed: a handler may run at any time.
     private static let pipe = Pipe()
     /// The write end; -1 before anybody reads.
     private static let writer = Atomic<Int32>(-1)
 
-    /// Writing to a closed pipe gives ``Errno/brokenPipe`` instead of ending the process.
+    /// Makes writing to a closed pipe fail with ``Errno/brokenPipe`` instead of ending the process.
     package static func ignoreBrokenPipes() { sa_handle_signal(SIGPIPE) { _ in } }
 
-    /// Calls `received` for each of these signals, from a thread of its own. One call a process.
+    /// Calls `received` for each of these signals, on a thread of its own. Once per process.
     ///
-    /// Without descriptors or a thread the default actions stay: the process still ends when asked to.
+    /// Without descriptors or a thread, the default actions remain: the process still ends when asked to.
     package static func listen(to signals: [Signal], _ received: @escaping @Sendable (Signal) -> Void) {
         guard let pipe else { return }
         let listener = try? WorkerThread(name: "signals") {
@@ -33,7 +33,7 @@ package enum SignalPipe {
             }
         }
         guard listener != nil else { return }
-        // A handler must not wait. Where the pipe is full, a request is there already.
+        // A handler must not block. If the pipe is full, a request is already pending.
         guard setBlocking(pipe.writer.raw, false) == nil else { return }
         writer.store(pipe.writer.raw, ordering: .releasing)
         for signal in signals {

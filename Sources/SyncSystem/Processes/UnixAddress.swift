@@ -1,6 +1,6 @@
 package import CPosix
 
-/// Where a Unix socket is: a path, or with `@` first a name in the abstract namespace. unix(7)
+/// The address of a Unix socket: a path or, with a leading `@`, a name in the abstract namespace. unix(7)
 package struct UnixAddress {
     private var address = sockaddr_un()
     private let length: socklen_t
@@ -8,7 +8,7 @@ package struct UnixAddress {
     /// Most **bytes** of a path. unix(7)
     package static let longestPath = 107
 
-    /// - Returns: `nil` for text that is longer than ``longestPath``.
+    /// - Returns: `nil` for text that does not fit, such as a path longer than ``longestPath``.
     package init?(_ text: String) {
         var bytes = Array(text.utf8)
         if bytes.first == UInt8(ascii: "@") { bytes[0] = 0 } else { bytes.append(0) }
@@ -20,16 +20,16 @@ package struct UnixAddress {
         length = socklen_t(start + bytes.count)
     }
 
-    /// Calls `body` with the address as bind(2), connect(2) and sendto(2) take it.
+    /// Calls `body` with the address in the form for bind(2), connect(2) and sendto(2).
     package func withSockaddr<R>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> R) -> R {
         withUnsafePointer(to: address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, length) }
         }
     }
 
-    /// Connects to whoever listens there. connect(2)
+    /// Connects to the socket. connect(2)
     ///
-    /// - Returns: A socket; `nil` where nobody does, and ``Errno/last`` says why.
+    /// - Returns: A descriptor; `nil` if nobody listens, and ``Errno/last`` says why.
     package func connected() -> Descriptor? {
         guard let socket = Descriptor(opened: sa_stream_socket(AF_UNIX)),
             withSockaddr({ connect(socket.raw, $0, $1) }) == 0
@@ -37,7 +37,7 @@ package struct UnixAddress {
         return socket
     }
 
-    /// Sends one datagram there. sendto(2)
+    /// Sends one datagram to the socket. sendto(2)
     package func send(_ message: [UInt8]) -> Errno? {
         guard let socket = Descriptor(opened: sa_datagram_socket(AF_UNIX)) else { return .last }
         return withSockaddr { sendto(socket.raw, message, message.count, 0, $0, $1) } < 0 ? .last : nil

@@ -1,15 +1,15 @@
 package import CPosix
 
-/// A value behind a lock, with waiting. pthread_cond_wait(3).
+/// A value behind a lock, with condition variables. pthread_cond_wait(3).
 ///
-/// `Synchronization.Mutex` has no condition, and threads must sleep while there is nothing to do.
+/// `Synchronization.Mutex` has no condition variables, and threads must sleep while there is nothing to do.
 package final class Monitor<Value: Sendable>: @unchecked Sendable {  // Safe: `mutex` guards it.
     private var value: Value
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private let conditions: UnsafeMutablePointer<pthread_cond_t>
     private let count: Int
 
-    /// - Parameter conditions: How many things are waited for, where one waiter at a time is woken by ``signal(_:)``.
+    /// - Parameter conditions: Number of conditions, of each of which ``signal(_:)`` wakes one waiter at a time.
     package init(_ value: Value, conditions count: Int = 1) {
         self.value = value
         self.count = count
@@ -28,7 +28,7 @@ package final class Monitor<Value: Sendable>: @unchecked Sendable {  // Safe: `m
         mutex.deallocate()
     }
 
-    /// Reads or changes the value; does not wake anyone.
+    /// Reads or changes the value; wakes no waiter.
     @discardableResult package func withLock<R>(_ body: (inout Value) -> R) -> R {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
@@ -45,15 +45,15 @@ package final class Monitor<Value: Sendable>: @unchecked Sendable {  // Safe: `m
         return body(&value)
     }
 
-    /// Wakes one of those that wait for a condition; wakes nobody else, unlike ``change(_:)``.
+    /// Wakes one waiter of a condition and nobody else, unlike ``change(_:)``.
     package func signal(_ condition: Int) { pthread_cond_signal(conditions + condition) }
 
-    /// Waits until `body` returns a value that is not `nil`. It is asked again after each ``change(_:)``.
+    /// Waits until `body` returns a value that is not `nil`. It is called again after each ``change(_:)``.
     ///
     /// - Parameters:
-    ///   - condition: Asked again after each ``signal(_:)`` for it, too.
-    ///   - milliseconds: Asked again at the latest after this time, however the clock on the wall is set; `nil` for no
-    ///     limit.
+    ///   - condition: `body` is called again after each ``signal(_:)`` for it, too.
+    ///   - milliseconds: `body` is called again after this time at the latest, independent of the wall clock; `nil` for
+    ///     no limit.
     @discardableResult package func wait<R>(
         for condition: Int = 0, every milliseconds: Int? = nil, until body: (inout Value) -> R?
     ) -> R {
@@ -69,10 +69,10 @@ package final class Monitor<Value: Sendable>: @unchecked Sendable {  // Safe: `m
         }
     }
 
-    /// Waits until `body` returns a value that is not `nil`, no longer than to an instant. It is asked again after each
+    /// Waits until `body` returns a value that is not `nil`, at most until an instant. It is called again after each
     /// ``change(_:)``.
     ///
-    /// - Returns: `nil` when it has not returned one by then.
+    /// - Returns: `nil` if it has not returned one by then.
     @discardableResult package func wait<R>(until end: SuspendingClock.Instant, for body: (inout Value) -> R?) -> R? {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
@@ -85,7 +85,7 @@ package final class Monitor<Value: Sendable>: @unchecked Sendable {  // Safe: `m
         }
     }
 
-    /// Lets go of the mutex until a condition is signalled or the time is over.
+    /// Releases the mutex until a condition is signalled or the time is over.
     private func sleep(on condition: Int, atMost milliseconds: Int64) {
         let time = milliseconds.multipliedReportingOverflow(by: 1_000_000)
         let deadline = sa_monotonic().addingReportingOverflow(time.overflow ? .max : time.partialValue)
@@ -95,15 +95,15 @@ package final class Monitor<Value: Sendable>: @unchecked Sendable {  // Safe: `m
 
 /// A value that one thread at a time may use. pthread_mutex_lock(3).
 ///
-/// Not `Synchronization.Mutex`: that one writes the number of the thread that holds it, which it finds at a thread-local
-/// address. Inlined into an `async` function, the optimizer (Swift 6.3.1, Linux) takes that address before an `await` and
-/// uses it after, when the function has gone on on another thread: the mutex is then held by a thread that does not know
-/// of it, and unlocking ends the process. What is thread-local here stays within libc.
+/// Not `Synchronization.Mutex`, which records the thread that holds it, found at a thread-local address. Inlined into
+/// an `async` function, the optimizer (Swift 6.3.1, Linux) takes that address before an `await` and uses it afterwards,
+/// when the function may have resumed on another thread: the mutex is then held by a thread that does not know of it,
+/// and unlocking ends the process. Here, thread-local data stays within libc.
 package struct Mutex<Value: ~Copyable>: ~Copyable {
     @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
     @usableFromInline nonisolated(unsafe) let value: UnsafeMutablePointer<Value>  // Safe: `mutex` guards it.
 
-    /// Puts a value behind a lock.
+    /// Protects a value by a lock.
     @inlinable package init(_ value: consuming sending Value) {
         mutex = .allocate(capacity: 1)
         mutex.initialize(to: pthread_mutex_t())
@@ -119,7 +119,7 @@ package struct Mutex<Value: ~Copyable>: ~Copyable {
         mutex.deallocate()
     }
 
-    /// Runs `body` alone with the value. Not to be called from within itself.
+    /// Runs `body` with exclusive access to the value. Not reentrant.
     @inlinable package borrowing func withLock<R: ~Copyable, Failure: Error>(
         _ body: (inout sending Value) throws(Failure) -> sending R
     ) throws(Failure) -> sending R {
@@ -131,14 +131,14 @@ package struct Mutex<Value: ~Copyable>: ~Copyable {
 
 extension Mutex: @unchecked Sendable where Value: ~Copyable {}  // Safe: `mutex` guards the value.
 
-/// Remembers what has been said: a host that stays away for an hour is one line, not a thousand; so is a faulty schedule file.
+/// Remembers messages, so that each is logged once: about a host that is down for an hour, or a faulty schedule file.
 package final class ToldOnce: Sendable {
     private let said = Mutex<Set<String>>([])
     private let most: Int
 
-    /// - Parameter most: When so much has been said, nothing is new any more.
+    /// - Parameter most: Number of messages after which no more are new.
     package init(most: Int = .max) { self.most = most }
 
-    /// Whether this has not been said before; from now on it has.
+    /// Whether a message is new; it is then remembered.
     package func isNew(_ text: String) -> Bool { said.withLock { $0.count < most && $0.insert(text).inserted } }
 }

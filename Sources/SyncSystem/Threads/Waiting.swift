@@ -2,11 +2,11 @@ import CPosix
 
 import struct Synchronization.Atomic
 
-/// A descriptor that is waited for; one that is negative is never ready. poll(2)
+/// A descriptor to wait for; a negative one is never ready. poll(2)
 package struct PollEntry {
     private var entry: pollfd
 
-    /// - Parameter isForWriting: Whether it is to be written, not read.
+    /// - Parameter isForWriting: Whether to wait for writing, not reading.
     package init(_ descriptor: Int32, isForWriting: Bool = false) {
         entry = pollfd(fd: descriptor, events: Int16(isForWriting ? POLLOUT : POLLIN), revents: 0)
     }
@@ -17,8 +17,8 @@ package struct PollEntry {
 
 /// Waits until one of several descriptors is ready. poll(2)
 ///
-/// - Parameter milliseconds: Most time to wait; -1 for however long it takes.
-/// - Returns: Whether one is; `false` also when a signal came.
+/// - Parameter milliseconds: Longest time to wait; -1 for no limit.
+/// - Returns: Whether one is ready; `false` also after a signal.
 @discardableResult package func waitForAny(of entries: inout [PollEntry], atMost milliseconds: Int32) -> Bool {
     entries.withUnsafeMutableBytes { bytes in
         poll(
@@ -27,9 +27,9 @@ package struct PollEntry {
     }
 }
 
-/// Waits until a descriptor can be read, or its other end is closed. poll(2); one that is negative never can.
+/// Waits until a descriptor can be read, or its other end is closed. poll(2); a negative one never can.
 ///
-/// - Parameter time: `nil` for however long it takes.
+/// - Parameter time: `nil` for no limit.
 /// - Returns: Whether it can.
 @discardableResult package func waitToRead(_ descriptor: Int32, atMost time: Duration?) -> Bool {
     var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
@@ -55,12 +55,12 @@ extension Duration {
     package var milliseconds: Int64 { components.seconds * 1_000 + components.attoseconds / 1_000_000_000_000_000 }
 }
 
-/// A pipe, both ends close-on-exec and numbered above 2; the reader does not wait. pipe(2)
+/// A pipe, both ends close-on-exec and numbered above 2; the reader is non-blocking. pipe(2)
 package struct Pipe: Sendable {
     package let reader: SharedDescriptor
     package let writer: SharedDescriptor
 
-    /// - Returns: `nil` when there is none to be had; ``Errno/last`` says why.
+    /// - Returns: `nil` if it cannot be created; ``Errno/last`` says why.
     package init?() {
         var ends: [Int32] = [-1, -1]
         guard sa_pipe(&ends) == 0 else { return nil }
@@ -73,13 +73,13 @@ package struct Pipe: Sendable {
 package final class WakePipe: Sendable {
     private let pipe = Pipe()
     private let hasWoken = Atomic(false)
-    /// Where there is no ``reader``, the thread looks after this time for what has come.
+    /// Interval at which the thread polls if there is no ``reader``.
     package static let tick = Duration.milliseconds(20)
 
-    /// Makes the pipe; where there is none to be had ``Errno/last`` says why.
+    /// Makes the pipe; if that fails, ``Errno/last`` says why.
     package init() {}
 
-    /// For poll(2); -1 when there was no pipe to be had.
+    /// For poll(2); -1 if there is no pipe.
     package var reader: Int32 { pipe?.reader.raw ?? -1 }
 
     package func wake() {
@@ -87,34 +87,34 @@ package final class WakePipe: Sendable {
         _ = withUnsafeBytes(of: UInt8(0)) { byte in retryingOnInterrupt { writeSome(pipe.writer.raw, byte) } }
     }
 
-    /// To be called before it is looked at what has come.
+    /// To be called before the thread looks at the shared state.
     package func drain() {
         var bytes: (UInt64, UInt64) = (0, 0)
         _ = withUnsafeMutableBytes(of: &bytes) { readSome(reader, into: $0) }
-        // Last: a byte that comes after it stays. Whoever woke before has changed what is looked at next.
+        // Last: a byte that comes after it stays. Earlier wakers have already changed the state that is read next.
         hasWoken.store(false, ordering: .sequentiallyConsistent)
     }
 }
 
-/// Whether reads and writes of a descriptor wait. fcntl(2), O_NONBLOCK
+/// Sets whether reads and writes of a descriptor block. fcntl(2), O_NONBLOCK
 package func setBlocking(_ descriptor: Int32, _ waits: Bool) -> Errno? {
     failure(sa_set_blocking(descriptor, waits ? 1 : 0))
 }
 
-/// Makes a pipe or FIFO hold more **bytes**; a hint. fcntl(2), F_SETPIPE_SZ
+/// Raises the capacity of a pipe or FIFO, in **bytes**; a hint. fcntl(2), F_SETPIPE_SZ
 package func setPipeSize(_ descriptor: Int32, _ bytes: Int32) { sa_set_pipe_size(descriptor, bytes) }
 
-/// What a read gave. read(2)
+/// The result of a read. read(2)
 package enum ReadResult: Equatable, Sendable {
-    /// So many **bytes**, at least one.
+    /// Number of **bytes**, at least one.
     case bytes(Int)
-    /// Nothing yet, or a signal came.
+    /// Nothing yet, or interrupted by a signal.
     case nothing
     case ended
     case failed(Errno)
 }
 
-/// Reads what is there, at a descriptor's own position. read(2)
+/// Reads the available bytes, at a descriptor's own position. read(2)
 package func readSome(_ descriptor: Int32, into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
     readResult(read(descriptor, buffer.baseAddress, buffer.count))
 }
@@ -133,12 +133,12 @@ package func writeSome(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> 
     sa_write(descriptor, bytes.baseAddress, bytes.count)
 }
 
-/// Whether a connected socket has something to read, or its other end has gone; reads nothing and does not wait. recv(2),
+/// Whether a connected socket has something to read, or its peer is gone; reads nothing and does not block. recv(2),
 /// MSG_PEEK
 package func peek(_ socket: Int32) -> ReadResult {
     var byte: UInt8 = 0
     return readResult(recv(socket, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)))
 }
 
-/// Ends both directions of a connection: whoever has the socket sees it. shutdown(2)
+/// Ends both directions of a connection, for all holders of the socket. shutdown(2)
 package func shutDown(_ socket: Int32) { _ = shutdown(socket, Int32(SHUT_RDWR)) }

@@ -2,7 +2,7 @@ import CPosix
 
 import struct Synchronization.Atomic
 
-/// The system has no thread for us. pthread_create(3).
+/// The system could not create a thread. pthread_create(3).
 package struct ThreadError: Error, CustomStringConvertible {
     package let code: Errno
 
@@ -11,14 +11,14 @@ package struct ThreadError: Error, CustomStringConvertible {
     package var description: String { "cannot start a thread: \(code); raise the limit on processes or memory" }
 }
 
-/// A thread of our own, for work that blocks in system calls, which Swift's shared executor must not. Not Foundation's:
-/// that does not say when there is none to be had.
+/// A separate thread for work that blocks in system calls, which Swift's shared executor must not do. Not Foundation's,
+/// which does not report failure to start one.
 package final class WorkerThread: Sendable {
-    /// Starts a thread: ``system``, or what a test puts in its place.
+    /// Starts a thread: ``system``, or a test's replacement.
     package typealias Starter =
         @Sendable (_ name: String, _ body: @escaping @Sendable () -> Void) throws(ThreadError) -> WorkerThread
 
-    /// Starts threads of the system with small stacks.
+    /// Starts threads with small stacks.
     package static let system: Starter = { name, body throws(ThreadError) in
         try WorkerThread(name: name, stackSize: 1 << 20, body: body)
     }
@@ -26,12 +26,12 @@ package final class WorkerThread: Sendable {
     private let ended: Monitor<Bool>
     private let identifier: pthread_t
 
-    /// Starts `body` on a new thread, which nobody has to join.
+    /// Starts `body` on a new, detached thread.
     ///
     /// - Parameters:
     ///   - name: As ps(1) shows it: the first 15 bytes.
-    ///   - stackSize: In **bytes**; `nil` for the system's own, getrlimit(2).
-    /// - Throws: ``ThreadError``; then `body` is not called.
+    ///   - stackSize: In **bytes**; `nil` for the system's default, getrlimit(2).
+    /// - Throws: ``ThreadError``; `body` is then not called.
     @discardableResult package init(name: String, stackSize: Int? = nil, body: @escaping @Sendable () -> Void)
         throws(ThreadError)
     {
@@ -46,7 +46,7 @@ package final class WorkerThread: Sendable {
             &identifier, &attributes,
             { context in
                 guard let context else { return nil }
-                // Whoever has waited for the end may count on it that what the work held is let go, too.
+                // When the end is reported, everything that the work held has been released, too.
                 let ended = Start.run(context)
                 ended.change { $0 = true }
                 return nil
@@ -58,10 +58,10 @@ package final class WorkerThread: Sendable {
         throw ThreadError(code: Errno(rawValue: code))
     }
 
-    /// Waits for the end of its work; what that held has been let go then.
+    /// Waits for the end of the work; everything that it held has then been released.
     package func join() { ended.wait { $0 ? true : nil } }
 
-    /// Whether this is the thread that asks.
+    /// Whether this is the calling thread.
     package var isCurrent: Bool { pthread_equal(identifier, pthread_self()) != 0 }
 
     private final class Start: Sendable {
@@ -84,7 +84,7 @@ package final class WorkerThread: Sendable {
     }
 }
 
-/// A wish to stop, said and seen on any thread.
+/// A stop request, visible to all threads.
 package final class StopFlag: Sendable {
     private let flag = Atomic(false)
 
@@ -95,10 +95,9 @@ package final class StopFlag: Sendable {
     package func set() { flag.store(true, ordering: .relaxed) }
 }
 
-/// Runs work that blocks on a thread of its own: the concurrency pool has one thread for each core, and may have one
-/// only.
+/// Runs blocking work on a thread of its own: the concurrency pool has one thread per core, possibly only one.
 ///
-/// - Throws: ``ThreadError``; then `work` is not called.
+/// - Throws: ``ThreadError``; `work` is then not called.
 package func onThread<R: Sendable>(_ name: String, _ work: @escaping @Sendable () -> R) async throws(ThreadError) -> R {
     let result: Result<R, ThreadError> = await withCheckedContinuation { continuation in
         do throws(ThreadError) {
@@ -108,12 +107,12 @@ package func onThread<R: Sendable>(_ name: String, _ work: @escaping @Sendable (
     return try result.get()
 }
 
-/// Runs work that blocks and can fail on a thread of its own. Its end is waited for, also when the task is cancelled.
+/// Runs blocking work that can fail on a thread of its own. Waits for its end, even if the task is cancelled.
 ///
 /// - Parameters:
 ///   - onCancel: Called when the task is cancelled.
-///   - work: Has a flag that is set when the task is cancelled.
-/// - Throws: ``ThreadError``, or what `work` throws.
+///   - work: Its flag is set when the task is cancelled.
+/// - Throws: ``ThreadError``, or the error of `work`.
 package func onThread<R: Sendable>(
     _ name: String, onCancel: @escaping @Sendable () -> Void = {},
     cancellable work: @escaping @Sendable (StopFlag) throws -> R
@@ -129,7 +128,7 @@ package func onThread<R: Sendable>(
 
 /// Runs `body` for 0..<count, each on a thread of its own, and returns the results in order.
 ///
-/// Where the system has no more threads, the rest is done here, one after the other: nothing is lost, only slower.
+/// If the system has no more threads, the rest runs here, sequentially: slower, but complete.
 package func concurrently<Result: Sendable>(
     _ count: Int, name: String, start: WorkerThread.Starter = WorkerThread.system,
     _ body: @escaping @Sendable (Int) -> Result
@@ -150,9 +149,10 @@ package func concurrently<Result: Sendable>(
     return results.withLock { results in (0..<count).compactMap { results[$0] } }
 }
 
-/// Works at places 0..<count on several threads, each with a worker of its own.
+/// Processes places 0..<count on several threads, each with its own worker.
 ///
-/// - Returns: The results, in no order. A place where nobody came, because of a stop or for want of memory, has none.
+/// - Returns: The results, in no order. Places that were not processed, because of a stop or a lack of memory, have
+///   none.
 package func concurrently<Worker: ~Copyable, Result: Sendable>(
     over count: Int, threads: Int, name: String, isStopped: @escaping @Sendable () -> Bool,
     by makeWorker: @escaping @Sendable (_ thread: Int) throws -> Worker,

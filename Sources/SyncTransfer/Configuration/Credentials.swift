@@ -8,12 +8,12 @@ package import SyncPlugins
 package struct Credentials: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
     private var byOrigin: [Origin: Credential.Kind] = [:]
 
-    /// The origins, without what is sent to them.
+    /// The origins, without their credentials.
     package var description: String { byOrigin.keys.map(\.description).sorted().joined(separator: ", ") }
 
     package var customMirror: Mirror { Mirror(self, children: ["origins": description]) }
 
-    /// Whether there is nothing to send to anyone.
+    /// Whether there are no credentials at all.
     package var isEmpty: Bool { byOrigin.isEmpty }
 
     /// The credential for exactly this origin.

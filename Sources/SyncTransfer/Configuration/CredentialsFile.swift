@@ -3,7 +3,7 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// A file that says who we are to which origin. One section an origin:
+/// A file of credentials by origin, with one section for each origin:
 /// ```ini
 /// # Lines that begin with # are comments.
 /// [https://files.example.com]
@@ -18,18 +18,18 @@ import SyncSystem
 /// region = eu-central-1
 /// service = s3
 /// ```
-/// and `type = bearer` with `token`. A value is everything after the first `=`, blanks around it left out.
+/// and `type = bearer` with `token`. A value is everything after the first `=`, without the blanks around it.
 extension Credentials {
-    /// Why a file is refused. Never contains a value from the file.
+    /// The reason why a file is refused. Never contains a value from the file.
     package struct Refusal: Error, Equatable, CustomStringConvertible {
-        /// Where, what, and what to do about it.
+        /// The line, the reason and the remedy.
         package let description: String
     }
 
     /// Reads a file that its owner alone may read.
     ///
-    /// - Throws: ``Refusal`` when it cannot be read, belongs to somebody else, is open to others, or is malformed, or
-    ///   when others may write to its directory.
+    /// - Throws: ``Refusal`` when the file cannot be read, belongs to another user, is accessible to others, or is
+    ///   malformed, or when others may write to its directory.
     package static func read(path: String) throws(Refusal) -> Credentials {
         let text: String
         do throws(FileError) { text = try readSecret(path, limit: maximumSize) } catch {
@@ -38,7 +38,7 @@ extension Credentials {
         do { return try parse(text) } catch { throw Refusal(description: "\(path): \(error.description)") }
     }
 
-    /// Reads the text of such a file.
+    /// Parses the text of a credentials file.
     package static func parse(_ text: String) throws(Refusal) -> Credentials {
         var credentials = Credentials()
         var section: (origin: Origin, line: Int, fields: [String: String])?
@@ -108,7 +108,7 @@ extension Credentials {
         "type", "user", "password", "token", "access-key", "secret-key", "session-token", "region", "service",
     ]
 
-    /// Most **bytes** of a file; thousands of origins.
+    /// Most **bytes** of a file; enough for thousands of origins.
     private static let maximumSize = 1 << 20
 
     private static func refusal(_ line: Int, _ detail: String) -> Refusal {

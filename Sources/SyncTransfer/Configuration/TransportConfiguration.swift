@@ -11,9 +11,9 @@ package struct TransportConfiguration: Sendable {
     package var connections = 16
     /// Most HTTP requests at a time to one origin, counted after redirects, 1 to 64.
     package var connectionsPerHost = 16
-    /// Whether the number for one origin follows its goodput, up to ``connectionsPerHost``.
+    /// Whether the limit for one origin follows its goodput, up to ``connectionsPerHost``.
     package var adaptive = true
-    /// Initial requests at a time to an unknown origin, if ``adaptive``: a little more than the 6 of browsers, which
+    /// Initial requests at a time to an unknown origin, if ``adaptive``: slightly more than the 6 of browsers, which
     /// servers expect.
     package var initialConnections = 8
     /// Most **bytes** a second over all transfers; `nil` for no limit.
@@ -32,30 +32,30 @@ package struct TransportConfiguration: Sendable {
     package var resourceDeadline: Duration = .seconds(7 * 86_400)
     /// How long to wait for silent servers; `nil` for as long as ``resourceDeadline``.
     package var patience: Patience?
-    /// How long to wait for silent servers where another source of the same object has answered that it does not give it.
+    /// How long to wait for silent servers once another source of the same object has answered without giving it.
     package var patienceBesideAnswer: Duration = .seconds(10)
     /// Attempts and the waits between them.
     package var retry = RetryPolicy()
-    /// How long a source that failed or sent wrong bytes is asked only after the others.
+    /// How long a source that failed or sent wrong bytes comes after all others.
     package var penalty: Duration = .seconds(600)
 
-    /// What a redirect may do.
+    /// The policy for redirects.
     package var redirects = RedirectPolicy()
     /// Rules for original URLs and redirect targets, first match wins.
     package var rewriteRules: [RewriteRule] = []
-    /// What is sent to which origin, and to no other.
+    /// The credentials for each origin; none is sent to any other origin.
     package var credentials = Credentials()
-    /// Asked in this order about every request before it is sent, after ``rewriteRules``.
+    /// Resolvers, asked in this order about every request before it is sent, after ``rewriteRules``.
     package var resolvers: [ConfiguredResolver] = []
-    /// Asked in this order for origins without ``credentials``.
+    /// Credential providers, asked in this order for origins without ``credentials``.
     package var credentialProviders: [ConfiguredCredentialProvider] = []
-    /// Asked when a server says in a 401 what it wants, where none of ``credentialProviders`` has a credential for it.
+    /// Answers the challenge of a 401 for which none of ``credentialProviders`` has a credential.
     package var challenges: (any ChallengeAnswer)?
-    /// Longest time for an answer of ``resolvers`` or ``credentialProviders``; then requests are sent as they are.
+    /// Longest time for an answer of ``resolvers`` or ``credentialProviders``. After it, requests are sent as they are.
     package var pluginDeadline: Duration = .seconds(30)
-    /// Headers as `Name: value`, sent to a transfer's original origin only, and only if it is a ``homes``.
+    /// Headers as `Name: value`, sent only to a transfer's original origin, and only if ``homes`` contains that origin.
     package var headers: [String] = []
-    /// Origins that ``headers`` and the client's certificate are for; `nil` for every transfer's original origin. A
+    /// Origins that get ``headers`` and the client's certificate; `nil` for every transfer's original origin. A
     /// manifest from elsewhere can name any host as a source.
     package var homes: Set<Origin>?
     /// The proxies for http and https URLs; none unless set here, whatever the environment says.
@@ -75,14 +75,14 @@ package struct TransportConfiguration: Sendable {
     /// The `User-Agent` header.
     package var userAgent = "syncagent"
 
-    /// **Bytes** libcurl reads at a time. `CURLOPT_BUFFERSIZE`, at most 10 MiB. Each connection has them once, and
-    /// while it is paused twice.
+    /// **Bytes** libcurl reads at a time. `CURLOPT_BUFFERSIZE`, at most 10 MiB. Each connection has one buffer of this
+    /// size, and a second one while it is paused.
     package var bufferSize = 128 * 1024
     /// Most header **bytes** of one answer, 1xx answers and trailers included.
     package var maximumHeaderBytes = 128 * 1024
     /// Most header lines of one answer, 1xx answers and trailers included.
     package var maximumHeaderCount = 256
-    /// Transfers of up to this many **bytes** have a lane of their own beside the large ones.
+    /// Transfers of up to this many **bytes** have their own lane beside the large ones.
     package var smallSize: UInt64 = 1 << 20
     /// Objects of more than this many **bytes** are fetched over HTTP/1.1 with ``HTTP2Use/wholeObjects``.
     package var largeSize: UInt64 = 16 << 20
@@ -91,20 +91,20 @@ package struct TransportConfiguration: Sendable {
 
     /// What an earlier process knew about sources; see ``CurlTransport/takeSources()``.
     package var sources = SourceRecords()
-    /// What redirects taught an earlier process; see ``CurlTransport/takeLinks()``.
+    /// Redirects that an earlier process remembered; see ``CurlTransport/takeLinks()``.
     package var links: [LinkRecord] = []
 
-    /// The words for what can be done about a fault, added to its message; `nil` for none.
+    /// The advice on a fault, added to its message; `nil` for none.
     package var advise: @Sendable (TransferAdvice) -> String? = { _ in nil }
 
-    /// Time for deadlines and for dates in answers.
+    /// The clock for deadlines and for dates in answers.
     package var clock: TransportClock
     /// A uniformly distributed number, for jitter.
     package var random: @Sendable () -> UInt64
-    /// Called on the transport's thread before the announced thing happens; must not block for long.
+    /// Called on the transport's thread before the announced action; must not block for long.
     package var events: @Sendable (TransferEvent) -> Void
-    /// Asked before the first request after a hop: whether it has to wait. Then `done` is called, from any thread, once
-    /// ``events`` has the hop on record, or cannot have it.
+    /// Called before the first request after a hop; returns whether that request has to wait. If so, `done` is called,
+    /// from any thread, once ``events`` has recorded the hop or has failed to.
     package var awaitRecord: @Sendable (_ done: @escaping @Sendable () -> Void) -> Bool = { _ in false }
 
     /// Starts from the defaults beside each property.
@@ -123,7 +123,6 @@ package struct TransportClock: Sendable {
     /// **Seconds** since 1970-01-01 UTC, for dates in answers.
     package var unixTime: @Sendable () -> Int64
 
-    /// Makes a clock of two functions.
     package init(now: @escaping @Sendable () -> Duration, unixTime: @escaping @Sendable () -> Int64) {
         (self.now, self.unixTime) = (now, unixTime)
     }
@@ -138,7 +137,7 @@ extension TransportConfiguration {
         return proxy
     }
 
-    /// Refuses what would be ignored or would fail later, and files that others could change.
+    /// Refuses settings that would be ignored or would fail later, and files that others could change.
     func validate() throws(TransferError) {
         try check((1...256).contains(connections), "connections must be 1 to 256, not \(connections)")
         try check(
@@ -160,7 +159,7 @@ extension TransportConfiguration {
         guard condition else { throw TransferError(code: .misuse, url: "", detail: detail) }
     }
 
-    /// Whoever could change these would decide which servers are believed, or who we are.
+    /// Anyone who can change these files decides which servers are trusted, or which identity is shown.
     private func checkTLSFile(_ path: String?, _ what: String) throws(TransferError) {
         guard let path else { return }
         func refused(_ reason: String) -> TransferError {

@@ -9,23 +9,23 @@ package struct URLScope: Sendable, Equatable {
     private enum Pattern: Sendable, Equatable {
         /// In lower case, without `:`.
         case scheme(String)
-        /// A prefix in a scheme that libcurl does not handle; the scheme in lower case, with a final `/` if one was
-        /// written.
+        /// A prefix in a scheme that libcurl does not handle. The scheme is in lower case, with a final `/` if the text
+        /// has one.
         case prefix(String)
         /// A path without its last `/`; empty for the whole origin.
         case below(Origin, path: String, isDirectory: Bool)
-        /// Whose query begins so, wherever they are.
+        /// URLs whose query begins with this text, on any host.
         case marked(String)
     }
 
-    /// Empty for all.
+    /// Empty for all URLs.
     private let patterns: [Pattern]
 
     private init(patterns: [Pattern]) { self.patterns = patterns }
 
     package static let all = URLScope(patterns: [])
 
-    /// URLs of the web whose query begins so.
+    /// The http and https URLs whose query begins with this text.
     package static func marked(_ query: String) -> URLScope { URLScope(patterns: [.marked(query)]) }
 
     /// Whether it is ``marked(_:)``: of URLs that no server knows.
@@ -38,7 +38,7 @@ package struct URLScope: Sendable, Equatable {
     /// Origins, such as `https://assets.example.com`: a final `/`, a default port and the case of the host do not
     /// matter. All for an empty list.
     ///
-    /// - Throws: ``URLError`` for text that is no origin, or has more than one.
+    /// - Throws: ``URLError`` for text that is not an origin, or has more than an origin.
     package static func origins(_ texts: [String]) throws(URLError) -> URLScope {
         var patterns: [Pattern] = []
         for text in texts {
@@ -50,11 +50,11 @@ package struct URLScope: Sendable, Equatable {
         return URLScope(patterns: patterns)
     }
 
-    /// URLs that lie below these: `https://assets.example.com/`, `https://assets.example.com/tower/`, `store://tower/` in
-    /// a scheme of a plugin's own, or a scheme such as `http:`, with `//` behind it or without. `https://host/tower` is that URL, and what lies below it. All for an
-    /// empty list.
+    /// URLs below these prefixes: `https://assets.example.com/`, `https://assets.example.com/tower/`, `store://tower/`
+    /// in a plugin's own scheme, or a scheme such as `http:`, with or without `//`. `https://host/tower` covers that
+    /// URL and everything below it. An empty list stands for all URLs.
     ///
-    /// - Throws: ``URLError`` for text that is neither.
+    /// - Throws: ``URLError`` for text that is not a prefix of a URL.
     package static func prefixes(_ texts: [String]) throws(URLError) -> URLScope {
         var patterns: [Pattern] = []
         for text in texts {
@@ -79,7 +79,7 @@ package struct URLScope: Sendable, Equatable {
         return URLScope(patterns: patterns)
     }
 
-    /// `SCHEME:` or `SCHEME://`, and nothing else. RFC 3986 §3.1.
+    /// Returns the scheme of a text that is only `SCHEME:` or `SCHEME://`. RFC 3986 §3.1.
     private static func scheme(_ text: String) -> String? {
         guard let colon = text.firstIndex(of: ":"), ["", "//"].contains(text[text.index(after: colon)...]) else {
             return nil
@@ -96,11 +96,11 @@ package struct URLScope: Sendable, Equatable {
         return scheme.utf8.count < text.utf8.count && (patterns.contains(.scheme(scheme)) || names(text))
     }
 
-    /// Whether a URL that libcurl does not handle is named more precisely than by its scheme.
+    /// Whether a pattern more precise than a scheme covers a URL that libcurl does not handle.
     func names(_ text: String) -> Bool {
         guard let scheme = urlScheme(of: text) else { return false }
         let plain = scheme + text.dropFirst(scheme.utf8.count).prefix { !$0.endsPath }
-        // What `..` means is up to the plugin, however it is written.
+        // The plugin decides what `..` means, however it is written.
         let path = plain.lowercased().replacing("%2e", with: ".").replacing("%2f", with: "/")
         guard !path.split(separator: "/").contains("..") else { return false }
         return patterns.contains { pattern in
@@ -109,7 +109,7 @@ package struct URLScope: Sendable, Equatable {
         }
     }
 
-    /// Why no transport plugin may be for `file:`.
+    /// Why `file:` is refused as the scheme of a transport plugin.
     package static let fileIsBuiltIn = "file: URLs are not for plugins; a manifest on this machine is named by its path"
 
     /// The schemes in the scope, in lower case; empty for all URLs.
@@ -140,12 +140,12 @@ package struct URLScope: Sendable, Equatable {
             }
     }
 
-    /// Whether an origin is named, rather than only its scheme.
+    /// Whether a pattern names the origin, not only its scheme.
     func names(_ origin: Origin) -> Bool {
         patterns.contains { if case .below(origin, _, _) = $0 { true } else { false } }
     }
 
-    /// Whether everything of an origin is in the scope.
+    /// Whether every URL of an origin is in the scope.
     func covers(_ origin: Origin) -> Bool { covers(origin.description + "/") }
 }
 

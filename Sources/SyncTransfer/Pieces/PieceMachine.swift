@@ -5,90 +5,91 @@ struct PieceFailure {
     var fault: Fault
     /// The next wanted **byte**.
     var position: UInt64
-    /// Whether the URL that failed came from a redirect, a rule or memory.
+    /// Whether the URL that failed came from a redirect, a rule or the redirect memory.
     var hasMoved = false
     /// Whether another credential will replace the refused one.
     var isCredentialRenewed = false
-    /// Remedies already used on the source.
+    /// One-time remedies already used on the source.
     var strikes: Set<Remedy> = []
-    /// Whether the source is not asked any more in any case.
+    /// Whether this transfer no longer asks the source.
     var isSourceSpent = false
     /// Whether other sources are left, and whether one of them can be asked at once.
     var hasOtherSource = false
     var isOtherSourceReady = false
     /// Whether the transfer has only this source.
     var isOnlySource = true
-    /// Whether it has brought too little for too long, see ``Pace``.
+    /// Whether the piece has received too little for too long, see ``Pace``.
     var isTooSlow: Bool
     var attempts: Int
 }
 
-/// What to do for a piece after a fault. The actions of one list are done in order.
+/// What to do for a piece after a fault. The actions of a list are carried out in order.
 enum PieceAction: Equatable {
-    /// Be served by the exchange with the whole object, or else ask again.
+    /// Join the exchange that receives the whole object, or else ask again.
     case joinOther
-    /// Ask again, ahead of everything that has not started: at the URL of the last request, or, `anew`, at the original one.
+    /// Ask again, ahead of all requests that have not started: at the URL of the last request, or at the original URL
+    /// if `anew`.
     case ask(anew: Bool)
-    /// Ask again after a wait; also at the original URL if the link of the last request has expired by then.
+    /// Ask again after a wait. The original URL is asked, too, if the link of the last request has expired by then.
     case retry(anew: Bool, after: PieceDelay)
     /// Ask again once the host can be reached.
     case awaitConnectivity
     /// Give the transfer up.
     case fail
-    /// What was remembered of redirects is no longer good.
+    /// Forget the remembered redirect.
     case forgetLesson
-    /// Ask resolvers again.
+    /// Discard the resolution, so that resolvers are asked again.
     case expireResolution
-    /// Note that this remedy was used on the source.
+    /// Note that this one-time remedy was used on the source.
     case strike(Remedy)
-    /// Ask the source only after the others for a while, without reporting that.
+    /// Put the source after all others for a while, without reporting that.
     case postponeSource
-    /// The same because it failed: lowers its score, and reports it if there are other sources.
+    /// Put the source after all others because it failed. Lowers its score, and reports that if there are others.
     case penaliseSource
-    /// Ask the source no more in this transfer.
+    /// Stop asking the source in this transfer.
     case dropSource
     /// The host is at fault.
     case blameHost
-    /// Failed requests wait for the host; `times` is this piece's failures in a row, 0 after progress.
+    /// Make failed requests wait for the host. `times` is this piece's failures in a row, 0 after progress.
     case backOff(times: Int)
-    /// Start nothing at the host for this many **seconds**, as it asked.
+    /// Start nothing at the host for this many **seconds**, as it requested.
     case holdHost(Int64)
 }
 
 /// How long a piece waits.
 enum PieceDelay: Equatable {
     case none
-    /// As scheduled for its own failures.
+    /// The delay scheduled for the piece's own failures.
     case own
-    /// As ``PieceAction/backOff(times:)`` determined.
+    /// The delay that ``PieceAction/backOff(times:)`` determined.
     case backOff
 }
 
-/// The life of one piece: its state, its failures, and what comes next. Pure: the worker reports what happened and
-/// carries out the returned actions. ``PieceState/after(_:)`` is the table of states.
+/// The life of one piece: its state, its failures, and its next step. Pure: the worker reports what happened and
+/// carries out the returned actions. ``PieceState/after(_:)`` is the state table.
 struct PieceMachine: Equatable {
     private(set) var state = PieceState.queued
-    /// Raised by every change, so that holders of an older ticket know that it is void.
+    /// Raised by every change, so that holders of an older ticket know that theirs is void.
     private(set) var ticket: UInt64 = 0
-    /// Attempts in a row that brought nothing.
+    /// Attempts in a row that received nothing.
     private(set) var failures = 0
     /// Refusals in a row by the target of a redirect.
     private(set) var refusals = 0
-    /// Whether it has retried at once after a broken connection; the next time it waits.
+    /// Whether the piece has already retried at once after a broken connection; the next time it waits.
     private(set) var wasTakenUp = false
     private(set) var lastFault: Fault?
     /// The next wanted **byte** when progress was measured last.
     private(set) var mark: UInt64
 
-    /// Most fresh redirects in a row that are asked for because the target refuses: one for an expired link, one for
+    /// Most fresh redirects in a row that are requested because the target refuses: one for an expired link, one for
     /// clocks and caches. A target that refuses a third time has another reason.
     static let mostRefusals = 2
 
     init(position: UInt64) { mark = position }
 
-    /// Takes what has happened. What cannot happen changes nothing, and stops builds with assertions: tests.
+    /// Applies an input. An impossible input changes nothing, and stops builds with assertions, such as tests.
     ///
-    /// - Returns: The ticket that is good from now on.
+    /// - Returns: The ticket that is valid from now on.
     @discardableResult mutating func take(_ input: PieceInput) -> UInt64 {
         switch state.after(input) {
         case .to(let next): (state, ticket) = (next, ticket &+ 1)
@@ -98,26 +99,26 @@ struct PieceMachine: Equatable {
         return ticket
     }
 
-    /// Whether it has been waiting since it got this ticket.
+    /// Whether the piece has been waiting since it got this ticket.
     func isWaiting(since ticket: UInt64) -> Bool {
         guard ticket == self.ticket, case .waiting = state else { return false }
         return true
     }
 
-    /// Whether it has been queued since it got this ticket.
+    /// Whether the piece has been queued since it got this ticket.
     func isQueued(since ticket: UInt64) -> Bool { ticket == self.ticket && state == .queued }
 
-    /// Takes the end of an exchange that was no redirect.
+    /// Handles the end of an exchange that was not a redirect.
     ///
     /// - Parameters:
-    ///   - own: Why this piece wanted no more of it; others may.
-    ///   - fault: What was wrong with it.
-    ///   - isAccepted: Whether it answered the question.
+    ///   - own: Why this piece wanted no more of the exchange; others may.
+    ///   - fault: The fault of the exchange.
+    ///   - isAccepted: Whether the answer fits the request.
     ///   - position: The next wanted **byte**.
     ///   - end: One past the last wanted **byte**; `nil` while the length is unknown.
     ///   - isAsTold: Whether everything arrived that the answer's head announced.
-    ///   - isTooSlow: Whether the piece has brought too little for too long, see ``Pace``.
-    /// - Returns: Whether it is complete. If not, the rest is asked for at the same URL.
+    ///   - isTooSlow: Whether the piece has received too little for too long, see ``Pace``.
+    /// - Returns: Whether the piece is complete. If not, the rest is requested at the same URL.
     /// - Throws: The fault to decide about.
     mutating func ended(
         own: Fault?, fault: Fault?, isAccepted: Bool, position: UInt64, end: UInt64?, isAsTold: Bool, isTooSlow: Bool
@@ -134,7 +135,7 @@ struct PieceMachine: Equatable {
         return false
     }
 
-    /// Decides after a fault: again, elsewhere, later, or not at all.
+    /// Decides how to go on after a fault: again, at another source, later, or not at all.
     mutating func failed(_ failure: PieceFailure) -> [PieceAction] {
         guard state != .ended else { return [] }
         ticket &+= 1
@@ -172,13 +173,13 @@ struct PieceMachine: Equatable {
 
     /// Counts an attempt.
     ///
-    /// - Returns: What is left when it was the last one; `nil` for another one.
+    /// - Returns: The actions left after the last attempt; `nil` if another attempt is allowed.
     private mutating func again(_ failure: PieceFailure) -> [PieceAction]? {
         failures += 1
         return failures < failure.attempts && !failure.isTooSlow ? nil : [.fail]
     }
 
-    /// Another source at once if there is one that is not penalised; otherwise this one after a wait.
+    /// Uses another source at once if one is not penalised, and otherwise retries this source after a wait.
     private mutating func elsewhereOrLater(_ failure: PieceFailure) -> [PieceAction] {
         let penalty: [PieceAction] = failure.isOnlySource ? [] : [.penaliseSource]
         if failure.isOtherSourceReady { return penalty + (again(failure) ?? [.ask(anew: true)]) }
@@ -186,7 +187,7 @@ struct PieceMachine: Equatable {
             let wait = PieceAction.backOff(times: failures + 1)
             return penalty + [.blameHost, wait] + (again(failure) ?? [.retry(anew: false, after: .backOff)])
         }
-        // The server named a time: no other request goes there before it either.
+        // The server named a time, so no other request goes there earlier either.
         return penalty + (again(failure) ?? [.holdHost(seconds), .ask(anew: false)])
     }
 

@@ -1,21 +1,21 @@
 import SyncModel
 
-/// Which exchange of a worker, counted from 1.
+/// The number of an exchange of a worker, counted from 1.
 typealias ExchangeID = UInt64
 
-/// Where a piece of a transfer is.
+/// The state of a piece of a transfer.
 enum PieceState: Equatable {
     /// In a queue, or between two states within one call.
     case queued
     case waiting(PieceWait)
-    /// Waits for another exchange with the whole object to end.
+    /// Waits for the end of another exchange that receives the whole object.
     case parked
     /// Part of an exchange.
     case running(ExchangeID)
     case ended
 }
 
-/// What a piece waits for.
+/// The reason for which a piece waits.
 enum PieceWait: Equatable {
     /// Its next attempt, at this time.
     case until(Duration)
@@ -23,11 +23,11 @@ enum PieceWait: Equatable {
     case resolver
     /// The redirect of another request to the same place.
     case scout
-    /// The record of where it goes next.
+    /// The record of its next hop.
     case record
 }
 
-/// What can happen to a piece.
+/// An input to the state of a piece.
 enum PieceInput: Equatable {
     /// It joins the queue of a host.
     case enqueued
@@ -37,14 +37,14 @@ enum PieceInput: Equatable {
     case joined(ExchangeID)
     /// The only body of its object is already past its bytes.
     case missed
-    /// It has to wait for this.
+    /// It has to wait, for this reason.
     case postponed(PieceWait)
     /// It is complete, or its transfer has been given up.
     case over
 }
 
 extension PieceState {
-    /// Where an input leads: pure.
+    /// The transition for an input. Pure.
     ///
     /// ```
     ///                                           postponed
@@ -59,13 +59,13 @@ extension PieceState {
         if self == .ended { return .stays }
         return switch input {
         case .enqueued: .to(.queued)
-        // Only a queue has a turn.
+        // Only a queued piece is started.
         case .started(let id): self == .queued ? .to(.running(id)) : .refused
         case .postponed(.scout) where self != .queued, .postponed(.record) where self != .queued: .refused
-        // A body that has just begun serves whoever it can.
+        // A body that has just begun serves every piece it can.
         case .joined(let id): .to(.running(id))
-        // A source that may not be asked is a fault also while the piece waits.
         case .missed: .to(.parked)
+        // A fault may also come while the piece waits, as when its source may not be asked.
         case .postponed(let wait): .to(.waiting(wait))
         case .over: .to(.ended)
         }

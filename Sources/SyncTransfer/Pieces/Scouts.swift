@@ -1,20 +1,20 @@
 import SyncCurl
 
-/// Requests that find out for others where a place redirects to.
+/// Requests that find out for other pieces where a place redirects to.
 ///
-/// Spans of one pack, and files of one directory, are redirected alike and start together: without this, sixteen spans
-/// are redirected sixteen times. Nothing waits at an origin that has never redirected.
+/// Spans of one pack, and files of one directory, are redirected alike and start together. Without scouts, sixteen
+/// spans would be redirected sixteen times. No piece waits at an origin that has never redirected.
 struct Scouts {
     /// Pieces waiting for the first answer, by place.
     private var flights: [String: [(piece: Piece, ticket: UInt64)]] = [:]
-    /// Directories and URLs whose answer was of no use to others: not redirected, or not to be remembered.
+    /// Directories and URLs whose answer is of no use to other pieces: not redirected, or not to be remembered.
     private var useless: Set<String> = []
 
     private static let capacity = 4096
     /// How long a piece waits at most: several redirects of a far server.
     static let longestWait: Duration = .seconds(5)
 
-    /// The place that an answer is good for: the directory, or else the URL itself.
+    /// The place that an answer applies to: the directory, or else the URL itself.
     private func key(for entry: CurlURL) -> String? {
         guard useless.count < Self.capacity else { return nil }
         let directory = String(entry.directory)
@@ -24,9 +24,9 @@ struct Scouts {
     }
 
     /// Makes a piece wait for the answer of another request to the same place, or makes it the scout.
-    /// `redirects` if its origin has redirected before.
+    /// `redirects` tells whether the piece's origin has redirected before.
     ///
-    /// - Returns: Whether the piece waits. It does so for one answer's head, and for ``longestWait`` at most.
+    /// - Returns: Whether the piece waits. It waits for one answer's head, and for ``longestWait`` at most.
     mutating func mustWait(_ piece: Piece, _ chain: RedirectChain, redirects: @autoclosure () -> Bool) -> Bool {
         guard piece.chain == nil, chain.hops == 0, piece.scoutKey == nil, let key = key(for: chain.entry) else {
             return false
@@ -42,16 +42,16 @@ struct Scouts {
         return true
     }
 
-    /// Judges a scout's answer, once its lesson has been stored.
+    /// Evaluates a scout's answer, after its lesson has been stored.
     ///
-    /// - Returns: Whether it proves that its origin redirects no more: others waited in vain.
+    /// - Returns: Whether the answer proves that its origin no longer redirects, so that other pieces waited in vain.
     mutating func judge(_ key: String, _ chain: RedirectChain, isTaught: Bool) -> Bool {
         guard chain.hops == 0 || !isTaught else { return false }
         useless.insert(key)
         return chain.hops == 0 && flights[key]?.isEmpty == false
     }
 
-    /// A piece is no longer a scout: it has an answer or has failed. Returns who has waited for it.
+    /// Ends a piece's time as a scout: it has an answer or has failed. Returns the pieces that have waited for it.
     mutating func end(_ piece: Piece, hasAnswer: Bool = false) -> [Piece] {
         guard let key = piece.scoutKey else { return [] }
         piece.scoutKey = nil

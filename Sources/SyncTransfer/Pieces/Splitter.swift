@@ -1,25 +1,26 @@
 import SyncCurl
 import SyncPlugins
 
-/// Cuts tails off pieces for other connections, so that all connections end together. Each is a piece of its own; `nil` where
-/// there is no good place for a cut.
+/// Cuts tails off pieces for other connections, so that all connections end together. Each tail is a piece of its own.
+/// The functions return `nil` where there is no good place for a cut.
 struct Splitter {
     /// Least **bytes** of a tail.
     let least: UInt64
 
-    /// A cut costs a new connection and the bytes in flight behind it: the piece must need longer than this to its end,
+    /// A cut costs a new connection and the bytes in flight behind it. The piece must need longer than this to its end,
     /// and its rate must have been measured for as long.
     private static let worthwhile: Duration = .milliseconds(750)
-    /// A request costs its connection a round trip: a piece should take several times as long.
+    /// A request costs its connection a round trip, so a piece should take several times as long.
     private static let shortest: Duration = .milliseconds(500)
-    /// Pieces that take longer would be waited for.
+    /// Other connections would have to wait for pieces that take longer.
     private static let longest: Duration = .milliseconds(1500)
 
-    /// **Bytes** of a part of something larger than any span of a pack. Its parts are asked for in order: what comes early is
-    /// still in memory when its turn to be hashed comes.
+    /// **Bytes** of a part of an object larger than any span of a pack. Its parts are requested in order, so that an
+    /// early part is still in memory when it is its turn to be hashed.
     private static let window: UInt64 = 32 << 20
 
-    /// When connections idle and nothing is queued: cuts the piece that takes longest in the middle, or earlier if it is large.
+    /// Cuts the piece that takes longest in the middle, or earlier if it is large. For when connections idle and
+    /// nothing is queued.
     func slowest(of exchanges: some Sequence<Exchange>, now: Duration) -> Piece? {
         var slowest: (exchange: Exchange, piece: Piece, sink: any SplittableSink, left: Double)?
         for exchange in exchanges {
@@ -37,11 +38,11 @@ struct Splitter {
         return cut(piece, sink, near: middle, in: range, exchange.plan.chain)
     }
 
-    /// At the very end, when connections idle and nothing is queued: if a slow connection would need several round
-    /// trips for its rest, hands that to one that was fast, except what the slow one delivers meanwhile.
+    /// Hands the rest of a slow connection that would need several round trips for it to a fast connection, except what
+    /// the slow one delivers meanwhile. For the very end, when connections idle and nothing is queued.
     ///
-    /// On a full far link the fast connections end first; the others have adapted to a small share, and take a second
-    /// or more to find that the link is theirs (BBR, draft-cardwell-iccrg-bbr-congestion-control).
+    /// On a full far link the fast connections end first. The others have adapted to a small share, and take a second
+    /// or more to notice that the link is free (BBR, draft-cardwell-iccrg-bbr-congestion-control).
     func handOver(_ exchange: Exchange, now: Duration) -> Piece? {
         let (host, least) = (exchange.host, least / 8)
         let patience = max(.milliseconds(200), (host.firstByte ?? .seconds(1)) * 5)
@@ -56,14 +57,14 @@ struct Splitter {
         return cut(piece, sink, near: piece.position + kept, in: range, exchange.plan.chain)
     }
 
-    /// **Bytes** of a large rest that one request should bring: more where a request would otherwise be over at once.
+    /// **Bytes** of a large rest for one request: more if a request would otherwise end at once.
     private static func part(of remaining: UInt64, atRate rate: Double) -> UInt64 {
         let length = UInt64(exactly: (rate * (longest / .seconds(1))).rounded()) ?? .max
         return remaining > window ? max(window, length) : remaining
     }
 
-    /// Shortens a piece that is about to be asked for if its end would be waited for while other connections idle: the
-    /// last pieces become ever shorter, so that all connections end together and none has to be broken off.
+    /// Shortens a piece that is about to be requested if idle connections would have to wait for its end. The
+    /// last pieces become ever shorter, so that all connections end together and none has to be interrupted.
     func shorten(_ piece: Piece, on host: HostState) -> Piece? {
         guard host.givesRanges, !piece.isIndivisible, let end = piece.end, let remaining = piece.remaining,
             let sink = piece.sink as? any SplittableSink
@@ -73,11 +74,11 @@ struct Splitter {
         func bytes(_ count: Double) -> UInt64 { UInt64(exactly: count.rounded()) ?? .max }
         let share: UInt64
         if let rate = host.load.takeFreeRate(), host.load.goodput > 0 {
-            // It most likely goes to the connection that has just become idle.
+            // The piece most likely goes to the connection that has just become idle.
             let part = bytes(Double(unasked) * min(1, rate / host.load.goodput) / 2)
             let least = max(least, bytes(rate * (Self.shortest / .seconds(1))))
             let length = bytes(rate * (Self.longest / .seconds(1)))
-            // Nobody waits for a part as long as there are plenty.
+            // No connection waits for a part while there are plenty.
             let plenty = remaining > Self.window ? min(Self.window, unasked / connections / 4) : 0
             share = max(least, min(part, length), plenty)
         } else {
@@ -90,7 +91,7 @@ struct Splitter {
         return cut(piece, sink, near: piece.position + share, in: range, piece.chain)
     }
 
-    /// - Parameter chain: Where the tail's first request goes.
+    /// - Parameter chain: The chain of the tail's first request.
     private func cut(
         _ piece: Piece, _ sink: any SplittableSink, near: UInt64, in range: ClosedRange<UInt64>, _ chain: RedirectChain?
     ) -> Piece? {
@@ -101,7 +102,7 @@ struct Splitter {
         return piece.cut(at: offset, tail: tail, chain: chain)
     }
 
-    /// The piece of an exchange whose tail could be given away.
+    /// The piece of an exchange whose tail could be given to another connection.
     func splittable(_ exchange: Exchange, least: UInt64? = nil) -> (Piece, any SplittableSink)? {
         guard exchange.pieces.count == 1, let piece = exchange.pieces.first, piece.fault == nil, !piece.isIndivisible,
             !exchange.isPaused, exchange.hasRanges, let remaining = piece.remaining,
@@ -110,7 +111,8 @@ struct Splitter {
         return (piece, sink)
     }
 
-    /// - Returns: In **seconds**; `nil` while a connection is still speeding up: its rate says nothing yet.
+    /// - Returns: **Seconds** to the end of the piece; `nil` while its connection is still speeding up, since the rate
+    ///   says nothing yet.
     private func timeLeft(_ exchange: Exchange, _ piece: Piece, now: Duration) -> Double? {
         let time = now - exchange.plan.startedAt
         guard let remaining = piece.remaining, time >= Self.worthwhile else { return nil }

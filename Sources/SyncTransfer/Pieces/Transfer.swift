@@ -6,18 +6,18 @@ import SyncPlugins
 final class Transfer {
     let request: TransferRequest
     private let completion: TransferCompletion
-    /// When it must have ended.
+    /// The latest time for the transfer's end.
     let deadline: Duration
 
     /// One per sink; more than one after a split.
     var pieces: [Piece] = []
     var openPieces = 0
     var sources: [Source]
-    /// What has come of it so far: the last answer, the URL that was asked last, requests and bytes.
+    /// The result so far: the last answer, the URL that was requested last, requests and bytes.
     var report: TransferReport
-    /// Where its URLs come from; `nil` for the user.
+    /// The document that names the URLs; `nil` for URLs from the user.
     let referrer: (origin: Origin, isPublic: Bool?)?
-    /// Whether its activity has been announced; not while it waits.
+    /// Whether the transfer's activity has been announced. It is not announced while the transfer waits.
     var isTold = false
     private(set) var hasEnded = false
 
@@ -48,7 +48,7 @@ final class Transfer {
 
     var id: TransferID { request.id }
 
-    /// Whether answers alone say how long the object is: each whole one says it anew.
+    /// Whether the object's length is known from answers alone. Every whole answer states it anew.
     var hasOpenEnd: Bool {
         (request.range == nil || request.isFirstRange) && request.objectSize == nil && pieces.count == 1
     }
@@ -70,9 +70,9 @@ final class Transfer {
         completion(.failure(error))
     }
 
-    /// An error about the URL that was asked last.
+    /// An error about the URL that was requested last.
     ///
-    /// - Parameter fault: What it came from, if from one.
+    /// - Parameter fault: The fault behind the error, if any.
     func error(_ code: TransferError.Code, _ detail: String, _ fault: Fault? = nil) -> TransferError {
         var error = TransferError(code: code, url: report.currentURL, detail: detail, requests: report.requests)
         error.status = error.status ?? fault?.status
@@ -81,18 +81,18 @@ final class Transfer {
         return error
     }
 
-    /// Whether a source has answered, and not with the object: then little is expected of one that does not answer.
+    /// Whether a source has answered, but without the object. Then little is expected of a source that does not answer.
     var isAnswered: Bool { sources.contains { $0.left?.fault.status != nil } }
 
-    /// The error to end with, of what its sources have said. The first that was left says more than one that is out of
-    /// reach or keeps failing; the others are told beside it.
+    /// The error that ends the transfer, from the faults of its sources. The first dropped source says more than a
+    /// source that is unreachable or keeps failing; the others are listed after it.
     ///
-    /// - Parameter others: What is known of sources that were not left.
+    /// - Parameter others: What is known of sources that were not dropped.
     func error(_ last: Fault, _ words: (TransferAdvice) -> String?, others: [(url: String, detail: String)] = [])
         -> TransferError
     {
         var ends = sources.compactMap(\.left)
-        // Nobody else could have helped.
+        // No other source could have helped.
         if last.remedy() == .fail { ends = [] }
         guard let first = ends.first else { return error(last.code, last.told(words), last) }
         let rest = ends.dropFirst().map { (url: $0.url, detail: $0.fault.detail) } + others
@@ -103,31 +103,31 @@ final class Transfer {
     }
 }
 
-/// One URL of a transfer, and what this transfer knows of it.
+/// One URL of a transfer, and what this transfer knows about it.
 struct Source {
     let url: CurlURL
-    /// Why, and where, it is not asked any more by this transfer.
+    /// The fault, and the URL it occurred at, for which this transfer no longer asks the source.
     var left: (fault: Fault, url: String)?
     /// One-time remedies already used.
     var strikes: Set<Remedy> = []
-    /// The resolvers' answer; `nil` before they were asked.
+    /// The resolvers' answer; `nil` before they have been asked.
     var resolution: Resolution?
-    /// An earlier resolution that was refused, and with which status.
+    /// An earlier resolution that was refused, and the status of the refusal.
     var refused: (status: Int, link: CurlURL)?
     /// The origin of its last request; `nil` before that.
     var asked: Origin?
 
-    /// Not asked any more by this transfer.
+    /// Whether this transfer no longer asks the source.
     var isSpent: Bool { left != nil }
-    /// Ask without `Range`.
+    /// Whether requests go without `Range`.
     var wholeOnly: Bool { strikes.contains(.onceWithoutRange) }
-    /// Ask with `Cache-Control: no-cache`.
+    /// Whether requests go with `Cache-Control: no-cache`.
     var uncached: Bool { strikes.contains(.onceUncached) }
 }
 
 /// The part of a transfer that one sink receives, in order.
 final class Piece {
-    /// Holds this piece, too, until the end: queues may keep a piece for longer.
+    /// Keeps the transfer and this piece alive until the end: queues may keep a piece for longer.
     let transfer: Transfer
     let sink: any TransferSink
     /// The first wanted **byte** of the object.
@@ -136,43 +136,44 @@ final class Piece {
     var end: UInt64?
     /// The next wanted **byte**: the sink has everything before it.
     var position: UInt64
-    /// Where it is, and what it has been through.
+    /// The piece's state and its history of failures.
     private(set) var life: PieceMachine
-    /// What its attempts bring over time; `nil` before the first has ended.
+    /// The rate of the attempts so far; `nil` before the first has ended.
     var pace: Pace?
-    /// Since when it has been in its state, as far as status queries have noticed.
+    /// The time since which the piece has been in its state, as far as status queries have noticed.
     var since: Duration?
 
     var sourceIndex = 0
     /// The source that was asked last; `nil` before the first request.
     var askedSource: Int?
-    /// Where redirects have led in this attempt; `nil` to begin at the original URL.
+    /// The redirects of this attempt so far; `nil` to begin at the original URL.
     var chain: RedirectChain?
     /// The steps of ``chain`` as announced, redacted.
     var trail: [Hop] = []
-    /// Whether a step of ``trail`` may not be on record yet.
+    /// Whether a step of ``trail`` may not be recorded yet.
     var hasNewHop = false
     /// The status of a redirect whose target resolvers have not seen yet.
     var unresolvedRedirect: Int?
-    /// ``HostCredential/answers`` when it was sent last.
+    /// The value of ``HostCredential/answers`` when the piece was last sent.
     var shownCredential = 0
-    /// Times that another credential was requested after a refusal.
+    /// How often another credential was requested after a refusal.
     var credentialRefusals = 0
-    /// Where it was when that was last counted: one that gets on may be refused again.
+    /// The position when a refusal was last counted: a piece that makes progress may be refused again.
     var refusedAt: UInt64 = 0
-    /// The place it scouts for others, see ``Scouts``; `nil` if for none.
+    /// The place the piece scouts for others, see ``Scouts``; `nil` if it is no scout.
     var scoutKey: String?
     /// Whether it has waited for a scout.
     var hasWaited = false
-    /// For `If-Range`.
+    /// The validator for `If-Range`.
     var ifRange: String?
     /// The source that ``ifRange`` came from.
     var ifRangeSource = 0
-    /// Why this piece wants no more of its exchange; others may.
+    /// Why this piece wants no more of its exchange; other pieces may.
     var fault: Fault?
     /// Whether its sink had no place for a cut when it was asked for one.
     var isIndivisible = false
-    /// Accepts a body from the first byte although much of it is not wanted: no other source supports ranges.
+    /// Whether the piece accepts a body from the first byte although most of it is not wanted: no other source supports
+    /// ranges.
     var acceptsWaste = false
 
     init(transfer: Transfer, sink: any TransferSink, start: UInt64, end: UInt64?) {
@@ -194,7 +195,8 @@ final class Piece {
         return life.take(input)
     }
 
-    /// As ``PieceMachine/ended(own:fault:isAccepted:position:end:isAsTold:isTooSlow:)``; its own fault is settled by that.
+    /// As ``PieceMachine/ended(own:fault:isAccepted:position:end:isAsTold:isTooSlow:)``, with the piece's own fault,
+    /// which this clears.
     func ended(_ fault: Fault?, isAccepted: Bool, isAsTold: Bool, isTooSlow: Bool) throws(Fault) -> Bool {
         try life.ended(
             own: self.fault.take(), fault: fault, isAccepted: isAccepted, position: position, end: end,
@@ -206,13 +208,14 @@ final class Piece {
 
     var isComplete: Bool { end == position }
 
-    /// Whether it wants nothing more of its exchange.
+    /// Whether the piece wants nothing more of its exchange.
     var isServed: Bool { fault != nil || isComplete }
 
     /// **Bytes** still wanted; `nil` when the length is not known.
     var remaining: UInt64? { end.map { $0 - min(position, $0) } }
 
-    /// What its next request asks for where nobody knows how long the object is; `nil` where that is known, or all is asked for.
+    /// The range of the next request while the object's length is unknown; `nil` if the length is known or the whole
+    /// object is requested.
     var firstRange: Range<UInt64>? {
         let request = transfer.request
         guard request.isFirstRange, end == nil, let range = request.range, position < range.upperBound else {

@@ -1,14 +1,14 @@
 import SyncCurl
 import SyncPlugins
 
-/// Objects that a server sends only whole, and the pieces that want some of them.
+/// Objects that a server sends only whole, and the pieces that want parts of them.
 ///
-/// Without ranges, the object must not be fetched once per span: one body serves every piece that wants bytes behind
-/// its current offset; the others wait for the next.
+/// Without ranges, the object must not be fetched once per span. One body serves every piece that wants bytes behind
+/// its current offset; the other pieces wait for the next body.
 struct WholeObjects {
     /// URLs that answered 200 to a range.
     private var rangeless: Set<String> = []
-    /// Running exchanges with whole objects; also of servers that may have ranges, of which nobody has asked for one yet.
+    /// Running exchanges with whole objects. Some of the servers may support ranges but have not been asked for one.
     private var bodies: [String: Exchange] = [:]
     private var parked: [String: [Piece]] = [:]
     /// Open pieces that want a range, by each of their sources' URLs.
@@ -31,22 +31,22 @@ struct WholeObjects {
         }
     }
 
-    /// A request without a range is sent.
+    /// Notes a request without a range that is being sent.
     mutating func begin(_ exchange: Exchange, of url: String) {
         note(rangeless: url)
         bodies[url] = exchange
     }
 
-    /// The server of a URL does not support ranges, or gets them wrong.
+    /// Notes that the server of a URL does not support ranges, or gets them wrong.
     mutating func note(rangeless url: String) {
-        if rangeless.count >= 4096 { rangeless = [] }  // Learnt again at the price of one answer each.
+        if rangeless.count >= 4096 { rangeless = [] }  // Learnt again for one answer each.
         rangeless.insert(url)
     }
 
-    /// An answer has the whole object. Called inside libcurl, so it touches no other handle.
+    /// Handles an answer with the whole object. Called inside libcurl, so it touches no other handle.
     ///
-    /// If a range was asked for, every piece that waits for a range of the object is served from this body. If another
-    /// exchange receives the object already, or too much would be wasted while other sources support ranges, the
+    /// If a range was requested, this body serves every piece that waits for a range of the object. If another
+    /// exchange already receives the object, or too much would be wasted while other sources support ranges, the
     /// exchange gets a fault.
     ///
     /// - Parameter isHealthy: Whether the source with a URL is not penalised.
@@ -54,7 +54,7 @@ struct WholeObjects {
         let url = exchange.plan.chain.original.text
         guard let piece = exchange.pieces.first else { return }
         if exchange.plan.question.first == nil, bodies[url] !== exchange {
-            // Its end may be given away, and then turn out to come with this body or not at all.
+            // A tail may be cut off this piece, and the server may then send that tail only with this body.
             if bodies[url] == nil, piece.sink is any SplittableSink { bodies[url] = exchange }
             return
         }
@@ -80,15 +80,15 @@ struct WholeObjects {
         }
     }
 
-    /// The object has changed, or its servers do not agree on its version. If much would have to be skipped, the rest is asked
-    /// for again, in that version: in the end the digest decides.
+    /// Handles an object that has changed, or whose servers disagree on its version. If much would have to be skipped,
+    /// the rest is requested again in the new version: in the end the digest decides.
     private func answersOtherVersion(_ exchange: Exchange, _ piece: Piece) {
         guard piece.position > 4 << 20, piece.sink is any SplittableSink else { return }
         piece.ifRange = nil
         exchange.fault = Fault(.superseded, "the object has another version than before")
     }
 
-    /// Much more to skip than to use: four times as much, and more than a few megabytes.
+    /// Whether much more has to be skipped than is used: four times as much, and more than 4 MiB.
     private static func isWasteful(_ piece: Piece) -> Bool {
         let (quadruple, overflow) = (piece.remaining ?? 0).multipliedReportingOverflow(by: 4)
         return !overflow && piece.position > max(quadruple, 4 << 20)
@@ -103,7 +103,8 @@ struct WholeObjects {
         }
     }
 
-    /// Serves a piece from a running body, if its source sends whole objects only; `false` if it has to ask for itself.
+    /// Serves a piece from a running body if its source sends only whole objects. Returns `false` if the piece needs a
+    /// request of its own.
     mutating func join(_ piece: Piece) -> Bool {
         guard !bodies.isEmpty else { return false }
         let url = piece.source.url.text
@@ -128,7 +129,7 @@ struct WholeObjects {
         exchange.attach(piece)
     }
 
-    /// A body has ended: returns the pieces that it could not serve.
+    /// Ends a body; returns the pieces that it could not serve.
     mutating func end(_ exchange: Exchange) -> [Piece] {
         let url = exchange.plan.chain.original.text
         guard bodies[url] === exchange else { return [] }

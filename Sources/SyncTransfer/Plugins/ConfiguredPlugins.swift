@@ -2,9 +2,9 @@ import SyncCurl
 import SyncModel
 package import SyncPlugins
 
-/// A plugin and what it is for.
+/// A plugin, its name and its scope.
 package struct Configured<Plugin: Sendable>: Sendable {
-    /// Its name in events.
+    /// The plugin's name in events.
     package var name: String
     package var plugin: Plugin
     package var scope: URLScope
@@ -19,22 +19,22 @@ package struct Configured<Plugin: Sendable>: Sendable {
 package typealias ConfiguredResolver = Configured<any RequestResolver>
 package typealias ConfiguredCredentialProvider = Configured<any CredentialProvider>
 
-/// What resolvers together made of a request's URL.
+/// The combined result of the resolvers for a request's URL.
 struct Resolution: Sendable {
-    /// The URL to ask instead; `nil` if it stays.
+    /// The URL to request instead; `nil` if it stays.
     private(set) var url: CurlURL?
     private(set) var headers: [HeaderField] = []
-    /// Who replaced it last.
+    /// The resolver that replaced the URL last.
     private(set) var resolver = ""
     /// Why the request is not sent.
     private(set) var refusal: (reason: String, cause: FailureCause)?
     /// When ``url`` expires by its own parameters, **seconds** since 1970. One that had expired when it came is used all
     /// the same: clocks differ, and asking again at once would never end.
     var expires: Int64?
-    /// Resolved and not sent yet. Resolved too early, it may expire before its turn.
+    /// Whether the request is resolved but not sent yet. If it is resolved too early, the URL may expire before that.
     var isAhead = true
 
-    /// - Returns: Why an answer cannot be used; it then changes nothing.
+    /// - Returns: Why the answer cannot be used, in which case it changes nothing.
     fileprivate mutating func take(_ answer: RequestDisposition, from name: String) -> PluginError? {
         switch answer {
         case .proceed: return nil
@@ -75,7 +75,7 @@ extension [ConfiguredResolver] {
     /// Asks every resolver, in order, about the requests in its scope; each sees the results of those before it.
     /// Blocks.
     ///
-    /// - Returns: What is to be asked for each, and what failed on the way.
+    /// - Returns: The resolution of each request, and the failures on the way.
     func resolve(_ requests: [ResolverRequest]) -> (resolved: [Resolution], failures: [PluginError]) {
         var resolved = requests.map { _ in Resolution() }
         var failures: [PluginError] = []
@@ -111,14 +111,14 @@ extension [ConfiguredResolver] {
 }
 
 extension HeaderField {
-    /// Whether it is a single line of a request: RFC 9110 §5.5. Anything else could smuggle in other lines.
+    /// Whether the field is a single line of a request: RFC 9110 §5.5. Any other field could smuggle in other lines.
     var isClean: Bool {
         !name.isEmpty && name.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: ":") } && value.isOneLine
     }
 }
 
 extension Credential.Kind {
-    /// Whether it is free of control characters, so that nothing in it can become another line.
+    /// Whether the credential is free of control characters, so that nothing in it can become another line.
     var isClean: Bool {
         switch self {
         case .basic(let user, let password): user.isOneLine && password.isOneLine && !user.contains(":")

@@ -5,9 +5,9 @@ import SyncSystem
 /// The credential for one origin.
 struct HostCredential {
     enum State: Equatable {
-        /// Providers must be asked, because of this status if any.
+        /// Providers must be asked; `refused` is the status that made it necessary, if any.
         case unasked(refused: Int?)
-        /// Providers are being asked; the number of the question.
+        /// Providers are being asked, with the question of this number.
         case asking(UInt64)
         case known
     }
@@ -16,17 +16,17 @@ struct HostCredential {
     private(set) var kind: Credential.Kind?
     /// How often ``kind`` has changed.
     private var changes = 0
-    /// How often providers have answered, be it with the same credential again.
+    /// How often providers have answered, even with the same credential.
     fileprivate(set) var answers = 0
-    /// When it has to be requested again, **seconds** since 1970.
+    /// When the credential has to be requested again, **seconds** since 1970.
     fileprivate var expires: Int64?
     /// Refusals since the last accepted request.
     fileprivate var refusals = 0
-    /// The status of the one after which it was put off to request it again.
+    /// The status of the refusal after which the next request for a credential was postponed.
     fileprivate var lastRefusal: Int?
-    /// Whether it is used on, although refused, until it is requested again.
+    /// Whether the credential stays in use although it was refused, until it is requested again.
     fileprivate var isPutOff = false
-    /// What the server said it wants, where whoever answers challenges has been asked.
+    /// The challenge of the server, once the answerer of challenges has been asked.
     fileprivate var challenge: (text: String, isPublic: Bool)?
 
     fileprivate mutating func set(_ kind: Credential.Kind?) {
@@ -36,18 +36,18 @@ struct HostCredential {
         changes += 1
     }
 
-    /// Which ``kind`` it is, counted up with each new one; 0 if there is none.
+    /// The number of the current ``kind``, raised with each new one; 0 if there is none.
     var version: Int { kind == nil ? 0 : changes }
 
-    /// Whether it is from a provider.
+    /// Whether the credential is from a provider.
     fileprivate var isProvided: Bool { answers > 0 && kind != nil }
 
     mutating func wasAccepted() { refusals = 0 }
 
-    /// Whether it is the answer to a challenge: then a redirect accepts it, too.
+    /// Whether the credential is the answer to a challenge. If so, a redirect, too, counts as acceptance.
     var isByChallenge: Bool { challenge != nil && isProvided }
 
-    /// Whether requests are signed with it: 400 is what buckets say of keys that have ended, and of a signature for another region.
+    /// Whether requests are signed with it. Buckets answer 400 to expired keys, and to a signature for another region.
     var isSignature: Bool { if case .sigV4? = kind { true } else { false } }
 
     var isAsked: Bool { if case .asking = state { true } else { false } }
@@ -63,18 +63,18 @@ final class CredentialDesk {
     private let agenda: Agenda
     private let inbox: Inbox
     private var lastQuestion: UInt64 = 0
-    /// Questions whose deadline has passed while providers still think.
+    /// Questions whose deadline has passed while providers are still working on them.
     private var overdue: Set<UInt64> = []
 
     /// How often another credential is requested: since the last accepted request, and for one piece, which may be
     /// refused for a reason of its own.
     private static let mostRefusals = 2
-    /// With so many questions overdue, requests go out without credentials: each holds a thread.
+    /// With this many overdue questions, requests go out without credentials: each question holds a thread.
     private static let mostOverdue = 3
-    /// What events call whoever answers challenges.
+    /// The name of the answerer of challenges in events.
     private static let challengeName = "registry"
-    /// **Seconds** after which is asked again what could not be answered, or was answered with an expired credential:
-    /// clocks differ, and asking again at once would never end.
+    /// **Seconds** until a question is repeated that could not be answered, or was answered with an expired credential.
+    /// Clocks differ, and asking again at once would never end.
     private static let pause: Int64 = 60
 
     init(_ configuration: TransportConfiguration, agenda: Agenda, inbox: Inbox) {
@@ -97,7 +97,7 @@ final class CredentialDesk {
         return credential
     }
 
-    /// Whether a host has to wait for providers; asks them if need be.
+    /// Whether a host has to wait for providers; asks them if necessary.
     func mustWait(_ host: HostState) -> Bool {
         if host.credential.state == .known, let expires = host.credential.expires, expires <= agenda.unixTime {
             host.credential.state = .unasked(refused: host.credential.lastRefusal)
@@ -144,7 +144,7 @@ final class CredentialDesk {
         return (nil, [PluginError(plugin: names, code: code, message: message)])
     }
 
-    /// Providers have not answered in time: requests go out without a credential. As ``take(_:_:for:)``.
+    /// Handles a missed deadline of providers: requests go out without a credential. Returns as ``take(_:_:for:)``.
     func passDeadline(of host: HostState?, _ number: UInt64) -> Bool {
         guard let host, isWaiting(host, for: number) else { return false }
         overdue.insert(number)
@@ -152,7 +152,7 @@ final class CredentialDesk {
         return true
     }
 
-    /// Providers have answered.
+    /// Handles an answer of providers.
     ///
     /// - Returns: Whether the host was still waiting; handles with its former credential are then of no use.
     func take(_ answer: ProvidedCredential, _ number: UInt64, for host: HostState?) -> Bool {
@@ -164,7 +164,7 @@ final class CredentialDesk {
 
     private func record(_ answer: ProvidedCredential, for host: HostState) {
         for failure in answer.failures { events(.pluginFailed(.credential, failure)) }
-        // What was refused to some requests may be good for others: where nobody can say what there is now, it stays.
+        // A credential refused to some requests may be good for others. If no provider can name a new one, it stays.
         let isKept = host.credential.isPutOff && answer.credential == nil && !answer.failures.isEmpty
         host.credential.set(isKept ? host.credential.kind : answer.credential?.kind)
         host.credential.answers += 1
@@ -172,7 +172,7 @@ final class CredentialDesk {
             host.credential.lastRefusal = nil
             host.credential.isPutOff = false
         }
-        // What could not be answered is not asked again for each request.
+        // A challenge that could not be answered is not asked about again for each request.
         if host.credential.challenge != nil, answer.credential == nil { host.credential.refusals = Self.mostRefusals }
         let now = agenda.unixTime
         // The user may log in meanwhile.
@@ -183,7 +183,7 @@ final class CredentialDesk {
 
     func isWaiting(_ host: HostState?, for number: UInt64) -> Bool { host?.credential.state == .asking(number) }
 
-    /// A provider's credential may have been refused: requests another.
+    /// Requests another credential if a provider's credential may have been refused.
     ///
     /// - Returns: Whether the piece shall try again.
     func renew(after fault: Fault, of piece: Piece, chain: RedirectChain, at host: HostState?, isPublic: Bool) -> Bool {
@@ -194,21 +194,21 @@ final class CredentialDesk {
             host.credential.challenge != nil
             || !host.credential.isProvided
                 && fault.challenge.map { challenges?.mayAnswer($0, of: host.origin.description) ?? false } ?? false
-        // Another token would have the same rights, unless the user logs in as somebody else; and where there was no credential
-        // there may be one later.
+        // After a 403, another token would have the same rights, unless the user logs in as somebody else. Where there
+        // was no credential, there may be one later.
         guard isChallenge ? status == 401 : host.credential.isProvided else {
             if host.credential.answers > 0 { putOff(host) }
             return false
         }
         if piece.position > piece.refusedAt { piece.credentialRefusals = 0 }
         piece.refusedAt = piece.position
-        // Another piece's refusal has already led to a new one.
+        // Another piece's refusal has already led to a new credential.
         guard piece.shownCredential == host.credential.answers, host.credential.state == .known else {
             return piece.credentialRefusals < Self.mostRefusals
         }
         guard host.credential.refusals < Self.mostRefusals, piece.credentialRefusals < Self.mostRefusals else {
             putOff(host)
-            // Whoever answers a challenge may show the same once more.
+            // The answerer of a challenge may give the same credential once more.
             if host.credential.challenge == nil { host.credential.lastRefusal = status }
             return false
         }
@@ -219,8 +219,8 @@ final class CredentialDesk {
         return true
     }
 
-    /// What there is is refused for now, and looked for again later: the user may log in meanwhile, or change the keys. A wrong
-    /// password that a challenge was answered with is not shown until then.
+    /// Accepts the refusal of the credential for now, and postpones the next request for one: the user may log in
+    /// meanwhile, or change the keys. A wrong password that answered a challenge is not sent until then.
     private func putOff(_ host: HostState) {
         let later = agenda.unixTime + Self.pause
         host.credential.expires = min(host.credential.expires ?? later, later)
@@ -232,11 +232,11 @@ final class CredentialDesk {
     }
 }
 
-/// What providers have said, and which of them could not.
+/// The answer of providers: a credential, and the failures on the way.
 typealias ProvidedCredential = (credential: Credential?, failures: [PluginError])
 
 extension [ConfiguredCredentialProvider] {
-    /// The first credential that a provider has. Blocks.
+    /// The first credential that a provider gives. Blocks.
     fileprivate func credential(for request: CredentialRequest) -> ProvidedCredential {
         var failures: [PluginError] = []
         for entry in self {

@@ -15,7 +15,7 @@ final class ResolverDesk {
         var isWaiting: Bool { !piece.transfer.hasEnded && piece.life.isWaiting(since: ticket) }
     }
 
-    /// A resolver's link that has expired or was refused, and the URL in the manifest that it is for.
+    /// A resolver's link that has expired or was refused, and the URL in the manifest that it was for.
     private struct OldLink: Hashable {
         let original: String
         let link: String
@@ -37,9 +37,9 @@ final class ResolverDesk {
     }
     /// Running questions, by number.
     private var batches: [UInt64: [Question]] = [:]
-    /// Requests that wait for the answer to another one with the same old link, by that link.
+    /// Requests that wait for the answer to another request with the same old link, by that link.
     private var sharers: [OldLink: [Entry]] = [:]
-    /// What was given in place of old links: other requests that have them need not ask.
+    /// The links that replaced old ones: other requests with the same old link need not ask.
     private var renewed: [OldLink: Resolution] = [:]
     /// Sources resolved ahead of their request.
     private var ahead = 0
@@ -53,7 +53,7 @@ final class ResolverDesk {
     private static let mostBatches = 2
     /// Most requests resolved before their turn.
     private static let lookAhead = 512
-    /// Most renewed links that are remembered; what is forgotten is asked for again.
+    /// Most renewed links that are remembered; a forgotten link is requested again.
     private static let mostRenewed = 4096
     /// Longest time for an answer without which nothing can be sent.
     private static let longest = Duration.seconds(900)
@@ -78,7 +78,7 @@ final class ResolverDesk {
         return lastNumber
     }
 
-    /// The question that a piece has to wait for; `nil` if it may be queued.
+    /// The question whose answer a piece has to wait for; `nil` if the piece may be queued.
     private func question(of piece: Piece) -> ResolverRequest? {
         guard !resolvers.isEmpty, silences < Self.mostSilences || resolvers.mustAnswer(piece.source.url.text) else {
             return nil
@@ -101,7 +101,7 @@ final class ResolverDesk {
         return ResolverRequest(url: url.text, original: source.url.text, range: range, reason: reason)
     }
 
-    /// The link in whose place a piece needs another.
+    /// The link that a piece needs to have replaced.
     private func oldLink(of piece: Piece) -> OldLink? {
         let source = piece.source
         guard piece.chain == nil, let link = source.resolution?.url ?? source.refused?.link else {
@@ -110,13 +110,13 @@ final class ResolverDesk {
         return OldLink(original: source.url.text, link: link.text)
     }
 
-    /// The question that is left once a piece has the link that another request has got in place of the same old one.
+    /// The question that remains after a piece has taken over the link that another request got for the same old link.
     private func questionLeft(of piece: Piece) -> ResolverRequest? {
         guard let question = question(of: piece), let old = oldLink(of: piece) else { return question(of: piece) }
-        // A renewed link may have been renewed itself: only the newest is of use.
+        // A renewed link may have been renewed itself; only the newest is of use.
         var (link, seen, newest) = (old.link, Set([old.link]), Resolution?.none)
         while let next = renewed[OldLink(original: old.original, link: link)], let url = next.url?.text {
-            // A resolver that gives the same links in turn is asked.
+            // If a resolver gives the same links in a cycle, it is asked.
             guard seen.insert(url).inserted else { return question }
             (newest, link) = (next, url)
         }
@@ -125,7 +125,7 @@ final class ResolverDesk {
         return self.question(of: piece)
     }
 
-    /// Makes a piece wait for resolvers if they must be asked; `false` if it need not wait.
+    /// Makes a piece wait for resolvers if they must be asked. Returns `false` if it need not wait.
     func mustWait(_ piece: Piece, priority: Int) -> Bool {
         guard isOpen, questionLeft(of: piece) != nil else {
             piece.unresolvedRedirect = nil
@@ -136,7 +136,7 @@ final class ResolverDesk {
         return true
     }
 
-    /// Asks about the next requests; returns those that need not be asked about any more.
+    /// Asks about the next requests. Returns the pieces that no longer need an answer.
     func ask() -> [Outcome] {
         var unneeded: [Outcome] = []
         while !queue.isEmpty, batches.count < Self.mostBatches, ahead < Self.lookAhead {
@@ -149,7 +149,7 @@ final class ResolverDesk {
                 }
                 let old = oldLink(of: entry.piece)
                 if let old {
-                    // One request asks for all that have the same old link.
+                    // One request asks for all requests with the same old link.
                     if sharers[old]?.append(entry) != nil { continue }
                     sharers[old] = []
                 }
@@ -190,7 +190,7 @@ final class ResolverDesk {
         return finish(number, resolvers.unanswered(batch.map(\.request), failure), [failure])
     }
 
-    /// Resolvers have answered.
+    /// Handles an answer of resolvers.
     func take(_ number: UInt64, _ answers: [Resolution], _ failures: [PluginError]) -> [Outcome] {
         guard batches[number] != nil else { return [] }  // Too late.
         silences = 0
@@ -206,7 +206,7 @@ final class ResolverDesk {
             var entries = [question.entry]
             if let old = question.old {
                 entries += sharers.removeValue(forKey: old) ?? []
-                // The same link again helps nobody else.
+                // The same link again is of no use to other requests.
                 if let link = resolution.url?.text, link != old.link {
                     if renewed.count >= Self.mostRenewed { renewed = [:] }
                     renewed[old] = resolution
@@ -239,14 +239,15 @@ final class ResolverDesk {
         ahead += 1
     }
 
-    /// A source's resolution is used, or no longer needed.
+    /// Notes that a source's resolution is used, or no longer needed.
     func leaveAhead(_ source: inout Source) {
         guard source.resolution?.isAhead == true else { return }
         source.resolution?.isAhead = false
         ahead -= 1
     }
 
-    /// A resolver's target refused the request: another is needed, unless the source has it already.
+    /// Discards a resolution whose target refused the request, so that another is requested. Does nothing if the source
+    /// has another one already.
     func expire(_ source: inout Source, _ chain: RedirectChain, after fault: Fault) {
         guard case .status(let status) = fault.kind, let link = source.resolution?.url, link == chain.entry
         else { return }

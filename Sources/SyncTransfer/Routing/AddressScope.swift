@@ -1,14 +1,14 @@
 import CPosix
 import SyncCurl
 
-/// From where a network address can be reached. IANA Special-Purpose Address Registries, RFC 6890.
+/// The scope from which a network address can be reached. IANA Special-Purpose Address Registries, RFC 6890.
 package enum AddressScope: Equatable, Sendable {
     /// Anywhere.
     case global
     /// This machine, this link or this site.
     case local
 
-    /// Classifies an address as libcurl or `inet_pton(3)` writes it, with or without brackets; `nil` if it is none.
+    /// Classifies an address as libcurl or `inet_pton(3)` writes it, with or without brackets; `nil` for other text.
     package init?(literal text: String) {
         let bare = text.hasPrefix("[") && text.hasSuffix("]") ? String(text.dropFirst().dropLast()) : text
         guard let bytes = addressBytes(bare.prefix { $0 != "%" }) else { return nil }

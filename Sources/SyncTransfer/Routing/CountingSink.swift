@@ -3,12 +3,12 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// Passes everything on to another sink and knows how far that has come: the status of a transfer whose transport does not
-/// tell it.
+/// Passes everything on to another sink and counts the bytes. This gives the status of a transfer whose transport does
+/// not report one.
 final class CountingSink: SplittableSink {
     private let request: TransferRequest
     private let sink: any TransferSink
-    /// Offset in the object of the next wanted **byte**, since when this attempt is under way, and who has got tails of it.
+    /// The object offset of the next wanted **byte**, the start of this attempt, and the sinks of tails cut off here.
     private let state: Mutex<(position: UInt64, since: ContinuousClock.Instant, tails: [CountingSink])>
 
     init(_ sink: any TransferSink, of request: TransferRequest) {
@@ -16,7 +16,7 @@ final class CountingSink: SplittableSink {
         state = Mutex((position: request.range?.lowerBound ?? 0, since: .now, tails: []))
     }
 
-    /// What is known of the transfer; which attempt it is, only the transport knows.
+    /// The status of the transfer. The number of the attempt is known only to the transport.
     func status(_ now: RequestState) -> TransferStatus {
         let url = request.urls.first ?? ""
         var status = TransferStatus(
@@ -30,7 +30,7 @@ final class CountingSink: SplittableSink {
         return status
     }
 
-    /// What it and its tails have taken, in **bytes**.
+    /// The **bytes** that this sink and its tails have taken.
     private func received(from first: UInt64) -> UInt64 {
         let (position, tails) = state.withLock { ($0.position, $0.tails) }
         return tails.reduce(position - min(first, position)) {

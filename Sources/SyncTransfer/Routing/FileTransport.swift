@@ -9,13 +9,13 @@ package final class FileTransport: Transport {
     private typealias Job = (request: TransferRequest, sink: CountingSink, completion: TransferCompletion)
 
     private struct State: Sendable {
-        /// Those that have come since ``next`` was filled.
+        /// The transfers that have come since ``next`` was filled.
         var waiting: [Job] = []
-        /// The next ones, in reverse.
+        /// The next transfers, in reverse.
         var next: [Job] = []
-        /// What is being read.
+        /// The transfer that is being read.
         var current: Job?
-        /// Transfers that have not ended, and what is wished of each.
+        /// Transfers that have not ended, and what was requested for each.
         var open: [TransferID: (isCancelled: Bool, isPaused: Bool)] = [:]
         var cancelledEarly = EarlyCancels()
         var isShutDown = false
@@ -108,13 +108,13 @@ package final class FileTransport: Transport {
         }
     }
 
-    /// Reads the first of the files that delivers.
+    /// Reads the first file that can be delivered.
     private func read(_ request: TransferRequest, into sink: any TransferSink) -> Result<TransferReport, TransferError>
     {
         var failure: TransferError?
         for place in request.urls.indices {
             do throws(TransferError) { return .success(try read(request, place, into: sink)) } catch {
-                // A file that is missing is not worth telling of beside one that cannot be read.
+                // An unreadable file is worth reporting more than a missing one.
                 if failure == nil || error.code != .badStatus(404) { failure = error }
                 if error.code == .cancelled || error.code == .stoppedBySink { break }
             }
@@ -133,11 +133,11 @@ package final class FileTransport: Transport {
         }
         if state.withLock({ $0.hasEnded(request.id) }) { throw error(.cancelled, "cancelled") }
         guard let name = path(ofFileURL: url) else { throw error(.misuse, "not the URL of a file") }
-        // It may be a FIFO without a writer, or a device.
+        // The path may name a FIFO without a writer, or a device.
         guard let file = Descriptor(opening: name.map(CChar.init(bitPattern:)) + [0], .nonBlocking) else {
             let code = Errno.last
             switch code {
-            // No server is to blame, and credentials do not help.
+            // No server caused this, and credentials do not help.
             case .permissionDenied, .notPermitted:
                 throw error(.badStatus(403), "it cannot be read: \(code)", cause: .other)
             case .noSuchFileOrDirectory, .notDirectory, .tooManySymbolicLinkLevels, .fileNameTooLong:
@@ -155,7 +155,7 @@ package final class FileTransport: Transport {
             throw other
         }
         var range = request.range ?? 0..<status.size
-        // Here the size is known, and a part costs no less than the whole.
+        // The size is known here, and a part costs no less than the whole.
         if request.isFirstRange { range = range.lowerBound..<max(range.lowerBound, status.size) }
         guard range.isEmpty || range.upperBound <= status.size else {
             throw error(.badAnswer, "has \(status.size) bytes, but \(range.upperBound) are needed")
@@ -185,7 +185,7 @@ package final class FileTransport: Transport {
             response: head, sourceIndex: place, currentURL: url, requests: 0, bytesReceived: offset - begin)
     }
 
-    /// Offers bytes until they are taken; `.paused` only if the transfer has been cancelled.
+    /// Offers bytes until the sink takes them; `.paused` only if the transfer has been cancelled.
     private func deliver(
         _ bytes: UnsafeRawBufferPointer, at offset: UInt64, of id: TransferID, to sink: any TransferSink
     ) -> SinkOutcome {

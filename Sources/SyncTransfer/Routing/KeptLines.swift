@@ -1,6 +1,6 @@
 import SyncSystem
 
-// Lines of words in the state directory, mode 0600, replaced as a whole and not synced: what is lost is learnt again.
+// Lines of words in the state directory, mode 0600, replaced as a whole and not synced: lost lines are learnt again.
 
 /// Most **bytes** of such a file.
 private let longestFile = 8 << 20
@@ -13,7 +13,9 @@ func keptLines(_ path: String, _ header: String) -> [[String]] {
     return lines.dropFirst().map { $0.split(separator: " ", omittingEmptySubsequences: false).map(String.init) }
 }
 
-/// - Throws: ``FileError``; the former lines are then as they were.
+/// Replaces the lines of a file.
+///
+/// - Throws: ``FileError``; the former lines are then unchanged.
 func keep(_ lines: [String], in path: String, _ header: String) throws(FileError) {
     let text = ([header] + lines).joined(separator: "\n") + "\n"
     try replaceFile(path, with: Array(text.utf8), isDurable: false)

@@ -1,11 +1,12 @@
 import SyncCurl
 package import SyncSystem
 
-/// A lesson for the next process.
+/// A remembered redirect, for the next process.
 package struct LinkRecord: Equatable, Sendable {
     /// A URL, or a directory that ends with `/`. Without query.
     package let original: String
-    /// Where it was found. May be signed: then it is valid only until ``expires``, and never logged.
+    /// The URL or directory that the redirect led to. May be signed: then it is valid only until ``expires``, and is
+    /// never logged.
     package let target: String
     /// Whether both are directories.
     package let isDirectory: Bool
@@ -13,22 +14,22 @@ package struct LinkRecord: Equatable, Sendable {
     package let status: Int
     /// Whether the original was answered from a public address.
     package let originIsPublic: Bool
-    /// **Seconds** since 1970; 0 for what was wrong, which nobody uses any more.
+    /// **Seconds** since 1970; 0 for a failed lesson, which no process may use any more.
     package let expires: Int64
 }
 
-/// What redirects have taught, from process to process: `links` in the state directory, for its user's eyes only (0600),
-/// since a signed link is a secret while it is good.
+/// Remembered redirects, passed from process to process: `links` in the state directory, readable only by its user
+/// (0600), since a signed link is a secret while it is valid.
 ///
-/// One line a lesson: `url` or `directory`, the status, `public` or `local`, when it ends in seconds since 1970, the original
-/// and the target. Of two processes that write at a time the later one wins, and the other's lessons are learnt again.
-/// Losing it costs hops.
+/// One line per lesson: `url` or `directory`, the status, `public` or `local`, when it ends in seconds since 1970, the
+/// original and the target. If two processes write at the same time, the later one wins, and the other's lessons are
+/// learnt again. A lost file costs some hops.
 extension LinkRecord {
     /// Lessons kept: directories first, then the longest-lived.
     package static let capacity = 1_000
     private static let header = "links 1"
 
-    /// A lesson that was wrong, whoever knew it.
+    /// A lesson that proved wrong, from whatever process.
     static func failed(_ original: String) -> LinkRecord {
         LinkRecord(
             original: original, target: "", isDirectory: original.hasSuffix("/"), status: 0, originIsPublic: false,
@@ -42,9 +43,9 @@ extension LinkRecord {
         }
     }
 
-    /// Adds what a process has learnt to what others have; what has ended or failed goes.
+    /// Adds this process's lessons to the recorded ones, and removes expired and failed ones.
     ///
-    /// - Throws: ``FileError``; the former lessons are then as they were.
+    /// - Throws: ``FileError``; the former lessons are then unchanged.
     package static func add(_ changes: [LinkRecord], to stateDirectory: String, now: Int64) throws(FileError) {
         var known: [String: LinkRecord] = [:]
         for record in read(from: stateDirectory, now: now) + changes { known[record.original] = record }

@@ -1,20 +1,21 @@
 package import SyncCurl
 package import SyncPlugins
 
-/// The URLs that one request has gone through, and the rules for the next. Does no I/O.
+/// The URLs that one request has gone through, and the rules for the next URL. Does no I/O.
 ///
 /// Rules: RFC 9110 §15.4; what belongs to an origin stays with it (Fetch standard, HTTP-redirect fetch).
 package struct RedirectChain: Sendable {
-    /// As named by the manifest or the user.
+    /// The URL as named by the manifest or the user.
     package let original: CurlURL
-    /// ``original``, or what a rule made of it. Our own headers belong to it, and memory is keyed by it.
+    /// ``original``, or what a rule made of it. The configured headers belong to it, and it is the key in the redirect
+    /// memory.
     package private(set) var entry: CurlURL
     package private(set) var current: CurlURL
     /// Redirects followed so far.
     package private(set) var hops = 0
-    /// The status of the first of them.
+    /// The status of the first redirect.
     package private(set) var firstStatus: Int?
-    /// Whether a rule of the user's chose ``current``, which exempts it from the policies.
+    /// Whether one of the user's rules or resolvers chose ``current``, which exempts it from the policies.
     package private(set) var isByRule = false
     /// Whether ``current`` came from a public address: by an answer, or from the document that names ``original``.
     package var isFromPublic = false
@@ -28,8 +29,8 @@ package struct RedirectChain: Sendable {
     /// Headers from a resolver, and the origin they are for.
     private var resolverHeaders: (origin: Origin, fields: [HeaderField])?
 
-    /// Begins at a URL nothing has redirected yet, or at what a rule or a resolver of the user's makes of it. The headers
-    /// go to that origin in addition.
+    /// Begins at a URL that has not been redirected yet, or at `rewritten`, chosen by one of the user's rules or
+    /// resolvers. `headers` are sent to that origin in addition.
     package init(original: CurlURL, rewritten: CurlURL? = nil, headers: [HeaderField] = []) {
         self.original = original
         entry = rewritten ?? original
@@ -39,13 +40,13 @@ package struct RedirectChain: Sendable {
         if !headers.isEmpty { resolverHeaders = (entry.origin, headers) }
     }
 
-    /// What a resolver adds to a request for ``current``.
+    /// The headers that a resolver adds to a request for ``current``.
     package var ownHeaders: [HeaderField] {
         guard let (origin, fields) = resolverHeaders, origin == current.origin else { return [] }
         return fields
     }
 
-    /// Goes where a resolver leads. Not remembered for others: it may be for this request only.
+    /// Continues at a resolver's URL. It is not remembered for other requests, since it may be for this one only.
     package mutating func replace(with url: CurlURL, headers: [HeaderField]) {
         current = url
         isByRule = true
@@ -54,18 +55,19 @@ package struct RedirectChain: Sendable {
         resolverHeaders = headers.isEmpty ? nil : (url.origin, headers)
     }
 
-    /// Whether what belongs to the original's origin may be sent to ``current``.
+    /// Whether credentials and headers of the original's origin may be sent to ``current``.
     package var isAtHome: Bool { current.origin == entry.origin }
 
     package var hasMoved: Bool { current != original }
 
-    /// Whether ``current`` can be asked at a time in **seconds** since 1970: a signed link that has expired is requested anew.
+    /// Whether ``current`` can be requested at a time in **seconds** since 1970. A signed link that has expired is
+    /// requested anew.
     func isGood(at now: Int64) -> Bool {
         guard hasMoved, let end = current.expiry else { return true }
         return end > now
     }
 
-    /// Goes where an earlier request was led.
+    /// Continues at the target of a remembered redirect.
     mutating func recall(_ record: LinkRecord, at target: CurlURL) {
         seen.insert(target.text)
         current = target
@@ -79,11 +81,11 @@ package struct RedirectChain: Sendable {
     /// Follows an answer with status 301, 302, 303, 307 or 308; all of them keep the method GET.
     ///
     /// - Parameters:
-    ///   - rules: The user's rules for targets. What one of them chooses is the user's own wish and is not held against the
-    ///     policy.
+    ///   - rules: The user's rules for targets. A target that a rule chooses is the user's own wish and is exempt from
+    ///     the policy.
     ///   - now: **Seconds** since 1970.
-    /// - Returns: Where the answer leads, and what a rule made of that.
-    /// - Throws: The rule that was broken. The chain is then as it was.
+    /// - Returns: The target of the answer, and what a rule made of it.
+    /// - Throws: The rule that was broken. The chain is then unchanged.
     package mutating func follow(
         _ answer: ResponseHeaders, _ policy: RedirectPolicy, _ rules: RewriteRules, now: Int64
     ) throws(Fault) -> (target: CurlURL, rewritten: (url: CurlURL, rule: Int)?) {

@@ -1,25 +1,25 @@
 package import SyncCurl
 import SyncModel
 
-/// What redirects taught: where a URL is, and where its neighbours are likely to be.
+/// The redirect memory: where a URL was found, and where its neighbours are likely to be.
 ///
 /// Spans of one pack, and files of one directory, are redirected alike. A lesson saves them the hops until it
-/// expires or fails; then the original URL is asked again, so a lesson can be wrong without harm: it is used for what has
-/// a digest, and never for a manifest, which may stand behind a redirect to the latest one. A manifest may teach, though,
-/// where the files beside it are.
+/// expires or fails; then the original URL is requested again, so a wrong lesson does no harm. Lessons are used for
+/// objects with a digest, and never for a manifest, which may stand behind a redirect to the latest one. A manifest
+/// may teach, though, where the files beside it are.
 ///
-/// Lessons go on in the next process, see ``LinkRecord``.
+/// Lessons are passed on to the next process, see ``LinkRecord``.
 package struct RedirectMemory: Sendable {
     private var exact: [String: LinkRecord] = [:]
     private var directories: [Substring: LinkRecord] = [:]
-    /// Directories whose files were found in different places: not guessed any more.
+    /// Directories whose files were found in different places. Their files' places are no longer guessed.
     private var distrusted: Set<Substring> = []
     /// Lessons that failed: other processes must not use them either.
     private var failed: Set<String> = []
     /// Raised whenever ``records(now:)`` has something new.
     package private(set) var version = 0
 
-    /// What an earlier process has learnt.
+    /// Starts from the lessons of earlier processes.
     package init(_ records: [LinkRecord] = []) {
         for record in records {
             if record.isDirectory {
@@ -30,10 +30,10 @@ package struct RedirectMemory: Sendable {
         }
     }
 
-    /// What is worth keeping for the next process, and what was known and has failed.
+    /// The lessons worth keeping for the next process, and those that were known and have failed.
     ///
-    /// A URL with a query may be a secret for as long as it is good for something. It is kept only where it says itself
-    /// when that ends, and never beyond that.
+    /// A URL with a query may be a secret for as long as it is valid. It is kept only if it states its own expiry,
+    /// and never beyond that.
     package func records(now: Int64) -> [LinkRecord] {
         let urls = exact.values.filter { record in
             guard !record.original.contains("?") else { return false }
@@ -42,9 +42,9 @@ package struct RedirectMemory: Sendable {
         return failed.map(LinkRecord.failed) + (directories.values + urls).filter { $0.expires > now }
     }
 
-    /// Notes that `original` was found at `target`, after the answer there was good.
+    /// Notes that `original` was found at `target`, after a good answer from there.
     ///
-    /// - Parameter life: For how many **seconds** that may be used; cut to what a signed URL says of itself.
+    /// - Parameter life: For how many **seconds** the lesson may be used; cut to the expiry that a signed URL states.
     package mutating func learn(
         _ original: CurlURL, isAt target: CurlURL, status: Int, originIsPublic: Bool, life: Int64, now: Int64
     ) {
@@ -60,8 +60,8 @@ package struct RedirectMemory: Sendable {
                 originIsPublic: originIsPublic, expires: expires)
         }
         exact[original.text] = record(original.text, target.text, isDirectory: false)
-        // A signature is for one object. Without one, a target of the same name suggests where its neighbours are. `/set` that
-        // became `/set/` has none: it names the directory itself.
+        // A signature is for one object. Without one, a target of the same name suggests where the neighbours are.
+        // `/set` that became `/set/` has no name: it names the directory itself.
         guard original.query == nil, target.query == nil, let name = original.name, target.name == name,
             !distrusted.contains(original.directory)
         else { return }
@@ -69,7 +69,7 @@ package struct RedirectMemory: Sendable {
         directories[directory] = record(String(directory), String(target.directory), isDirectory: true)
     }
 
-    /// Where to ask for a URL, if known, and what taught that: about the URL itself or, as a guess, about its directory.
+    /// The lesson for a URL and the URL to request: for the URL itself or, as a guess, for its directory.
     package func lesson(for original: CurlURL, now: Int64) -> (record: LinkRecord, target: CurlURL)? {
         func lesson(_ record: LinkRecord?, _ rest: Substring) -> (record: LinkRecord, target: CurlURL)? {
             guard let record, record.expires > now, let target = try? CurlURL(record.target + rest) else { return nil }
@@ -81,10 +81,10 @@ package struct RedirectMemory: Sendable {
         return lesson(directories[directory], original.text.dropFirst(directory.count))
     }
 
-    /// Whether something is known about a URL, or about a directory, which ends with `/`.
+    /// Whether there is a lesson for a URL, or for a directory, which ends with `/`.
     func isTaught(_ place: String) -> Bool { exact[place] != nil || directories[Substring(place)] != nil }
 
-    /// A lesson about a URL has failed.
+    /// Removes the lessons for a URL after they have failed.
     package mutating func forget(_ original: CurlURL) {
         if exact.removeValue(forKey: original.text) != nil { noteFailure(original.text) }
         let directory = original.directory
@@ -99,7 +99,7 @@ package struct RedirectMemory: Sendable {
     }
 
     /// How long a redirect may be reused, in **seconds**. RFC 9111 §4.2, §5.2.2.
-    /// An answer that says nothing has the longest life.
+    /// An answer without a lifetime gets ``longestLife``.
     package static func life(of answer: ResponseHeaders, now: Int64) -> Int64 {
         let directives = (answer.cacheControl ?? "").lowercased().split(separator: ",").map { $0.filter { $0 != " " } }
         if directives.contains(where: { $0 == "no-store" || $0 == "no-cache" }) { return 0 }
@@ -115,29 +115,29 @@ package struct RedirectMemory: Sendable {
         guard exact.count >= Self.capacity || directories.count >= Self.capacity else { return }
         exact = exact.filter { $0.value.expires > now }
         directories = directories.filter { $0.value.expires > now }
-        if exact.count >= Self.capacity { exact = [:] }  // Learnt again at the price of some hops.
+        if exact.count >= Self.capacity { exact = [:] }  // Learnt again for some hops.
         if directories.count >= Self.capacity { directories = [:] }
     }
 
     private static let capacity = 4096
-    /// A night: a redirect that names no lifetime, or a longer one, is asked for again after that.
+    /// A night. A redirect that names no lifetime, or a longer one, is requested again after that.
     static let longestLife: Int64 = 12 * 3600
-    /// **Seconds** before a link expires from which on it is not used for new requests: clocks differ.
+    /// **Seconds** before its expiry from which a link is not used for new requests: clocks differ.
     private static let margin: Int64 = 2
 }
 
 extension CurlURL {
-    /// What is behind the last `/` of the path; `nil` for a directory, whose path ends there.
+    /// The text behind the last `/` of the path; `nil` for a directory, whose path ends there.
     fileprivate var name: Substring? {
         path.split(separator: "/", omittingEmptySubsequences: false).last.flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    /// The end of a signed URL's life by its own parameters.
+    /// The end of a signed URL's validity by its own parameters.
     ///
     /// AWS Signature Version 4 (`X-Amz-Date`, `X-Amz-Expires`), Google Cloud Storage V4 (`X-Goog-…`), CloudFront
     /// and S3 version 2 (`Expires`), Azure SAS (`se`).
     ///
-    /// - Returns: **Seconds** since 1970, or `nil` when nothing says so.
+    /// - Returns: **Seconds** since 1970, or `nil` if no parameter states it.
     package var expiry: Int64? {
         guard let query else { return nil }
         var fields: [String: Substring] = [:]

@@ -2,7 +2,7 @@ import SyncCurl
 package import SyncModel
 import SyncPlugins
 
-/// What redirects may do, and the hosts with exemptions.
+/// The limits for redirects, and the hosts that are exempt.
 package struct RedirectPolicy: Sendable, Equatable {
     /// Most redirects of one request.
     package var limit = 10
@@ -11,17 +11,16 @@ package struct RedirectPolicy: Sendable, Equatable {
     /// Targets that may be private, loopback or link-local although the origin is public.
     package var privateTargets = HostExemption.none
 
-    /// The rules of RFC 9110 §15.4, and nothing relaxed.
+    /// The rules of RFC 9110 §15.4, with no exemptions.
     package init() {}
 }
 
 extension RedirectPolicy {
-    /// Why nobody may be led from one place to another; `nil` if it is allowed. The one decision about that, before anything
-    /// connects. What the user's own rules and resolvers choose is not asked about.
-    ///
+    /// Why a request may not be led from one place to another; `nil` if it may. This is the only such decision, made
+    /// before anything connects. It is not asked about URLs that the user's own rules and resolvers choose.
     /// - Parameters:
-    ///   - isFromPublic: Whether what leads there came from a public address.
-    ///   - redirect: The URLs of a redirect, be it one that was remembered; `nil` for a document from a server, which may name
+    ///   - isFromPublic: Whether the answer or document that leads there came from a public address.
+    ///   - redirect: The URLs of a redirect, even a remembered one; `nil` for a document from a server, which may name
     ///     what a redirect might lead to.
     func decide(from: Origin, to: Origin, isFromPublic: Bool, redirect: (from: CurlURL, to: CurlURL)? = nil) -> Fault? {
         if from.scheme == "https", to.scheme == "http", !downgrade.covers(to.host) {
@@ -38,11 +37,11 @@ extension RedirectPolicy {
         return Fault(.policy, detail, advice: .allowPrivateTarget)
     }
 
-    /// Whether a local address may answer for a host: asked about its name, and again about each address that it has.
+    /// Whether a local address may answer for a host. Checked for the host's name, and again for each of its addresses.
     func mayBeLocal(_ host: String, isFromPublic: Bool) -> Bool { !isFromPublic || privateTargets.covers(host) }
 
-    /// Whether a document that names a host counts as public. On its own host, which may be private if the user named it,
-    /// that counts only if the host has answered from a public address.
+    /// Whether a document that names a host counts as public. If it names its own host, which may be private if the
+    /// user chose it, the document counts as public only after an answer from a public address.
     static func isPublic(
         _ document: (origin: Origin, isPublic: Bool?), naming host: String, hasAnsweredFromPublic: Bool
     ) -> Bool {
@@ -52,7 +51,7 @@ extension RedirectPolicy {
 }
 
 extension Origin {
-    /// The place of the document that names the URLs. A plugin's document is of no host, so nothing private is its own.
+    /// The origin of the document that names the URLs. A plugin's document has no host, so no private host is its own.
     init(naming referrer: TransferRequest.Referrer) {
         self =
             (try? CurlURL(referrer.url))?.origin ?? Origin(scheme: urlScheme(of: referrer.url) ?? "", host: "", port: 0)

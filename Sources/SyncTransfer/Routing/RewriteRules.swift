@@ -2,21 +2,22 @@ package import SyncCurl
 import SyncModel
 package import SyncPlugins
 
-/// A rule that turns a URL into another: a server that has moved, a mirror nearby.
+/// A rule that turns a URL into another, such as for a server that has moved or a nearby mirror.
 ///
 /// Content is identified by its hash, so a rule never changes which bytes are right.
 package struct RewriteRule: Sendable, Equatable, CustomStringConvertible {
-    /// The beginning of URLs, in which a scheme, host and port are compared as an origin; or `~` and a regular expression that
-    /// matches somewhere in them, of which the first match is replaced.
+    /// The beginning of URLs, in which a scheme, host and port are compared as an origin; or `~` and a regular
+    /// expression that may match anywhere in a URL. Its first match is replaced.
     fileprivate let pattern: String
-    /// What replaces the beginning or the match; in an expression `$1` … `$9` are its groups and `$$` is a dollar sign.
+    /// The text that replaces the beginning or the match. For an expression, `$1` … `$9` are its groups and `$$` is a
+    /// dollar sign.
     fileprivate let replacement: String
 
     fileprivate var isExpression: Bool { pattern.hasPrefix("~") }
 
-    /// Reads `PREFIX REPLACEMENT`, or `~EXPRESSION REPLACEMENT` as nginx marks expressions. One blank divides them.
+    /// Parses `PREFIX REPLACEMENT`, or `~EXPRESSION REPLACEMENT` as nginx marks expressions. One blank separates them.
     ///
-    /// - Throws: Why a text is no rule.
+    /// - Throws: Why the text is not a rule.
     package init(_ text: String) throws(URLError) {
         let parts = text.split(separator: " ", omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 2, let from = parts.first, let to = parts.last, !from.isEmpty, !to.isEmpty else {
@@ -32,9 +33,10 @@ package struct RewriteRule: Sendable, Equatable, CustomStringConvertible {
             do throws(URLError) { start = try beginning } catch {
                 throw URLError(description: "not the beginning of a URL: \(error.description)")
             }
-            // Such rules would do nothing, and requests would go where they must not. `http://` alone may be followed by a host.
+            // Such rules would do nothing, and requests would go to hosts that they must not go to. `http://` alone may
+            // be followed by a host.
             guard start.origin != nil else {
-                // Of URLs whose beginning it is, any will do.
+                // A URL that begins with the prefix is enough for the check.
                 let urls = ["http://x/", "https://x/"].filter { $0.hasPrefix(start.rest) }
                     .compactMap { try? CurlURL($0) }
                 guard !urls.isEmpty else {
@@ -62,11 +64,11 @@ package struct RewriteRule: Sendable, Equatable, CustomStringConvertible {
     /// The rule as it is written.
     package var description: String { "\(pattern) \(replacement)" }
 
-    /// What it is for, fit for people; what it makes of it may be signed.
+    /// The pattern as shown to people. The URLs it produces may be signed.
     var shownPattern: String { isExpression ? escaped(pattern) : redacted(url: pattern) }
 
-    /// The pattern as an origin and the beginning of what follows it, as written; without an origin where it is less than one,
-    /// such as `https://`, in lower case as schemes are: RFC 3986 §3.1.
+    /// The pattern as an origin and the text behind it, as written. Without an origin if the pattern is shorter, such
+    /// as `https://`; it is then in lower case as schemes are: RFC 3986 §3.1.
     ///
     /// - Throws: For an http or https URL whose host or port libcurl refuses.
     fileprivate var beginning: (origin: Origin?, rest: Substring) {
@@ -84,7 +86,7 @@ package struct RewriteRule: Sendable, Equatable, CustomStringConvertible {
 
 /// Rules in order, ready for use. Belongs to one thread: `Regex` is not `Sendable`.
 package struct RewriteRules {
-    /// Each makes of a URL another text, or not.
+    /// Each function returns the new URL, or `nil` if its rule does not apply.
     private let rules: [(CurlURL) -> CurlURL?]
 
     package init(_ rules: [RewriteRule]) {
@@ -93,21 +95,21 @@ package struct RewriteRules {
 
     /// Applies the first rule that matches and leads to another, usable URL.
     ///
-    /// - Returns: The URL, and the rule's place from 1.
+    /// - Returns: The URL, and the rule's number, from 1.
     package func apply(to url: CurlURL) -> (url: CurlURL, rule: Int)? {
         for (index, rule) in rules.enumerated() { if let target = rule(url) { return (target, index + 1) } }
         return nil
     }
 
-    /// The URL of a text that a rule has made, unless it is the same; a rule that yields no URL does nothing.
+    /// The URL of a text that a rule has made; `nil` if it is unchanged or not a URL.
     private static func target(_ text: String, from url: CurlURL) -> CurlURL? {
         text == url.text ? nil : try? CurlURL(text)
     }
 
     private static func mover(_ rule: RewriteRule) -> (CurlURL) -> CurlURL? {
-        // Unreadable rules were refused when they were made.
+        // Unreadable rules were refused when they were created.
         guard let (origin, rest) = try? rule.beginning else { return { _ in nil } }
-        // What follows the prefix must not extend the replacement's host.
+        // The text behind the prefix must not extend the replacement's host.
         let destination = (try? CurlURL(rule.replacement))?.origin
         return { url in
             let text = origin == nil ? url.text[...] : url.target

@@ -2,14 +2,14 @@ package import SyncCurl
 import SyncModel
 import SyncPlugins
 
-/// Where a request for a URL would go first, and with which credentials, according to the configuration alone. Contains
-/// no secret.
+/// Where the first request for a URL would go, and with which credentials, according to the configuration alone.
+/// Contains no secret.
 package struct RouteExplanation: Sendable {
-    /// What the manifest or the user names, redacted.
+    /// The URL as named by the manifest or the user, redacted.
     package let original: String
-    /// The rule that applies: its place from 1, and the URLs it is for.
+    /// The number of the rule that applies, from 1, and its pattern.
     package let rule: (place: Int, pattern: String)?
-    /// The URL that is asked, redacted.
+    /// The requested URL, redacted.
     package let asked: String
     /// The kind of credentials sent: `basic`, `bearer` or `sigv4`; `nil` for none.
     package let credentials: String?
@@ -17,14 +17,14 @@ package struct RouteExplanation: Sendable {
     package let headers: Int
     /// The proxy's URL, and whether a user name is sent to it.
     package let proxy: (url: String, hasUser: Bool)?
-    /// What is trusted, and what is shown where a certificate is shown to this origin; `nil` for http.
+    /// The TLS settings, with the client's certificate only if this origin gets it; `nil` for http.
     package let tls: TLSConfiguration?
 }
 
 extension TransportConfiguration {
-    /// Explains where a request for a URL would go first.
+    /// Explains where the first request for a URL would go.
     ///
-    /// - Throws: ``URLError`` when it is no URL that this program asks.
+    /// - Throws: ``URLError`` for a URL that this program does not request.
     package func explain(_ text: String) throws(URLError) -> RouteExplanation {
         let original = try CurlURL(text)
         let rewritten = RewriteRules(rewriteRules).apply(to: original)
@@ -42,7 +42,7 @@ extension TransportConfiguration {
 }
 
 extension Credential.Kind {
-    /// The kind, as the credentials file has it.
+    /// The kind, as the credentials file names it.
     package var name: String {
         switch self {
         case .basic: "basic"

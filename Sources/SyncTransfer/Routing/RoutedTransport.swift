@@ -3,7 +3,7 @@ import SyncModel
 package import SyncPlugins
 import SyncSystem
 
-/// Passes each transfer to the transport for its URLs; if that fails, to the next one that its other URLs are for.
+/// Passes each transfer to the transport for its URLs. If that fails, passes it to the transport for its other URLs.
 package final class RoutedTransport: Transport {
     private let routes: [(scope: URLScope, transport: any Transport)]
     private let others: any Transport
@@ -12,17 +12,17 @@ package final class RoutedTransport: Transport {
     private let state = Mutex(State())
 
     private struct State: Sendable {
-        /// Which route has which transfer, what counts its bytes, and whether that is cancelled. ``others`` tell of theirs
-        /// themselves, so that there is no sink.
+        /// The route of each transfer, the sink that counts its bytes, and whether it is cancelled. ``others`` reports
+        /// its own transfers, so those have no sink here.
         var owners: [TransferID: (route: Int, sink: CountingSink?, isCancelled: Bool)] = [:]
         var cancelledEarly = EarlyCancels()
     }
 
     /// - Parameters:
     ///   - routes: Asked in this order.
-    ///   - others: For URLs that no route is for.
-    ///   - policy: What manifests may name. Routes are held to it where they are for a whole scheme; who names an origin
-    ///     in the configuration means it.
+    ///   - others: The transport for URLs without a route.
+    ///   - policy: The policy for what manifests may name. Routes for a whole scheme are held to it; a route whose
+    ///     scope names an origin is exempt, since the configuration names it on purpose.
     ///   - advise: As ``TransportConfiguration/advise``.
     package init(
         _ routes: [(scope: URLScope, transport: any Transport)], others: any Transport,
@@ -55,7 +55,7 @@ package final class RoutedTransport: Transport {
         return policy.decide(from: source, to: target, isFromPublic: isFromPublic)
     }
 
-    /// A request's URLs by route, in the order in which the routes come first.
+    /// A request's URLs by route, in the order in which the routes first occur.
     private func legs(of request: TransferRequest) throws(TransferError) -> [(route: Int, places: [Int])] {
         var legs: [(route: Int, places: [Int])] = []
         var refused: TransferError?
@@ -162,7 +162,7 @@ package final class RoutedTransport: Transport {
             let routed = state.owners.values.lazy.compactMap(\.sink)
             return (Array(routed.prefix(limit)), routed.count)
         }
-        // Those of others that only wait come after them.
+        // Transfers of the other transport that only wait come after them.
         let place = rest.transfers.firstIndex { $0.state != .receiving } ?? rest.transfers.count
         let own = routed.map { $0.status(.receiving) }.sorted { $0.id.rawValue < $1.id.rawValue }
         let all = rest.transfers[..<place] + own + rest.transfers[place...]
@@ -177,8 +177,8 @@ package final class RoutedTransport: Transport {
 }
 
 extension TransferError {
-    /// Of this error and an earlier one of the same transfer, the one to tell: that one place has answered says more than
-    /// that another is silent, and the first more than those after it.
+    /// The more telling of this error and an earlier one of the same transfer. An answer says more than silence, and
+    /// the first answer more than later ones.
     fileprivate func orBetter(_ earlier: TransferError?) -> TransferError {
         guard let earlier, earlier.cause != .unreachable || cause == .unreachable else { return self }
         return earlier

@@ -2,8 +2,8 @@ import SyncCurl
 import SyncModel
 import SyncPlugins
 
-/// Decides which URL a request goes to, from the manifest's URL, rules, redirects and memory, and what the policy
-/// allows; announces each step before the request goes out. Sends nothing.
+/// Decides which URL a request goes to, from the manifest's URL, rules, redirects, memory and policy. Announces each
+/// step before the request is sent. Sends nothing itself.
 final class Router {
     let policy: RedirectPolicy
     private let rules: RewriteRules
@@ -27,15 +27,15 @@ final class Router {
 
     // MARK: - Where to begin
 
-    /// What the rules make of a URL, which may be itself.
+    /// The URL after the rewrite rules, which may be unchanged.
     func rewritten(_ url: CurlURL) -> CurlURL { rules.apply(to: url)?.url ?? url }
 
     /// The URL that the first request for a source goes to.
     func entry(of source: Source) -> CurlURL { source.resolution?.url ?? rewritten(source.url) }
 
-    /// The chain of a piece's next request.
+    /// The chain for a piece's next request.
     ///
-    /// - Throws: Why nobody may be led there, by the document that names it. URLs chosen by the user's rules or resolvers
+    /// - Throws: Why the document that names the URL may not lead there. URLs chosen by the user's rules or resolvers
     ///   are exempt.
     func route(of piece: Piece) throws(Fault) -> RedirectChain {
         if let chain = piece.chain { return chain }
@@ -53,12 +53,12 @@ final class Router {
                 throw fault
             }
         }
-        // Resolvers must see redirect targets themselves. A manifest has no digest that would expose an old one. A link
-        // that others were given may be good for one request: who was refused asks for one of its own.
+        // Resolvers must see redirect targets themselves. A manifest has no digest that would expose an old target. A
+        // remembered link may have been good for one request only, so a piece that was refused requests its own.
         if piece.transfer.request.objectSize != nil, piece.life.refusals == 0,
             let (record, target) = memory.lesson(for: entry, now: clock.unixTime()),
             !resolvers.contains(where: { $0.scope.covers(target) }),
-            // The process that learnt it may have had other rules and a laxer policy.
+            // The process that learnt the lesson may have had other rules and a laxer policy.
             policy.limit > 0, rules.apply(to: target) == nil,
             policy.decide(
                 from: entry.origin, to: target.origin, isFromPublic: record.originIsPublic, redirect: (entry, target))
@@ -100,7 +100,7 @@ final class Router {
         return chain
     }
 
-    /// Announces the steps that lead to the first request of a chain: another source, a rule, a resolver, memory.
+    /// Announces the steps before the first request of a chain: another source, a rule, a resolver, memory.
     func announceBeginning(of chain: RedirectChain, for piece: Piece) {
         piece.trail = []
         var from = redacted(chain.original)
@@ -125,7 +125,7 @@ final class Router {
         }
     }
 
-    /// Announces that a piece goes from one URL to the next, and keeps that for ``TransferStatus``.
+    /// Announces a hop of a piece, and keeps it for ``TransferStatus``.
     func announce(_ hop: Hop, of piece: Piece) {
         piece.trail.append(hop)
         piece.hasNewHop = true
@@ -134,7 +134,7 @@ final class Router {
 
     // MARK: - Memory
 
-    /// Remembers where redirects led, once something good has come from there.
+    /// Remembers where redirects led, after a good answer from there.
     func learn(from exchange: Exchange) {
         guard !exchange.hasTaught else { return }
         exchange.hasTaught = true
@@ -150,7 +150,7 @@ final class Router {
 
     func forget(_ entry: CurlURL) { memory.forget(entry) }
 
-    /// Forgets everything about where a URL led, directly or by a rule.
+    /// Forgets where a URL led, directly or by a rule.
     func forgetAll(of url: CurlURL) {
         memory.forget(url)
         if let rewritten = rules.apply(to: url)?.url { memory.forget(rewritten) }
@@ -158,7 +158,7 @@ final class Router {
 
     func isTaught(_ place: String) -> Bool { memory.isTaught(place) }
 
-    /// What the next process should know; `nil` if nothing is new.
+    /// The lessons for the next process; `nil` if nothing is new.
     func takeChanges() -> [LinkRecord]? {
         guard memory.version != toldVersion else { return nil }
         toldVersion = memory.version

@@ -5,24 +5,26 @@
 package struct AdaptiveLimit: Sendable {
     /// Connections that may be open now.
     package private(set) var limit: Int
-    /// The number that proved worthwhile: the next start value.
+    /// The number of connections that proved worthwhile: the next start value.
     package var proven: Int { retreat?.limit ?? before?.limit ?? limit }
-    /// Connections that may be open while those above ``limit`` are fast: on the way back the slow ones go first.
+    /// Connections that may be open while the additional ones are fast: during a retreat the slow ones are closed
+    /// first.
     package var fastLimit: Int { retreat?.from ?? limit }
     private let ceiling: Int
     private var isDoubling = true
-    /// The best recent goodput, in **bytes** a second; measured during a dip, a doubling would look like a gain. The
-    /// first dip comes early: connections that start together lose packets together once they have filled the path (the
-    /// overshoot of slow start, RFC 9406), and deliver less for the next second.
+    /// The best recent goodput, in **bytes** a second. Without it, a doubling measured during a dip would look like a
+    /// gain. The first dip comes early: connections that start together lose packets together once they have filled the
+    /// path (the overshoot of slow start, RFC 9406), and deliver less for the next second.
     private var best = 0.0
-    /// The most since the last measurement, in **bytes** a second.
+    /// The highest goodput since the last measurement, in **bytes** a second.
     private var peak = 0.0
     /// Goodput and limit before the last step, in **bytes** a second; `nil` before any step.
     private var before: (goodput: Double, limit: Int)?
-    /// The way back from a useless step, an eighth a second: it takes the rest a second or more to fill what many leave
-    /// at once.
+    /// The retreat from a useless step, by an eighth a second: when many connections leave at once, the rest need a
+    /// second or more to fill the link.
     private var retreat: (from: Int, limit: Int, next: Duration)?
-    /// New connections are still speeding up: until two measurements agree, they say nothing about how many are needed.
+    /// Whether new connections are still speeding up. Until two measurements agree, they say nothing about how many are
+    /// needed.
     private var isSettling = true
     /// The last measurement while settling, in **bytes** a second.
     private var last: Double?
@@ -30,17 +32,17 @@ package struct AdaptiveLimit: Sendable {
     private var holds = 0
     private var penalisedAt: Duration?
 
-    /// - Parameter start: The first value, such as one remembered; cut to 1 … `ceiling`.
+    /// - Parameter start: The first value, such as a remembered one; cut to 1 … `ceiling`.
     package init(start: Int, ceiling: Int) {
         limit = min(max(1, start), ceiling)
         self.ceiling = ceiling
     }
 
-    /// Takes the goodput of a time shorter than ``interval``, as proof that the connections can deliver that much:
+    /// Notes the goodput of a time shorter than ``interval``, as proof that the connections can deliver that much:
     /// **bytes** a second over all connections to the origin.
     package mutating func saw(goodput: Double) { peak = max(goodput, peak) }
 
-    /// Takes the same, measured over one interval in which all allowed connections were busy.
+    /// Notes the goodput over one interval in which all allowed connections were busy.
     package mutating func measured(goodput: Double, now: Duration) {
         // A burst after a pause is more than the path delivers.
         best = max(goodput, min(peak, goodput * 1.1), best * Self.fading)
@@ -83,11 +85,11 @@ package struct AdaptiveLimit: Sendable {
         guard limit == earlier else { return }
         retreat = nil
         holds = min(holds + 1, 5)
-        holdUntil = now + Self.interval * (2 << holds)  // Asked again, ever more rarely.
+        holdUntil = now + Self.interval * (2 << holds)  // Tried again, ever more rarely.
     }
 
-    /// The server said 429 or 503, or a connection was reset or fell silent. Counts once in two
-    /// intervals at most.
+    /// Halves the limit: the server answered 429 or 503, or a connection was reset or fell silent. Counts at most once
+    /// in two intervals.
     package mutating func penalise(now: Duration) {
         if let penalisedAt, now - penalisedAt < Self.interval * 2 { return }
         penalisedAt = now

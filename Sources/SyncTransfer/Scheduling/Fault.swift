@@ -4,7 +4,7 @@ import SyncCurl
 package import SyncModel
 package import SyncPlugins
 
-/// What a person can do about a fault.
+/// A remedy for a fault.
 package enum TransferAdvice: Hashable, Sendable, CaseIterable {
     /// The server asks for credentials.
     case nameCredentials
@@ -12,7 +12,7 @@ package enum TransferAdvice: Hashable, Sendable, CaseIterable {
     case renewCredentials
     /// Access is refused: credentials are missing, or a link has expired.
     case checkAccess
-    /// The object is not there: look at what was uploaded.
+    /// The object does not exist: look at what was uploaded.
     case checkUpload
     /// The server is overloaded or broken.
     case waitForServer
@@ -20,17 +20,17 @@ package enum TransferAdvice: Hashable, Sendable, CaseIterable {
     case nameProxyCredentials
     /// The proxy refuses the credentials that were sent.
     case renewProxyCredentials
-    /// The proxy does not allow the server, or it is no proxy.
+    /// The proxy does not allow the server, or is not a proxy.
     case askProxyOwner, checkProxy
     /// A captive portal wants a login.
     case logIn
-    /// The server compresses what must come as it is.
+    /// The server compresses content that must be sent unchanged.
     case sendUncompressed
-    /// Another version or an incomplete one is there.
+    /// The server has another version, or an incomplete one.
     case checkVersion
-    /// The certificate is from an authority that is not known.
+    /// The certificate is from an unknown authority.
     case nameAuthority
-    /// An http port was asked over TLS, or the other way round.
+    /// An http port received a TLS request, or the other way round.
     case isPlainHTTP, isTLS
     /// No CA certificates can be read.
     case installAuthorities
@@ -48,13 +48,13 @@ package enum TransferAdvice: Hashable, Sendable, CaseIterable {
     case doWithoutCookie
 }
 
-/// What went wrong in one attempt.
+/// The fault of one attempt.
 package struct Fault: Error, Equatable, Sendable {
-    /// What the retry table goes by.
+    /// The kind of fault, which selects the row of the retry table.
     package enum Kind: Hashable, Sendable {
-        /// Name, route, port or TLS handshake: nothing was reached.
+        /// The name, route, port or TLS handshake failed: nothing was reached.
         case unreachable
-        /// Reached, then no byte for the idle time.
+        /// The server was reached, then sent no byte for the idle time.
         case idle
         /// Bytes arrive, but fewer than the minimum speed.
         case slow
@@ -62,15 +62,15 @@ package struct Fault: Error, Equatable, Sendable {
         case broken
         /// The peer cannot be trusted or speaks no allowed version.
         case tls
-        /// A final status that is no success and no redirect.
+        /// A final status that is neither success nor redirect.
         case status(Int)
-        /// The proxy wants other credentials.
+        /// The proxy requires other credentials.
         case proxyAuthentication
         /// An answer that breaks HTTP.
         case malformed
         /// An answer in a coding or form that was not asked for.
         case unwantedForm
-        /// A 206 or 416 that does not fit the range that was asked.
+        /// A 206 or 416 that does not fit the requested range.
         case wrongRange
         /// Another length than the manifest's: an old version, or another object.
         case otherSize
@@ -90,18 +90,18 @@ package struct Fault: Error, Equatable, Sendable {
         case noRanges
         /// The sink ended the transfer.
         case stopped
-        /// libcurl failed in a way that has no better name.
+        /// libcurl failed for a reason with no better name.
         case libcurl
     }
 
     package let kind: Kind
     /// One line for people.
     package let detail: String
-    /// **Seconds** that the server asked to wait.
+    /// **Seconds** to wait, as the server requested.
     package var retryAfter: Int64?
-    /// `WWW-Authenticate` of a 401; server's words, for nobody to read.
+    /// `WWW-Authenticate` of a 401: the server's words, not for display.
     package private(set) var challenge: String?
-    /// What can be done about it, where ``kind`` does not tell.
+    /// The advice, where ``kind`` does not imply it.
     private let given: TransferAdvice?
 
     package init(
@@ -111,18 +111,18 @@ package struct Fault: Error, Equatable, Sendable {
         self.kind = kind
         self.challenge = challenge
         given = advice
-        self.detail = escaped(detail)  // Some of it are the server's words.
+        self.detail = escaped(detail)  // Parts of it are the server's words.
         self.retryAfter = retryAfter
     }
 
-    /// What happened, with advice where there is some.
+    /// The detail, with advice if there is any.
     ///
-    /// - Parameter words: Those of whoever starts transfers: only they know their options.
+    /// - Parameter words: The wording of the caller of the transport, which alone knows its options.
     package func told(_ words: (TransferAdvice) -> String?) -> String {
         advice.flatMap(words).map { "\(detail); \($0)" } ?? detail
     }
 
-    /// What can be done about it.
+    /// A remedy for the user.
     package var advice: TransferAdvice? {
         if let given { return given }
         return switch kind {
@@ -137,11 +137,11 @@ package struct Fault: Error, Equatable, Sendable {
         }
     }
 
-    /// The status of the answer, where that is what was wrong.
+    /// The status of the answer, if that was the fault.
     package var status: Int? { if case .status(let status) = kind { status } else { nil } }
 
-    /// Whether it says something about the host, and so about its other objects. What a host does not have, or does not
-    /// give to us, may be another project's.
+    /// Whether the fault says something about the host, and so about its other objects. Objects that a host does not
+    /// have, or refuses to us, may belong to another project.
     package var isOfHost: Bool {
         switch kind {
         case .unreachable, .idle, .slow, .broken, .tls, .malformed: true
@@ -161,7 +161,7 @@ package struct Fault: Error, Equatable, Sendable {
         }
     }
 
-    /// The code that the caller of the transport gets when no attempt is left.
+    /// The code that the caller of the transport gets when no attempt remains.
     package var code: TransferError.Code {
         switch kind {
         case .unreachable: .unreachable
@@ -182,10 +182,10 @@ package struct Fault: Error, Equatable, Sendable {
 }
 
 extension Fault {
-    /// The fault of an exchange; `nil` if it ended well. libcurl's "OK" is not enough: we count ourselves whether the
-    /// body is complete (libcurl 7.88 reports success for ended HTTP/2 streams).
+    /// The fault of an exchange; `nil` if it ended well. libcurl's "OK" is not enough: whether the body is complete is
+    /// counted here (libcurl 7.88 reports success for ended HTTP/2 streams).
     init?(of exchange: Exchange, result: CURLcode) {
-        // Where a name has public addresses, too, one of those may have been asked.
+        // If the name has public addresses, too, one of those may have been requested.
         if exchange.refusedAddress, !exchange.isAnswered, !exchange.answeredFromPublic {
             let host = exchange.plan.chain.current.origin.host
             self.init(
@@ -212,8 +212,8 @@ extension Fault {
         self.init(kind, text, advice: Self.advice(on: result, text: text, exchange))
     }
 
-    /// The fault of an answer, with what the request says about whose it is: of credentials that were shown, or of a proxy
-    /// that may have answered in the server's place.
+    /// The fault with what the request adds about its origin: whether credentials were sent, and whether a proxy may
+    /// have answered in the server's place.
     private func attributed(to plan: Exchange.Plan) -> Fault {
         if kind == .proxyAuthentication, let proxy = plan.proxy { return Self.refusal(by: proxy, 407) }
         guard let status else { return self }
@@ -228,7 +228,7 @@ extension Fault {
         return Fault(kind, detail, retryAfter: retryAfter, challenge: challenge, advice: given)
     }
 
-    /// The fault of a proxy that gave no way to the server; `nil` where there is none in between, or it did.
+    /// The fault of a proxy that did not connect to the server; `nil` without a proxy, or if it did.
     private static func ofProxy(_ result: CURLcode, _ exchange: Exchange) -> Fault? {
         guard let proxy = exchange.plan.proxy, !exchange.isConnected else { return nil }
         switch exchange.easy.long(CURLINFO_HTTP_CONNECTCODE) {
@@ -236,7 +236,7 @@ extension Fault {
         case let status where status > 0: return refusal(by: proxy, status)
         default: break
         }
-        // Through SOCKS, nothing but these says whether the server was reached.
+        // With SOCKS, only these codes show that the server was not reached.
         let isSocks = proxy.url.lowercased().hasPrefix("socks")
         guard !isSocks || [CURLE_COULDNT_CONNECT, CURLE_COULDNT_RESOLVE_PROXY, CURLE_PROXY].contains(result) else {
             return nil
@@ -246,7 +246,7 @@ extension Fault {
         return Fault(kind, "\(proxy.named): \(text)", advice: advice(on: result, text: text, exchange))
     }
 
-    /// What a proxy answers in place of a way to the server.
+    /// The fault for a proxy's answer to a request for a tunnel.
     private static func refusal(by proxy: ProxyConfiguration, _ status: Int) -> Fault {
         let name = proxy.named
         return switch status {
@@ -261,7 +261,7 @@ extension Fault {
         }
     }
 
-    /// The message without its time, `after 3 ms`, which would make every attempt a cause of its own.
+    /// The message without its time, such as `after 3 ms`, which would make every attempt a different cause.
     private static func withoutTime(_ text: String) -> String {
         var words = text.split(separator: " ", omittingEmptySubsequences: false)
         guard let place = words.indices.dropLast(2).first(where: { words[$0] == "after" && $0 > 0 }),
@@ -273,23 +273,23 @@ extension Fault {
         return words.joined(separator: " ")
     }
 
-    /// What can be done about what libcurl refuses.
+    /// The advice on an error of libcurl.
     ///
-    /// Of a certificate, OpenSSL's number says what is wrong: CURLINFO_SSL_VERIFYRESULT, `<openssl/x509_vfy.h>`. Of a port that
-    /// speaks something else, there are only words.
+    /// For a certificate, OpenSSL's number says what is wrong: CURLINFO_SSL_VERIFYRESULT, `<openssl/x509_vfy.h>`. For a
+    /// port that speaks another protocol, there are only words.
     private static func advice(on code: CURLcode, text: String, _ exchange: Exchange) -> TransferAdvice? {
         switch code {
         case CURLE_SSL_CACERT_BADFILE: return .installAuthorities
         case CURLE_SSL_CERTPROBLEM: return .checkKey
         case CURLE_SSL_CONNECT_ERROR
         where text.contains("wrong version number") || text.contains("packet length too long"): return .isPlainHTTP
-        // The client's own.
+        // The client's own certificate.
         case CURLE_SSL_CONNECT_ERROR where text.contains("alert certificate expired"): return .renewCertificate
         case CURLE_UNSUPPORTED_PROTOCOL where text.contains("HTTP/0.9"): return .isTLS
         case CURLE_PEER_FAILED_VERIFICATION: break
         default: return nil
         }
-        // The proxy's first: the server's may be from the handle's last use, where its handshake was never begun.
+        // The proxy's result first: the server's may be from the handle's last use, if its handshake was never begun.
         let results = [CURLINFO_PROXY_SSL_VERIFYRESULT, CURLINFO_SSL_VERIFYRESULT].map(exchange.easy.long)
         return switch Int32(clamping: results.first { $0 != 0 } ?? 0) {
         case X509_V_ERR_CERT_NOT_YET_VALID: .checkClock
@@ -323,8 +323,8 @@ extension Fault {
         }
     }
 
-    /// Whether a handshake was refused rather than cut off, by libcurl's words about it. Where they go on with the host, that
-    /// may be named as anything.
+    /// Whether a handshake was refused rather than cut off, by libcurl's words for it. The words behind the host's name
+    /// are not examined: a host may have any name.
     static func isTLSRefusal(_ text: String) -> Bool {
         let told = text.split(separator: " in connection to ", maxSplits: 1).first ?? ""
         return [

@@ -1,4 +1,4 @@
-/// A binary heap: the element that goes before all others is found in O(1) and taken in O(log *n*).
+/// A binary heap: the first element is found in O(1) and taken in O(log *n*).
 struct Heap<Element> {
     private var elements: [Element] = []
     private let goesBefore: (Element, Element) -> Bool
@@ -39,7 +39,7 @@ struct Heap<Element> {
         }
     }
 
-    /// Takes everything, in no order.
+    /// Removes all elements and returns them, in no order.
     mutating func removeAll() -> [Element] {
         defer { elements = [] }
         return elements

@@ -1,4 +1,4 @@
-/// What one host delivers, and how many connections serve it well. Does no I/O and reads no clock.
+/// The load of one host, and how many connections serve it well. Does no I/O and reads no clock.
 struct HostLoad {
     private var adaptive: AdaptiveLimit
     private let ceiling: Int
@@ -6,7 +6,7 @@ struct HostLoad {
     /// Body **bytes** since ``measuredSince``.
     private var bytes: UInt64 = 0
     private var measuredSince: Duration = .zero
-    /// ``bytes`` at the last look, and when that was.
+    /// ``bytes`` at the last call of ``look(running:hasMore:isFree:now:)``, and when that was.
     private var seen: (bytes: UInt64, at: Duration) = (0, .zero)
     /// **Bytes** a second at the last measurement.
     private(set) var goodput = 0.0
@@ -24,11 +24,11 @@ struct HostLoad {
         self.isAdaptive = isAdaptive
     }
 
-    /// How many connections may be open while so many are busy.
+    /// How many connections may be open while `running` are busy.
     func connections(running: Int) -> Int {
         guard isAdaptive else { return ceiling }
-        // When one connection goes, the others need seconds to use its share: one that has just become free stays if it
-        // is faster than average, and a slower one goes instead (cubic's K, RFC 9438 section 4.2).
+        // When one connection ends, the others need seconds to use its share. One that has just become free stays if it
+        // is faster than average, and a slower one ends instead (cubic's K, RFC 9438 section 4.2).
         let (limit, share) = (adaptive.limit, goodput / Double(running + 1))
         guard running >= limit, running < adaptive.fastLimit, let rate = freeRates.last, rate > share else {
             return limit
@@ -36,8 +36,8 @@ struct HostLoad {
         return running + 1
     }
 
-    /// The number of connections that proved worthwhile; `nil` if it is the user's cap, and that is below `initial`:
-    /// more may be better.
+    /// The number of connections that proved worthwhile; `nil` if it is the user's cap and that is below `initial`,
+    /// since more may be better.
     func proven(initial: Int) -> Int? {
         adaptive.proven < ceiling || adaptive.proven >= initial ? adaptive.proven : nil
     }
@@ -51,10 +51,10 @@ struct HostLoad {
         if freeRates.count > ceiling { freeRates.removeFirst() }
     }
 
-    /// The rate of the connection that became idle last, most likely the next to be used.
+    /// The rate of the connection that became idle last, which is most likely the next one used.
     mutating func takeFreeRate() -> Double? { freeRates.popLast() }
 
-    /// Takes a measurement, once an interval.
+    /// Takes a measurement once an interval.
     ///
     /// - Parameters:
     ///   - hasMore: Whether more connections would have work.
@@ -79,6 +79,6 @@ struct HostLoad {
         return counts
     }
 
-    /// Halves the number of connections: the server or the path objects.
+    /// Halves the number of connections, since the server or the path objects.
     mutating func penalise(now: Duration) { adaptive.penalise(now: now) }
 }

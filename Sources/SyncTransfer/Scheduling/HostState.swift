@@ -1,6 +1,6 @@
 import SyncCurl
 
-/// What the worker knows about one origin: what is queued, what runs, what may start.
+/// The state of one origin: its queue, its running exchanges, and what may start.
 final class HostState {
     let origin: Origin
     var queue = TransferQueue<(piece: Piece, ticket: UInt64)>()
@@ -8,24 +8,24 @@ final class HostState {
     var movable = 0
     /// Exchanges under way.
     var running = 0
-    /// Those of them that are small.
+    /// Running exchanges in the lane for small transfers.
     var runningSmall = 0
-    /// Those of which nothing has come yet.
+    /// Running exchanges without an answer so far.
     var unanswered = 0
-    /// Nothing starts before this: the host was unreachable or asked for a pause.
+    /// The time before which nothing starts: the host was unreachable or asked for a pause.
     var notBefore: Duration?
-    /// How many requests it takes, as it says itself; `nil` where it does not.
+    /// How many requests the host accepts, as it states; `nil` if it states nothing.
     var allowance: RequestAllowance?
     /// Failed connections since the last successful one.
     var connectivityFailures = 0
-    /// Why the last one failed, or that a log-in page answers instead.
+    /// The fault that last held requests up, such as a log-in page that answers instead; `nil` after an answer.
     var lastFault: Fault?
     /// When failed requests are retried.
     var backoff = HostBackoff()
     var silence = HostSilence()
     var load: HostLoad
     var isListed = false
-    /// The credential to send, and the state of asking providers for it.
+    /// The credential to send, and the state of the question to providers.
     var credential: HostCredential
     /// Idle handles by kind: a handle that has carried secrets is used for nothing else.
     var handles: [HandleKind: [EasyHandle]] = [:]
@@ -45,7 +45,7 @@ final class HostState {
     /// Whether it is unreachable or behind a log-in page.
     var isOutOfReach: Bool { connectivityFailures > 0 || lastFault?.kind == .captivePortal }
 
-    /// How many exchanges may run: one to probe it, else as many as serve it well.
+    /// How many exchanges may run: one to probe the host, else as many as serve it well.
     var limit: Int { isOutOfReach || backoff.isShut ? 1 : load.connections(running: running) }
 
     /// Whether something is queued that may start now.
@@ -56,8 +56,8 @@ final class HostState {
         return notBefore.map { $0 <= now } ?? true
     }
 
-    /// The host was reached, which ends the probing. Behind a log-in page only an answer counts. Returns whether it was
-    /// out of reach before.
+    /// Notes that the host was reached, which ends the probing. Behind a log-in page only an answer counts. Returns
+    /// whether the host was out of reach before.
     func wasReached(byAnswer: Bool) -> Bool {
         if byAnswer { lastFault = nil }
         guard lastFault?.kind != .captivePortal, connectivityFailures > 0 else { return false }
@@ -66,46 +66,46 @@ final class HostState {
     }
 }
 
-/// What sets a handle apart besides its URL. Kinds never share a handle.
+/// The properties of a handle besides its URL. Requests of different kinds never share a handle.
 struct HandleKind: Hashable {
-    /// Sends the credential of its origin, counted from 1 as it changes; 0 for none.
+    /// The number of the origin's credential, counted from 1 as it changes; 0 for none.
     var credential: Int
-    /// Sends the configured headers and shows the client certificate.
+    /// Whether it sends the configured headers and shows the client certificate.
     var isAtHome: Bool
-    /// May speak HTTP/2.
+    /// Whether it may speak HTTP/2.
     var http2: Bool
 }
 
-/// How many requests a host takes in a while, as its `RateLimit` says. Those that are on their way count as taken, so that
-/// none has to be refused.
+/// How many requests a host accepts within a time, as its `RateLimit` field states. Requests without an answer so far
+/// count as used, so that none has to be refused.
 struct RequestAllowance: Equatable {
     /// Requests that may still be sent.
     private var left: Int
-    /// When there are more; `nil` while one request finds out how many there are now.
+    /// When more are allowed; `nil` while one request finds out how many there are now.
     private(set) var until: Duration?
 
-    /// How far apart two answers may put the same end, which they count in whole seconds.
+    /// How far apart two answers may put the same end, since they count in whole seconds.
     private static let rounding = Duration.milliseconds(1_500)
 
     /// - Parameters:
-    ///   - unanswered: Requests that are on their way.
-    ///   - until: When there are more.
+    ///   - unanswered: Requests without an answer so far.
+    ///   - until: When more are allowed.
     init(_ limit: RateLimit, unanswered: Int, until: Duration, former: RequestAllowance?) {
         let told = Int(clamping: min(limit.requests, UInt64(Int32.max))) - unanswered
         (left, self.until) = (told, until)
-        // Answers may overtake each other, and until that end there are only ever less.
+        // Answers may overtake each other, and the number only falls until that end.
         if let former, let end = former.until, until < end + Self.rounding, end < until + Self.rounding {
             (left, self.until) = (min(told, former.left), end)
         }
     }
 
-    /// Whether one more may be sent now.
+    /// Whether one more request may be sent now.
     func mayAsk(now: Duration, unanswered: Int) -> Bool {
-        // Whoever was to find out may have ended without an answer.
+        // The request that was to find out may have ended without an answer.
         left > 0 || until.map { now >= $0 } ?? (unanswered == 0)
     }
 
-    /// One more is sent.
+    /// Notes one more request.
     mutating func ask() {
         if left <= 0 { (left, until) = (1, nil) }
         left -= 1

@@ -1,6 +1,6 @@
 import CPosix
 
-/// Tells when this machine's addresses or routes change, so that unreachable hosts are tried again at once.
+/// Detects changes of this machine's addresses or routes, so that unreachable hosts are tried again at once.
 ///
 /// `rtnetlink(7)`. Where the kernel or a container forbids it, no change is ever seen.
 final class NetworkChanges {

@@ -1,12 +1,12 @@
 /// How long to wait for servers that deliver nothing: down, silent, failing, or behind a log-in page. A wait that a
-/// server asks for does not count.
+/// server requests does not count.
 package struct Patience: Sendable, Equatable {
-    /// Before the first answer from any host.
+    /// The limit before the first answer from any host.
     package var firstContact: Duration
-    /// After it.
+    /// The limit after that.
     package var silence: Duration
 
-    /// For a person who is waiting.
+    /// The patience when a person is waiting.
     package static let ofPerson = Patience(firstContact: .seconds(10), silence: .seconds(60))
 
     package init(_ both: Duration) { (firstContact, silence) = (both, both) }
@@ -19,29 +19,30 @@ package struct Patience: Sendable, Equatable {
 
 /// How long one host has been silent.
 struct HostSilence {
-    /// Since when it has delivered nothing although asked; `nil` if it is not being asked.
+    /// The start of the silence: the host has delivered nothing since, although requests were under way. `nil` if there
+    /// are none.
     fileprivate(set) var since: Duration?
-    /// Since when it has had no request: the end of the last exchange, or of the last wait that it caused.
+    /// The time since which the host has had no request: the end of the last exchange, or of the last wait it caused.
     fileprivate var idleSince: Duration = .zero
-    /// When it is looked at next; timers for another time are void.
+    /// The time of the next check; timers for another time are void.
     var lookAt: Duration?
 
-    /// Until then it is busy, or a wait that it caused is under way.
+    /// Notes that the host is busy, or that a wait it caused is under way, until `time`.
     mutating func isBusy(until time: Duration) { idleSince = max(idleSince, time) }
 
-    /// An exchange has ended.
+    /// Notes the end of an exchange.
     mutating func isIdle(from now: Duration) { idleSince = now }
 
-    /// A wait that the server asked for does not count.
+    /// Excludes a wait that the server requested.
     mutating func excuse(until time: Duration) { if let before = since { since = max(before, time) } }
 
-    /// So much time does not count: nobody was there to receive anything.
+    /// Excludes a time in which this process could not receive anything.
     mutating func excuse(for time: Duration) {
         since = since.map { $0 + time }
         idleSince += time
     }
 
-    /// It delivers: from now on a new silence is measured, if it is still being asked.
+    /// Notes that the host delivers. A new silence is measured from now on, if requests are under way.
     mutating func restart(isAsked: Bool, now: Duration) { since = isAsked ? now : nil }
 }
 
@@ -57,11 +58,11 @@ struct SilenceWatch {
     /// How long a host may be silent at present; `nil` for no limit.
     var limit: Duration? { patience.map { hasContact ? $0.silence : $0.firstContact } }
 
-    /// Notes that a host is about to be asked.
+    /// Notes that a request to a host is about to be sent.
     ///
-    /// - Returns: When it is to be looked at; `nil` when that is arranged.
+    /// - Returns: The time of the next check; `nil` if one is scheduled already.
     func begin(_ host: HostState, now: Duration) -> Duration? {
-        // A host that was not asked was not silent; after a long time without requests it starts anew.
+        // A host without requests was not silent; after a long time without any, its silence starts anew.
         let idle = host.running == 0 ? max(.zero, now - max(host.silence.idleSince, host.backoff.until)) : .zero
         let isNew = idle >= max(limit ?? .zero, .seconds(1))
         let since = isNew ? now : host.silence.since.map { min(now, $0 + idle) } ?? now
@@ -73,9 +74,9 @@ struct SilenceWatch {
         return time
     }
 
-    /// The time to look may have come.
+    /// Checks a host if it is time to.
     ///
-    /// - Returns: Whether the host has been silent for too long; else when it is to be looked at again, if it is.
+    /// - Returns: Whether the host has been silent for too long; if not, the time of the next check, if there is one.
     func look(at host: HostState, now: Duration) -> (isSilent: Bool, again: Duration?) {
         guard let time = host.silence.lookAt, time <= now else { return (false, nil) }
         host.silence.lookAt = nil
@@ -85,21 +86,21 @@ struct SilenceWatch {
         return (false, since + limit)
     }
 
-    /// A host has delivered something.
+    /// Notes that a host has delivered something.
     mutating func gaveSomething(_ host: HostState, now: Duration) {
         hasContact = true
         host.backoff.succeeded()
         host.silence.restart(isAsked: host.running > 0, now: now)
     }
 
-    /// A host has refused a request.
+    /// Notes that a host has refused a request.
     mutating func answeredBadly(_ host: HostState, _ fault: Fault) {
         hasContact = true
-        // A server in trouble delivers nothing; any other answer is final.
+        // A server in trouble delivers nothing, so its silence goes on; any other answer is final.
         if fault.remedy() != .again { host.silence.since = nil }
     }
 
-    /// - Parameter most: How long it may be silent, if that is less than patience allows.
+    /// - Parameter most: How long the host may be silent, if that is less than patience allows.
     func isSilent(_ host: HostState?, for most: Duration? = nil, now: Duration) -> Bool {
         guard let limit = [limit, most].compactMap(\.self).min(), let since = host?.silence.since else { return false }
         return now - since >= limit

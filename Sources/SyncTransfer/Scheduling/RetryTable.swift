@@ -1,6 +1,6 @@
-/// What to do next with a transfer.
+/// The next step for a transfer after a fault.
 package enum Remedy: Hashable, Sendable {
-    /// Wait until the host can be reached; not an attempt.
+    /// Wait until the host can be reached; does not count as an attempt.
     case waitForConnectivity
     /// Ask again after a wait.
     case again
@@ -22,13 +22,13 @@ package enum Remedy: Hashable, Sendable {
 
 /// The retry table: one line per kind of fault, with its reason.
 extension Fault {
-    /// What to do; `redirected` if the URL that failed came from a redirect, a rule or memory.
+    /// The remedy; `redirected` if the URL that failed came from a redirect, a rule or the redirect memory.
     package func remedy(redirected: Bool = false) -> Remedy {
         switch kind {
         case .unreachable: .waitForConnectivity  // Networks come back; offline, NXDOMAIN is normal.
         case .idle: .again  // The path is dead, the next connection need not be.
-        case .slow: .again  // Another source, or another path to this one, need not be.
-        case .broken: .again  // What came is kept; the rest is asked for.
+        case .slow: .again  // Another source, or another path to this one, may be faster.
+        case .broken: .again  // Received bytes are kept; the rest is requested.
         case .tls: .nextSource  // The same certificate is shown next time.
         case .proxyAuthentication: .fail  // The same credentials are refused next time.
         case .malformed: .once  // A middlebox may have been at fault.
@@ -38,7 +38,7 @@ extension Fault {
         case .captivePortal: .waitForConnectivity  // Somebody will log in.
         case .redirect: .nextSource  // Configuration of the server.
         case .policy: .nextSource  // Ours to refuse; a mirror may comply.
-        case .tooLarge: .nextSource  // It is another object.
+        case .tooLarge: .nextSource  // The server has another object.
         case .superseded: .joinOther  // The same bytes are coming already.
         case .noRanges: .nextSource  // A mirror may have ranges; the last one is taken as it is.
         case .rewound: .again  // The sink has its reasons; bounded by the attempts.
@@ -58,7 +58,7 @@ extension Fault {
         case 408, 425, 429: .again  // The server says: later.
         case 500, 502, 503, 504: .again  // The server, or one behind it, has a problem.
         case 507, 509, 520...527, 530: .again  // The same, from storage and CDN servers.
-        default: .nextSource  // It will say the same again.
+        default: .nextSource  // The same answer would come again.
         }
     }
 }

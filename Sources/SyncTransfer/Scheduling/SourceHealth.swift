@@ -1,6 +1,6 @@
 package import SyncCurl
 
-/// The record of one origin.
+/// The score of one origin.
 package struct HostScore: Equatable, Sendable {
     /// Good answers; old ones count less.
     package var successes = 0.0
@@ -11,13 +11,13 @@ package struct HostScore: Equatable, Sendable {
     /// A good number of connections; `nil` until measured.
     package var connections: Int?
 
-    /// Whether it has redirected and was not seen to have stopped: then only the first request for an unknown directory
-    /// is sent, and others wait for where it leads.
+    /// Whether the origin has redirected and has not been seen to stop. If so, only the first request for an unknown
+    /// directory is sent, and others wait for its redirect.
     package var redirects = false
 
     package init() {}
 
-    /// Notes an exchange that ended well, with its body's **bytes** and the time from the request to the last of them.
+    /// Notes a successful exchange, with its body's **bytes** and the time from the request to the last of them.
     package mutating func addSuccess(bytes: UInt64, time: Duration) {
         age()
         successes += 1
@@ -33,7 +33,7 @@ package struct HostScore: Equatable, Sendable {
         failures += weight
     }
 
-    /// Share of successful attempts, 1 if there were none.
+    /// Share of successful attempts, 1 if there were no attempts.
     package var reliability: Double { (successes + 1) / (successes + failures + 1) }
 
     private mutating func age() {
@@ -43,14 +43,14 @@ package struct HostScore: Equatable, Sendable {
     }
 }
 
-/// Ranks sources: those not penalised first, then by measured performance, then as listed.
+/// Ranks sources: reachable ones first, then those not penalised, then by measured performance, then as listed.
 package struct SourceHealth: Equatable, Sendable {
     private var scores: [Origin: HostScore] = [:]
     /// ``scores`` as an earlier process left them.
     private let given: [Origin: HostScore]
     private var penalisedUntil: [String: Duration] = [:]
 
-    /// Starts from what an earlier process knew; both times are of the same moment.
+    /// Starts from the records of an earlier process; both times are of the same moment.
     package init(_ records: SourceRecords = SourceRecords(), now: Duration = .zero, unixTime: Int64 = 0) {
         for (origin, score) in records.scores { if let origin = try? CurlURL(origin).origin { scores[origin] = score } }
         given = scores
@@ -59,7 +59,7 @@ package struct SourceHealth: Equatable, Sendable {
         }
     }
 
-    /// What has been learnt since, for the next process. URLs with a query are left out: they may be secret.
+    /// The changes since the start, for the next process. URLs with a query are left out: they may be secret.
     package func records(now: Duration, unixTime: Int64) -> SourceRecords {
         var records = SourceRecords()
         for (origin, score) in scores where given[origin] != score { records.scores[origin.description] = score }
@@ -76,11 +76,11 @@ package struct SourceHealth: Equatable, Sendable {
 
     private static let mostPenalised = 4096
 
-    /// Penalises a URL: its mirrors go first until `time`.
+    /// Penalises a URL: its mirrors come first until `time`.
     package mutating func penalise(_ url: String, until time: Duration, now: Duration) {
         if penalisedUntil.count >= Self.mostPenalised {
             penalisedUntil = penalisedUntil.filter { $0.value > now }
-            // Learnt again at the price of a failure each.
+            // Learnt again for one failure each.
             if penalisedUntil.count >= Self.mostPenalised { penalisedUntil = [:] }
         }
         penalisedUntil[url] = time
@@ -88,7 +88,7 @@ package struct SourceHealth: Equatable, Sendable {
 
     package func isPenalised(_ url: String, now: Duration) -> Bool { penalisedUntil[url].map { $0 > now } ?? false }
 
-    /// The index of the best of the candidates, which are in the manifest's order; `nil` when there are none.
+    /// The index of the best candidate; `nil` if there are none. The candidates are in the manifest's order.
     package func best(of candidates: [(index: Int, url: CurlURL, isOutOfReach: Bool)], now: Duration) -> Int? {
         guard candidates.count > 1 else { return candidates.first?.index }
         // An unmeasured source counts as fast as the best, so that the listed order holds.

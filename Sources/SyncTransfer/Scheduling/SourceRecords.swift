@@ -1,10 +1,10 @@
 import SyncCurl
 package import SyncSystem
 
-/// What a process knows about sources, for the next one: passed in as ``TransportConfiguration/sources``, taken out
-/// with ``CurlTransport/takeSources()``. What redirects taught is kept separately, see ``LinkRecord``.
+/// What a process knows about sources, for the next process: passed in as ``TransportConfiguration/sources``, taken
+/// out with ``CurlTransport/takeSources()``. Redirects are recorded separately, see ``LinkRecord``.
 package struct SourceRecords: Equatable, Sendable {
-    /// Records of origins, by ``Origin/description``.
+    /// Scores of origins, by ``Origin/description``.
     package var scores: [String: HostScore] = [:]
     /// Penalised URLs, without a query, with the end of the penalty in **seconds** since 1970.
     package var penalised: [String: Int64] = [:]
@@ -12,23 +12,23 @@ package struct SourceRecords: Equatable, Sendable {
     package init() {}
 }
 
-/// What is known about servers, from process to process: `sources` in the state directory.
+/// Records of sources, passed from process to process: `sources` in the state directory.
 ///
 /// One line per origin: `origin`, successes, failures, bytes a second of a connection, a good number of connections (0
 /// if not measured), `redirects` or `direct`, when noted in seconds since 1970, the origin. One line per penalised URL:
-/// `aside`, until when, the URL. If two processes write at a time, the later one wins for an origin that both have
-/// asked. If the file is lost, everything is measured anew.
+/// `aside`, the end of the penalty, the URL. If two processes write at the same time, the later one wins for an origin
+/// that both have used. If the file is lost, everything is measured anew.
 extension SourceRecords {
     private typealias Noted = (score: HostScore, time: Int64)
-    /// Lines of each kind that are kept, the latest first.
+    /// Most lines of each kind, the latest first.
     private static let capacity = 1_000
     private static let header = "sources 1"
-    /// **Seconds** for which failures count: a server that was bad last night may be well.
+    /// **Seconds** for which successes and failures count: a server that failed last night may have recovered.
     package static let longestGrudge: Int64 = RedirectMemory.longestLife
     /// **Seconds** after which an origin is forgotten: 90 days.
     private static let longestMemory: Int64 = 90 * 86_400
 
-    /// What still counts at a time in **seconds** since 1970.
+    /// Reads the records that still count at a time in **seconds** since 1970.
     package init(from stateDirectory: String, now: Int64) {
         let (noted, penalised) = Self.lines(stateDirectory, now)
         self.penalised = penalised
@@ -39,9 +39,9 @@ extension SourceRecords {
         }
     }
 
-    /// Adds what a process has learnt to what others have.
+    /// Adds this process's records to the recorded ones.
     ///
-    /// - Throws: ``FileError``; what was known is then as it was.
+    /// - Throws: ``FileError``; the recorded ones are then unchanged.
     package func add(to stateDirectory: String, now: Int64) throws(FileError) {
         var (noted, penalised) = Self.lines(stateDirectory, now)
         for (origin, score) in scores { noted[origin] = (score, now) }

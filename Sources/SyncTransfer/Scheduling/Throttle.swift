@@ -16,10 +16,10 @@ final class Throttle {
         tokens = min(tokens, 0)
     }
 
-    /// Takes tokens. One chunk may go into debt, so that a chunk larger than the bucket can pass; the debt is paid
-    /// before the next.
+    /// Takes tokens. One chunk may go into debt, so that a chunk larger than the bucket can pass. The debt is paid
+    /// before the next chunk.
     ///
-    /// - Returns: `false` when there are none; then nothing was taken.
+    /// - Returns: `false` if there are no tokens; then none were taken.
     func take(_ count: Int) -> Bool {
         guard rate != nil else { return true }
         guard tokens > 0 else { return false }
@@ -29,7 +29,7 @@ final class Throttle {
 
     func giveBack(_ count: Int) { if rate != nil { tokens += Double(count) } }
 
-    /// Adds tokens for the time since the last call, a tenth of a second's worth at most.
+    /// Adds tokens for the time since the last call, at most a tenth of a second's worth.
     func fill(now: Duration) {
         guard let rate else { return }
         tokens = min(tokens + Double(rate) * ((now - filledAt) / .seconds(1)), Double(rate) / 10)
@@ -42,7 +42,7 @@ final class Throttle {
 
     var hasTokens: Bool { rate == nil || tokens > 0 }
 
-    /// How long until there are tokens.
+    /// The time until there are tokens again.
     var wait: Duration {
         guard let rate, tokens <= 0 else { return .zero }
         return .seconds((1 - tokens) / Double(rate))

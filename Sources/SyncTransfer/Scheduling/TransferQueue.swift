@@ -1,14 +1,14 @@
 /// One origin's queue: the highest priority first, with a lane for small transfers.
 ///
-/// Large transfers go first because the last large one decides when all are done, but a small one must not wait for all
-/// of them. No operation walks the queue.
+/// Large transfers go first because the last large one determines the end of the run, but a small one must not wait for
+/// all of them. No operation walks the queue.
 struct TransferQueue<Element> {
     private typealias Entry = (priority: Int, sequence: UInt64, length: UInt64, element: Element)
 
     private var large = Heap<Entry>(TransferQueue.goesBefore)
     private var small = Heap<Entry>(TransferQueue.goesBefore)
     private var nextSequence: UInt64 = 0
-    /// **Bytes** queued, including elements that left in another way until their turn comes.
+    /// **Bytes** queued. An element that left in another way counts until its turn comes.
     private(set) var bytes: UInt64 = 0
 
     var isEmpty: Bool { large.isEmpty && small.isEmpty }
@@ -22,7 +22,7 @@ struct TransferQueue<Element> {
         }
     }
 
-    /// Adds behind everything of the same priority.
+    /// Adds an element behind all others of the same priority.
     mutating func insert(_ element: Element, priority: Int, isSmall: Bool, length: UInt64 = 0) {
         let entry = (priority, nextSequence, length, element)
         nextSequence += 1
@@ -30,7 +30,7 @@ struct TransferQueue<Element> {
         if isSmall { small.insert(entry) } else { large.insert(entry) }
     }
 
-    /// Takes the next: a small one while large ones are under way and no small one is.
+    /// Takes the next element: a small one if large transfers are running and no small one is.
     mutating func popFirst(runningSmall: Int, runningLarge: Int) -> Element? {
         let entry: Entry?
         if runningLarge > 0, runningSmall == 0, !small.isEmpty {
@@ -44,7 +44,7 @@ struct TransferQueue<Element> {
         return entry?.element
     }
 
-    /// Takes everything, in no order, with the priorities.
+    /// Removes all elements and returns them with their priorities, in no order.
     mutating func removeAll() -> [(element: Element, priority: Int)] {
         bytes = 0
         return (large.removeAll() + small.removeAll()).map { ($0.element, $0.priority) }

@@ -5,13 +5,13 @@ import SyncPlugins
 ///
 /// The clock is read once a turn, so everything in one turn happens at the same time.
 final class Agenda {
-    /// What a timer does. If things have changed since, it does nothing.
+    /// The action of a timer. Does nothing if its subject has changed since.
     enum Entry {
         case requeue(Piece, ticket: UInt64)
         case release(HostState)
         case patience(HostState)
         case deadline(TransferID)
-        /// Whether to wait any longer for a source beside one that has answered.
+        /// Check whether to go on waiting for a source after another has answered.
         case besideAnswer(TransferID)
         case resolverDeadline(UInt64)
         case credentialDeadline(Origin, UInt64)
@@ -20,7 +20,7 @@ final class Agenda {
     private typealias Timer = (at: Duration, entry: Entry)
 
     private let clock: TransportClock
-    /// Since any fixed point.
+    /// Time since any fixed point.
     private(set) var now: Duration
     private var timers = Heap<Timer> { $0.at < $1.at }
 
@@ -32,7 +32,7 @@ final class Agenda {
     /// **Seconds** since 1970.
     var unixTime: Int64 { clock.unixTime() }
 
-    /// To be called at the start of a turn and after libcurl has worked.
+    /// Reads the clock. To be called at the start of a turn and after libcurl has worked.
     func lookAtClock() { now = clock.now() }
 
     func add(_ entry: Entry, at time: Duration) { timers.insert((time, entry)) }
@@ -45,7 +45,7 @@ final class Agenda {
         return timers.popFirst()?.entry
     }
 
-    /// Removes, now and then, timers of what has ended long before its time: O(1) per entry.
+    /// Removes, now and then, timers that have lost their purpose long before their time: O(1) per entry.
     func tidy(transfers: Int, keeping isLive: (Entry, Duration) -> Bool) {
         guard timers.count > 1024, timers.count > 4 * transfers else { return }
         for timer in timers.removeAll() where isLive(timer.entry, timer.at) { timers.insert(timer) }

@@ -1,29 +1,29 @@
 import SyncCurl
 import SyncPlugins
 
-/// What a request asked for, as far as its answer is judged by it.
+/// The parts of a request that its answer is judged by.
 struct Question: Equatable {
-    /// First **byte** in `Range`; `nil` when there was none.
+    /// First **byte** in `Range`; `nil` without a range.
     var first: UInt64?
-    /// One past the last **byte** in `Range`; `nil` when it was open or there was none.
+    /// One past the last **byte** in `Range`; `nil` for an open range or none.
     var end: UInt64?
-    /// The object's length in **bytes** where known.
+    /// The object's length in **bytes** if known.
     var objectSize: UInt64?
-    /// Whether `Range` is a guess, because nobody knows how long the object is: the answer must say it.
+    /// Whether `Range` is a guess, because the object's length is unknown. The answer must then state the length.
     var isFirst = false
     /// Whether 304 is a good answer.
     var isConditional = false
-    /// Whether only the head of the answer was asked for.
+    /// Whether only the head was requested.
     var isHeadOnly = false
     /// Whether the request goes to another host than the original URL's.
     var isElsewhere = false
-    /// Whether a web page can be what was asked for.
+    /// Whether the requested object may be a web page.
     var mayBeWebPage = false
 }
 
-/// What the head of an answer means.
+/// The meaning of an answer's head.
 enum AnswerVerdict: Equatable {
-    /// A body that starts at `offset` of the object; `end` and `total` if the answer says them.
+    /// A body that starts at `offset` of the object; `end` and `total` if the answer states them.
     case body(offset: UInt64, end: UInt64?, total: UInt64?)
     /// 304, or the answer to `HEAD`: no body.
     case notModified
@@ -53,7 +53,7 @@ private func verdict(on answer: ResponseHeaders, to question: Question, now: Int
     case 301, 302, 303, 307, 308: return .redirect
     case 407: throw Fault(.proxyAuthentication, "the proxy requires valid credentials (407)")
     case 416 where question.isFirst && question.first == answer.contentRange.flatMap(ContentRange.init)?.total:
-        // Nothing is there from that byte on, as in an empty object.
+        // There is nothing from that byte on, as in an empty object.
         return .body(offset: question.first ?? 0, end: question.first, total: question.first)
     case 416: throw Fault(.wrongRange, "416, \(answer.contentRange ?? "no Content-Range")")
     case 0..<400: throw Fault(.unwantedForm, "status \(answer.status) instead of 200 or 206")
@@ -69,7 +69,7 @@ private func judgeWhole(_ answer: ResponseHeaders, length: UInt64?, to question:
     -> AnswerVerdict
 {
     let isPage = answer.mediaType == "text/html" && !question.mayBeWebPage
-    // Pages generated per request seldom have a length; files do.
+    // Pages generated per request seldom state a length; files do.
     let fits = question.objectSize == nil || length == question.objectSize
     if isPage, question.isElsewhere || !fits, question.objectSize == nil || !fits {
         throw Fault(.captivePortal, "a web page in place of the file; is there a network login?")
@@ -116,8 +116,8 @@ private func requireNoCoding(_ answer: ResponseHeaders) throws(Fault) {
 
 /// Whether a `Content-Encoding` leaves the bytes as they are.
 ///
-/// Object stores keep what an upload said and send it with every download: an empty field, or the `aws-chunked` in which S3's
-/// clients sent it, which the store has undone. If it has not, the digest is wrong.
+/// Object stores keep the field of an upload and send it with every download: an empty field, or the `aws-chunked`
+/// that S3's clients sent, a coding that the store has removed. If it has not, the digest is wrong.
 private func isPlain(_ coding: String) -> Bool {
     coding.split(separator: ",").allSatisfy { part in
         let name = part.filter { $0 != " " && $0 != "\t" }.lowercased()

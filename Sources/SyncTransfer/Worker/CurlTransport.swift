@@ -15,8 +15,8 @@ package final class CurlTransport: Transport {
 
     /// Checks libcurl and the configuration, and starts the thread.
     ///
-    /// - Throws: ``TransferError`` with the code `misuse`, when libcurl is too old or lets through what it must
-    ///   not, a file named in the configuration cannot be read, or a value is out of its bounds.
+    /// - Throws: ``TransferError`` with the code `misuse`, if libcurl is too old or fails its check, a file named in
+    ///   the configuration cannot be read, or a value is out of its bounds.
     package init(configuration: TransportConfiguration) throws(TransferError) {
         func misuse(_ detail: String) -> TransferError { TransferError(code: .misuse, url: "", detail: detail) }
         try configuration.validate()
@@ -58,11 +58,11 @@ package final class CurlTransport: Transport {
         inbox.post(.setWaiting(deadline: deadline, patience))
     }
 
-    /// What was learnt about sources, for the next process: their scores, good numbers of connections, penalties; `nil`
-    /// if nothing has changed since the last call.
+    /// The changes in what is known about sources, for the next process: their scores, good numbers of connections,
+    /// penalties; `nil` if nothing has changed since the last call.
     package func takeSources() -> SourceRecords? { inbox.takeSources() }
 
-    /// What was learnt from redirects since the last call; `nil` if nothing.
+    /// The redirects remembered since the last call; `nil` if there are none.
     package func takeLinks() -> [LinkRecord]? { inbox.takeLinks() }
 
     package var totals: TransferTotals { counters.totals }
@@ -84,7 +84,7 @@ package final class CurlTransport: Transport {
     /// How long to wait for the worker's answer, in **milliseconds**.
     private static let patience = 250
 
-    /// Ends every transfer, then the thread. Called on that thread (by a sink or a completion), it does not wait for
+    /// Ends every transfer, then the thread. If called on that thread, by a sink or a completion, it does not wait for
     /// the end.
     package func shutdown() {
         inbox.close()
@@ -93,7 +93,7 @@ package final class CurlTransport: Transport {
     }
 }
 
-/// Sums that the worker writes and anyone may read.
+/// Sums that the worker writes and any thread may read.
 final class Counters: Sendable {
     private let requests = Atomic<UInt64>(0)
     private let bytes = Atomic<UInt64>(0)

@@ -3,10 +3,10 @@ import SyncCurl
 import SyncModel
 import SyncPlugins
 
-/// The one thread that talks to libcurl.
+/// The only thread that calls libcurl.
 ///
-/// A turn of its loop: take commands, run due timers, start requests, let libcurl work, settle what has ended, sleep in
-/// `curl_multi_poll(3)`. ``Dispatcher`` decides who goes next, and what follows from an answer.
+/// A turn of its loop: take commands, run due timers, start requests, let libcurl work, handle ended exchanges, sleep
+/// in `curl_multi_poll(3)`. ``Dispatcher`` decides which request is next, and what follows from an answer.
 final class CurlWorker {
     private let configuration: TransportConfiguration
     private let inbox: Inbox
@@ -32,7 +32,7 @@ final class CurlWorker {
 
     // MARK: - The loop
 
-    /// Works until the inbox is closed; then ends every transfer.
+    /// Works until the inbox is closed, then ends every transfer.
     func run() {
         var (turned, asked) = (now, Duration.zero)
         while true {
@@ -72,12 +72,12 @@ final class CurlWorker {
             finish(exchange, result)
             ended = true
         }
-        // libcurl's multi handle itself is broken: nothing can go on.
+        // libcurl's multi handle itself is broken, so nothing can go on.
         if let problem { dispatcher.abandonAll(.misuse, problem) }
         return ended
     }
 
-    /// Takes an exchange out of libcurl; the dispatcher decides about its pieces.
+    /// Takes an exchange out of libcurl. The dispatcher decides about its pieces.
     private func finish(_ exchange: Exchange, _ result: CURLcode) {
         guard pool.isRunning(exchange) else { return }
         let fault = Fault(of: exchange, result: result)
@@ -134,7 +134,7 @@ final class CurlWorker {
         publish()
     }
 
-    /// The fault of an exchange that is so slow that it would hold its slot, or the run, for days.
+    /// The fault of an exchange so slow that it would hold its slot, or the run, for days.
     ///
     /// On a link where everything is slow, nothing is too slow: breaking a transfer there would gain nothing. So
     /// either the whole run has to be slow, or the others far faster.
@@ -274,9 +274,9 @@ final class CurlWorker {
         } catch { completion(.failure(error)) }
     }
 
-    /// A source sent wrong bytes: the others are asked first for a while.
+    /// Handles a source that sent wrong bytes: the others come first for a while.
     private func blame(_ url: String) {
-        guard let parsed = try? CurlURL(url) else { return }  // A URL that was never asked: nobody to blame.
+        guard let parsed = try? CurlURL(url) else { return }  // A URL that was never requested.
         dispatcher.penalise(parsed)
         dispatcher.health[parsed.origin].addFailure(weight: 4)
         // The next request follows the redirects anew.

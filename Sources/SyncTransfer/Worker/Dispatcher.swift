@@ -4,7 +4,7 @@ import SyncPlugins
 
 /// Decides which request goes next; owns every transfer and every host.
 ///
-/// A piece waits in its host's queue until there is room. Whatever else it may wait for has its own owner: resolvers,
+/// A piece waits in its host's queue until there is room. Each other kind of wait has its own owner: resolvers,
 /// credentials, scouts, a body that is already arriving.
 final class Dispatcher {
     let configuration: TransportConfiguration
@@ -16,7 +16,7 @@ final class Dispatcher {
     let resolving: ResolverDesk
     let splitter: Splitter
     private let inbox: Inbox
-    /// Pieces that wait until where they go next is on record, by the number of the question.
+    /// Pieces that wait until their next hop is recorded, by the number of the question.
     private var unrecorded: [UInt64: (piece: Piece, ticket: UInt64)] = [:]
     private var recordsAsked: UInt64 = 0
 
@@ -28,13 +28,13 @@ final class Dispatcher {
     var silence: SilenceWatch
     var scouts = Scouts()
     var wholeObjects = WholeObjects()
-    /// Exchanges in which some pieces are done and others are not, or whose answer others wait for.
+    /// Exchanges with pieces that are done while others are not, or whose answer other pieces wait for.
     private var reapable: [Exchange] = []
     var longest: Duration
 
-    /// Queue pops before libcurl gets its turn again.
+    /// Most queue pops before libcurl gets its turn again.
     private static let mostTurns = 512
-    /// A loaded machine may take as long for a turn.
+    /// The longest turn that is not an absence: a loaded machine may take as long.
     private static let shortAbsence = Duration.seconds(5)
 
     var now: Duration { agenda.now }
@@ -101,10 +101,10 @@ final class Dispatcher {
         for index in transfer.sources.indices { resolving.leaveAhead(&transfer.sources[index]) }
     }
 
-    /// Takes a piece out of an exchange, which goes on if it serves others.
+    /// Takes a piece out of an exchange, which continues if it serves others.
     private func detach(_ piece: Piece, from exchange: Exchange) {
         guard exchange.remove(piece) else {
-            // This piece may be the one that paused it.
+            // This piece may be the one that paused the exchange.
             return pool.resume(exchange, now: now)
         }
         pool.release(exchange, now: now)
@@ -114,8 +114,8 @@ final class Dispatcher {
 
     // MARK: - Queues
 
-    /// Queues a piece at the host of its next request; it leaves whatever queue it was in. An urgent one goes before
-    /// everything: it has been started already.
+    /// Queues a piece at the host of its next request, and takes it out of any other queue. An urgent piece goes before
+    /// all others, since it has already been started.
     func enqueue(_ piece: Piece, isUrgent: Bool = false) {
         guard !piece.transfer.hasEnded else { return }
         // Work in progress goes first; what has failed repeatedly goes last.
@@ -128,14 +128,14 @@ final class Dispatcher {
             length: piece.remaining ?? 0)
         if piece.transfer.sources.count > 1 { host.movable += 1 }
         list(host)
-        // A piece that joins the queue has no patience of its own: the host's time goes on, and is watched.
+        // A piece that joins the queue has no patience of its own: the host's silence goes on, and is watched.
         if host.isOutOfReach, host.notBefore != nil, host.silence.since != nil { watchSilence(of: host) }
     }
 
-    /// Decides where the next request of a piece goes: which source, what resolvers say, where rules and memory lead. Asked
-    /// when it is queued and, because that may have changed since, when it is its turn.
+    /// Decides where the next request of a piece goes: which source, what resolvers say, where rules and memory lead.
+    /// Called when the piece is queued and again at its turn, since the answer may have changed.
     ///
-    /// - Returns: `nil` if it has to wait for resolvers, or may not go there and has been settled.
+    /// - Returns: `nil` if the piece has to wait for resolvers, or has failed because it may not go there.
     private func route(_ piece: Piece, priority: Int) -> RedirectChain? {
         if piece.chain == nil { chooseSource(for: piece) }
         guard !resolving.mustWait(piece, priority: priority) else { return nil }
@@ -238,7 +238,7 @@ final class Dispatcher {
         } catch { settle(piece, fault: Fault(.libcurl, error.detail), chain: chain) }
     }
 
-    /// Makes a piece wait until the hops that lead to its next request are on record; other transfers go on meanwhile.
+    /// Makes a piece wait until the hops before its next request are recorded; other transfers go on meanwhile.
     private func mustWaitForRecord(_ piece: Piece) -> Bool {
         guard piece.hasNewHop else { return false }
         piece.hasNewHop = false
@@ -251,13 +251,13 @@ final class Dispatcher {
         return false
     }
 
-    /// Lets the piece go on whose hops are on record now.
+    /// Continues the piece whose hops are now recorded.
     func isRecorded(_ number: UInt64) {
         guard let (piece, ticket) = unrecorded.removeValue(forKey: number) else { return }
         if piece.life.isWaiting(since: ticket) { enqueue(piece, isUrgent: true) }
     }
 
-    /// The tail of a piece has become a piece of its own.
+    /// Queues a tail that has become a piece of its own.
     func queue(tail: Piece) {
         wholeObjects.add(tail)
         enqueue(tail, isUrgent: true)
@@ -265,7 +265,7 @@ final class Dispatcher {
 
     // MARK: - Hosts
 
-    /// Starts nothing at a host before `time`: it asked for a pause or is unreachable.
+    /// Holds requests to a host until `time`, since it asked for a pause or is unreachable.
     func hold(_ host: HostState, until time: Duration) {
         guard time > host.notBefore ?? now else { return }
         host.notBefore = time
@@ -285,11 +285,11 @@ final class Dispatcher {
         list(host)
     }
 
-    /// Addresses or routes have changed: unreachable hosts are tried again at once.
+    /// Tries unreachable hosts again at once after a change of addresses or routes.
     func networkDidChange() { for host in hosts.values where host.connectivityFailures > 0 { release(host) } }
 
-    /// A turn took so much longer than it should have: the process was stopped, or the machine slept. Nobody was
-    /// silent meanwhile, or slow, and the network may be another one.
+    /// Handles a turn that took far too long: the process was stopped, or the machine slept. No host was silent or slow
+    /// meanwhile, and the network may have changed.
     func wasAway(for time: Duration) {
         guard time > Self.shortAbsence else { return }
         for host in hosts.values { host.silence.excuse(for: time) }
@@ -299,7 +299,7 @@ final class Dispatcher {
 
     func wasReached(_ host: HostState, byAnswer: Bool) { if host.wasReached(byAnswer: byAnswer) { list(host) } }
 
-    /// Keeps how many connections serve a host well.
+    /// Records how many connections serve a host well.
     func keepProven(of host: HostState) {
         guard let count = host.load.proven(initial: configuration.initialConnections) else { return }
         health[host.origin].connections = count
@@ -328,13 +328,13 @@ final class Dispatcher {
         for transfer in Array(transfers.values) where isOutOfPatience(transfer) { giveUp(transfer) }
     }
 
-    /// Whether all remaining sources of a transfer have been silent for as long as patience allows, which is less where
-    /// another has answered.
+    /// Whether all remaining sources of a transfer have been silent for as long as patience allows, which is less once
+    /// another source has answered.
     func isOutOfPatience(_ transfer: Transfer) -> Bool {
         let isAnswered = transfer.isAnswered
         guard silence.patience != nil || isAnswered else { return false }
         func isSilent(_ origin: Origin) -> Bool {
-            // One that has answered before gets the time that it would get alone.
+            // A host that has answered before gets the time that it would get alone.
             let isDead = hosts[origin].map { $0.isOutOfReach || $0.firstByte == nil } ?? false
             let most = isAnswered && isDead ? configuration.patienceBesideAnswer : nil
             return silence.isSilent(hosts[origin], for: most, now: now)
@@ -344,7 +344,7 @@ final class Dispatcher {
         }
     }
 
-    /// A source has answered, and others have not: looks now, and from time to time, whether these are worth waiting for.
+    /// Checks, now and from time to time, whether the silent sources are worth waiting for after another has answered.
     func lookBesideAnswer(_ transfer: Transfer) {
         guard !transfer.hasEnded, transfer.isAnswered else { return }
         guard !isOutOfPatience(transfer) else { return giveUp(transfer) }
@@ -382,11 +382,11 @@ final class Dispatcher {
 
     // MARK: - One request for many
 
-    /// Notes that pieces want no more of an exchange, or that others may be waiting for its answer. Called inside libcurl:
-    /// nothing is done before that returns.
+    /// Notes that pieces want no more of an exchange, or that others may be waiting for its answer. Called inside
+    /// libcurl, so nothing is done until libcurl returns.
     func reap(_ exchange: Exchange) { if reapable.last !== exchange { reapable.append(exchange) } }
 
-    /// Sends pieces that waited for a scout to where it was redirected.
+    /// Queues the pieces that waited for a scout, once it has an answer.
     func welcomeScouts() {
         for exchange in reapable where exchange.isAccepted {
             let chain = exchange.plan.chain
@@ -410,7 +410,7 @@ final class Dispatcher {
         }
     }
 
-    /// Lets go of everything that waited for a piece's answer.
+    /// Queues the pieces that waited for a scout's answer.
     func endScouting(_ piece: Piece) { for other in scouts.end(piece) { enqueue(other) } }
 
     /// Notes an answer with the whole object. Called inside libcurl, so it touches no other handle.
@@ -418,6 +418,6 @@ final class Dispatcher {
         wholeObjects.bodyBegins(exchange) { !health.isPenalised($0, now: now) }
     }
 
-    /// A body has ended: pieces that it could not serve are queued.
+    /// Ends a body: queues the pieces that it could not serve.
     func endWholeObject(of exchange: Exchange) { for piece in wholeObjects.end(exchange) { enqueue(piece) } }
 }

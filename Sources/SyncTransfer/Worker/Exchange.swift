@@ -4,22 +4,22 @@ import SyncPlugins
 
 /// One HTTP request and its answer; the context of libcurl's callbacks.
 ///
-/// It usually serves one piece. An answer with the whole object serves every piece that still wants some of it.
+/// An exchange usually serves one piece. An answer with the whole object serves every piece that wants a part of it.
 final class Exchange {
-    /// What was decided about the request.
+    /// The decisions about the request.
     struct Plan {
         let kind: HandleKind
         let question: Question
-        /// What was sent as `If-Range`: a 200 then means that the object changed, not that ranges are unsupported, unless it has
-        /// that very version.
+        /// The value of `If-Range`. With it, a 200 means that the object changed, not that ranges are unsupported,
+        /// unless the answer has that same version.
         let version: String?
-        /// The URLs up to and including this request's.
+        /// The URLs up to and including the requested one.
         let chain: RedirectChain
         /// Whether a local address may answer although the origin is public.
         let mayBeLocal: Bool
-        /// The proxy in between, with which the connected address says nothing about the server; `nil` for none.
+        /// The proxy in between; `nil` for none. With a proxy, the connected address says nothing about the server.
         let proxy: ProxyConfiguration?
-        /// Whether the server is shown credentials, from wherever they are.
+        /// Whether the server is sent credentials, from whatever source.
         let showsCredentials: Bool
         let isSmall: Bool
         let startedAt: Duration
@@ -36,9 +36,9 @@ final class Exchange {
     private var lead: Transfer
     var pieces: [Piece]
 
-    /// `nil` until the head of the answer is here.
+    /// `nil` until the head of the answer has arrived.
     private(set) var verdict: AnswerVerdict?
-    /// Whether pieces get what comes now of the body; else it is thrown away.
+    /// Whether pieces get the rest of the body; otherwise it is discarded.
     private var isWanted = false
     var fault: Fault?
     /// Offset in the object of the next body **byte**.
@@ -49,14 +49,14 @@ final class Exchange {
     private var received: UInt64 = 0
     /// Requests not yet counted for ``lead``.
     private var requests = 0
-    /// A sink asked for a pause.
+    /// Whether a sink asked for a pause.
     var isPaused = false
-    /// The rate limit asked for a pause.
+    /// Whether the rate limit asked for a pause.
     var isThrottled = false
-    /// Whether every piece has what it wanted although the body goes on.
+    /// Whether every piece has all it wanted although the body goes on.
     private(set) var isServed = false
     private(set) var isConnected = false
-    /// A local address that was refused.
+    /// Whether a local address was refused.
     private(set) var refusedAddress = false
     private(set) var answeredFromPublic = false
 
@@ -69,12 +69,12 @@ final class Exchange {
     /// Body **bytes** of this answer, and how many of them have been measured.
     private(set) var bodyBytes: UInt64 = 0
     private var measuredBytes: UInt64 = 0
-    /// **Bytes** a second, recent; 0 before the second measurement.
+    /// The recent **bytes** a second; 0 before the second measurement.
     private(set) var rate = 0.0
     private var ratedAt: Duration?
 
-    /// Start of the current speed window, with the **bytes** of this and of all exchanges then; `nil` before an answer
-    /// and after a pause.
+    /// The start of the current speed window, with the **bytes** of this exchange and of all exchanges at that time;
+    /// `nil` before an answer and after a pause.
     private var window: (start: Duration, own: UInt64, all: UInt64)?
 
     private var collector: HeaderCollector
@@ -100,7 +100,7 @@ final class Exchange {
 
     // MARK: - What the worker asks now and then
 
-    /// Adds what was received since the last call to its host's load.
+    /// Adds the bytes received since the last call to its host's load.
     func measure(now: Duration) {
         let bytes = bodyBytes - measuredBytes
         measuredBytes = bodyBytes
@@ -111,7 +111,7 @@ final class Exchange {
         rate = rate == 0 ? latest : (rate + latest) / 2
     }
 
-    /// Whether anything was received since the last call, or cannot be because of a pause.
+    /// Whether anything was received since the last call, or nothing can be because of a pause.
     func takeActivity(now: Duration) -> Bool {
         guard activity != activitySeen || isPaused || isThrottled else { return false }
         activitySeen = activity
@@ -126,7 +126,7 @@ final class Exchange {
         received = 0
     }
 
-    /// Takes out served pieces; the last one stays until the exchange ends.
+    /// Removes and returns served pieces; the last piece stays until the exchange ends.
     func takeServed() -> [Piece] {
         let done = pieces.filter(\.isServed)
         pieces.removeAll { $0.isServed }
@@ -135,24 +135,24 @@ final class Exchange {
         return done.filter { piece in !pieces.contains { $0 === piece } }
     }
 
-    /// Serves a piece no longer; returns whether no piece is left.
+    /// Stops serving a piece; returns whether no piece remains.
     func remove(_ piece: Piece) -> Bool {
         pieces.removeAll { $0 === piece }
         if pieces.isEmpty { account() } else { passLead() }
         return pieces.isEmpty
     }
 
-    /// Counts what came so far for the old lead, and what follows for the next.
+    /// Counts the requests and bytes so far for the old lead, and those that follow for the next.
     private func passLead() {
         guard let next = pieces.first, next.transfer !== lead else { return }
         account()
         lead = next.transfer
     }
 
-    /// The speeds since the answer or the last window began, once that is long enough ago; a pause starts a new window.
+    /// The speeds since the answer or the last window began, if that is long enough ago. A pause starts a new window.
     ///
     /// - Parameter total: Body **bytes** of all exchanges so far.
-    /// - Returns: **Bytes** a second: its own, and those of all exchanges together.
+    /// - Returns: **Bytes** a second of this exchange, and of all exchanges together.
     func takeRates(total: UInt64, over time: Duration, now: Duration) -> (own: Double, all: Double)? {
         guard let started = window, !isPaused, !isThrottled else {
             window = nil
@@ -166,7 +166,7 @@ final class Exchange {
         return (Double(bodyBytes - started.own) / seconds, Double(total - started.all) / seconds)
     }
 
-    /// Measures the speed anew.
+    /// Starts a new speed measurement.
     func forgetSpeed() { window = nil }
 
     var headers: ResponseHeaders { collector.headers }
@@ -186,7 +186,7 @@ final class Exchange {
 
     // MARK: - Connection
 
-    /// The connection is there and the request goes out next. `CURLOPT_PREREQFUNCTION`.
+    /// Called when the connection is ready and the request is sent next. `CURLOPT_PREREQFUNCTION`.
     func willSend(to address: String) -> Bool {
         isConnected = true
         activity += 1
@@ -215,7 +215,7 @@ final class Exchange {
 
     // MARK: - Head
 
-    /// One header line. `CURLOPT_HEADERFUNCTION`.
+    /// Takes one header line. `CURLOPT_HEADERFUNCTION`.
     func receive(header line: UnsafeRawBufferPointer) -> Bool {
         activity += 1
         switch collector.add(line) {
@@ -253,14 +253,14 @@ final class Exchange {
         }
     }
 
-    /// Notes how many requests the host says that it takes: now, since a body may take longer than that holds.
+    /// Notes the host's request limit. Done now, since the body may take longer than the limit is valid.
     private func noteAllowance() {
         guard let limit = headers.rateLimit else {
             if let allowance = host.allowance, allowance.until == nil { host.allowance = nil }
             return
         }
         let configuration = dispatcher.configuration
-        // Its clock counts whole seconds.
+        // The server's clock counts whole seconds.
         let wait = configuration.retry.wait(retryAfter: Int64(clamping: limit.seconds)) + .seconds(1)
         host.allowance = RequestAllowance(
             limit, unanswered: host.unanswered, until: configuration.clock.now() + wait, former: host.allowance)
@@ -270,7 +270,7 @@ final class Exchange {
         }
     }
 
-    /// Reports the answer to a piece's sink and notes what the sink wants of it.
+    /// Reports the answer to a piece's sink and notes the position that the sink wants.
     func begin(_ piece: Piece) {
         var total: UInt64?
         if case .body(_, _, let told) = verdict { total = told }
@@ -308,16 +308,16 @@ final class Exchange {
         pieces.append(piece)
         piece.take(.joined(id))
         piece.transfer.report.currentURL = plan.chain.current.text
-        guard isWanted else { return }  // Else it begins with the others.
+        guard isWanted else { return }  // Otherwise it begins with the others.
         begin(piece)
         if piece.isServed { dispatcher.reap(self) }
     }
 
     // MARK: - Body
 
-    /// Body bytes. `CURLOPT_WRITEFUNCTION`. Allocates nothing and takes no lock.
+    /// Takes body bytes. `CURLOPT_WRITEFUNCTION`. Allocates nothing and takes no lock.
     ///
-    /// - Returns: What libcurl is told: the count, a pause, or another number that ends the exchange.
+    /// - Returns: The value for libcurl: the count, a pause, or another number that ends the exchange.
     func receive(_ bytes: UnsafeRawBufferPointer) -> Int {
         let refusal = bytes.isEmpty ? 1 : 0
         activity += 1
@@ -362,7 +362,8 @@ final class Exchange {
 
     /// Gives every piece its share of a chunk.
     ///
-    /// - Returns: `false` when a sink asked for a pause; the chunk comes again, and a sink that has had its share of it does not get that twice.
+    /// - Returns: `false` if a sink asked for a pause. The chunk then comes again, and a sink that has had its share of
+    ///   it does not get that twice.
     private func deliver(_ bytes: UnsafeRawBufferPointer) -> Bool {
         let (chunkEnd, overflow) = offset.addingReportingOverflow(UInt64(bytes.count))
         guard !overflow else {
@@ -391,7 +392,7 @@ final class Exchange {
         return true
     }
 
-    /// Once no piece wants more, a short rest is read to keep the connection, a long one is cut off.
+    /// Once no piece wants more, reads a short rest to keep the connection, and cuts off a long one.
     private func finishWhenServed() {
         for piece in pieces where !piece.isServed { return }
         isServed = true
@@ -399,6 +400,6 @@ final class Exchange {
         if end - min(offset, end) <= UInt64(Self.maximumDiscard) { isWanted = false }
     }
 
-    /// The most **bytes** read only to keep a connection: about what a new one costs in time.
+    /// Most **bytes** read only to keep a connection: about as long as a new connection takes.
     private static let maximumDiscard = 64 * 1024
 }

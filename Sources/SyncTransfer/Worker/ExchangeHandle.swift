@@ -3,7 +3,7 @@ import SyncCurl
 import SyncPlugins
 
 extension EasyHandle {
-    /// Sets what all transfers have in common, once per handle.
+    /// Sets the options that all transfers share, once per handle.
     func applyDefaults(
         _ configuration: TransportConfiguration, kind: HandleKind, origin: Origin, credential: Credential.Kind?
     ) throws(CurlError) {
@@ -15,8 +15,8 @@ extension EasyHandle {
         try set(CURLOPT_BUFFERSIZE, configuration.bufferSize)
         try set(CURLOPT_TCP_KEEPALIVE, 1)
         try set(CURLOPT_PIPEWAIT, 0)  // It has faults before 8.0.0.
-        // A name whose address does not answer may have moved: libcurl would go on asking the old one for a minute, which is
-        // longer than anybody waits here. CURLOPT_DNS_CACHE_TIMEOUT, in seconds.
+        // A name whose address does not answer may have moved. libcurl would use the old address for a minute, which is
+        // longer than any wait here. CURLOPT_DNS_CACHE_TIMEOUT, in seconds.
         try set(CURLOPT_DNS_CACHE_TIMEOUT, 5)
         // 0 would be libcurl's own limit.
         let timeout = min(max(1, configuration.connectTimeout / .milliseconds(1)), Double(Int32.max))

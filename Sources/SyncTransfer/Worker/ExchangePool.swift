@@ -21,7 +21,7 @@ final class ExchangePool {
         _ = sa_curl_multi_set_long(multi.raw, CURLMOPT_MAX_CONCURRENT_STREAMS, configuration.connections)
     }
 
-    /// How many more requests may run.
+    /// How many more requests may be started.
     var room: Int { configuration.connections - running.count }
 
     func isRunning(_ exchange: Exchange) -> Bool { running[exchange.id] != nil }
@@ -31,7 +31,7 @@ final class ExchangePool {
         return lastID
     }
 
-    /// A handle set up with what all requests of a kind to a host share.
+    /// A handle with the settings that all requests of a kind to a host share.
     func takeHandle(_ kind: HandleKind, of host: HostState) throws(CurlError) -> EasyHandle {
         if let easy = host.handles[kind]?.popLast() {
             idleHandles -= 1
@@ -48,7 +48,7 @@ final class ExchangePool {
         host.handles = [:]
     }
 
-    /// Sends a request whose handle is prepared.
+    /// Sends a request whose handle is set up.
     func send(_ exchange: Exchange) throws(CurlError) {
         let code = curl_multi_add_handle(multi.raw, exchange.easy.raw)
         guard code == CURLM_OK else { throw CurlError(detail: String(cString: curl_multi_strerror(code))) }
@@ -71,7 +71,7 @@ final class ExchangePool {
         do {
             try exchange.easy.attach(nil)
             let kind = exchange.plan.kind
-            // A handle with a former credential is never taken again.
+            // A handle with a former credential is never used again.
             let isCurrent = kind.credential == 0 || kind.credential == host.credential.version
             if isCurrent, idleHandles < 2 * configuration.connections {
                 idleHandles += 1
@@ -82,14 +82,14 @@ final class ExchangePool {
         }
     }
 
-    /// Lets libcurl send and receive, and call back; returns what is wrong with the multi handle itself.
+    /// Lets libcurl send, receive and call back. Returns what is wrong with the multi handle itself.
     func perform() -> String? {
         var active: Int32 = 0
         let code = curl_multi_perform(multi.raw, &active)
         return code == CURLM_OK ? nil : String(cString: curl_multi_strerror(code))
     }
 
-    /// The next exchange that libcurl has ended, and how.
+    /// The next exchange that libcurl has ended, and its result.
     func takeEnded() -> (Exchange, CURLcode)? {
         var left: Int32 = 0
         while let message = curl_multi_info_read(multi.raw, &left) {
@@ -103,7 +103,7 @@ final class ExchangePool {
         return nil
     }
 
-    /// Sleeps until something arrives, a command wakes it, or the time is over; returns whether addresses or routes of
+    /// Sleeps until something arrives, a command wakes it, or the time is over. Returns whether addresses or routes of
     /// this machine have changed.
     func sleep(atMost milliseconds: Int32) -> Bool {
         guard let descriptor = network.descriptor else {
@@ -133,7 +133,7 @@ final class ExchangePool {
         if throttle.hasTokens { releaseThrottled(now: now) }
     }
 
-    /// Exchanges that find the bucket empty are throttled again.
+    /// Resumes throttled exchanges. If the bucket is empty again, they are throttled again.
     private func releaseThrottled(now: Duration) {
         for exchange in Array(running.values) where exchange.isThrottled {
             exchange.isThrottled = false
@@ -141,14 +141,14 @@ final class ExchangePool {
         }
     }
 
-    /// Lets an exchange go on that a sink has paused.
+    /// Resumes an exchange that a sink has paused.
     func resume(_ exchange: Exchange, now: Duration) {
         guard exchange.isPaused else { return }
         exchange.isPaused = false
         unpause(exchange, now: now)
     }
 
-    /// `curl_easy_pause(3)`: can call the write callback before it returns.
+    /// Calls `curl_easy_pause(3)`, which may call the write callback before it returns.
     private func unpause(_ exchange: Exchange, now: Duration) {
         guard !exchange.isPaused, !exchange.isThrottled else { return }
         exchange.activeAt = now

@@ -2,7 +2,7 @@ import SyncCurl
 import SyncPlugins
 import SyncSystem
 
-/// What other threads ask of the worker.
+/// A command to the worker.
 enum Command: Sendable {
     case start(TransferRequest, any TransferSink, TransferCompletion)
     case resume(TransferID)
@@ -16,7 +16,7 @@ enum Command: Sendable {
     case describe(limit: Int, @Sendable (CurlTransport.Statuses) -> Void)
 }
 
-/// Passes commands to the worker's thread and its results back: the one place where threads meet.
+/// Passes commands to the worker's thread and its results back. Threads meet only here.
 final class Inbox: Sendable {
     private struct State {
         var commands: [Command] = []
@@ -25,7 +25,7 @@ final class Inbox: Sendable {
         var isOpen = true
         var sources: SourceRecords?
         var links: [LinkRecord]?
-        /// `nil` once the worker has ended: nobody is to be woken then, and connections need not stay open.
+        /// `nil` once the worker has ended: there is no thread to wake then, and connections need not stay open.
         var multi: MultiHandle?
     }
 
@@ -33,7 +33,7 @@ final class Inbox: Sendable {
 
     init(multi: MultiHandle) { state = Mutex(State(multi: multi)) }
 
-    /// Adds a command. `false` if the transport has ended; the command is then dropped.
+    /// Adds a command. Returns `false`, and drops the command, if the transport has ended.
     @discardableResult func post(_ command: Command) -> Bool {
         state.withLock { state in
             guard state.isOpen else { return false }
@@ -44,7 +44,7 @@ final class Inbox: Sendable {
         }
     }
 
-    /// Takes no more commands; the worker ends after those already here.
+    /// Refuses further commands; the worker ends after those already here.
     func close() {
         state.withLock { state in
             state.isOpen = false
@@ -52,7 +52,7 @@ final class Inbox: Sendable {
         }
     }
 
-    /// All commands since the last call, and whether more can follow. For the worker only.
+    /// Takes all commands since the last call; `isOpen` tells whether more can follow. For the worker only.
     func takeAll() -> (commands: [Command], isOpen: Bool) {
         state.withLock { state in
             defer { (state.commands, state.resumed) = ([], []) }
@@ -62,18 +62,18 @@ final class Inbox: Sendable {
 
     func publish(_ sources: SourceRecords) { state.withLock { $0.sources = sources } }
 
-    /// What was published since the last call; `nil` if nothing.
+    /// The records published since the last call; `nil` if there are none.
     func takeSources() -> SourceRecords? { state.withLock { $0.sources.take() } }
 
     func publish(_ links: [LinkRecord]) { state.withLock { $0.links = links } }
 
     func takeLinks() -> [LinkRecord]? { state.withLock { $0.links.take() } }
 
-    /// The worker has ended: the multi handle is let go.
+    /// Releases the multi handle after the worker has ended.
     func end() { state.withLock { $0.multi = nil } }
 }
 
-/// Transfers cancelled before they were started. A cancel after the end looks the same, so only the latest are kept.
+/// Transfers cancelled before their start. A cancel after the end looks the same, so only the latest are kept.
 struct EarlyCancels: Sendable {
     private var ids: Set<TransferID> = []
     private var order: [TransferID] = []
@@ -91,12 +91,12 @@ struct EarlyCancels: Sendable {
         }
     }
 
-    /// - Returns: Whether it was cancelled.
+    /// - Returns: Whether the transfer was cancelled.
     mutating func take(_ id: TransferID) -> Bool { ids.remove(id) != nil }
 }
 
 extension TransferError {
-    /// Why a transfer is not started.
+    /// The reason why a transfer is not started.
     init(_ code: Code, _ detail: String, of request: TransferRequest) {
         self.init(code: code, url: request.urls.first ?? "", detail: detail)
     }

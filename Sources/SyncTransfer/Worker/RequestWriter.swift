@@ -3,12 +3,12 @@ import SyncCurl
 import SyncModel
 import SyncPlugins
 
-/// How requests are written: range, headers, and only what belongs to the origin it is sent to.
+/// Writes requests: range, headers, and no secret but those of the origin that gets the request.
 extension TransportConfiguration {
     /// Plans the next request of a piece.
     ///
     /// - Parameters:
-    ///   - isRangeless: Whether the server is known to give whole objects only.
+    ///   - isRangeless: Whether the server is known to send only whole objects.
     ///   - mayBeLocal: Whether a local address may answer.
     func plan(
         for piece: Piece, chain: RedirectChain, host: HostState, isRangeless: Bool, mayBeLocal: Bool, _ agenda: Agenda
@@ -26,7 +26,7 @@ extension TransportConfiguration {
             startedAt: agenda.now, unixTime: agenda.unixTime)
     }
 
-    /// Whether a piece uses the lane for small ones.
+    /// Whether a piece uses the lane for small transfers.
     func isSmall(_ piece: Piece) -> Bool {
         (piece.remaining ?? piece.firstRange.map { $0.upperBound - $0.lowerBound } ?? piece.transfer.request.limit)
             <= smallSize
@@ -54,7 +54,7 @@ extension TransportConfiguration {
         let http2 =
             switch self.http2 {
             case .never: false
-            // A large one is divided among connections, which streams of one connection would not help.
+            // A large object is divided among connections; streams of one connection would gain nothing.
             case .wholeObjects: !hasRange && !isLarge
             case .always: true
             }
@@ -75,11 +75,12 @@ extension TransportConfiguration {
         } else {
             try easy.set(CURLOPT_RANGE, nil)
         }
-        // A handle is used for one after another.
+        // A handle is used for one request after another.
         try easy.set(question.isHeadOnly ? CURLOPT_NOBODY : CURLOPT_HTTPGET, 1)
         if let accepted = request.accepted { lines.append("Accept: \(accepted)") }
         if question.isConditional, let known = request.knownValidator {
-            // Not both: some stores go by the date alone then, which has seconds, and is the same after a quick publish.
+            // Not both: some stores then compare only the date, which has a resolution of seconds and is the same after
+            // a quick publish.
             if let etag = known.etag {
                 lines.append("If-None-Match: \(etag)")
             } else if let date = known.lastModified {
@@ -90,14 +91,14 @@ extension TransportConfiguration {
         if exchange.plan.kind.isAtHome { lines += headers }
         if exchange.plan.kind.credential != 0 { lines += exchange.host.credential.kind?.headers ?? [] }
         lines += exchange.plan.chain.ownHeaders.map { "\($0.name): \($0.value)" }
-        // Values from an earlier answer go into the request, never with a line end in them.
+        // Values from an earlier answer go into the request, but never with a line end.
         try easy.set(headers: lines.filter(\.isOneLine))
         try easy.set(CURLOPT_URL, exchange.plan.chain.current.text)
         easy.forgetMessage()
         try easy.attach(exchange)
     }
 
-    /// The object's version at this source, if known; mirrors have tags of their own.
+    /// The object's version at this source, if known. Each mirror has tags of its own.
     private func ifRange(for piece: Piece) -> String? {
         if let known = piece.ifRange, piece.ifRangeSource == piece.sourceIndex { return known }
         guard piece.sourceIndex == 0, let etag = piece.transfer.request.validator?.etag else { return nil }

@@ -3,12 +3,12 @@ import SyncCurl
 import SyncModel
 import SyncPlugins
 
-/// What follows from each answer, for its host and for each of its pieces. ``PieceMachine`` decides; its actions are
-/// carried out here.
+/// Handles answers: what follows from each for its host and for each of its pieces. ``PieceMachine`` decides, and its
+/// actions are carried out here.
 extension Dispatcher {
     // MARK: - The answer
 
-    /// Settles each piece of an exchange that libcurl has finished.
+    /// Decides about each piece of an exchange that libcurl has finished.
     func finish(_ exchange: Exchange, fault: Fault?) {
         let host = exchange.host
         noteAnswer(of: exchange, fault)
@@ -24,7 +24,7 @@ extension Dispatcher {
         }
         noteLoad(after: exchange, fault)
 
-        // Behind a proxy the connected address says nothing, so the name has to do.
+        // Behind a proxy the connected address says nothing, so the host's name decides.
         let isPublic =
             exchange.answeredFromPublic || exchange.plan.isProxied && !exchange.plan.chain.current.origin.isLocalByName
         if isPublic { router.notePublic(host.origin) }
@@ -40,12 +40,12 @@ extension Dispatcher {
         exchange.pieces = []
     }
 
-    /// Notes what the end of an exchange says about its host.
+    /// Records what the end of an exchange says about its host.
     private func noteAnswer(of exchange: Exchange, _ fault: Fault?) {
         let host = exchange.host
         obeyRateLimit(of: host)
         if exchange.verdict == .redirect {
-            // A redirect from where a log-in page was counts for nothing.
+            // A redirect from a host that was behind a log-in page proves nothing.
             if !host.isOutOfReach { host.silence.restart(isAsked: host.running > 0, now: now) }
         } else if exchange.isAccepted, fault == nil || exchange.bodyBytes > 0 {
             silence.gaveSomething(host, now: now)
@@ -58,7 +58,7 @@ extension Dispatcher {
         }
     }
 
-    /// Starts nothing more at a host that says how many requests it takes, once no more are left than are on their way: so it
+    /// Pauses a host that states how many requests it accepts, once no more are left than are under way, so that it
     /// need not refuse any.
     func obeyRateLimit(of host: HostState) {
         guard let allowance = host.allowance, allowance.isUsedUp, let until = allowance.until, until > now else {
@@ -70,7 +70,7 @@ extension Dispatcher {
 
     /// Halves the number of connections when the server or the path objects (429, 503, reset, silence).
     ///
-    /// An object that keeps failing says something about itself, not about the load.
+    /// Only the first failure of an object counts: further ones say something about the object, not about the load.
     private func noteLoad(after exchange: Exchange, _ fault: Fault?) {
         guard let fault, exchange.pieces.contains(where: { $0.life.failures == 0 }) else { return }
         // A server that names a time has said what helps (RFC 9110 section 10.2.3).
@@ -83,7 +83,7 @@ extension Dispatcher {
         }
     }
 
-    /// Settles one piece of an answer that is no redirect.
+    /// Decides about one piece after an answer that is not a redirect.
     func conclude(_ piece: Piece, of exchange: Exchange, fault: Fault?) {
         do throws(Fault) {
             let isComplete = try piece.ended(
@@ -97,7 +97,7 @@ extension Dispatcher {
                 enqueue(piece, isUrgent: true)
             }
         } catch {
-            // Another part has found that out meanwhile.
+            // Another part of the object has found that out meanwhile.
             let isKnown = error.kind == .wrongRange && piece.source.wholeOnly
             let isOld = isKnown && exchange.plan.question.first != nil
             let told = isOld ? Fault(.superseded, error.detail) : error
@@ -117,12 +117,12 @@ extension Dispatcher {
 
     // MARK: - A fault
 
-    /// Decides after a fault: again, elsewhere, later, or not at all.
+    /// Decides how to go on after a fault: again, at another source, later, or not at all.
     func settle(_ piece: Piece, fault: Fault, chain: RedirectChain) {
         guard !piece.transfer.hasEnded else { return }
         endScouting(piece)
         let actions = piece.failed(failure(of: piece, fault: fault, chain: chain))
-        // What ``PieceAction/backOff(times:)`` found.
+        // The wait that ``PieceAction/backOff(times:)`` determined.
         var wait = Duration.zero
         for action in actions { perform(action, on: piece, fault: fault, chain: chain, &wait) }
         if fault.status != nil { lookBesideAnswer(piece.transfer) }
@@ -145,7 +145,7 @@ extension Dispatcher {
 
     /// Whether a piece has been too slow as often as it may fail.
     ///
-    /// - Parameter start: When the attempt was begun that has just ended; `nil` if it has been noted.
+    /// - Parameter start: The start of the attempt that has just ended; `nil` if that attempt has been recorded.
     private func isTooSlow(_ piece: Piece, since start: Duration? = nil) -> Bool {
         if let start {
             var pace = piece.pace ?? Pace(at: start, position: piece.start)
@@ -171,7 +171,7 @@ extension Dispatcher {
         case .retry(let anew, let delay):
             piece.chain = anew || !chain.isGood(at: agenda.unixTime) ? nil : chain
             let time = time(of: delay, piece, backOff: wait)
-            // This wait is because of the host, so its silence goes on.
+            // The host causes this wait, so its silence goes on.
             hosts[chain.current.origin]?.silence.isBusy(until: now + time)
             announceRetry(of: piece, fault, after: time)
             agenda.add(.requeue(piece, ticket: piece.take(.postponed(.until(now + time)))), at: now + time)
@@ -183,7 +183,7 @@ extension Dispatcher {
         case .expireResolution: resolving.expire(&transfer.sources[index], chain, after: fault)
         case .strike(let strike):
             transfer.sources[index].strikes.insert(strike)
-            // All parts of a divided object come from one body then.
+            // All parts of a divided object then come from one body.
             if strike == .onceWithoutRange, transfer.pieces.count > 1 {
                 wholeObjects.note(rangeless: piece.source.url.text)
             }
@@ -217,7 +217,7 @@ extension Dispatcher {
                 attempt: piece.life.failures + 1, after: wait))
     }
 
-    /// The wait before the next try at a host with failures, see ``HostBackoff``.
+    /// The wait before the next attempt at a failing host, see ``HostBackoff``.
     private func backOff(at origin: Origin, _ times: Int) -> Duration {
         let host = host(for: origin)
         let time = host.backoff.failed(
@@ -226,14 +226,15 @@ extension Dispatcher {
         return time - now
     }
 
-    /// Nothing was reached, or only a log-in page. That counts as no attempt: only patience and the deadline end it.
+    /// Handles a fault by which nothing was reached, or only a log-in page. It does not count as an attempt: only
+    /// patience and the deadline end the transfer.
     private func awaitConnectivity(_ piece: Piece, fault: Fault, chain: RedirectChain) {
         // Ask the URL that led to the log-in page, not the page.
         let isPortal = fault.kind == .captivePortal
         let host = host(for: isPortal ? chain.entry.origin : chain.current.origin)
         let isKnown = host.notBefore.map { $0 > now } ?? false
         host.lastFault = fault
-        // Out of patience, the host is not held either: its other pieces find out at once.
+        // Out of patience, the host is not held either, so that its other pieces fail at once.
         guard !isOutOfPatience(piece.transfer) else { return giveUp(piece.transfer) }
         if !isKnown {
             host.connectivityFailures += 1
@@ -258,7 +259,7 @@ extension Dispatcher {
     private func penalise(_ piece: Piece, fault: Fault, source: CurlURL) {
         penalise(source)
         if fault.isOfHost { health[source.origin].addFailure() }
-        // With a single source there is nothing to prefer, and the failure itself is reported.
+        // With a single source there is none to prefer, and the failure itself is reported.
         if piece.transfer.sources.count > 1 {
             configuration.events(.sourcePenalised(piece.transfer.id, url: redacted(source), reason: fault.detail))
         }

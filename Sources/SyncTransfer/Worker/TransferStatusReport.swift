@@ -9,7 +9,7 @@ extension Dispatcher {
     /// A connection without a byte for this long has stalled.
     private static let stall: Duration = .seconds(5)
 
-    /// Those on the wire first, then some of the others.
+    /// Transfers with running requests first, then some of the others.
     func statuses(limit: Int) -> CurlTransport.Statuses {
         var told: [TransferStatus] = []
         var seen: Set<TransferID> = []
@@ -18,7 +18,7 @@ extension Dispatcher {
                 told.append(status(of: piece.transfer))
             }
         }
-        // There can be a hundred thousand; these are enough for a display.
+        // There may be a hundred thousand transfers; these are enough for a display.
         for (id, transfer) in transfers.prefix(Self.mostLookedAt) where told.count < limit && !seen.contains(id) {
             told.append(status(of: transfer))
         }
@@ -70,7 +70,7 @@ extension Dispatcher {
             status.wait = due - now
             status.reason = piece.life.lastFault?.detail
         case .waiting(.record): status.state = .queued
-        // For a resolver, or for a scout.
+        // Waits for a resolver or a scout.
         case .waiting: status.state = resolving.isOpen ? .resolving : .queued
         case .running(let id): if let exchange = pool.running[id] { describe(exchange, &status) }
         }
@@ -82,7 +82,7 @@ extension Dispatcher {
         if let time = host.notBefore, time > now {
             status.state = .waiting
             status.wait = time - now
-            // A pause that the server asked for is no silence.
+            // A pause that the server asked for is not silence.
             if let since = host.silence.since, since < now { status.age = now - since }
             status.reason = host.lastFault?.detail ?? "the server asks for a pause"
         } else if host.credential.isAsked {
