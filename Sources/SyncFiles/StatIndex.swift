@@ -185,7 +185,7 @@ package struct StatIndex: Sendable {
     /// The file system's clock when the index was written, **nanoseconds** since 1970.
     package let stamp: Int64
     package let completion: Completion?
-    /// `nil` in the index of an older program.
+    /// `nil` while none has been recorded.
     package let revision: Revision?
     /// The project and session that own the destination.
     package let owner: String

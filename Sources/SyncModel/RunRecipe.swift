@@ -2,8 +2,7 @@
 ///
 /// One function makes it from the command line, the configuration file and the environment; the manifest adds its
 /// hooks. Commands pass it to the engine, clients to the agent (`POST /v1/runs`), schedules store it, and the store
-/// records it with the run. A new property is in all of them at once: JSON omits unset values, so that older programs
-/// accept what they know.
+/// records it with the run. A new property is in all of them at once.
 public struct RunRecipe: Sendable, Equatable, Codable {
     /// The requester: runs that a hook requests are delayed by the launch limiter.
     public enum Origin: String, Sendable, Codable, HasDefault {

@@ -12,8 +12,7 @@ public struct SessionStatus: Sendable, Equatable, Codable {
     public var label: String?
     /// The open run's state, or `idle` if no run is open.
     public var state: SessionState
-    /// Whether the open run is recorded as `running` although its process was killed. `nil` from an agent of an
-    /// earlier version.
+    /// Whether the open run is recorded as `running` although its process was killed.
     public var isInterrupted: Bool? = false
     /// Why the session waits or is paused.
     public var reason: RestReason?
@@ -109,8 +108,7 @@ public struct RunStatus: Sendable, Equatable, Codable {
     public var error: String?
     /// The result, once the run has finished.
     public var result: RunResult?
-    /// The exit status that a pull in the foreground would have had, once the run has finished; `nil` if a program of
-    /// an earlier version finished it.
+    /// The exit status that a pull in the foreground would have had, once the run has finished.
     public var exitStatus: Int32?
     /// When the run was enqueued.
     public var created: WallTime

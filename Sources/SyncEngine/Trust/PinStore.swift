@@ -56,7 +56,7 @@ package struct PinStore: Sendable {
             } catch {
                 let marks = names.filter { $0.hasSuffix(Self.placeEnding) && Self.owner($0) == Self.owner(name) }
                 if marks.contains(Self.mark(Self.owner(name), place)) { throw error }
-                // Older versions left no marks of places: any place may be the damaged pin's.
+                // Without any mark, any place may be the damaged pin's.
                 if marks.isEmpty { doubt = doubt ?? error }
             }
         }

@@ -483,8 +483,7 @@ package final class RegistryStore: ObjectStore {
         guard try client.digest(ofTag: address.reference) == state.named?.artifact else {
             throw taken(address.reference)
         }
-        // A former release without a tag of its own gets one when it loses this tag: another client may have pushed it,
-        // or it was published before releases had tags.
+        // A former release without a tag of its own gets one when it loses this tag: another client may have pushed it.
         if let former = state.named, former.release.revision != kept.release.revision {
             let tag = address.releaseTag(former.release.revision)
             if state.tags?.contains(tag) != true {

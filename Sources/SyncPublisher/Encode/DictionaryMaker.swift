@@ -20,7 +20,7 @@ struct DictionaryMaker {
     /// **Bytes** passed to zstd for this decision: sampled, made into dictionaries (twice each), tried.
     private(set) var effort: UInt64 = 0
 
-    /// The least saving that justifies one more request and a newer reader: **bytes**, and percent of everything.
+    /// The least saving that justifies one more request: **bytes**, and percent of everything.
     private static let leastSaving = (bytes: 4.0 * 1_048_576, percent: 4.0)
     /// The least compressible content, in **bytes**, that is worth the work.
     private static let leastContent = 8.0 * 1_048_576

@@ -96,8 +96,7 @@ struct Releases {
                 all[index].entries.append(Place(folder: .trust, name: statement, object: object))
             }
         }
-        // Publishes side by side, or 0.1.0 with --no-base, may have given one number to two releases: a named one goes
-        // first.
+        // Publishes side by side may have given one number to two releases: a named one goes first.
         all.sort { one, other in
             if one.revision != other.revision { return one.revision > other.revision }
             if one.isNamed != other.isNamed { return one.isNamed }

@@ -36,7 +36,6 @@ extension TrustPin {
                 line.time("until", grace.until)
             }
             line.field("places", places.map(\.hex))
-            // Nothing is lost when an older program leaves these out.
             if !asked.isEmpty { line.field("x-asked", asked.map(text)) }
             if !made.isEmpty { line.field("x-made", made.map(\.hex)) }
             guard !penalties.isEmpty else { return }
