@@ -121,6 +121,10 @@ struct ControlServerTests {
             (
                 #"{"manifest":"m","destination":"/d","hooks":[{"arguments":["/x","a\u0000"]}]}"#,
                 "'hooks.arguments' has a NUL character"
+            ),
+            (
+                #"{"manifest":"m","destination":"/d","configuration":{"hooks":{"user_data":{"arguments":["\u0000"]}}}}"#,
+                "'configuration.hooks.user_data.arguments' has a NUL character"
             ), (#"{"manifest":"m","destination":"/d","destination":"/e"}"#, "'destination' appears twice"),
             (
                 #"{"manifest":"m","destination":"/d","hooks":[{"arguments":[],"group":"a","gr\u006fup":"b"}]}"#,
