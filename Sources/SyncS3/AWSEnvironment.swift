@@ -59,6 +59,13 @@ package struct AWSEnvironment: Sendable {
             throw S3Fault(
                 .configuration, "AWS_PROFILE is '\(escaped(profileName))', and no file of AWS has such a profile")
         }
+        // Without it the buckets would be looked for at AWS.
+        if let wanted = profiles[profileName]?["services"], !wanted.isEmpty, services[wanted] == nil {
+            throw S3Fault(
+                .configuration,
+                "the profile '\(escaped(profileName))' has services = \(escaped(wanted)), and no file of AWS has "
+                    + "that section")
+        }
         (self.profiles, self.services) = (profiles, services)
     }
 
@@ -103,8 +110,8 @@ package struct AWSEnvironment: Sendable {
         return TokenService(url: endpoint(of: "STS") ?? usual, region: region ?? "us-east-1")
     }
 
-    /// Sections and what they say; none for a file that is not there. An indented setting has the name of the one above it
-    /// before its own.
+    /// Sections and what they say; none for a file that is not there. An indented setting has the name of the one
+    /// above it before its own.
     private static func read(_ path: String) throws(S3Fault) -> [String: [String: String]] {
         let bytes: [UInt8]
         do throws(FileError) { bytes = try readFile(path, trust: .input, limit: limit) } catch {
@@ -120,6 +127,7 @@ package struct AWSEnvironment: Sendable {
             if first == "[" {
                 let name = text.dropFirst().prefix { $0 != "]" }
                 section = name.split(whereSeparator: { $0 == " " || $0 == "\t" }).joined(separator: " ")
+                outer = ""
                 continue
             }
             guard let section, let sign = text.firstIndex(of: "=") else { continue }

@@ -80,9 +80,15 @@ struct AWSCredentialsTests {
             endpoint_url = http://all.example
             services = store
             [profile none]
-            services = other
             s3 =
               endpoint_url = http://nested.example
+            [profile lost]
+            services = other
+            s3 =
+            [services first]
+              endpoint_url = http://nothing.example
+            [profile first]
+            services = first
             [services store]
             dynamodb =
               endpoint_url = http://tables.example
@@ -98,6 +104,8 @@ struct AWSCredentialsTests {
             try endpoint(["AWS_PROFILE": "two", "AWS_ENDPOINT_URL": "http://said.example"]) == "http://said.example")
         #expect(try endpoint(["AWS_PROFILE": "two", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"]) == nil)
         #expect(try endpoint(["AWS_PROFILE": "none"]) == nil)
+        #expect(try endpoint(["AWS_PROFILE": "first"]) == nil)
+        #expect(reason(["AWS_PROFILE": "lost"]).contains("services = other, and no file"))
     }
 
     @Test("After a refusal the files are read again; where they cannot be, what they said before counts")
