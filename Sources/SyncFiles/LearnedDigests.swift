@@ -10,6 +10,8 @@ import SyncSystem
 /// again.
 package struct LearnedDigests: Sendable {
     private var known: [String: (digest: SHA256Digest, size: UInt64)] = [:]
+    /// How long the file is, in **bytes**.
+    private var length = 0
 
     /// The file's name in ``Destination/common``: what was learnt for one tree also holds for the others.
     static let name = "learned"
@@ -23,6 +25,7 @@ package struct LearnedDigests: Sendable {
         guard destination.common >= 0,
             let bytes = try? readFile(Self.name, in: destination.common, trust: .state, limit: Self.limit)
         else { return }
+        length = bytes.count
         let whole = bytes.prefix((bytes.lastIndex(of: 0x0A) ?? -1) + 1)
         for line in whole.split(separator: 0x0A) {
             let words = line.split(separator: 0x20)
@@ -41,7 +44,12 @@ package struct LearnedDigests: Sendable {
         return check.isSizeKnown && found.size != size ? nil : found
     }
 
-    /// The line for the learnt content of a file.
+    /// Whether the file has room for some lines and two more.
+    package func hasRoom(after lines: String, limit: Int = LearnedDigests.limit) -> Bool {
+        length + lines.utf8.count + 512 <= limit
+    }
+
+    /// The line that says what was learnt of a file.
     package static func line(
         _ digest: SHA256Digest, size: UInt64, for check: ContentCheck, listedSize: UInt64, url: String
     ) -> String? {

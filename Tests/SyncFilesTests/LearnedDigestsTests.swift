@@ -21,5 +21,9 @@ struct LearnedDigestsTests {
         }
         // Two of these lines have room.
         #expect(!knows(1) && !knows(2) && !knows(3) && !knows(4))
+        // What is left of it counts what is there.
+        let lines = String(repeating: "x", count: 450)
+        #expect(LearnedDigests().hasRoom(after: lines, limit: 1_000))
+        #expect(!LearnedDigests(fixture.destination).hasRoom(after: lines, limit: 1_000))
     }
 }

@@ -91,13 +91,14 @@ struct Learning {
     }
 
     /// Keeps in the destination what the cache has of files without any digest, learnt for another destination: what came first
-    /// holds here, too, once the cache has lost it or the listing has changed elsewhere. Nothing that is known here is replaced.
+    /// holds here, too, once the cache has lost it or the listing has changed elsewhere. Nothing that is known here is replaced,
+    /// and nothing is kept for which there is no room: every pull would begin the file again.
     func keepFirst(_ files: FileTable, rows: [Int]) {
         let rows = rows.filter { files.learned[$0].map { $0.digest == nil } ?? false }
         guard let destination, !rows.isEmpty else { return }
         let known = LearnedDigests(destination)
         var lines = ""
-        for row in rows {
+        for row in rows where known.hasRoom(after: lines) {
             let (digest, size, first) = (files.digest(row), files.size(row), url(row, files))
             // Whether the listing has said the size is not known any more.
             for isSizeKnown in [true, false] {
