@@ -216,7 +216,7 @@ extension Agent {
         let windows = [conditions.window].compactMap(\.self) + conditions.rates.map(\.window)
         try require(
             windows.allSatisfy(\.isValid),
-            "conditions: start_minute is 0 to 1439, length_minutes 1 to 1440, and days are one at least")
+            "conditions: start_minute is 0 to 1439, length_minutes 1 to 1440, and days names at least one")
         let lost = windows.first { environment.windowClock($0, 0) == nil }?.timeZone
         try require(lost == nil, "conditions: there is no time zone '\(escaped(lost ?? ""))' on this machine")
         try require(conditions.maximumLoad ?? 0 >= 0, "conditions: maximum_load is 0 or more")

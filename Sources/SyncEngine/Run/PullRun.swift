@@ -425,7 +425,9 @@ struct PullRun {
             var reason = failure.reason
             if isOther {
                 // What the transport advises is for a copy that is incomplete.
-                if let advice = reason.firstRange(of: "; ") { reason.removeSubrange(advice.lowerBound...) }
+                if !failure.isWrongBytes, let advice = reason.firstRange(of: "; ") {
+                    reason.removeSubrange(advice.lowerBound...)
+                }
                 reason += ": not the bytes that came first, and the source does not say that they changed"
             }
             fail(failure.row, reason, failure.cause, &files)
