@@ -33,7 +33,7 @@ struct SigningOptions: ParsableArguments {
             // Other faults are reported when the program is run.
             if error.code == .changeable { throw CommandFailure(.refused, "--signer: \(error.message)") }
         }
-        return (path, ProcessInfo.processInfo.environment.map { "\($0)=\($1)" }.sorted())
+        return (path, EnvironmentPaths.ofProcess.host.variables.map { "\($0)=\($1)" }.sorted())
     }
 
     /// The signer of what is published to `output`; `nil` if none was named.
