@@ -61,8 +61,7 @@ package struct ConditionReport: Sendable, Equatable {
         return max(min(times.max() ?? now, now + Self.longestWait), now + interval)
     }
 
-    /// Longest time, in **milliseconds**, between two evaluations, whatever the conditions report; a window begins
-    /// sooner.
+    /// **Milliseconds** after which conditions are asked again, whatever they have said: less than the agent holds a run for.
     private static let longestWait: Int64 = 2 * 86_400_000
 }
 
