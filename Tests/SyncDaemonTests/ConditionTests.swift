@@ -233,7 +233,10 @@ struct ConditionTests {
             var request = request(bench)
             request.deadlineSeconds = 60
             let reply = try await agent.enqueue(request)
-            try await bench.until(.waiting)
+            // It waits from the beginning: only this says that it is blocked.
+            while try bench.store.run(reply.run).reason != .condition("power") {
+                try await Task.sleep(for: .milliseconds(5))
+            }
             bench.advance(.seconds(61))
             try await bench.until(.finished)
             let run = try bench.store.run(reply.run)
