@@ -18,7 +18,7 @@ private let mayBeFirst: Bool = {
 
 @Suite(
     "As the first process, as in a container", .timeLimit(.minutes(10)),
-    .enabled(if: mayBeFirst, "SKIPPED: no processes of our own here"))
+    .enabled(if: mayBeFirst, "SKIPPED: unshare may not make a PID namespace here"))
 struct FirstProcessTests {
     @Test("What a hook leaves behind becomes the pull's own, and once it has ended nothing waits for it")
     func leftovers() throws {
