@@ -23,6 +23,8 @@ package final class LFSLinks: RequestResolver {
         var links: [String: Link] = [:]
         /// The credentials that git's helpers gave for an endpoint, as values of `Authorization`.
         var authorizations: [String: String] = [:]
+        /// Questions in a row that an endpoint took all of ``LFSLinks/patience`` for, without an answer.
+        var silences: [String: Int] = [:]
     }
 
     private struct Link: Sendable {
@@ -41,6 +43,8 @@ package final class LFSLinks: RequestResolver {
     private static let attempts = 4
     /// Longest time for one answer; whoever took it is not asked again.
     private static let patience = Duration.seconds(60)
+    /// After so many questions in a row that took that long, a server is not asked any more: a set can have ten thousand.
+    private static let mostSilences = 3
     private static let mostLinks = 20_000
 
     /// - Parameters:
@@ -117,23 +121,32 @@ package final class LFSLinks: RequestResolver {
 
     /// Asks one server for links to objects.
     private func ask(_ endpoint: String, _ questions: [Question]) -> [String: RequestDisposition] {
-        var failure = RequestDisposition.cancel(reason: "no answer", cause: .unreachable)
+        var failure = RequestDisposition.cancel(
+            reason: "\(redacted(url: endpoint)): it does not answer", cause: .unreachable)
+        var answers: [String: RequestDisposition]?
         var wait = Duration.milliseconds(500)
         let end = ContinuousClock.now + Self.patience
-        for attempt in 1...Self.attempts {
-            let isLast = attempt == Self.attempts || isStopped()
+        let isSilent = state.withLock { $0.silences[endpoint] ?? 0 } >= Self.mostSilences
+        for attempt in 1...Self.attempts where !isSilent {
             let seconds: Int64?
-            switch call(endpoint, questions, isLast: isLast) {
-            case .answer(let links): return links
+            switch call(endpoint, questions) {
+            case .answer(let links, let isFinal):
+                answers = links
+                seconds = isFinal ? nil : 0
             case .trouble(let reason, let cause, let after):
                 failure = .cancel(reason: reason, cause: cause)
                 seconds = after
             }
-            guard let seconds, !isLast, ContinuousClock.now < end else { break }
+            guard let seconds, attempt < Self.attempts, !isStopped(), ContinuousClock.now < end else { break }
             pause(max(wait, configuration.retry.wait(retryAfter: seconds)))
             wait *= 2
         }
-        return Dictionary(questions.map { ($0.sha256, failure) }) { first, _ in first }
+        if answers != nil {
+            state.withLock { $0.silences[endpoint] = nil }
+        } else if ContinuousClock.now >= end {
+            state.withLock { $0.silences[endpoint, default: 0] += 1 }
+        }
+        return answers ?? Dictionary(questions.map { ($0.sha256, failure) }) { first, _ in first }
     }
 
     private func pause(_ time: Duration) {
@@ -142,15 +155,15 @@ package final class LFSLinks: RequestResolver {
     }
 
     private enum Outcome {
-        case answer([String: RequestDisposition])
+        /// - Parameter isFinal: Whether it will not help to ask again for those that are not given.
+        case answer([String: RequestDisposition], isFinal: Bool)
         /// - Parameter after: **Seconds** after which to ask again; `nil` where that will not help.
         case trouble(String, FailureCause, after: Int64?)
 
         static func refused(_ reason: String, _ cause: FailureCause) -> Outcome { .trouble(reason, cause, after: nil) }
     }
 
-    /// - Parameter isLast: Whether an answer with objects that the server may give in a moment is taken as it is.
-    private func call(_ endpoint: String, _ questions: [Question], isLast: Bool) -> Outcome {
+    private func call(_ endpoint: String, _ questions: [Question]) -> Outcome {
         let body = JSONLine.object { line in
             line.field("operation", "download")
             line.array("transfers") { $0.value("basic") }
@@ -175,9 +188,10 @@ package final class LFSLinks: RequestResolver {
             }
             let said = "\(redacted(url: url)): \(answer.status)"
             switch answer.status {
-            case 200: return read(answer.body, questions, endpoint, isLast: isLast)
+            case 200: return read(answer.body, questions, endpoint)
+            case 403 where authorization == nil: return .refused(said + Self.message(answer.body), .access)
             case 401, 403:
-                guard authorization == nil, answer.status == 401, let found = credentials(endpoint) else {
+                guard authorization == nil, let found = credentials(endpoint) else {
                     let what = authorization == nil ? "none" : "no right ones"
                     return .refused("\(said); git's credential helpers have \(what) for it", .access)
                 }
@@ -236,7 +250,7 @@ package final class LFSLinks: RequestResolver {
     }
 
     /// What the server says of each object, kept for whoever asks again.
-    private func read(_ body: [UInt8], _ questions: [Question], _ endpoint: String, isLast: Bool) -> Outcome {
+    private func read(_ body: [UInt8], _ questions: [Question], _ endpoint: String) -> Outcome {
         guard let answer = JSONValue(text: String(decoding: body, as: UTF8.self)),
             let objects = answer["objects"]?.array
         else { return .refused("\(redacted(url: endpoint)): its answer is no list of objects", .other) }
@@ -248,6 +262,7 @@ package final class LFSLinks: RequestResolver {
         let now = self.now() / 1_000
         var found: [String: RequestDisposition] = [:]
         var links: [String: Link] = [:]
+        var isFinal = true
         let byName = Dictionary(questions.map { ($0.sha256, $0) }) { first, _ in first }
         for object in objects {
             guard let name = object["oid"]?.string?.lowercased(), let question = byName[name] else { continue }
@@ -255,7 +270,7 @@ package final class LFSLinks: RequestResolver {
                 let code = Int(clamping: error["code"]?.integer ?? 0)
                 let text = escaped(String((error["message"]?.string ?? "").prefix(200)))
                 let reason = "the LFS server does not give it: \(code) \(text)"
-                if Self.isPassing(code), !isLast { return .trouble(reason, .serverTrouble, after: 0) }
+                if Self.isPassing(code) { isFinal = false }
                 let cause: FailureCause =
                     switch code {
                     case 401, 403: .access
@@ -285,7 +300,7 @@ package final class LFSLinks: RequestResolver {
             if state.links.count + links.count > Self.mostLinks { state.links = [:] }
             state.links.merge(links) { $1 }
         }
-        return .answer(found)
+        return .answer(found, isFinal: isFinal)
     }
 
     /// Headers that belong to the request itself.
