@@ -138,12 +138,20 @@ package struct GitStore: Sendable {
         }
         do throws(PluginError) { return try body() } catch {
             // A copy that a power cut has damaged would be of no use for ever: where the repository can be asked, it is made again.
-            let mayBeDamaged = isMade && (error.code == .unavailable || error.message.contains("'origin'"))
-            guard mayBeDamaged, (try? commit(nil)) != nil else { throw error }
+            guard isMade, Self.mayBeOfDamage(error), (try? commit(nil)) != nil else { throw error }
         }
         remove()
         try make()
         return try body()
+    }
+
+    /// Whether a damaged copy can be why git failed: not where the network broke off, or the disk was full. To bring all of the
+    /// repository again would not mend those.
+    private static func mayBeOfDamage(_ error: PluginError) -> Bool {
+        if error.message.contains("'origin'") { return true }
+        let others = ["RPC failed", "unable to access", "hung up", "early EOF", "remote error", "No space left"]
+        return error.code == .unavailable && error.message.hasPrefix("git ")
+            && !others.contains(where: error.message.contains)
     }
 
     /// The path of an index that is only needed for a moment.
