@@ -343,7 +343,8 @@ struct ManifestSource: Sendable {
             try parts.add(to: &assembly, root: digest)
             return try assembly.finish()
         } catch let error as EngineError { throw error } catch {
-            let hint = isCompressed ? "" : Self.hint(body)
+            // What was made here of something else, or by a program, was not meant to be a list.
+            let hint = isCompressed || learns ? "" : Self.hint(body)
             throw EngineError(.dataInvalid, "\(shown): \(error)\(hint)")
         }
     }
