@@ -48,7 +48,7 @@ package struct ProgramError: Error, Sendable, Equatable {
             switch reason {
             case .execFormatError: " A script needs a first line such as #!/bin/sh."
             case .permissionDenied: " Check its permissions (chmod +x)."
-            case .noSuchFileOrDirectory where status(following: subject) != nil:
+            case .noSuchFileOrDirectory where step == "run" && status(following: subject) != nil:
                 " It is there; the interpreter that it names is not."
             default: ""
             }
