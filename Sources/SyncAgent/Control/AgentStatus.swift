@@ -12,7 +12,7 @@ public struct AgentStatus: Sendable, Equatable, Codable {
     public var state: AgentState
     /// The state directory, absolute.
     public var stateDirectory: String
-    /// Runs in progress at present.
+    /// Runs in progress at present, without those that only call hooks.
     public var running: Int
     /// Most runs at a time.
     public var maximumRuns: Int

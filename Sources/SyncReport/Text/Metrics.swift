@@ -49,7 +49,7 @@ package func metricsText(
     if let agent {
         page.family("syncagent_agent_start_time_seconds", "When the agent started, in seconds since 1970.")
         page.sample([:], Double(agent.started) / 1_000)
-        page.family("syncagent_agent_runs", "Runs that the agent is working on.")
+        page.family("syncagent_agent_runs", "Runs that the agent is working on, without those that only call hooks.")
         page.sample([:], Double(agent.runs))
         page.family("syncagent_agent_runs_limit", "Runs that the agent may work on at a time.")
         page.sample([:], Double(agent.mostRuns))
