@@ -193,10 +193,10 @@ package final class LFSLinks: RequestResolver {
             case 401, 403:
                 guard authorization == nil, let found = credentials(endpoint) else {
                     let what = authorization == nil ? "none" : "no right ones"
-                    return .refused("\(said); git's credential helpers have \(what) for it", .access)
+                    return .refused("\(said), and git's credential helpers have \(what) for it", .access)
                 }
                 authorization = found
-            case 300...399: return .refused("\(said): it has moved; name the repository by its new URL", .notThere)
+            case 300...399: return .refused("\(said): the LFS server has moved", .notThere)
             case 404, 410: return .refused("\(said): there is no LFS server", .notThere)
             case let status where Self.isPassing(status):
                 return .trouble(said, .serverTrouble, after: answer.retryAfter ?? 0)

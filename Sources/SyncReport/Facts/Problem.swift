@@ -105,6 +105,12 @@ extension FailureCause {
         if self == .notThere, detail.contains("file:///"), !detail.contains("/packs/") {
             return "Put the missing files there, then pull again; for a checksum list, --base can name another place."
         }
+        if self == .notThere, detail.contains("LFS server") {
+            return "Push the large files ('git lfs push --all'), or use the repository's new URL, then pull again."
+        }
+        if self == .access, detail.contains("git's credential helpers") {
+            return "Let git's credential helpers know the user name and the password or token for it, then pull again."
+        }
         if self == .wrongBytes, detail.contains("Content-Encoding: ") {
             return "Make the server, or a cache in front of it, send these files uncompressed, then pull again."
         }
