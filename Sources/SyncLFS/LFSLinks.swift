@@ -23,8 +23,8 @@ package final class LFSLinks: RequestResolver {
         var links: [String: Link] = [:]
         /// The credentials that git's helpers gave for an endpoint, as values of `Authorization`.
         var authorizations: [String: String] = [:]
-        /// Questions in a row that an endpoint took all of ``LFSLinks/patience`` for, without an answer.
-        var silences: [String: Int] = [:]
+        /// Questions in a row that an endpoint did not answer in ``LFSLinks/patience``, and what it said or did last.
+        var silences: [String: (count: Int, failure: RequestDisposition)] = [:]
     }
 
     private struct Link: Sendable {
@@ -40,10 +40,11 @@ package final class LFSLinks: RequestResolver {
     private static let batch = 100
     /// **Bytes** of the longest answer.
     private static let longest = 4 << 20
+    /// For objects that the server may give in a moment.
     private static let attempts = 4
-    /// Longest time for one answer; whoever took it is not asked again.
+    /// Longest time for one answer, and how long to ask for one.
     private static let patience = Duration.seconds(60)
-    /// After so many questions in a row that took that long, a server is not asked any more: a set can have ten thousand.
+    /// After so many questions in a row without an answer a server is not asked any more: a set can have ten thousand.
     private static let mostSilences = 3
     private static let mostLinks = 20_000
 
@@ -121,32 +122,34 @@ package final class LFSLinks: RequestResolver {
 
     /// Asks one server for links to objects.
     private func ask(_ endpoint: String, _ questions: [Question]) -> [String: RequestDisposition] {
-        var failure = RequestDisposition.cancel(
-            reason: "\(redacted(url: endpoint)): it does not answer", cause: .unreachable)
+        let silent = state.withLock { $0.silences[endpoint] }
+        var failure = silent?.failure ?? .cancel(reason: "no answer", cause: .unreachable)
         var answers: [String: RequestDisposition]?
-        var wait = Duration.milliseconds(500)
-        let end = ContinuousClock.now + Self.patience
-        let isSilent = state.withLock { $0.silences[endpoint] ?? 0 } >= Self.mostSilences
-        for attempt in 1...Self.attempts where !isSilent {
+        let end = ContinuousClock.now + min(Self.patience, configuration.patience?.silence ?? Self.patience)
+        var (wait, attempt) = (Duration.milliseconds(500), 0)
+        while (silent?.count ?? 0) < Self.mostSilences {
+            attempt += 1
             let seconds: Int64?
             switch call(endpoint, questions) {
             case .answer(let links, let isFinal):
                 answers = links
-                seconds = isFinal ? nil : 0
+                seconds = isFinal || attempt >= Self.attempts ? nil : 0
             case .trouble(let reason, let cause, let after):
                 failure = .cancel(reason: reason, cause: cause)
                 seconds = after
             }
-            guard let seconds, attempt < Self.attempts, !isStopped(), ContinuousClock.now < end else { break }
+            guard let seconds, !isStopped(), ContinuousClock.now < end else { break }
             pause(max(wait, configuration.retry.wait(retryAfter: seconds)))
             wait *= 2
         }
-        if answers != nil {
+        if let answers {
             state.withLock { $0.silences[endpoint] = nil }
-        } else if ContinuousClock.now >= end {
-            state.withLock { $0.silences[endpoint, default: 0] += 1 }
+            return answers
         }
-        return answers ?? Dictionary(questions.map { ($0.sha256, failure) }) { first, _ in first }
+        if ContinuousClock.now >= end {
+            state.withLock { $0.silences[endpoint] = (($0.silences[endpoint]?.count ?? 0) + 1, failure) }
+        }
+        return Dictionary(questions.map { ($0.sha256, failure) }) { first, _ in first }
     }
 
     private func pause(_ time: Duration) {
