@@ -400,6 +400,16 @@ struct FailureCauseTests {
         #expect(advice("https://host: status 404").hasPrefix("Upload"))
     }
 
+    @Test("Whoever pulls from a repository with LFS is told what to do there")
+    func largeFiles() {
+        func advice(_ cause: FailureCause, _ detail: String) -> String {
+            Problem(kind: cause, detail: detail, time: 0).advice
+        }
+        #expect(advice(.notThere, "https://host: the LFS server does not give it: 404 no").contains("git lfs push"))
+        let denied = advice(.access, "https://host: 401, and git's credential helpers have none for it")
+        #expect(denied.contains("git's credential helpers") && !denied.contains("--credentials"))
+    }
+
     @Test("Files that come compressed are not said to be another version")
     func compressed() {
         let detail = "https://host: Content-Encoding: gzip, which was not requested"

@@ -18,7 +18,9 @@ struct EventsCommand: AsyncParsableCommand {
 
     @OptionGroup var session: SessionArgument
 
-    @Flag(name: .shortAndLong, help: "Keep waiting for new events until SIGINT or SIGTERM.") var follow = false
+    @Flag(
+        name: .shortAndLong, help: "Keep waiting for new events until SIGINT or SIGTERM, or until nobody reads them."
+    ) var follow = false
 
     @Option(help: "Only events after this one.".taking("n")) var since: Int64 = 0
 
