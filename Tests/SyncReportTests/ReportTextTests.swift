@@ -406,8 +406,13 @@ struct FailureCauseTests {
             Problem(kind: cause, detail: detail, time: 0).advice
         }
         #expect(advice(.notThere, "https://host: the LFS server does not give it: 404 no").contains("git lfs push"))
-        let denied = advice(.access, "https://host: 401, and git's credential helpers have none for it")
-        #expect(denied.contains("git's credential helpers") && !denied.contains("--credentials"))
+        for detail in [
+            "https://host: 401, and git's credential helpers have none for it",
+            "lfs+https://host/a.git: git ls-remote: could not read Username for 'https://host': terminal prompts disabled",
+        ] {
+            let denied = advice(.access, detail)
+            #expect(denied.contains("git's credential helpers") && !denied.contains("--credentials"))
+        }
     }
 
     @Test("Files that come compressed are not said to be another version")

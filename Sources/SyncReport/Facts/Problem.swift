@@ -108,7 +108,7 @@ extension FailureCause {
         if self == .notThere, detail.contains("LFS server") {
             return "Push the large files ('git lfs push --all'), or use the repository's new URL, then pull again."
         }
-        if self == .access, detail.contains("git's credential helpers") {
+        if self == .access, ["git's credential helpers", "git ls-remote: "].contains(where: detail.contains) {
             return "Let git's credential helpers know the user name and the password or token for it, then pull again."
         }
         if self == .wrongBytes, detail.contains("Content-Encoding: ") {
