@@ -149,7 +149,10 @@ package struct GitStore: Sendable {
     /// repository again would not mend those.
     private static func mayBeOfDamage(_ error: PluginError) -> Bool {
         if error.message.contains("'origin'") { return true }
-        let others = ["RPC failed", "unable to access", "hung up", "early EOF", "remote error", "No space left"]
+        let others = [
+            "RPC failed", "unable to access", "hung up", "early EOF", "protocol error", "remote error", "No space left",
+            "quota exceeded",
+        ]
         return error.code == .unavailable && error.message.hasPrefix("git ")
             && !others.contains(where: error.message.contains)
     }
