@@ -227,8 +227,8 @@ extension Agent {
         return next
     }
 
-    /// How many runs take a slot. Hooks take none: two that run for an hour delay nobody. Nor does what is to be shown in the
-    /// morning.
+    /// How many runs take a slot. Hooks take none: two that run for an hour delay nobody. Nor does what is to be shown
+    /// in the morning.
     var transferring: Int { jobs.values.count { !$0.takesNoTurn } }
 
     private func begin(_ session: String, _ run: StoredRun?) {

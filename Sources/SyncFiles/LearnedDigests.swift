@@ -56,8 +56,8 @@ package struct LearnedDigests: Sendable {
         key(check, size: listedSize, url: url).map { "\($0) \(digest) \(size) .\n" }
     }
 
-    /// Appends lines that ``line(_:size:for:listedSize:url:)`` gave, of one thread at a time. What cannot be written is learnt
-    /// again, and so is what was written before, where the file would become longer than is read.
+    /// Appends lines that ``line(_:size:for:listedSize:url:)`` gave, of one thread at a time. What cannot be written is
+    /// learnt again, and so is what was written before, where the file would become longer than is read.
     package static func append(_ lines: String, in destination: Destination, limit: Int = LearnedDigests.limit) {
         guard !lines.isEmpty, destination.common >= 0 else { return }
         guard let opened = try? openFile(name, in: destination.common, [.readWrite, .create], trust: .ownState),

@@ -17,16 +17,16 @@ public enum Sync {
     /// Makes a directory match a manifest.
     ///
     /// Nothing happens before the first event is requested. When the task is cancelled, the pull stops at a checkpoint,
-    /// keeps everything fetched so far, and the sequence throws `CancellationError`; leaving the loop early also stops it.
-    /// The next pull continues.
+    /// keeps everything fetched so far, and the sequence throws `CancellationError`; leaving the loop early also stops
+    /// it. The next pull continues.
     ///
     /// - Parameters:
     ///   - manifest: A path or a URL.
     ///   - destination: The destination directory; created if it does not exist.
     ///   - options: Further settings.
     ///   - plugins: Your own types for the extension points.
-    /// - Returns: Events in order; the last one is ``Event/finished(_:)``. Throws ``Failure`` if the pull could not start: no
-    ///   manifest, no destination, busy, refused. Failed files are events.
+    /// - Returns: Events in order; the last one is ``Event/finished(_:)``. Throws ``Failure`` if the pull could not
+    ///   start: no manifest, no destination, busy, refused. Failed files are events.
     public static func pull(
         _ manifest: String, into destination: String, options: Options = Options(), plugins: Plugins = Plugins()
     ) -> Pull { Pull(.manifest(manifest), destination: destination, options: options, plugins: plugins) }
@@ -35,7 +35,8 @@ public enum Sync {
     ///
     /// - Parameters:
     ///   - files: All files that the directory should contain.
-    ///   - project: Their project, such as `com.example.tower`; also the session's name, unless the options set another.
+    ///   - project: Their project, such as `com.example.tower`; also the session's name, unless the options set
+    ///     another.
     ///   - destination: The destination directory; created if it does not exist.
     ///   - options: Further settings.
     ///   - plugins: Your own types for the extension points.
@@ -86,8 +87,8 @@ public enum Sync {
         /// The request. Its manifest and destination are those of the call, and its hooks run besides those of
         /// ``Plugins``; settings that delay a run are for an agent and are refused here.
         public var run = RunRecipe(manifest: "")
-        /// The state directory for sessions, events and cached manifests, absolute; `nil` for the user's own, which is shared
-        /// with the command `syncagent`.
+        /// The state directory for sessions, events and cached manifests, absolute; `nil` for the user's own, which is
+        /// shared with the command `syncagent`.
         public var stateDirectory: String?
 
         /// All files, with default settings.
@@ -114,8 +115,8 @@ public enum Sync {
         public var conditions: [any Condition] = []
         /// Asked in this order about every file before it is installed.
         public var verifiers: [any FileVerifier] = []
-        /// Hooks by name, called when all files are in place; if ``Options/hooks`` contains `plugin:NAME`, only as specified
-        /// there.
+        /// Hooks by name, called when all files are in place; if ``Options/hooks`` contains `plugin:NAME`, only as
+        /// specified there.
         public var hooks: [String: any GroupHook] = [:]
         /// Receive every event.
         public var observers: [any EventObserver] = []

@@ -119,8 +119,8 @@ package struct GitStore: Sendable {
         try git.run(arguments, in: directory, reading: input, variables: variables) { size() > 2 * Self.most }
     }
 
-    /// Does something while nobody else changes the copy, which is made if it is not there, and made again, and the same done once
-    /// more, if it cannot be used.
+    /// Does something while nobody else changes the copy, which is made if it is not there, and made again, and the
+    /// same done once more, if it cannot be used.
     ///
     /// - Parameter beginsAgain: Whether a copy that has become large is made anew.
     func withCopy<Value>(beginsAgain: Bool = false, _ body: () throws(PluginError) -> Value) throws(PluginError)
@@ -137,7 +137,8 @@ package struct GitStore: Sendable {
             try make()
         }
         do throws(PluginError) { return try body() } catch {
-            // A copy that a power cut has damaged would be of no use for ever: where the repository can be asked, it is made again.
+            // A copy that a power cut has damaged would be of no use for ever: where the repository can be asked, it is
+            // made again.
             guard isMade, Self.mayBeOfDamage(error), (try? commit(nil)) != nil else { throw error }
         }
         remove()
@@ -145,8 +146,8 @@ package struct GitStore: Sendable {
         return try body()
     }
 
-    /// Whether a damaged copy can be why git failed: not where the network broke off, or the disk was full. To bring all of the
-    /// repository again would not mend those.
+    /// Whether a damaged copy can be why git failed: not where the network broke off, or the disk was full. To bring
+    /// all of the repository again would not mend those.
     private static func mayBeOfDamage(_ error: PluginError) -> Bool {
         if error.message.contains("'origin'") { return true }
         let others = [

@@ -31,8 +31,8 @@ public struct ResolverRequest: Sendable, Equatable {
 public enum RequestDisposition: Sendable, Equatable {
     /// Send it unchanged.
     case proceed
-    /// Send another one instead: an absolute http or https URL, and additional headers that go only to the origin of that
-    /// URL. The transfer stays the same; the rules for redirects apply to the new URL.
+    /// Send another one instead: an absolute http or https URL, and additional headers that go only to the origin of
+    /// that URL. The transfer stays the same; the rules for redirects apply to the new URL.
     case replace(url: String, headers: [HeaderField])
     /// Do not send it, and let its transfer fail; the reason is for people, the cause for advice.
     case cancel(reason: String, cause: FailureCause = .cancelled)

@@ -132,8 +132,8 @@ enum Schema {
         let found = try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0
         if found == version { return true }
         guard db.isInsideTransaction else {
-            // Owner and tables are read in one transaction: another process may be creating the store. Deferred, so that
-            // it waits for no writer.
+            // Owner and tables are read in one transaction: another process may be creating the store. Deferred, so
+            // that it waits for no writer.
             var isThere = false
             try db.inTransaction(.deferred) {
                 isThere = try self.isThere(db)

@@ -140,7 +140,8 @@ extension JSONValue {
     /// Parses JSON text from outside more strictly than Foundation, which silently takes one of two equal keys, and
     /// accepts a NUL, which ends a path in C, in the middle of a string.
     ///
-    /// - Parameter bytes: UTF-8, one value, no key twice in one object, no NUL in a string but those of a request's `user_data`.
+    /// - Parameter bytes: UTF-8, one value, no key twice in one object, no NUL in a string but those of a request's
+    ///   `user_data`.
     /// - Throws: ``ControlError`` with code `invalid`.
     fileprivate init(strictly bytes: [UInt8]) throws(ControlError) {
         // Foundation would take bytes with NULs between them for UTF-16.

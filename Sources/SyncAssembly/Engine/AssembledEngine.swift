@@ -66,8 +66,8 @@ package struct AssembledEngine: Sendable {
     ///   - stateDirectory: The directory of the cached manifests, absolute.
     ///   - own: Plugins of this process, besides those of the configuration.
     ///   - metrics: Writes metrics to a file when the engine ends; `nil` for no metrics.
-    /// - Throws: ``/SyncEngine/EngineError`` with status 78 for settings and plugins that cannot be used; 66, 74 or 77 for a
-    ///   root that cannot be read or that others could change.
+    /// - Throws: ``/SyncEngine/EngineError`` with status 78 for settings and plugins that cannot be used; 66, 74 or 77
+    ///   for a root that cannot be read or that others could change.
     package init(
         _ asked: EngineRequest, on host: HostEnvironment, store: SyncStore, stateDirectory: String,
         own: PluginSet = PluginSet(), metrics: (@Sendable (String, SyncStore) throws(EngineError) -> Void)? = nil

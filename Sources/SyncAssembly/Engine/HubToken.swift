@@ -30,7 +30,8 @@ extension HubPlace {
 
     /// Sends the user's token to the hub, and nowhere else.
     ///
-    /// - Throws: ``/SyncEngine/EngineError`` with status 78 for a token that cannot be one, or that others on the way could read.
+    /// - Throws: ``/SyncEngine/EngineError`` with status 78 for a token that cannot be one, or that others on the way
+    ///   could read.
     func addToken(of host: HostEnvironment, to configuration: inout TransportConfiguration) throws(EngineError) {
         guard let origin = (try? CurlURL(endpoint))?.origin, configuration.credentials[origin] == nil,
             let (token, place) = Self.token(host)

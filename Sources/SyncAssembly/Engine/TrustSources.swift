@@ -25,8 +25,8 @@ extension TrustChoice {
     /// The anchor that a text stands for.
     ///
     /// - Parameter option: The option or key that has the text, for messages.
-    /// - Throws: ``/SyncEngine/EngineError`` with status 66 for a file that is not there, 77 for one that others could change, 74
-    ///   for one that cannot be read.
+    /// - Throws: ``/SyncEngine/EngineError`` with status 66 for a file that is not there, 77 for one that others could
+    ///   change, 74 for one that cannot be read.
     private static func anchor(_ text: String, of option: String) throws(EngineError) -> Anchor {
         if text == "first" { return .first }
         if let digest = digest(text) { return .fingerprint(digest) }

@@ -35,8 +35,8 @@ package struct ConfigurationNode: Sendable, Equatable {
     ///
     /// Foundation's reader is not used: it silently keeps the first of two equal keys, and gives no line of a mistake.
     ///
-    /// - Throws: ``SettingsError`` that begins with the line and the column, from 1, and never quotes the file, which may hold
-    ///   secrets.
+    /// - Throws: ``SettingsError`` that begins with the line and the column, from 1, and never quotes the file, which
+    ///   may hold secrets.
     package static func read(_ bytes: [UInt8]) throws(SettingsError) -> ConfigurationNode {
         guard String(validating: bytes, as: UTF8.self) != nil else { throw SettingsError("1:1: not UTF-8") }
         let read = bytes.withUnsafeBytes { text in

@@ -120,8 +120,8 @@ package enum SettingValue {
 
 /// The base of paths in settings.
 package struct PathBase: Sendable, Equatable {
-    /// Absolute: the current directory for a command line, the file's own for a configuration file. `nil` where the current
-    /// directory has been removed.
+    /// Absolute: the current directory for a command line, the file's own for a configuration file. `nil` where the
+    /// current directory has been removed.
     package let directory: String?
     /// The home directory, for `~/`; absolute.
     package let home: String?

@@ -68,8 +68,8 @@ package final class Output: Sendable {
         hasColour ? "\u{1B}[\(colour)m\(text)\u{1B}[m" : text
     }
 
-    /// Whether what is written to standard output is lost: its reader has left, which shows before the next line, or the disk is
-    /// full.
+    /// Whether what is written to standard output is lost: its reader has left, which shows before the next line, or
+    /// the disk is full.
     var isBroken: Bool { state.withLock { $0.isOutputBroken } || hasNoReader(standardOutput) }
 
     /// Writes out what waits.

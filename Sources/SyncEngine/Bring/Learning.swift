@@ -90,9 +90,9 @@ struct Learning {
         return learned
     }
 
-    /// Keeps in the destination what the cache has of files without any digest, learnt for another destination: what came first
-    /// holds here, too, once the cache has lost it or the listing has changed elsewhere. Nothing that is known here is replaced,
-    /// and nothing is kept for which there is no room: every pull would begin the file again.
+    /// Keeps in the destination what the cache has of files without any digest, learnt for another destination: what
+    /// came first holds here, too, once the cache has lost it or the listing has changed elsewhere. Nothing that is
+    /// known here is replaced, and nothing is kept for which there is no room: every pull would begin the file again.
     func keepFirst(_ files: FileTable, rows: [Int]) {
         let rows = rows.filter { files.learned[$0].map { $0.digest == nil } ?? false }
         guard let destination, !rows.isEmpty else { return }
@@ -110,8 +110,8 @@ struct Learning {
         LearnedDigests.append(lines, in: destination)
     }
 
-    /// Forgets the sizes of contents that turned out to be others: what a server told of one may have been true of an older file
-    /// at its place. A size of 0 says so.
+    /// Forgets the sizes of contents that turned out to be others: what a server told of one may have been true of an
+    /// older file at its place. A size of 0 says so.
     static func forget(_ digests: Set<SHA256Digest>, in destination: Destination) {
         let lines = digests.compactMap { digest in
             let check = ContentCheck((.sha256, digest.hex), isSizeKnown: false)

@@ -45,7 +45,8 @@ final class LearningStore: Sendable {
 
 /// Writes and hashes one file of unknown SHA-256 or size.
 ///
-/// A transport calls its sink from one thread at a time, in order, and its completion after that; ``prepare()`` comes before.
+/// A transport calls its sink from one thread at a time, in order, and its completion after that; ``prepare()`` comes
+/// before.
 final class LearningSink: TransferSink, @unchecked Sendable {  // Safe: calls never overlap.
     /// The result of a transfer.
     struct Come {

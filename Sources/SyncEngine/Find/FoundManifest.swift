@@ -28,7 +28,8 @@ struct ManifestPlace: Sendable {
         referrer = isLocal ? nil : .init(url: baseURL, isPublic: isPublic)
     }
 
-    /// The `manifest.json` of the published directory that keeps a release in `channels/` or `manifests/`; any other URL as it is.
+    /// The `manifest.json` of the published directory that keeps a release in `channels/` or `manifests/`; any other
+    /// URL as it is.
     private static func newest(besides url: String) -> String {
         let plain = url.prefix { $0 != "?" && $0 != "#" }
         let parts = plain.split(separator: "/", omittingEmptySubsequences: false)

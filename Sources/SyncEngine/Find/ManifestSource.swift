@@ -119,7 +119,8 @@ struct ManifestSource: Sendable {
         return isFile(plain) ? location : inside(String(plain)) + location[plain.endIndex...]
     }
 
-    /// Whether a URL's path ends as a manifest's does. A directory may have dots in its name: many are named as projects.
+    /// Whether a URL's path ends as a manifest's does. A directory may have dots in its name: many are named as
+    /// projects.
     private static func isFile(_ url: Substring) -> Bool { url.hasSuffix(".json") || url.hasSuffix(".zst") }
 
     /// The manifest of a directory.
@@ -158,8 +159,8 @@ struct ManifestSource: Sendable {
         return found
     }
 
-    /// Stores a manifest that came from a file, so that its run does not depend on the file. One that was made of a listing is
-    /// stored already: the file has another text.
+    /// Stores a manifest that came from a file, so that its run does not depend on the file. One that was made of a
+    /// listing is stored already: the file has another text.
     func keep(_ found: FoundManifest) {
         let path = found.location
         // It was readable a moment ago.

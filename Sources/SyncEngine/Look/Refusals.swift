@@ -64,8 +64,8 @@ extension EngineEnvironment {
     ///
     /// The destination is asked first, since searching for such entries takes longer.
     ///
-    /// - Parameter folding: Directories below it that fold case, where the destination as a whole may not: ext4 has this
-    ///   for each directory.
+    /// - Parameter folding: Directories below it that fold case, where the destination as a whole may not: ext4 has
+    ///   this for each directory.
     /// - Throws: ``EngineError`` with status 73, which names some of them.
     func refuseMeetingNames(of manifest: Manifest, in destination: Destination, folding: [[UInt8]]? = nil)
         throws(EngineError)

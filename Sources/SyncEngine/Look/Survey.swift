@@ -35,7 +35,8 @@ struct Survey {
     /// - Parameters:
     ///   - index: Including what killed runs put in place.
     ///   - logged: Paths placed since the index was written.
-    ///   - mends: Whether wrong modes and times are corrected, and closed directories opened; otherwise nothing is changed.
+    ///   - mends: Whether wrong modes and times are corrected, and closed directories opened; otherwise nothing is
+    ///     changed.
     ///   - progress: Receives the progress of hashing.
     /// - Throws: ``EngineError`` for names that would collide, and for places that no manifest may fill.
     init(

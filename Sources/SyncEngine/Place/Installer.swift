@@ -263,8 +263,8 @@ final class Installer: BlobConsumer {
     /// The sender of a slot that is a part of a file; `nil` for several.
     private func sender(of slot: Int) -> String? { state.withLock { $0.sources[slot] ?? nil } }
 
-    /// The span that is responsible for a slot; `nil` if its first bytes come from an earlier process or another transfer,
-    /// and may have been changed since.
+    /// The span that is responsible for a slot; `nil` if its first bytes come from an earlier process or another
+    /// transfer, and may have been changed since.
     private func span(toBlameFor slot: Int) -> Int? {
         if let place = place(of: slot) { return context.partialBlobs.isMixed(place) ? nil : span(of: slot) }
         // Some bytes of a loose file may be from an earlier process.

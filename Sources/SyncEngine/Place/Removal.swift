@@ -71,8 +71,8 @@ struct Removal: Sendable {
         return try reader.read(entry) != nil
     }
 
-    /// Links files that are unchanged since we installed them into the backup, as ``remove(_:)`` will. A sync then makes these names
-    /// durable before one of the files is removed.
+    /// Links files that are unchanged since we installed them into the backup, as ``remove(_:)`` will. A sync then
+    /// makes these names durable before one of the files is removed.
     func keepBackups(of positions: [Int]) {
         guard let backup else { return }
         let (directories, kept) = (Directories(destination), backup.directories())

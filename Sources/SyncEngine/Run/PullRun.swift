@@ -443,8 +443,8 @@ struct PullRun {
         }
     }
 
-    /// Lets the next pull ask again for sizes that a list does not say, where bytes were wrong: it may have been the size.
-    /// What was learnt together with the bytes holds.
+    /// Lets the next pull ask again for sizes that a list does not say, where bytes were wrong: it may have been the
+    /// size. What was learnt together with the bytes holds.
     private func forgetSizes(_ failures: [RowFailure], _ files: RunFiles) {
         let table = files.manifest.files
         let wrong = failures.filter { $0.cause == .wrongBytes && !table.isLearned($0.row) }.map { table.digest($0.row) }

@@ -18,8 +18,8 @@ package struct VerifyReport: Sendable {
 
         package init(path: String, reason: String) { (self.path, self.reason) = (path, reason) }
 
-        /// A mode or time of a row that differs from the manifest's, or the executable bit of a file where it keeps no mode; `nil`
-        /// if all are right.
+        /// A mode or time of a row that differs from the manifest's, or the executable bit of a file where it keeps no
+        /// mode; `nil` if all are right.
         init?(_ table: FileTable, _ row: Int, _ found: FileStatus) {
             let (kind, traits) = (table.kind(row), table.traits(row))
             path = table.path(row)
@@ -73,8 +73,8 @@ package struct VerifyReport: Sendable {
         if problem.isNote { notes.append(problem) } else { problems.append(problem) }
     }
 
-    /// Counts what is in a destination besides the manifest's files, our own directories excepted. What cannot be entered is
-    /// not counted.
+    /// Counts what is in a destination besides the manifest's files, our own directories excepted. What cannot be
+    /// entered is not counted.
     fileprivate mutating func addExtra(of manifest: Manifest, in destination: Destination, _ isStopped: () -> Bool) {
         let directories = Directories(destination)
         var paths: [String] = []

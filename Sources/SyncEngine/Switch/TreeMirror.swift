@@ -173,7 +173,8 @@ struct TreeMirror {
         return try difference.resolved()
     }
 
-    /// Negative, zero or positive as a path of the source's index comes before, equals or comes after one of the target's.
+    /// Negative, zero or positive as a path of the source's index comes before, equals or comes after one of the
+    /// target's.
     private func order(_ position: Int, _ own: Int, of former: StatIndex) -> Int {
         guard position < known.count else { return 1 }
         guard own < former.count else { return -1 }
@@ -245,7 +246,8 @@ struct TreeMirror {
             if let own { steps.append(.gone(former: own)) }
         }
 
-        /// Whether the source has something below a path, or something else in place of a directory above it: no tree has both.
+        /// Whether the source has something below a path, or something else in place of a directory above it: no tree
+        /// has both.
         private func isTaken(_ path: UnsafeBufferPointer<UInt8>, by kind: FileTable.Kind) -> Bool {
             let known = mirror.known
             if kind != .directory, known.hasFiles(below: Array(path)) { return true }

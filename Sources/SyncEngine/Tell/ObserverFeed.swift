@@ -32,8 +32,8 @@ package final class ObserverFeed: Sendable {
         failed: @escaping @Sendable (PluginError) -> Void = { _ in }
     ) { (self.observer, self.names, self.failed) = (observer, names, failed) }
 
-    /// Queues an event, if it is wanted and there is room. The first one starts the thread, so that a feed without events
-    /// need not be closed.
+    /// Queues an event, if it is wanted and there is room. The first one starts the thread, so that a feed without
+    /// events need not be closed.
     package func tell(_ event: SyncEvent) {
         guard names.isEmpty || names.contains(event.name.rawValue) else { return }
         let isFirst = state.change { state -> Bool in

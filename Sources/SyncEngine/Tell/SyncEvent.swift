@@ -9,7 +9,8 @@ package struct SyncEvent: Sendable {
     package let note: String?
     /// The file that went wrong, if any; reported in sums.
     package let failure: FileFailure?
-    /// The event as one JSON object: `event`, `time` (RFC 3339, UTC, milliseconds), `session` and `run`, then its own fields.
+    /// The event as one JSON object: `event`, `time` (RFC 3339, UTC, milliseconds), `session` and `run`, then its own
+    /// fields.
     package let json: JSONLine
 
     /// - Parameters:

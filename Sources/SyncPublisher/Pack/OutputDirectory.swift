@@ -385,8 +385,8 @@ final class OutputDirectory {
         try syncNames(file.folder)
     }
 
-    /// A whole file of this user, to which nobody else may write; `nil` if there is none, or it is longer than it may be. In a store
-    /// everybody who may write to it is trusted alike.
+    /// A whole file of this user, to which nobody else may write; `nil` if there is none, or it is longer than it may
+    /// be. In a store everybody who may write to it is trusted alike.
     ///
     /// - Parameter limit: Most **bytes** it may have.
     /// - Throws: ``PublishError`` for somebody else's, and where it may be there, and cannot be read.

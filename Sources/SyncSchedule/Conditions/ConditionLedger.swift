@@ -61,7 +61,8 @@ package struct ConditionReport: Sendable, Equatable {
         return max(min(times.max() ?? now, now + Self.longestWait), now + interval)
     }
 
-    /// **Milliseconds** after which conditions are asked again, whatever they have said: less than the agent holds a run for.
+    /// **Milliseconds** after which conditions are asked again, whatever they have said: less than the agent holds a
+    /// run for.
     private static let longestWait: Int64 = 2 * 86_400_000
 }
 

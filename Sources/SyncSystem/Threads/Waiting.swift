@@ -37,7 +37,8 @@ package struct PollEntry {
     return poll(&entry, 1, time.map { Int32(clamping: $0.milliseconds + 1) } ?? -1) > 0
 }
 
-/// Whether nobody reads what is written to a descriptor any more: a pipe whose readers have left, a closed socket. poll(2)
+/// Whether nobody reads what is written to a descriptor any more: a pipe whose readers have left, a closed socket.
+/// poll(2)
 package func hasNoReader(_ descriptor: Int32) -> Bool {
     var entry = pollfd(fd: descriptor, events: 0, revents: 0)
     return poll(&entry, 1, 0) > 0 && entry.revents & Int16(POLLERR | POLLHUP) != 0

@@ -28,8 +28,8 @@ struct Resolution: Sendable {
     private(set) var resolver = ""
     /// Why the request is not sent.
     private(set) var refusal: (reason: String, cause: FailureCause)?
-    /// When ``url`` expires by its own parameters, **seconds** since 1970. One that had expired when it came is used all
-    /// the same: clocks differ, and asking again at once would never end.
+    /// When ``url`` expires by its own parameters, **seconds** since 1970. One that had expired when it came is used
+    /// all the same: clocks differ, and asking again at once would never end.
     var expires: Int64?
     /// Whether the request is resolved but not sent yet. If it is resolved too early, the URL may expire before that.
     var isAhead = true
