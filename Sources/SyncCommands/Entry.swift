@@ -219,8 +219,8 @@ extension SyncagentCommand {
             let below = command.configuration.subcommands
             // `help` is a command of the parser's own, at the top.
             if below.isEmpty || (known.isEmpty && word == "help") { break }
-            guard let next = below.first(where: { ([name(of: $0)] + $0.configuration.aliases).contains(word) }) else {
-                throw unknown(word, below.map(name), above: known)
+            guard let next = below.first(where: { names(of: $0).contains(word) }) else {
+                throw unknown(word, below.flatMap(names), above: known)
             }
             words.removeFirst()
             command = next
@@ -229,7 +229,9 @@ extension SyncagentCommand {
         return (asksForHelp ? SyncagentCommand.self : command, words)
     }
 
-    private static func name(of command: any ParsableCommand.Type) -> String { command.configuration.commandName ?? "" }
+    private static func names(of command: any ParsableCommand.Type) -> [String] {
+        [command.configuration.commandName ?? ""] + command.configuration.aliases
+    }
 
     private static func unknown(_ word: String, _ names: [String], above: [String]) -> CommandFailure {
         let near = names.map { ($0, editDistance(Array(word.prefix(64)), Array($0))) }.min { $0.1 < $1.1 }

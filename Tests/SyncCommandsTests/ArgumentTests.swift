@@ -67,6 +67,14 @@ struct ArgumentTests {
         #expect(message.contains("syncagent schedule remove"), "\(message)")
     }
 
+    @Test(
+        "A typo is answered with the nearest name, be it a command's other one",
+        arguments: [("rmm", "rm"), ("remov", "remove"), ("lost", "list")])
+    func typos(word: String, name: String) {
+        let failure = #expect(throws: CommandFailure.self) { try SyncagentCommand.parse(["schedule", word]) }
+        #expect(failure?.message.contains("Did you mean 'syncagent schedule \(name)'?") == true)
+    }
+
     @Test("The options of a pull reach the engine")
     func pullOptions() throws {
         let command = try #require(
