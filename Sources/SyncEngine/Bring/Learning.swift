@@ -279,10 +279,14 @@ struct Learning {
             let size = check.isSizeKnown ? files.size(row) : nil
             let sink = LearningSink(check, size: size, in: store, named: files.digest(row).hex, isStopped)
             let have = sink.prepare()
-            end.change { end in
+            let isCancelled = end.change { end -> Bool in
+                // A stop while what is here was read has cancelled those that ran then, and not this one.
+                guard !end.cancelled else { return true }
                 end.open += 1
                 end.running.insert(identifier)
+                return false
             }
+            if isCancelled { break }
             let completion = { @Sendable [self] (result: Result<TransferReport, TransferError>) in
                 let outcome = sink.finish(result, rows)
                 switch outcome {
