@@ -106,6 +106,11 @@ def commands(command, path=()):
             yield words, child
 
 
+def heading(words, command):
+    """A command's words, with its other names."""
+    return ", ".join((" ".join(words), *command.get("aliases", ())))
+
+
 def sections(command):
     """Its arguments by the headings of its help: those without one come first, as the help shows them."""
     found = {"": []}
@@ -163,7 +168,7 @@ def markdown(root):
     lines = ["# Options", "", "Every command with its options, as `syncagent help COMMAND` shows them. `Packaging/man.py --options` makes this",
              "page from the program, and `Tests/packaging.sh` compares them. See also: [Commands](Commands.md)."]
     for words, command in commands(root):
-        lines += ["", "## " + " ".join(words), "", command["abstract"]]
+        lines += ["", "## " + heading(words, command), "", command["abstract"]]
         for title, arguments in sections(command).items():
             if arguments:
                 lines += ["", f"| {title or 'option'} | |", "| --- | --- |"]
@@ -204,7 +209,7 @@ def page(root, version):
              ".SH DESCRIPTION", *paragraphs(root.get("discussion", "").partition("Exit status")[0]),
              ".PP", escaped("Every command takes --help and -h."), ".SH COMMANDS"]
     for words, command in commands(root):
-        lines += [".SS " + escaped(" ".join(words)), synopsis(words, command), ".PP", *prose(command["abstract"])]
+        lines += [".SS " + escaped(heading(words, command)), synopsis(words, command), ".PP", *prose(command["abstract"])]
         if command.get("discussion"):
             lines += [".PP", *paragraphs(command["discussion"])]
         lines += options(command)

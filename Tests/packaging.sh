@@ -38,7 +38,7 @@ has zsh "completions of zsh" && silent "zsh" zsh -n "$to/share/zsh/site-function
 has fish "completions of fish" && silent "fish" fish -n "$to/share/fish/vendor_completions.d/syncagent.fish"
 
 # Each command that help shows, and each of its long options, by the help that people read.
-shown() { sed -n '/^OPTIONS:/,$s/^  \([a-z][a-z]*\) .*/\1/p'; }
+shown() { sed -n '/^OPTIONS:/,$s/^  \([a-z][a-z]*\)[, ].*/\1/p'; }
 options() { grep -oE '^  (-[a-z], )?--[a-z0-9-]+(, --[a-z0-9-]+)*' | grep -oE -- '--[a-z0-9-]+' | grep -vE '^--(help|version)$'; }
 look() {
     for option in $("$program" "$@" --help | options); do
@@ -56,7 +56,7 @@ for command in $("$program" --help | shown); do
         commands=$((commands + 1))
         # shellcheck disable=SC2086 # none or one
         look "$command" $words
-        grep -q "^\.SS $command${words:+ $words}\$" "$page" || complain "the manual page lacks $command $words"
+        grep -qE "^\.SS $command${words:+ $words}(, [a-z]+)*\$" "$page" || complain "the manual page lacks $command $words"
     done
 done
 [ "$commands" -ge 20 ] || complain "only $commands commands were found in the help"
