@@ -8,7 +8,7 @@ package struct UnixAddress {
     /// Most **bytes** of a path. unix(7)
     package static let longestPath = 107
 
-    /// - Returns: `nil` for text that does not fit, such as a path longer than ``longestPath``.
+    /// - Returns: `nil` for a path that is longer than ``longestPath``; a name may have one byte more, `@` included.
     package init?(_ text: String) {
         var bytes = Array(text.utf8)
         if bytes.first == UInt8(ascii: "@") { bytes[0] = 0 } else { bytes.append(0) }
