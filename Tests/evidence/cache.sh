@@ -16,6 +16,9 @@
 #   small      a set of one file of 10 KB is pulled through the cache, 200 times one after another
 #   1,000      machines, simulated with what the rounds before have cost (cache_model.py)
 #
+# Environment: see common.sh. FILE_MIB, so many MiB in each file of the set, as model weights have; otherwise files of all sizes, most
+# of them small.
+#
 # Bounds: the origin sends at most 1.05 copies, and the slowest machine takes at most 1.3 times as long as one alone; 99 of 100 pulls
 # of the small set take at most 100 ms. The second needs processors for all machines: with fewer than a core for each four the
 # figure is told and not held, beside what so many machines need of the processors alone.
@@ -31,12 +34,12 @@ make_work
 need nginx=nginx-light curl=curl varnishd=varnish squid=squid /usr/bin/time=time
 
 say "a set of $mib MiB"
-python3 - "$WORK/assets" "$mib" <<'PY'
+python3 - "$WORK/assets" "$mib" "${FILE_MIB:-0}" <<'PY'
 import os, random, sys
-root, left, number = sys.argv[1], int(sys.argv[2]) << 20, 0
+root, left, number, each = sys.argv[1], int(sys.argv[2]) << 20, 0, int(sys.argv[3]) << 20
 draw = random.Random(7)
 while left > 0:
-    size = min(left, int(draw.lognormvariate(10.5, 1.6)) + 1)
+    size = min(left, each or int(draw.lognormvariate(10.5, 1.6)) + 1)
     path = f"{root}/{number % 50}/{number}.bin"
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "wb") as file: file.write(draw.randbytes(size))
