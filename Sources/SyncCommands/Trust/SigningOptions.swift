@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import SyncAssembly
 import SyncModel
 import SyncPluginHost
 import SyncPublisher
