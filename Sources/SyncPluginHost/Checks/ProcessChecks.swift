@@ -27,7 +27,7 @@ package func check(process configuration: PluginConfiguration) -> [CheckResult] 
 
     book.rule(
         "It starts, and answers initialize with protocol, name and points",
-        "Read a line, answer it in one line, and flush standard output after it. --settings gives it settings."
+        "Read a line, answer it in one line, and flush standard output after it. It may need settings."
     ) {
         let client = client()
         defer { client.close() }
