@@ -142,13 +142,14 @@ small=$!
 on_exit end "$small"
 for _ in {1..100}; do [ -s "$WORK/small.out" ] && break; sleep 0.05; done
 URL=$origin LOG=$WORK/nginx-origin/access.log
-for i in {0..200}; do
-  start=$EPOCHREALTIME
-  at "$SYNCAGENT" pull "http://127.0.0.1:$sport/manifest.json" --into "$WORK/small-$i" --session "small-$i" --quiet >/dev/null 2>&1 ||
-    broken "a pull of the small set failed"
-  # The first one has brought it.
-  [ "$i" = 0 ] || awk "BEGIN{print ($EPOCHREALTIME - $start) * 1000}" >>"$WORK/small.times"
-done
+# In the machines' namespace already: entering it takes two milliseconds.
+at bash -c '
+  for i in {0..200}; do
+    start=$EPOCHREALTIME
+    "$1" pull "$2/manifest.json" --into "$3/small-$i" --session "small-$i" --quiet >/dev/null 2>&1 || exit 1
+    # The first one has brought it.
+    [ "$i" = 0 ] || awk "BEGIN{print ($EPOCHREALTIME - $start) * 1000}" >>"$3/small.times"
+  done' small "$SYNCAGENT" "http://127.0.0.1:$sport" "$WORK" || broken "a pull of the small set failed"
 p99=$(sort -n "$WORK/small.times" | sed -n 198p)
 say "a set of 10 KB: median $(median $(cat "$WORK/small.times")) ms"
 hold "99 of 100 pulls of a set of 10 KB, in ms" "$p99" "<=" 100
