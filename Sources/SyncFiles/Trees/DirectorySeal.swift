@@ -11,7 +11,6 @@ extension Destination {
     ///   - time: A time of the file system's clock, **nanoseconds** since 1970.
     /// - Returns: `nil` if it cannot be determined: a directory is missing, is on another file system, or was changed
     ///   at that time or later, so that a further change at the same time would go unnoticed.
-    ///   that a change at the same time would not be seen.
     package func seal(of directories: [[UInt8]], before time: Int64 = .max) -> SHA256Digest? {
         guard let device = status(root)?.device else { return nil }
         let open = Directories(self)
