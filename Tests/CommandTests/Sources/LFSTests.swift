@@ -477,7 +477,7 @@ struct LFSTests {
         try set.commit()
         let outside = try set.run("pull", set.url, "--into", "d")
         #expect(outside.status == 65 && outside.error.contains("“out”: the link's target"), "\(outside.error)")
-        try FileManager.default.removeItem(atPath: set.scratch.path + "/work/out")
+        try FileManager.default.removeItem(atPath: "\(set.scratch.path)/work" + "/out")
         try set.plain("bad\nname", Array("x".utf8))
         try set.commit()
         let names = try set.run("pull", set.url, "--into", "d")
