@@ -1,7 +1,8 @@
 #!/bin/sh
 # Publishes sets to the S3 of moto, and looks at them with boto3 and rclone: each must see the same objects, and what they copy is a
-# published directory. Then kills of publish and prune at any moment, two publishers at once, and a day on which the bucket says
-# "slow down" to three requests of ten and loses answers: never is a pack named that is not there, and never is one sent twice.
+# published directory. Then kills of publish, prune, shards and joins at any moment, two publishers at once, and a day on which the
+# bucket says "slow down" to three requests of ten and loses answers: never is a pack named that is not there, and never is one sent
+# twice.
 #
 #   Tests/s3.sh [KILLS [RACES]]
 #
@@ -207,6 +208,41 @@ pull s3://assets/killed --into killed --session killed || { cat said; fail "pull
 same set killed
 [ "$hit" -gt $((kills / 4)) ] || fail "only $hit of $kills kills came before the end"
 echo "$hit kills in $kills rounds: whatever a manifest names is there, and nothing was sent twice."
+
+# Shards of one set on three machines at once, each killed at a random moment and run again, as job queues do; then the join likewise.
+shards=$(((kills + 2) / 3))
+hit=0
+round=0
+: >asked
+while [ "$round" -lt "$shards" ]; do
+    round=$((round + 1))
+    change "shards $round"
+    pieces=""
+    for shard in 0 1 2; do
+        (
+            export XDG_STATE_HOME="$work/state-$shard"
+            rm -rf "$XDG_STATE_HOME"
+            hit=0
+            killed "$SYNCAGENT" publish set --to s3://assets/killed --project com.example.maps --pack-size 64K --shard $shard/3
+            "$SYNCAGENT" publish set --to s3://assets/killed --project com.example.maps --pack-size 64K --shard $shard/3 >"said-$shard" 2>&1 ||
+                exit 1
+            echo "$hit" >"hit-$shard"
+        ) &
+        pieces="$pieces $!"
+    done
+    for piece in $pieces; do wait "$piece" || { cat said-0 said-1 said-2; fail "a shard after a kill"; }; done
+    hit=$((hit + $(cat hit-0) + $(cat hit-1) + $(cat hit-2)))
+    bucket check assets killed
+    killed "$SYNCAGENT" publish set --to s3://assets/killed --project com.example.maps --pack-size 64K --join 3
+    bucket check assets killed
+    publish --join 3 || { cat said; fail "the join after a kill"; }
+    bucket check assets killed
+    [ -z "$(sent_twice)" ] || fail "sent twice by shards: $(sent_twice)"
+    pull s3://assets/killed --into killed --session killed || { cat said; fail "pull of what killed shards published"; }
+    same set killed
+done
+[ "$hit" -gt "$shards" ] || fail "only $hit of $((shards * 4)) kills of shards and joins came before the end"
+echo "$hit kills of shards and joins in $shards rounds: the same set after each, and nothing was sent twice."
 
 round=0
 ended=0
