@@ -13,6 +13,7 @@ package struct ChunkParameters: Sendable, Equatable {
     /// The defaults were measured: 2 GiB of files with 4 KiB inserted near the start of each large one and 1 % of
     /// their 64 KiB blocks replaced cost 33.6 MB of new blobs and 1.3 MB of compressed manifest with 16/64/256 KiB;
     /// 49.3 and 0.8 MB with 64/128/512 KiB, 23.5 and 2.4 MB with 8/32/128 KiB.
+    /// Of seven real sets from one release to the next, new chunks were 528 MB, and 554 MB with 32/128/512 KiB.
     package init(minimum: Int = 16 << 10, average: Int = 64 << 10, maximum: Int = 256 << 10) {
         (self.minimum, self.average, self.maximum) = (minimum, average, maximum)
     }
