@@ -6,6 +6,19 @@ import Testing
 struct LimitTests {
     private static let digest = ManifestFixture.digest
 
+    @Test("A larger own text raises memory and counts with it, and a smaller one lowers none [V46]")
+    func grown() {
+        let (standard, small, large) = (
+            ManifestLimits.standard, ManifestLimits(ownText: 1), ManifestLimits(ownText: 2 << 30)
+        )
+        #expect(small.entries == standard.entries && small.memoryBytes == standard.memoryBytes)
+        #expect(small.patternMatches == standard.patternMatches && small.patternBytes == standard.patternBytes)
+        #expect(large.memoryBytes == 6 << 30)
+        #expect(large.entries == 100_663_296 && large.blobs > large.entries && large.packs > standard.packs)
+        #expect(large.patternMatches == large.entries * 10)
+        #expect(ManifestLimits(ownText: .max).entries > large.entries)
+    }
+
     /// One limit set low, and a text that is one above it.
     struct Row: Sendable, CustomTestStringConvertible {
         var limit: any WritableKeyPath<ManifestLimits, Int> & Sendable

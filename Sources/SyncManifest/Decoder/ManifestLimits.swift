@@ -53,7 +53,7 @@ package struct ManifestLimits: Sendable {
 
     package init() {}
 
-    /// The limits for manifests whose own text may be longer than usual.
+    /// The limits for manifests whose own text may be longer than usual; memory and counts grow with it.
     ///
     /// - Parameter ownText: **Bytes**.
     package init(ownText: Int) {
@@ -62,5 +62,13 @@ package struct ManifestLimits: Sendable {
         // The text, as long a compressed form of it, and its table.
         memoryBytes = max(memoryBytes, ownText.multipliedReportingOverflow(by: 3).overflow ? .max : ownText * 3)
         manifestBytes = max(manifestBytes, memoryBytes)
+        textBytes = max(textBytes, memoryBytes)
+        // Memory is the real bound: an entry takes more than 64 bytes of it, a blob more than 16, a pack more than 256.
+        entries = max(entries, memoryBytes / 64)
+        blobs = max(blobs, memoryBytes / 16)
+        packs = max(packs, memoryBytes / 256)
+        patternMatches = max(patternMatches, entries.multipliedReportingOverflow(by: 10).overflow ? .max : entries * 10)
+        patternBytes = max(
+            patternBytes, entries.multipliedReportingOverflow(by: 800).overflow ? .max : entries * 800)
     }
 }

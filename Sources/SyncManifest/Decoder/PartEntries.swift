@@ -153,7 +153,8 @@ extension ManifestAssembly {
                     "more than \(limits.entries) entries in \(isNarrowed ? "the parts of one shard" : "all parts")",
                     isNarrowed
                         ? "use more shards"
-                        : "work on it in shards, with --shard: each reads what is its own, or split the set")
+                        : "work on it in shards, with --shard: each reads what is its own, or raise the limit with "
+                            + "--max-manifest")
             }
             bytes = bytes.saturatingAdd(max(part.text.blob.rawLength, part.text.blob.storedLength))
             guard bytes <= UInt64(limits.manifestBytes) else {
