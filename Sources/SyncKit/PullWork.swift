@@ -244,8 +244,8 @@ final class PullWork: Sendable {
             ended.set()
             watch?.join()
             engine.end()
-            // A condition has stopped the pull, which continues when the condition clears.
-            if stop.reason == .policy, (try? result.get())?.result != .ok { continue }
+            // A condition has stopped the pull, perhaps before a hook; it continues when the condition clears.
+            if stop.reason == .policy, (try? result.get())?.status != .done { continue }
             return try finish(result, stop)
         }
     }

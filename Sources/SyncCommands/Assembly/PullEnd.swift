@@ -71,7 +71,7 @@ final class PullEnd: Sendable {
         case .terminated:
             "stopped by \(StopSignals.hasHungUp ? "SIGHUP" : "SIGTERM"); everything fetched so far is kept"
         case .hookFailed:
-            "every file is in place; a hook was stopped before it finished, and the next pull runs it again"
+            "every file is in place; a hook failed, or was stopped and is called again by the next pull"
         default: "it ended with exit status \(status.rawValue)"
         }
     }

@@ -80,11 +80,12 @@ package struct PullEngine: Sendable {
             Destination.open(
                 path: path, create: true, umask: recipe.umask ?? CurrentProcess.umask, shard: recipe.piece?.name))
         let lock = try Self.lock(destination)
-        if recorded == nil { try settle(recipe.session ?? found.project, in: destination, resuming: true) }
+        let session = recipe.session ?? found.project
+        let haveOwedSucceeded = try recorded != nil ? true : settle(session, in: destination, resuming: true)
         var run = PullRun(
             recipe: recipe, environment: environment, found: found, destination: destination, started: started,
             progress: progress, recorded: recorded)
-        let report = try run.run()
+        let report = try run.run().counting(owedHooks: haveOwedSucceeded)
         _ = consume lock
         return report
     }

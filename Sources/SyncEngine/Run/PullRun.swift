@@ -823,11 +823,13 @@ extension PullRun {
             let owed = try journal.complete(ends, report)
             let hooks = OwedHooks(environment: environment, destination: destination)
             var allSucceeded = true
-            for hook in owed where !environment.stop.isStopped {
+            for hook in owed {
+                // A hook that a stop leaves uncalled stays owed.
+                if environment.stop.isStopped { return false }
                 guard let end = ends.first(where: { $0.name == hook.group }) else { continue }
                 let group = manifest.groups.first { $0.name == hook.group }
                 let selection = group.flatMap { manifest.rows(of: $0, isStopped: environment.isStopped) }
-                if group != nil, selection == nil { break }
+                if group != nil, selection == nil { return false }
                 var input = HookInput(
                     report: report, group: end, destination: destination.path, userData: facts.userData,
                     digest: manifest.digest, revision: manifest.revision, batch: hook.batch, manifest: manifest,

@@ -240,7 +240,7 @@ extension PullEngine {
         }
         let lock = try Self.lock(destination)
         let home = try usable(TreeHome.find(found.destination))
-        try settle(session, run: run, in: destination, of: home, resuming: false)
+        _ = try settle(session, run: run, in: destination, of: home, resuming: false)
         _ = consume lock
         return true
     }
@@ -268,17 +268,18 @@ extension PullEngine {
     ///   - run: Only this run.
     ///   - home: The trees of the destination; `nil` for one whose files change one by one.
     ///   - resuming: Whether paused runs count, too, because the session is to be resumed.
+    /// - Returns: Whether every hook that was due did its work.
     func settle(
         _ session: String, run only: String? = nil, in destination: Destination, of home: TreeHome? = nil,
         resuming: Bool
-    ) throws(EngineError) {
-        try recording { () throws(StoreError) in
+    ) throws(EngineError) -> Bool {
+        try recording { () throws(StoreError) -> Bool in
             let store = environment.store
-            guard try store.session(session) != nil else { return }
+            guard try store.session(session) != nil else { return true }
             var complete = try Self.completeRuns(of: session, in: store)
             complete.removeAll { only != nil && $0.identifier != only }
             let owed = try store.owedHooks(session: session).filter { only == nil || $0.run == only }
-            guard !complete.isEmpty || !owed.isEmpty else { return }
+            guard !complete.isEmpty || !owed.isEmpty else { return true }
             if resuming {
                 for run in complete { try store.apply(.resumed, to: run.identifier, now: environment.now()) }
             } else {
@@ -286,19 +287,21 @@ extension PullEngine {
             }
             _ = try store.recover(session: session, now: environment.now())
             let hooks = OwedHooks(environment: environment, destination: destination)
+            var allSucceeded = true
             for hook in try store.owedHooks(session: session) where only == nil || hook.run == only {
                 let run = try store.run(hook.run)
                 if run.state == .paused { continue }
                 let input = lateInput(hook, run, in: destination)
-                if hook.batch != nil, environment.stop.isStopped { return }
+                if hook.batch != nil, environment.stop.isStopped { return false }
                 environment.events.open(session: session, run: run.identifier, in: store)
-                _ = try hooks.run(hook, input)
+                allSucceeded = try hooks.run(hook, input) && allSucceeded
                 try environment.events.close()
-                if environment.stop.isStopped { return }
+                if environment.stop.isStopped { return false }
             }
             for run in complete { try finish(run) }
-            guard let home else { return }
+            guard let home else { return allSucceeded }
             for run in Set(owed.map(\.run) + complete.map(\.identifier)) { try prove(run, in: home) }
+            return allSucceeded
         }
     }
 

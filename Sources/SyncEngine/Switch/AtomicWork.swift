@@ -137,14 +137,15 @@ extension PullEngine {
             _ = consume lock
             return report
         }
+        var haveOwedSucceeded = true
         if recorded == nil {
             try finishRollback(of: session, in: destination, trees)
-            try settle(session, in: destination, of: home, resuming: true)
+            haveOwedSucceeded = try settle(session, in: destination, of: home, resuming: true)
         }
         var run = PullRun(
             recipe: recipe, environment: environment, found: found, destination: destination, started: started,
             progress: progress, recorded: recorded, trees: trees)
-        let report = try run.run()
+        let report = try run.run().counting(owedHooks: haveOwedSucceeded)
         _ = consume lock
         return report
     }
@@ -221,7 +222,7 @@ extension PullEngine {
         let (destination, trees) = try look(at: home, recipe)
         let open = try openRollback(of: session, home.ledger)
         try finishRollback(of: session, in: destination, trees)
-        try settle(session, in: destination, of: home, resuming: open != nil)
+        let haveOwedSucceeded = try settle(session, in: destination, of: home, resuming: open != nil)
         if let open, wish.map({ home.ledger.meaning(of: $0) == .shown }) ?? true {
             if environment.stop.isStopped { throw EngineError(.interrupted, "stopped in the hooks of the rollback") }
             let done = try stored(recordedReport(of: environment.store.run(open.identifier)))
@@ -240,7 +241,7 @@ extension PullEngine {
         var run = PullRun(
             recipe: recipe, environment: environment, found: found, destination: destination, started: started,
             progress: progress, recorded: nil, trees: trees)
-        let report = try run.goBack(to: target)
+        let report = try run.goBack(to: target).counting(owedHooks: haveOwedSucceeded)
         _ = consume lock
         _ = consume lease
         return report

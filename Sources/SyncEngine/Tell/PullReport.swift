@@ -81,6 +81,13 @@ package struct PullReport: Sendable {
         }
     }
 
+    /// The report of a pull that first called the hooks that earlier runs owed: its exit status counts those, too.
+    func counting(owedHooks haveSucceeded: Bool) -> PullReport {
+        var report = self
+        if !haveSucceeded, status == .done { report.status = .hookFailed }
+        return report
+    }
+
     /// The fields of `pull.finished`, in the contract's order.
     package func write(to line: inout JSONLine) {
         line.field("result", result.rawValue)

@@ -400,6 +400,29 @@ struct DurableRunTests {
         #expect(try names().count { $0 == "run.summary" } == 2)
     }
 
+    @Test("A stop between two hooks: the one that was not called stays owed, and the status is 5 [S19 S33]")
+    func stoppedBetweenHooks() throws {
+        let stop = StopRequest()
+        let first = try scene.pull(hooks: StoppingHook(after: 1, stop), stop: stop) { options in
+            options.hooks = ["/bin/one", "/bin/two"].map { RunHook(group: "all", arguments: [$0]) }
+        }
+        #expect(first.status == .hookFailed && first.report?.result == .ok)
+        let hook = RecordingHook()
+        #expect(try scene.pull(hooks: hook).status == .done)
+        #expect(hook.calls.map(\.arguments) == [["/bin/two"]])
+    }
+
+    @Test(
+        "A pull whose own run is ok has status 5 if a hook that an earlier run owes fails or is stopped [S19 S33]",
+        arguments: [false, true])
+    func failedOwedHook(isStopped: Bool) throws {
+        _ = try leaveHook(.pending)
+        let stop = StopRequest()
+        let hook: any GroupHook = if isStopped { StoppedHook(stop) } else { RecordingHook(.exited(3)) }
+        let outcome = try scene.pull(hooks: hook, stop: stop)
+        #expect(outcome.status == .hookFailed && outcome.report?.result == .ok)
+    }
+
     @Test("A run whose end cannot be recorded is reported once and added up once, by the process that ends it")
     func unrecordedEnd() throws {
         let path = scene.root.path("state/syncagent.sqlite")

@@ -326,7 +326,7 @@ struct FileHookTests {
 }
 
 /// Asks to stop once it has been called so many times.
-private final class StoppingHook: GroupHook {
+final class StoppingHook: GroupHook {
     private let recording = RecordingHook()
     private let last: Int
     private let stop: StopRequest
