@@ -114,7 +114,7 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
             detail: verbose.detail)
         if dryRun { return try await engine.plan() }
 
-        output.warn(ofHooks: recipe.hooks)
+        output.warn(ofHooks: recipe.hooks, plugins: settings.plugins)
         if later.background {
             // A reader of JSON lines waits for the last line, too; for a person, the command ends within a second.
             let limit = reporting.json ? .seconds(5) : StopSignals.onlooker

@@ -182,10 +182,8 @@ extension Agent {
             request.manifest.hasPrefix("/") || request.manifest.contains("://"),
             "manifest: an absolute path or a URL is expected")
         for hook in request.hooks {
-            let word = hook.arguments.first ?? ""
-            try require(
-                isHookProgram(word), "hooks: an absolute path, a URL or plugin:NAME is expected, not '\(escaped(word))'"
-            )
+            let fault = RunHook.objection(toProgram: hook.arguments.first ?? "")
+            try require(fault == nil, "hooks: \(fault ?? "")")
             let (times, batches) = (RunHook.timeouts, RunHook.batches)
             try require(times.contains(hook.timeout), "hooks: timeout is 0 to \(times.upperBound), not \(hook.timeout)")
             let batch = hook.batch ?? 1

@@ -81,10 +81,14 @@ struct PullSetup {
                 && options.deadlineSeconds == nil,
             "notBefore, paused, conditions and deadlineSeconds are for an agent; conditions of your own are plugins.")
         for hook in options.hooks {
-            let name = escaped(shownHookProgram(hook.arguments.first ?? ""))
-            try refuse(
-                unless: isHookProgram(hook.arguments.first ?? ""),
-                "'\(name)' is not a hook: an absolute path, a URL or plugin:NAME is expected.")
+            let word = hook.arguments.first ?? ""
+            let fault = RunHook.objection(toProgram: word)
+            try refuse(unless: fault == nil, "hooks: \(fault ?? "").")
+            let name = escaped(shownHookProgram(word))
+            if let plugin = hookPlugin(word) {
+                try refuse(
+                    unless: pull.plugins.hooks[plugin] != nil, "'\(name)' is not among the hooks of the plugins.")
+            }
             try refuse(
                 unless: RunHook.timeouts.contains(hook.timeout),
                 "The timeout of the hook \(name) must be at most \(RunHook.timeouts.upperBound) seconds, not \(hook.timeout)."

@@ -1,3 +1,5 @@
+import SyncModel
+
 /// One call of a hook: a group is complete.
 public struct HookInvocation: Sendable {
     /// argv; an absolute path first. Never a shell string.
@@ -100,7 +102,7 @@ public func hookPlugin(_ word: String) -> String? {
 /// Whether a hook's first word is valid: an absolute path, an http or https URL, `plugin:NAME`.
 public func isHookProgram(_ word: String) -> Bool {
     guard !word.contains("\0") else { return false }
-    return word.hasPrefix("/") || word.hasPrefix("https://") || word.hasPrefix("http://") || hookPlugin(word) != nil
+    return word.hasPrefix("/") || isWebURL(word) || hookPlugin(word) != nil
 }
 
 /// A hook's first word for logs: only the host of a webhook, because its path is often a secret.

@@ -138,6 +138,10 @@ struct ArgumentTests {
             (["--prune", "--max-delete", "many"], "--max-delete: a number of 0 or more is expected, not 'many'."),
             (["--max-delete", "1"], "--max-delete needs --prune; without it nothing is removed."),
             (["--backup-dir", ""], "--backup-dir: a path is expected, not an empty string."),
+            (
+                ["--hook", "HTTPS://u:secret@chat.example/"],
+                "--hook: the URL of a webhook cannot be used: a user name in a URL."
+            ),
         ])
     func keyedFaults(words: [String], message: String) {
         let error = #expect(throws: (any Error).self) { try PullCommand.parse(["/m.json"] + words) }

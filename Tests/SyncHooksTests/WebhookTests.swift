@@ -104,5 +104,6 @@ struct WebhookTests {
         #expect(shownHookProgram("https://u:p@chat.example:8443/secret?t=1") == "https://chat.example:8443/…")
         #expect(shownHookProgram("/opt/http://x") == "/opt/http://x")
         #expect(shownHookProgram("plugin:reindex") == "plugin:reindex")
+        #expect(isHookProgram("HTTPS://chat.example/secret") && !isHookProgram("https:/chat.example/secret"))
     }
 }

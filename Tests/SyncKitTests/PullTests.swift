@@ -81,6 +81,8 @@ struct OptionTests {
             ("channel", { $0.channel = "../x" }), ("stateDirectory", { $0.stateDirectory = "" }),
             ("hook", { $0.hooks = [RunHook(arguments: [])] }),
             ("hook", { $0.hooks = [RunHook(arguments: ["relative"])] }),
+            ("hook", { $0.hooks = [RunHook(arguments: ["https://u:p@chat.example/"])] }),
+            ("hook", { $0.hooks = [RunHook(arguments: ["plugin:none"])] }),
         ]
         for count in [-1, 0, 65, Int.max, .min] { faults.append(("connections", { $0.settings.connections = count })) }
         for time in [Duration.zero, .seconds(-1), .seconds(Int64.min)] {

@@ -175,6 +175,10 @@ struct ConfigurationFileTests {
             "c.json:1: hooks.reindex.program: 'x' is neither an absolute path nor a URL nor plugin:NAME"
         ),
         (
+            "{hooks: {reindex: {program: 'https://u:secret@chat.example/x'}}}",
+            "c.json:1: hooks.reindex.program: the URL of a webhook cannot be used: a user name in a URL"
+        ),
+        (
             "{hooks: {reindex: {program: '/x', argument: []}}}",
             "c.json:1: hooks.reindex.argument: no such key; did you mean “arguments”?"
         ),

@@ -250,7 +250,7 @@ private struct HookRunner: GroupHook {
 
     func run(_ invocation: HookInvocation) -> HookOutcome {
         let word = invocation.arguments.first ?? ""
-        if WebhookHook.isFor(word) { return webhook.run(invocation) }
+        if isWebURL(word) { return webhook.run(invocation) }
         guard let name = hookPlugin(word) else { return program.run(invocation) }
         if let hook = named[name] { return hook.run(invocation) }
         let known = named.keys.sorted().joined(separator: ", ")

@@ -155,7 +155,7 @@ extension PointDescriptor {
         if let client {
             hook = PluginHook(client)
         } else if subject.name == "webhook" {
-            guard let url = subject.url, WebhookHook.isFor(url) else {
+            guard let url = subject.url, isWebURL(url) else {
                 throw subject.lacks("the webhook's URL: --url https://…")
             }
             word = url
@@ -229,7 +229,7 @@ extension PluginSettings.Use {
 
     fileprivate func webhook(_ web: TransportConfiguration) throws(PluginError) -> any EventObserver {
         let url = try setting("url", "{ url: \"https://…\" }") { $0.string }
-        guard WebhookHook.isFor(url) else { throw refused("settings.url must be an http or https URL") }
+        guard isWebURL(url) else { throw refused("settings.url must be an http or https URL") }
         return WebhookObserver(url: url, name: name, hook: WebhookHook(web))
     }
 

@@ -1,4 +1,5 @@
-import SyncModel
+import SyncCurl
+package import SyncModel
 import SyncPlugins
 
 /// The meaning of a hook's name on this machine. Manifests name hooks; programs are named in configuration files only.
@@ -14,14 +15,26 @@ extension RunHook {
         guard let program = try object.text("program", "the absolute path of a program") else {
             throw object.fault(node, "program", "missing; write the absolute path of the program to run")
         }
-        guard isHookProgram(program) else {
-            throw object.fault(
-                node, "program", "'\(escaped(program))' is neither an absolute path nor a URL nor plugin:NAME")
-        }
+        if let fault = objection(toProgram: program) { throw object.fault(node, "program", fault) }
         // The group is set where the name is resolved.
         var hook = RunHook(group: "", arguments: [program] + (try object.anyTexts("arguments")))
         if let timeout = try object.duration("timeout") { hook.timeout = Int(timeout.components.seconds) }
         hook.batch = try object.integer("batch", in: RunHook.batches)
         return hook
+    }
+
+    /// Why a hook cannot have this first word, for people and without secrets; `nil` if it can.
+    package static func objection(toProgram word: String) -> String? {
+        guard isHookProgram(word) else {
+            return "'\(escaped(shownHookProgram(word)))' is neither an absolute path nor a URL nor plugin:NAME"
+        }
+        guard isWebURL(word) else { return nil }
+        do throws(URLError) {
+            _ = try CurlURL(word)
+            return nil
+        } catch {
+            // The rest would advise the credentials file, which is not for webhooks.
+            return "the URL of a webhook cannot be used: \(error.description.prefix { $0 != ";" })"
+        }
     }
 }

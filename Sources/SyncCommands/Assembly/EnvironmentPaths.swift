@@ -119,7 +119,10 @@ struct EnvironmentPaths: Sendable {
     /// A path need not exist yet, since a pull may install it; a bare name has to be in `PATH` now.
     func absoluteProgram(_ text: String, option: String) throws -> String {
         guard !text.isEmpty, !text.contains("\0") else { throw ValidationError("\(option) needs a program.") }
-        if isHookProgram(text), !text.hasPrefix("/") { return text }
+        if isHookProgram(text), !text.hasPrefix("/") {
+            if let fault = RunHook.objection(toProgram: text) { throw ValidationError("\(option): \(fault).") }
+            return text
+        }
         if text.contains("/"), try exists(Self.absolute(text)) || !isCommandLine(text) {
             return try Self.absolute(text)
         }

@@ -112,12 +112,22 @@ extension RunOptions {
 extension Output {
     /// Warns of hooks whose programs cannot be started at the moment. They may be installed in time, so this is not an
     /// error.
-    func warn(ofHooks hooks: [RunHook]) {
+    ///
+    /// - Parameter plugins: Also warns of hooks that name none of these plugins; `nil` if they are not known.
+    func warn(ofHooks hooks: [RunHook], plugins: PluginSettings? = nil) {
         var told: Set<String> = []
         for program in hooks.compactMap(\.arguments.first)
         where program.hasPrefix("/") && !isPermitted(.execute, program) && told.insert(program).inserted {
             let lack = exists(program) ? "is not executable" : "does not exist"
             warning("\(escaped(program)) \(lack) at the moment; the hook fails as long as that is so.")
+        }
+        guard let plugins else { return }
+        let known = Set(plugins.uses(of: .hook).map(\.name))
+        for word in hooks.compactMap(\.arguments.first) {
+            guard let name = hookPlugin(word), !known.contains(name), told.insert(word).inserted else { continue }
+            warning(
+                "plugins.use in the configuration names no hook '\(escaped(name))'; \(escaped(word)) fails as long as that "
+                    + "is so.")
         }
     }
 }

@@ -19,7 +19,7 @@ struct ReportPost: Sendable {
     /// - Throws: ``CommandFailure`` with status 64, or 78 for a file that others may read.
     init(_ word: String) throws(CommandFailure) {
         url = word.hasPrefix("@") ? try Self.firstLine(String(word.dropFirst())) : word
-        guard WebhookHook.isFor(url), (try? CurlURL(url)) != nil else {
+        guard isWebURL(url), (try? CurlURL(url)) != nil else {
             throw CommandFailure(.usage, "--post needs an http or https URL, or @FILE with one in it.")
         }
     }

@@ -28,9 +28,6 @@ package struct WebhookHook: GroupHook {
         (self.tls, self.userAgent, self.connectTimeout, self.proxy) = (tls, userAgent, connectTimeout, proxy)
     }
 
-    /// Whether the first word of a hook's argv is a URL for this hook.
-    package static func isFor(_ word: String) -> Bool { word.hasPrefix("https://") || word.hasPrefix("http://") }
-
     package func run(_ invocation: HookInvocation) -> HookOutcome {
         let start = ContinuousClock.now
         var outcome = answer(to: invocation)
