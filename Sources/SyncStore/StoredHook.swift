@@ -48,6 +48,9 @@ package struct StoredHook: Decodable, FetchableRecord, Sendable, Equatable {
     /// The beginning of ``ended`` for a hook that could not be started; the reason follows after a colon.
     package static let notStarted = "not started"
 
+    /// ``ended`` of a hook that was not called again, since its receipt shows that an earlier attempt did its work.
+    package static let receipt = "receipt"
+
     /// ``ended`` of a hook that was stopped: to be tried again or, if it has failed, because a person cancelled it.
     package static let stopped = "stopped"
 

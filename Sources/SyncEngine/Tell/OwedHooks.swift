@@ -35,6 +35,8 @@ struct OwedHooks {
         let run = try store.run(hook.run)
         for round in 1...Self.attemptLimit {
             let attempt = try store.started(hook: hook.identifier, now: environment.now())
+            journal.started(hook, input, attempt: attempt)
+            try environment.events.flush()
             if hook.attempt > 0, hook.ended != StoredHook.replayed, let receipt {
                 let now = environment.now()
                 let isDone: Bool
@@ -42,19 +44,20 @@ struct OwedHooks {
                     isDone = try receipt.file.exists(in: destination)
                 } catch {
                     // Nobody knows whether it did its work: it stays owed.
+                    let ended = "\(StoredHook.notStarted): \(error)"
+                    try uncalled(hook, input, attempt, .notStarted("\(error)"), ended, in: journal)
                     try store.finished(
-                        hook: hook.identifier, .askedForRetry, ended: "\(StoredHook.notStarted): \(error)",
+                        hook: hook.identifier, .askedForRetry, ended: ended,
                         due: now.saturatingAdd(Self.processWait), now: now)
                     return false
                 }
                 if isDone {
                     // Only the record of its success was lost.
-                    try store.finished(hook: hook.identifier, .succeeded, ended: "receipt", now: now)
+                    try uncalled(hook, input, attempt, .exited(0), StoredHook.receipt, in: journal)
+                    try store.finished(hook: hook.identifier, .succeeded, ended: StoredHook.receipt, now: now)
                     return true
                 }
             }
-            journal.started(hook, input, attempt: attempt)
-            try environment.events.flush()
             let (outcome, calls) = input.run(
                 invocation(of: hook, attempt: attempt, number: receipt?.number, isRollback: run.recipe.rollback),
                 by: runner)
@@ -76,6 +79,16 @@ struct OwedHooks {
             if environment.stop.isStopped { return false }
         }
         return false
+    }
+
+    /// Reports the end of an attempt that did not call the hook.
+    private func uncalled(
+        _ hook: StoredHook, _ input: HookInput, _ attempt: Int, _ end: HookOutcome.End, _ ended: String,
+        in journal: RunJournal
+    ) throws(StoreError) {
+        let outcome = HookOutcome(end: end, output: "", milliseconds: 0)
+        journal.finished(hook, input, attempt: attempt, outcome, result: ended, calls: 0)
+        try environment.events.flush()
     }
 
     private func input(after outcome: HookOutcome, isLast: Bool, isOfOpenRun: Bool) -> HookRunInput {

@@ -184,7 +184,7 @@ struct RunJournal: Sendable {
         let lines = outcome.output.split(separator: "\n").suffix(20)
         let tail = lines.map { "\n    " + escaped(String($0)) }.joined()
         let place = hook.batch == nil ? "" : ", batch \(calls) of \(input.calls)"
-        let note = result == "exit 0" ? nil : "hook \(escaped(Self.program(hook))): \(result)\(place)\(tail)"
+        let note = outcome.succeeded ? nil : "hook \(escaped(Self.program(hook))): \(result)\(place)\(tail)"
         tell(.hookFinished, hook, input, attempt: attempt, note: note) {
             if hook.batch != nil { $0.field("calls", calls) }
             $0.field("result", result)
