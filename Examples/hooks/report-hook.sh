@@ -10,7 +10,7 @@
 # Exit status: 0 done; 75 try again (up to three attempts in all); anything else makes the pull exit with 5.
 set -eu
 
-# The whole environment a hook gets, beside HOME, LANG, TZ, USER and a fixed PATH.
+# What every hook gets; Documentation/guide/Hooks.md has the rest of its environment.
 session=$SYNCAGENT_SESSION          # which project into which destination
 run=$SYNCAGENT_RUN_ID               # which execution
 group=$SYNCAGENT_GROUP              # which subset; "all" for every file
