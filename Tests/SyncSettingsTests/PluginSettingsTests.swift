@@ -84,11 +84,11 @@ struct PluginSettingsTests {
 
     @Test("Hooks may be programs, webhooks and plugins; nothing else")
     func hookPrograms() throws {
-        let words = ["/opt/a", "https://chat.example/x", "http://10.0.0.1/", "plugin:reindex"]
+        let words = ["/opt/a", "https://chat.example/x", "HTTP://10.0.0.1/", "plugin:reindex"]
         for word in words {
             #expect(try parse("{ hooks: { a: { program: '\(word)' } } }").hooks["a"]?.arguments.first == word)
         }
-        for word in ["a", "./a", "plugin:", "ftp://a", ""] {
+        for word in ["a", "./a", "plugin:", "ftp://a", "http://", "https://u:p@chat.example/", ""] {
             #expect(throws: SettingsError.self) { try parse("{ hooks: { a: { program: '\(word)' } } }") }
         }
     }

@@ -230,6 +230,7 @@ extension PluginSettings.Use {
     fileprivate func webhook(_ web: TransportConfiguration) throws(PluginError) -> any EventObserver {
         let url = try setting("url", "{ url: \"https://…\" }") { $0.string }
         guard isWebURL(url) else { throw refused("settings.url must be an http or https URL") }
+        if let fault = RunHook.objection(toProgram: url) { throw refused("settings.url: \(fault)") }
         return WebhookObserver(url: url, name: name, hook: WebhookHook(web))
     }
 
@@ -276,7 +277,12 @@ private struct WebhookObserver: EventObserver {
         let outcome = hook.run(
             HookInvocation(arguments: [url], directory: "/", environment: [:], input: Array(body.utf8), timeout: 30))
         guard !outcome.succeeded else { return }
-        let text = outcome.output.split(separator: "\n").first.map(String.init) ?? "\(outcome.end)"
-        throw PluginError(plugin: name, code: .refused, message: "\(events.count) events were not accepted: \(text)")
+        let text =
+            switch outcome.end {
+            case .notStarted(let reason), .unknown(let reason): reason
+            default: outcome.output.split(separator: "\n").first.map(String.init) ?? "no answer in time"
+            }
+        let what = Figures.count(events.count, "event")
+        throw PluginError(plugin: name, code: .refused, message: "it did not accept \(what): \(text)")
     }
 }

@@ -120,6 +120,9 @@ struct EnvironmentPaths: Sendable {
     func absoluteProgram(_ text: String, option: String) throws -> String {
         guard !text.isEmpty, !text.contains("\0") else { throw ValidationError("\(option) needs a program.") }
         if isHookProgram(text), !text.hasPrefix("/") {
+            guard option.hasSuffix("hook") else {
+                throw ValidationError("\(option) takes a program, not '\(escaped(shownHookProgram(text)))'.")
+            }
             if let fault = RunHook.objection(toProgram: text) { throw ValidationError("\(option): \(fault).") }
             return text
         }

@@ -166,6 +166,7 @@ struct WholeTests {
         let missing = try whole.pull("--check", "./nowhere")
         // One that cannot be started says no, too.
         #expect(missing.status == 5 && missing.error.contains("not started"), "\(missing.error)")
+        #expect(try whole.pull("--check", "https://chat.example/x").status == 64, "only a hook may be a webhook")
         try whole.shows(1)
 
         try whole.set.script("check", "exit 0")
