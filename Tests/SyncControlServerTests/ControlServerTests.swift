@@ -146,11 +146,14 @@ struct ControlServerTests {
 
     @Test(
         "A command that takes nothing refuses what is said to it, by name", needsCurl,
-        arguments: ["sessions/a/pause", "sessions/a/resume", "sessions/a/cancel", "hooks/7/replay"])
-    func unasked(command: String) async throws {
+        arguments: [
+            ("POST", "sessions/a/pause"), ("POST", "sessions/a/resume"), ("POST", "sessions/a/cancel"),
+            ("POST", "hooks/7/replay"), ("DELETE", "sessions/a"),
+        ])
+    func unasked(method: String, command: String) async throws {
         let agent = FakeAgent()
         let answer = try await withServer(of: agent) { socket in
-            try await Curl(socket).run(["-X", "POST", "--data-binary", #"{"deadline":1}"#], "/v1/\(command)")
+            try await Curl(socket).run(["-X", method, "--data-binary", #"{"deadline":1}"#], "/v1/\(command)")
         }
         #expect(answer.status == 400 && answer.body.contains("Unknown key 'deadline'"), "\(answer.body)")
         #expect(await agent.asked == [])

@@ -62,6 +62,7 @@ extension ControlServer {
             let command = try body([String: [String]].self, ControlKeys(only: "paths"), of: request)
             return try Self.json(await control.prioritize(name, paths: command["paths"] ?? []))
         case .remove(let name, let files):
+            try requireNothing(of: request)
             try await control.remove(name, files: files)
             return HTTPResponse(status: 204)
         case .hooks(let session): return try Self.json(["hooks": await control.hooks(session: session)])
