@@ -32,20 +32,20 @@ package struct PluginSet: Sendable {
         self = own
         do throws(PluginError) {
             for use in context.settings.uses { try use.point.descriptor.install(use, context, &self) }
-            for command in verifiers { try add(verifier: command, context) }
+            for command in verifiers { verifications.append(try Self.verification(by: command, context)) }
         } catch { throw EngineError(.configuration, "\(error)") }
     }
 
-    /// Adds a program that answers by its exit status.
-    mutating func add(
-        verifier command: [String], include: [Glob] = [], limit: Duration? = nil, _ context: PluginContext
-    ) throws(PluginError) {
+    /// A verification by a program that answers by its exit status.
+    static func verification(
+        by command: [String], include: [Glob] = [], limit: Duration? = nil, _ context: PluginContext
+    ) throws(PluginError) -> FileVerification {
         let program = try SmallProgram(
             command, destination: context.destination, limit: limit ?? ProgramVerifier.limit,
             environment: context.host.variables, isStopped: context.isStopped)
         let instances = ProgramVerifier.instances(cores: ProcessInfo.processInfo.activeProcessorCount)
         let verifier = ProgramVerifier(program, instances: instances)
-        verifications.append(FileVerification(name: program.name, verifier: verifier, include: include))
+        return FileVerification(name: program.name, verifier: verifier, include: include)
     }
 
     /// A client for a program; it is closed with this set.

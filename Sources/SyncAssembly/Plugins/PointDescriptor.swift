@@ -93,15 +93,26 @@ extension PointDescriptor {
         let include = use.include.map { Glob($0) }
         if use.plugin == "program" {
             let limit = use.timeout.map { Duration.seconds($0) }
-            return try set.add(verifier: try use.command, include: include, limit: limit, context)
+            set.verifications.append(
+                try PluginSet.verification(by: use.command, include: include, limit: limit, context))
+            return
         }
         let plugin = PluginVerifier(try set.client(use, context))
         set.verifications.append(FileVerification(name: use.name, verifier: plugin, include: include))
     } check: { subject, client throws(PluginError) in
-        guard let client else { return [] }
+        let verifier: any FileVerifier
+        if let client {
+            verifier = PluginVerifier(client)
+        } else {
+            // The settings of the built-in verifier name its program; without them there is nothing to check.
+            if subject.point == nil { return [] }
+            let command = try subject.use(.verifier).command
+            let limit = Duration.seconds(subject.timeout)
+            verifier = try PluginSet.verification(by: command, limit: limit, subject.context).verifier
+        }
         let samples = try SampleFiles(in: subject.scratch, besides: subject.files)
         return SyncPluginHost.check(
-            verifier: PluginVerifier(client), files: samples.files, isUnchanged: samples.isUnchanged)
+            verifier: verifier, files: samples.files, isUnchanged: samples.isUnchanged)
     }
 
     fileprivate static let observer = PointDescriptor(builtIn: ["webhook"], keys: ["events"]) {
@@ -156,7 +167,7 @@ extension PointDescriptor {
             hook = PluginHook(client)
         } else if subject.name == "webhook" {
             guard let url = subject.url, isWebURL(url) else {
-                throw subject.lacks("the webhook's URL: --url https://…")
+                throw subject.lacks("--url says which webhook to call")
             }
             word = url
             hook = WebhookHook(TransportConfiguration.plain)

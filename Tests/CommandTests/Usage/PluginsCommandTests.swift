@@ -119,12 +119,20 @@ struct PluginsCommandTests {
         "Every built-in passes plugins check",
         arguments: [
             ["http"], ["file", "--point", "transport"], ["power"], ["metered"], ["load"], ["idle"], ["space"],
-            ["window"], ["program"], ["rewrite", "--settings", #"{"rules":["https://a/ https://b/"]}"#],
+            ["window"], ["program"], ["program", "--point", "verifier", "--settings", #"{"command":["/bin/true"]}"#],
+            ["rewrite", "--settings", #"{"rules":["https://a/ https://b/"]}"#],
         ])
     func builtInsPass(arguments: [String]) throws {
         let outcome = try Tool(try Scratch()).run(["plugins", "check"] + arguments)
         #expect(outcome.status == 0, "\(outcome.output)\(outcome.error)")
         #expect(!outcome.output.contains("FAILED"))
+    }
+
+    @Test("A program that is not there is no verifier that passes, and neither is none", arguments: ["/no/such", nil])
+    func missingVerifier(program: String?) throws {
+        let settings = program.map { ["--settings", #"{"command":["\#($0)"]}"#] } ?? []
+        let outcome = try Tool(try Scratch()).run(["plugins", "check", "program", "--point", "verifier"] + settings)
+        #expect(outcome.status == 78, "\(outcome.output)\(outcome.error)")
     }
 
     @Test(
