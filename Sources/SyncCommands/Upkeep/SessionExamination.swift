@@ -84,9 +84,11 @@ extension Findings {
         }
         if let holder = status.holder { note(subject, "process \(holder) is working on it") }
         if status.owedHooks > 0 {
+            // An agent leaves the hooks of a paused run alone.
+            let who = status.state == .paused ? "'syncagent resume \(escaped(session.identifier))'" : "an agent"
             note(
                 subject, "\(Figures.count(status.owedHooks, "hook")) still to run",
-                "an agent, or the next pull, runs them")
+                "\(who), or the next pull, runs \(status.owedHooks == 1 ? "it" : "them")")
         }
         for held in status.held ?? [] {
             let since = text.moment(held.since)
