@@ -288,7 +288,8 @@ extension PullEngine {
             _ = try store.recover(session: session, now: environment.now())
             let hooks = OwedHooks(environment: environment, destination: destination)
             var allSucceeded = true
-            for hook in try store.owedHooks(session: session) where only == nil || hook.run == only {
+            let due = try store.owedHooks(session: session).filter { only == nil || $0.run == only }
+            for (place, hook) in due.enumerated() {
                 let run = try store.run(hook.run)
                 if run.state == .paused { continue }
                 let input = lateInput(hook, run, in: destination)
@@ -296,7 +297,7 @@ extension PullEngine {
                 environment.events.open(session: session, run: run.identifier, in: store)
                 allSucceeded = try hooks.run(hook, input) && allSucceeded
                 try environment.events.close()
-                if environment.stop.isStopped { return false }
+                if environment.stop.isStopped { return allSucceeded && place == due.count - 1 }
             }
             for run in complete { try finish(run) }
             guard let home else { return allSucceeded }
