@@ -170,8 +170,9 @@ struct EngineCall: Sendable {
         if detail.isWanted { return name(event) }
         // Failures of files are summed up at the end, one line for each cause.
         guard event.failure == nil, let note = event.note else { return }
-        // "after 1 ms" and "after 2 ms" count as the same note.
-        if notes.isNew(note.filter { !$0.isNumber }) { output.warning(note) }
+        // "after 1 ms" and "after 2 ms" count as the same note, but not `hook1` and `hook2`.
+        let isOfHook = event.name == .hookFinished || event.name == .hookUnknown
+        if notes.isNew(isOfHook ? note : note.filter { !$0.isNumber }) { output.warning(note) }
     }
 
     /// Prints the file of an event.

@@ -80,6 +80,22 @@ struct LiveTests {
         #expect(again.status == 0, "\(again.error)")
     }
 
+    @Test("Each hook that fails is named, also where only a number tells two apart")
+    func failedHooks() throws {
+        let set = try ScriptedSet()
+        let programs = try (1...2).map { number in
+            let text = "#!/bin/sh\necho $0 >&2\nexit \(number)\n"
+            let program = try set.scratch.write(Data(text.utf8), to: "hook\(number)")
+            try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: program.path)
+            return program.path
+        }
+        let pull = try set.tool.run(["pull", set.manifest, "--into", "tower"] + programs.flatMap { ["--hook", $0] })
+        #expect(pull.status == 5)
+        for (number, program) in zip(1..., programs) {
+            #expect(pull.error.contains("hook \(program): exit \(number)\n"), "\(pull.error)")
+        }
+    }
+
     @Test("That a hook is owed is said after the deadline, too, when files are missing, and only then")
     func hookOfPartialPull() throws {
         let set = try ScriptedSet(files: ["a": Data("a".utf8)])
