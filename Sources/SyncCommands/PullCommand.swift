@@ -167,6 +167,13 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
             let remedy = isShard ? "--join with --prune" : "--prune"
             notes.append("\(files) from earlier pulls \(are) no longer in the manifest; \(remedy) removes such files")
         }
+        // One has been named; of several, perhaps not all.
+        if report.notRemoved > 1 {
+            let count = Figures.grouped(report.notRemoved)
+            notes.append(
+                "\(count) files or directories could not be removed; the next pull tries again, and "
+                    + "'syncagent events \(escaped(report.session))' names them all")
+        }
         return notes
     }
 

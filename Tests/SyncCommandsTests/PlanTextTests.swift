@@ -44,5 +44,8 @@ struct PlanTextTests {
         #expect(PullCommand.notes(report, backupDir: "/kept").first?.hasSuffix("edited since; see /kept") == true)
         let ofShard = PullCommand.notes(report, backupDir: nil, isShard: true)
         #expect(ofShard.last?.hasSuffix("--join with --prune removes such files") == true)
+        report.notRemoved = 3
+        let last = PullCommand.notes(report, backupDir: nil).last
+        #expect(last?.hasPrefix("3 files or directories could not be removed; ") == true)
     }
 }

@@ -38,7 +38,7 @@ package struct PullReport: Sendable {
     /// Files that earlier pulls installed, that the manifest no longer names, and that are still there.
     package var obsolete = 0
     /// Files and directories that should have been removed and were not.
-    var notRemoved = 0
+    package var notRemoved = 0
     /// The placed files, by directory.
     var directories: [(path: String?, files: Int, bytes: UInt64)] = []
     /// The exit status.
