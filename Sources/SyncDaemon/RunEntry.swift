@@ -181,7 +181,8 @@ extension Agent {
         try require(
             request.manifest.hasPrefix("/") || request.manifest.contains("://"),
             "manifest: an absolute path or a URL is expected")
-        for hook in request.hooks {
+        let named = request.configuration?.hooks.values.map(\.self) ?? []
+        for hook in request.hooks + named {
             let fault = RunHook.objection(toProgram: hook.arguments.first ?? "")
             try require(fault == nil, "hooks: \(fault ?? "")")
             let (times, batches) = (RunHook.timeouts, RunHook.batches)

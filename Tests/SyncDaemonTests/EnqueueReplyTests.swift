@@ -29,6 +29,23 @@ struct EnqueueReplyTests {
         #expect(try bench.store.runs().first?.result == .ok)
     }
 
+    @Test(
+        "A hook that can never be called is refused, and nothing of its URL is said",
+        arguments: ["reindex", "https://u:secret@chat.example/token", "ftp://chat.example/token"], [false, true])
+    func impossibleHook(word: String, isNamed: Bool) async throws {
+        let bench = try AgentBench(files: 1)
+        var request = bench.request()
+        let hook = RunHook(arguments: [word])
+        if isNamed {
+            request.configuration = RunConfiguration(file: nil, hooks: ["reindex": hook])
+        } else {
+            request.hooks = [hook]
+        }
+        let error = await #expect(throws: ControlError.self) { try await bench.agent().enqueue(request) }
+        #expect(error?.code == .invalid && error?.message.hasPrefix("hooks: ") == true)
+        #expect(error?.message.contains("token") == false && error?.message.contains("secret") == false)
+    }
+
     @Test("A run that ends without its files keeps the exit status for whoever waits for it")
     func exitStatus() async throws {
         let bench = try AgentBench()
