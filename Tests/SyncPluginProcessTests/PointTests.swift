@@ -138,6 +138,25 @@ struct PointTests {
         #expect(fixture.text("events") == wanted)
     }
 
+    @Test("An event with more of a hook's output than a line holds arrives with the end of it")
+    func longEvent() async throws {
+        let fixture = try PluginFixture()
+        let body = """
+            def handler(message):
+                with open("\(fixture.root.path)/events", "a") as log:
+                    for event in message["params"]["events"]:
+                        output = event["event"]["output"]
+                        log.write("%s %d %s\\n" % (event["event"]["event"], len(output), output[-4:]))
+                answer(message, None)
+            serve(handler)
+            """
+        let observer = PluginObserver(try fixture.client(body, point: .observer))
+        let output = String(repeating: "\\u0001", count: 1_114_112) + "done"
+        let event = ObservedEvent(name: "hook.finished", json: #"{"event":"hook.finished","output":"\#(output)"}"#)
+        try await outcome { try observer.observe([event]) }.get()
+        #expect(fixture.text("events") == "hook.finished 65537 done\n")
+    }
+
     // MARK: Hooks
 
     @Test(

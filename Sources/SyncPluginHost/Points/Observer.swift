@@ -10,12 +10,16 @@ package struct PluginObserver: EventObserver {
     private static let most = 500
     /// Most **bytes** of one request; a longer event is sent alone.
     private static let mostBytes = 256 << 10
+    /// Most **bytes** of an event that fits a line of the protocol with what is around it.
+    private static let longest = 1_000_000
+    /// The last **bytes** of a hook's output that stay in a longer event; each may take six in JSON.
+    private static let outputTail = 64 << 10
 
     /// Uses this client's plugin; the client must have been made for ``PluginPoint/observer``.
     package init(_ client: PluginClient) { self.client = client }
 
     package func observe(_ events: [ObservedEvent]) throws(PluginError) {
-        var rest = events[...]
+        var rest = events.map(Self.fitting)[...]
         while !rest.isEmpty {
             let batch = takeBatch(&rest, most: Self.most, bytes: Self.mostBytes) {
                 $0.json.utf8.count + 2 * $0.name.utf8.count + 32
@@ -27,6 +31,15 @@ package struct PluginObserver: EventObserver {
                 }
             }
         }
+    }
+
+    /// The event, with only the end of a hook's output if it would be too long for a line.
+    private static func fitting(_ event: ObservedEvent) -> ObservedEvent {
+        guard event.json.utf8.count > longest, var members = JSONValue(text: event.json)?.object,
+            let output = members["output"]?.string
+        else { return event }
+        members["output"] = .string("…" + String(decoding: output.utf8.suffix(outputTail), as: UTF8.self))
+        return ObservedEvent(name: event.name, json: JSONValue.object(members).text)
     }
 }
 
