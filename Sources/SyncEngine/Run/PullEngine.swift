@@ -81,7 +81,7 @@ package struct PullEngine: Sendable {
                 path: path, create: true, umask: recipe.umask ?? CurrentProcess.umask, shard: recipe.piece?.name))
         let lock = try Self.lock(destination)
         let session = recipe.session ?? found.project
-        let haveOwedSucceeded = try recorded != nil ? true : settle(session, in: destination, resuming: true)
+        let haveOwedSucceeded = try recorded != nil ? true : settleFirst(session, in: destination)
         var run = PullRun(
             recipe: recipe, environment: environment, found: found, destination: destination, started: started,
             progress: progress, recorded: recorded)

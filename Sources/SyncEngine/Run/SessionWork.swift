@@ -264,6 +264,20 @@ extension PullEngine {
         return complete
     }
 
+    /// As ``settle(_:run:in:of:resuming:)``, before a run of one's own.
+    ///
+    /// - Throws: ``EngineError`` with status 130 if a stop leaves a hook owed: then no run begins, which would take the
+    ///   place of the one that has to be ended.
+    func settleFirst(
+        _ session: String, in destination: Destination, of home: TreeHome? = nil, resuming: Bool = true
+    ) throws(EngineError) -> Bool {
+        let haveSucceeded = try settle(session, in: destination, of: home, resuming: resuming)
+        if !haveSucceeded, environment.stop.isStopped {
+            throw EngineError(.interrupted, "stopped in the hooks of an earlier run; the next pull calls them")
+        }
+        return haveSucceeded
+    }
+
     /// - Parameters:
     ///   - run: Only this run.
     ///   - home: The trees of the destination; `nil` for one whose files change one by one.

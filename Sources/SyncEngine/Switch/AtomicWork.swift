@@ -140,7 +140,7 @@ extension PullEngine {
         var haveOwedSucceeded = true
         if recorded == nil {
             try finishRollback(of: session, in: destination, trees)
-            haveOwedSucceeded = try settle(session, in: destination, of: home, resuming: true)
+            haveOwedSucceeded = try settleFirst(session, in: destination, of: home)
         }
         var run = PullRun(
             recipe: recipe, environment: environment, found: found, destination: destination, started: started,
@@ -222,7 +222,7 @@ extension PullEngine {
         let (destination, trees) = try look(at: home, recipe)
         let open = try openRollback(of: session, home.ledger)
         try finishRollback(of: session, in: destination, trees)
-        let haveOwedSucceeded = try settle(session, in: destination, of: home, resuming: open != nil)
+        let haveOwedSucceeded = try settleFirst(session, in: destination, of: home, resuming: open != nil)
         if let open, wish.map({ home.ledger.meaning(of: $0) == .shown }) ?? true {
             if environment.stop.isStopped { throw EngineError(.interrupted, "stopped in the hooks of the rollback") }
             let done = try stored(recordedReport(of: environment.store.run(open.identifier)))
