@@ -186,7 +186,7 @@ extension Agent {
             let fault = RunHook.objection(toProgram: hook.arguments.first ?? "")
             try require(fault == nil, "hooks: \(fault ?? "")")
             let (times, batches) = (RunHook.timeouts, RunHook.batches)
-            try require(times.contains(hook.timeout), "hooks: timeout is 0 to \(times.upperBound), not \(hook.timeout)")
+            try require(times.contains(hook.timeout), "hooks: timeout is 1 to \(times.upperBound), not \(hook.timeout)")
             let batch = hook.batch ?? 1
             try require(batches.contains(batch), "hooks: batch is 1 to \(batches.upperBound), not \(batch)")
         }

@@ -91,7 +91,7 @@ struct PullSetup {
             }
             try refuse(
                 unless: RunHook.timeouts.contains(hook.timeout),
-                "The timeout of the hook \(name) must be at most \(RunHook.timeouts.upperBound) seconds, not \(hook.timeout)."
+                "The timeout of the hook \(name) must be 1 to \(RunHook.timeouts.upperBound) seconds, not \(hook.timeout)."
             )
             if let batch = hook.batch {
                 try refuse(

@@ -147,8 +147,8 @@ public struct RunHook: Sendable, Hashable, Codable {
 
     /// The valid range of ``batch``.
     package static let batches = 1...10_000
-    /// The valid range of ``timeout``: up to 366 days.
-    package static let timeouts = 0...366 * 86_400
+    /// The valid range of ``timeout``: up to 366 days. At 0 every hook would be ended at once.
+    package static let timeouts = 1...366 * 86_400
 
     /// Makes a hook; by default, it runs for every result.
     public init(

@@ -88,7 +88,7 @@ struct OptionTests {
         for time in [Duration.zero, .seconds(-1), .seconds(Int64.min)] {
             faults.append(("patience", { $0.settings.patience = time }))
         }
-        for seconds in [-1, year + 1, Int.max, .min] {
+        for seconds in [-1, 0, year + 1, Int.max, .min] {
             faults.append(("timeout", { $0.hooks = [RunHook(arguments: ["/bin/true"], timeout: seconds)] }))
         }
         for count in [-1, 0, 10_001, Int.max, .min] {
