@@ -238,7 +238,13 @@ extension PublishRun {
         let files = try joined(records)
         // This comes before every pack is read.
         try checkReadable(files)
-        if options.signing != nil { try check(records, isCancelled: isCancelled, progress: progress) }
+        let isSame = try base.map { base throws(PublishError) in
+            try files.digest(revision: base.manifest.revision, created: base.manifest.created) == base.manifest.digest
+        }
+        if options.signing != nil {
+            if isSame != true { try checkOrigin() }
+            try check(records, isCancelled: isCancelled, progress: progress)
+        }
         if isCancelled() { throw .cancelled }
         for record in records { ShardRecord.add(record.report, to: &report) }
         report.project = project
@@ -250,9 +256,6 @@ extension PublishRun {
         // No manifest has named these yet.
         for pack in files.packs where !former.contains(pack.sha256) { output.home?.note(found: pack.sha256) }
         try output.make(.packs, .manifests)
-        let isSame = try base.map { base throws(PublishError) in
-            try files.digest(revision: base.manifest.revision, created: base.manifest.created) == base.manifest.digest
-        }
         if isSame != true {
             let old = records.filter { $0.about.base != base?.manifest.digest ?? .zero }.map(\.shard)
             let what = base == nil ? "over a release that is no longer here" : "before the release that is here now"
@@ -261,6 +264,18 @@ extension PublishRun {
         try writeManifest(files, mayBeUnchanged: true)
         try forgetOthers(than: count)
         return report
+    }
+
+    /// Refuses to sign what shards have put into a store, unless the options accept it: their records are not signed,
+    /// and anybody who may write there could have put others in their place. In a directory the records belong to this
+    /// user.
+    private func checkOrigin() throws(PublishError) {
+        guard output.home != nil, !options.permits.contains(.foreignBase) else { return }
+        throw .refused(
+            "what the shards have put into \(shown(output.path)) is not signed, and anybody who may write there could have "
+                + "changed it",
+            "if only you may write there, add --accept-base; otherwise publish without shards, or join them in a "
+                + "directory; nothing was published")
     }
 
     /// Refuses a manifest that no reader would take. No shard can do so, since none sees the whole.
