@@ -18,6 +18,16 @@ package enum Homes {
     /// Whether sets there have channels: in a registry each tag is a set of its own.
     package static func hasChannels(_ location: String) -> Bool { urlScheme(of: location) != RegistryAddress.scheme }
 
+    /// The name under which records of a published set are kept: for a store, the same however its URL is written.
+    package static func identity(of location: String, on host: HostEnvironment) -> String {
+        if let address = try? RegistryAddress(location) { return address.text }
+        guard let address = try? S3Address(location) else { return location }
+        let endpoint = address.endpoint ?? (try? AWSEnvironment(host))?.endpoint
+        // The name of a bucket is unique in all regions.
+        let bucket = try? S3Endpoint(address.bucket, endpoint: endpoint, region: "us-east-1")
+        return bucket?.url(address.prefix) ?? location
+    }
+
     /// Why nothing can be published to a location; `nil` if something can.
     package static func objection(toPublishingTo location: String) -> String? {
         guard let address = try? RegistryAddress(location), address.isReserved else { return nil }

@@ -69,7 +69,9 @@ struct SigningOptions: ParsableArguments {
                 return nil
             }
         }
-        return SigningMemory(in: "\(state)/publish", for: output)
+        // A statement that was put back must not be confirmed because the URL is written in another way.
+        return SigningMemory(
+            in: "\(state)/publish", for: Homes.identity(of: output, on: EnvironmentPaths.ofProcess.host))
     }
 
     /// The warning that the record of earlier signatures cannot be read; `nil` if it can.
