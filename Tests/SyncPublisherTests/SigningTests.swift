@@ -98,6 +98,21 @@ struct SigningTests {
         #expect(set.root.read("out/trust/2.release") != nil)
     }
 
+    @Test("A release dated by a clock that was ahead is signed anew once the clock is right, and not confirmed before")
+    func datedAhead() throws {
+        var set = try PublishedSet(Self.tree)
+        let keys = try Self.keys(set, until: 10_000_000)
+        set.options.signing = try Signing(keys, [.release, .fresh], program: nil, now: 2_000_000)
+        try set.publish()
+        let place = TargetPlace.directory(set.root.path("out"))
+        let error = Self.error { () throws(PublishError) in _ = try Self.fresh(keys, now: 1_000).refresh(place) }
+        #expect(error?.exitStatus == .refused && error?.remedy.hasPrefix("set the clock") == true)
+        set.options.signing = try Self.signing(keys)
+        #expect(try set.publish().unchanged)
+        let refreshed = try Self.fresh(keys, now: 1_000).refresh(place)
+        #expect(refreshed.refused.isEmpty && refreshed.statements.map(\.fresh.revision) == [1])
+    }
+
     @Test("A channel that was moved without a signature is told of as moved")
     func failingSignerOfChannel() throws {
         var set = try PublishedSet(Self.tree)

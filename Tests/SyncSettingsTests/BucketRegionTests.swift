@@ -108,7 +108,9 @@ struct BucketRegionTests {
     @Test("What is remembered of a published set is found again however its URL is written")
     func identity() {
         let plain = HostEnvironment(base: PathBase(directory: "/", home: nil), variables: [:])
-        func name(_ url: String, _ host: HostEnvironment? = nil) -> String { Homes.identity(of: url, on: host ?? plain) }
+        func name(_ url: String, _ host: HostEnvironment? = nil) -> String {
+            Homes.identity(of: url, on: host ?? plain)
+        }
         let maps = name("s3://assets/maps")
         for url in ["s3://assets/maps/", "s3://assets//maps", "s3://assets/maps?region=eu-test-1"] {
             #expect(name(url) == maps, "\(url)")
@@ -116,8 +118,7 @@ struct BucketRegionTests {
         let other = name("s3://assets/maps?endpoint=http://127.0.0.1:9000")
         #expect(other != maps && name("s3://assets/maps/?endpoint=http://127.0.0.1:9000/") == other)
         let configured = HostEnvironment(
-            base: plain.base, variables: [:],
-            lookup: { $0 == "AWS_ENDPOINT_URL" ? "http://127.0.0.1:9000" : nil })
+            base: plain.base, variables: [:], lookup: { $0 == "AWS_ENDPOINT_URL" ? "http://127.0.0.1:9000" : nil })
         #expect(name("s3://assets/maps", configured) == other && name("s3://assets/tiles") != maps)
         #expect(name("oci://Registry.example.com/acme/maps") == name("oci://registry.example.com/acme/maps:latest"))
         #expect(name("site") == "site")

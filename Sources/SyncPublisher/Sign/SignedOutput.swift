@@ -30,7 +30,7 @@ struct SignedOutput {
             try output.keep(digest, ofRevision: channel == nil ? nil : revision)
             let known = try output.release(revision).flatMap { $0.content.manifest == digest ? $0 : nil }
             let release: SignedRelease
-            if let known, isSigned(known) {
+            if let known, isSigned(known), !isFromFuture(known) {
                 release = known
             } else {
                 let content = ReleaseStatement(
@@ -157,6 +157,13 @@ struct SignedOutput {
             throw unsigned(
                 "trust/\(fresh.revision).release is not the one that trust/\(FreshStatement.name(fresh.channel)) names")
         }
+        guard !isFromFuture(known) else {
+            throw .refused(
+                "\(shown(output.path)): trust/\(fresh.revision).release was signed at "
+                    + "\(timestamp(milliseconds: known.content.signed)), but this machine's clock says "
+                    + "\(timestamp(milliseconds: signing.now)): machines whose clocks are right refuse it",
+                "set the clock; if it is right, publish the files again with --sign where release.key is")
+        }
         return known
     }
 
@@ -218,6 +225,11 @@ struct SignedOutput {
     private func isSigned(_ release: SignedRelease) -> Bool {
         release.content.project == signing.root.project
             && release.statement.isSigned(.release, by: signing.root.release)
+    }
+
+    /// Whether machines would refuse a release because a clock that was ahead has dated it.
+    private func isFromFuture(_ release: SignedRelease) -> Bool {
+        release.content.signed > signing.now + TrustCheck.clockTolerance
     }
 
     /// The serial of the last statement signed by a valid key, here or by this machine; 0 if there is none.

@@ -45,7 +45,7 @@ package struct TrustCheck: Sendable {
     /// **Milliseconds** after which a newer root is looked for, even if `fresh` names none.
     static let day: Int64 = 86_400_000
     /// **Milliseconds** that two clocks may differ.
-    static let clockTolerance: Int64 = 600_000
+    package static let clockTolerance: Int64 = 600_000
 
     /// - Parameters:
     ///   - pin: The state of trust so far.
