@@ -252,7 +252,7 @@ struct PublishCommand: AsyncParsableCommand {
     ///
     /// - Parameter elapsed: **Milliseconds**.
     static func tell(_ error: any Error, isDryRun: Bool, _ elapsed: Int64, _ output: Output) {
-        let cause = PullEnd.cause(error) { "stopped; what was published before is unchanged" }
+        let cause = PullEnd.cause(error) { "stopped" }
         let line = PublishReport().json(isDryRun: isDryRun, time: now(), elapsed: elapsed, failure: cause)
         output.event(line, flushing: true)
     }

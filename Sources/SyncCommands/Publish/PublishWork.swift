@@ -19,9 +19,7 @@ extension PublishCommand {
         let display = served?.call.display ?? reporting.display(on: output)
         do {
             return try await StopSignals.cancelling(
-                notice: {
-                    output.message(isDryRun ? "Stopping." : "Stopping; what was published before is unchanged.")
-                }, atOnce: { output.clearProgress() },
+                notice: { output.message("Stopping.") }, atOnce: { output.clearProgress() },
                 {
                     try await display.whileRunning {
                         guard let served else {
@@ -39,7 +37,14 @@ extension PublishCommand {
                     }
                 })
         } catch {
-            if let status = StopSignals.requestedStatus, Self.isStop(error) { throw CommandFailure(status) }
+            if let status = StopSignals.requestedStatus, Self.isStop(error) {
+                // Not said before: the manifest may be in place while its signatures are still being made; and a store
+                // may have taken the last request.
+                if !isDryRun, !Homes.isNamed(by: self.output) {
+                    output.message("What was published before is unchanged.")
+                }
+                throw CommandFailure(status)
+            }
             guard let error = error as? PublishError else { throw error }
             throw CommandFailure(error.exitStatus, error.description)
         }
