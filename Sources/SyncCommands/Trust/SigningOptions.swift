@@ -26,13 +26,13 @@ struct SigningOptions: ParsableArguments {
         if until != nil { throw ValidationError("--until needs --sign.") }
     }
 
-    /// A signing program with its environment. A program that others could change is refused.
+    /// A signing program with its environment. One that cannot be run, or that others could change, is refused.
     static func program(_ signer: String?) throws -> (path: String, variables: [String])? {
         guard let signer else { return nil }
         let path = try EnvironmentPaths.ofProcess.absoluteProgram(signer, option: "--signer")
         do throws(ProgramError) { try physicalProgram(path, role: "signing program", destination: nil) } catch {
-            // Other faults are reported when the program is run.
-            if error.code == .changeable { throw CommandFailure(.refused, "--signer: \(error.message)") }
+            // Before anything is published: a manifest that is in place and not signed is of no use to pinned machines.
+            throw CommandFailure(.refused, "--signer: \(error.message)")
         }
         return (path, EnvironmentPaths.ofProcess.host.variables.map { "\($0)=\($1)" }.sorted())
     }

@@ -414,6 +414,13 @@ struct TrustTests {
         #expect(try set.text("tower/a.txt") == "two")
         try set.scratch.write(Data("#!/bin/sh\necho no\n".utf8), to: "signer")
         #expect(try set.tool.run(["keys", "refresh", "site", "--signer", "./signer"]).status == 77)
+        // What cannot be run is noticed before anything is published.
+        try set.scratch.write(Data("three".utf8), to: "assets/a.txt")
+        for program in ["./none", "./assets"] {
+            let refused = try set.tool.run(["publish", "assets", "--to", "site", "--sign", "keys", "--signer", program])
+            #expect(refused.status == 77 && refused.error.contains("--signer: "), "\(refused.error)")
+            #expect(!refused.error.contains("is published"), "\(refused.error)")
+        }
     }
 
     @Test("ssh-keygen verifies what is published", .enabled(if: SSH.isHere))
