@@ -241,6 +241,11 @@ struct SafeguardTests {
         #expect(set.failure(change)?.description.contains("has channels") == true)
         let (signed, _) = try SignedBaseTests.signed()
         #expect(signed.failure(change)?.description.contains("keys of the new project") == true)
+        let unsigned = signed.failure {
+            change(&$0)
+            ($0.signing, $0.permits) = (nil, [.otherProject, .unsigned])
+        }
+        #expect(unsigned?.description.contains("keeps its name") == true, "\(String(describing: unsigned))")
         #expect(try signed.manifest().project == "com.example.tower")
     }
 }

@@ -148,12 +148,17 @@ extension PublishOptions {
 
 extension PublishRun {
     /// Warns that the set in the output gets another name, which the options permit. A set with channels cannot get
-    /// one.
+    /// one, nor can a signed one, not even without a signature: its keys could never sign it again.
     mutating func checkRename() throws(PublishError) {
         guard let former = before.project, former != project else { return }
         guard try !output.hasChannels() else {
             throw .usage(
                 "\(shown(options.output)) has channels, and what they point at is called \(shown(former))",
+                "name another output directory")
+        }
+        guard try options.signing != nil || !output.isSigned() else {
+            throw .usage(
+                "\(shown(options.output)) has signed releases, and a signed set keeps its name, \(shown(former))",
                 "name another output directory")
         }
         report.warnings.append(
