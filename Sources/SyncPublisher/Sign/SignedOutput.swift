@@ -100,8 +100,10 @@ struct SignedOutput {
                 ?? .notFound(
                     "\(shown(output.path)) has no signed release", "publish one with 'syncagent publish --sign'")
         }
-        // The statements are in place by now, so a release that cannot be read is no failure.
-        refreshed.ahead = try? newestRelease(above: refreshed.newest)
+        // The statements are in place by now, so a release that cannot be read is no failure. A removed channel has
+        // pointed at its release, so that no publish was interrupted.
+        let named = refreshed.statements.map(\.fresh.revision).max() ?? 0
+        refreshed.ahead = try? newestRelease(above: named)
         return refreshed
     }
 

@@ -276,6 +276,20 @@ struct TrustTests {
         #expect(try set.text("tower/a.txt") == "two")
     }
 
+    @Test("refresh says nothing of the release of a channel that was removed")
+    func aheadOfRemoved() throws {
+        let set = try SignedSet()
+        try set.scratch.write(Data("two".utf8), to: "assets/a.txt")
+        let commands = [
+            ["publish", "assets", "--to", "site", "--channel", "beta"], ["channel", "remove", "site", "beta"],
+            ["keys", "refresh", "site"],
+        ]
+        for command in commands {
+            let outcome = try set.tool.run(command + ["--sign", "keys"])
+            #expect(outcome.status == 0 && !outcome.error.contains("nothing points at it"), "\(outcome.error)")
+        }
+    }
+
     @Test("diff looks back at a release that was signed by keys that counted then, and at no other")
     func lookingBack() throws {
         let set = try SignedSet()
