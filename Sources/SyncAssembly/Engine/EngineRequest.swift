@@ -22,6 +22,8 @@ package struct EngineRequest: Sendable {
     /// Whether an embedding program makes the request: messages name no options of commands, and the heaps are left
     /// alone.
     package var isEmbedded = false
+    /// Whether the command has the options of a pull; otherwise messages name keys of the configuration.
+    package var hasOptions = true
     package var stop: StopRequest
     package var listener: @Sendable (SyncEvent) -> Void = { _ in }
     package var progress: @Sendable (PullProgress) -> Void = { _ in }
@@ -66,6 +68,7 @@ package struct EngineRequest: Sendable {
         let (_, settings) = try resolved(on: host)
         var configuration = TransportConfiguration.plain
         configuration.userAgent = isEmbedded ? "syncagent-kit" : "syncagent/\(syncagentVersion)"
+        if !hasOptions { configuration.advise = { $0.words(hasOptions: false) } }
         if isEmbedded { configuration.advise = { _ in nil } }
         configuration.homes = home.map { [$0] }
         configuration.patience = patience

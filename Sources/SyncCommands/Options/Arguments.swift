@@ -145,7 +145,9 @@ struct TargetOptions: ParsableArguments {
 }
 
 /// Refuses an empty manifest, and a password in its URL, where it would be recorded and shown.
-func requireLocation(_ location: String, _ name: String) throws {
+///
+/// - Parameter hasOptions: Whether the command has the options of a pull.
+func requireLocation(_ location: String, _ name: String, hasOptions: Bool = true) throws {
     if location.isEmpty { throw ValidationError("\(name) needs a path or a URL, not an empty string.") }
     let scheme = urlScheme(of: location) ?? ""
     // What an `@` is about in `hf://` is a revision; what it is for a plugin, that has to say.
@@ -164,7 +166,9 @@ func requireLocation(_ location: String, _ name: String) throws {
             case "oci": "log in with 'docker login' or 'oras login'"
             case "s3": "keys are for AWS's own files"
             case let other where other.hasPrefix("lfs+"): "leave them out: git's credential helpers have them"
-            default: "write them into a credentials file (--credentials), or credentials_file in the configuration"
+            default:
+                "write them into a credentials file, which \(hasOptions ? "--credentials or " : "")credentials_file in the "
+                    + "configuration names"
             }
         throw ValidationError("\(name) is a URL with a user name or password in it; \(remedy).")
     }

@@ -146,11 +146,12 @@ struct TransferOptions: ParsableArguments {
 
     /// The call of an engine that can read manifests, and the recipes with the manifests as
     /// ``RunSettings/location(_:)`` finds them.
-    func call(for recipes: [RunRecipe], trusting trust: TrustOptions, _ reporting: ReportingOptions, _ output: Output)
-        throws -> (
-            call: EngineCall, found: [RunRecipe]
-        )
-    {
+    ///
+    /// - Parameter hasOptions: Whether the command has these options.
+    func call(
+        for recipes: [RunRecipe], trusting trust: TrustOptions, _ reporting: ReportingOptions, _ output: Output,
+        hasOptions: Bool = true
+    ) throws -> (call: EngineCall, found: [RunRecipe]) {
         var found = recipes
         var request = try engine(trusting: trust) { settings in
             for index in found.indices { found[index].manifest = try settings.location(found[index].manifest) }
@@ -159,6 +160,7 @@ struct TransferOptions: ParsableArguments {
             return recipe
         }
         request.others = found.dropLast().map(\.manifest)
+        request.hasOptions = hasOptions
         return (EngineCall(reporting, on: output, request), found)
     }
 

@@ -36,7 +36,8 @@ struct HomeTarget {
         let options = try TransferOptions.parse([])
         var settings = try options.settings(environment.pathBase)
         settings.limitRate = limits.limitRate
-        let request = EngineRequest(nil, try options.runSettings(settings, environment))
+        var request = EngineRequest(nil, try options.runSettings(settings, environment))
+        request.hasOptions = false
         return try Homes.open(
             name, request, on: environment.host, isWriting: isWriting, notice: notice,
             isStopped: { StopSignals.requestedStatus != nil })

@@ -235,7 +235,7 @@ struct PublishCommand: AsyncParsableCommand {
             "publish to a directory here and copy it there, as with rsync, or to a bucket (s3://BUCKET/PREFIX) or a "
                 + "registry (oci://HOST/NAME:TAG)")
         if let objection = Homes.objection(toPublishingTo: output) { throw ValidationError("--to: \(objection).") }
-        if let base { try requireLocation(base, "--base") }
+        if let base { try requireLocation(base, "--base", hasOptions: false) }
         _ = try declaredGroups()
     }
 

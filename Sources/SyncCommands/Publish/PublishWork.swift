@@ -59,7 +59,8 @@ extension PublishCommand {
         guard let base, base != place, urlScheme(of: base) != nil else { return nil }
         let location = urlScheme(of: base) == S3Address.scheme ? try bucket.named(base) : base
         let (call, found) = try TransferOptions.parse([]).call(
-            for: [RunRecipe(manifest: location)], trusting: TrustOptions.parse([]), reporting, output)
+            for: [RunRecipe(manifest: location)], trusting: TrustOptions.parse([]), reporting, output,
+            hasOptions: false)
         return (call, found[0])
     }
 

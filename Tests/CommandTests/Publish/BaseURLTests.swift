@@ -90,6 +90,9 @@ struct BaseURLTests {
             #expect(outcome.status == status, "\(base): \(outcome)")
             #expect(!outcome.error.contains("canary"))
         }
+        let named = try Self.publish(set.tool, "http://user:canary@127.0.0.1/manifest.json")
+        #expect(named.status == 64 && named.error.contains("credentials_file"), "\(named.error)")
+        #expect(!named.error.contains("--credentials") && !named.error.contains("canary"), "\(named.error)")
         _ = try set.server.stop()
         let silent = try Self.publish(set.tool, set.url, "--json")
         #expect(silent.status == 69, "\(silent.error)")
