@@ -324,7 +324,7 @@ struct PublishCommand: AsyncParsableCommand {
         options.leavesOutUnsafeLinks = safeLinks || options.leavesOutUnsafeLinks
         // The output itself needs no other reader.
         options.base = withoutBase ? .none : base.map { $0 == place ? .inOutput : .manifest($0) } ?? .inOutput
-        options.now = Int64(Date().timeIntervalSince1970 * 1_000_000_000)
+        options.now = SystemTime.ofFiles
         options.trustsStamps = !rehash
         options.shards = pieces.work
         options.stampCache = try stampCache(environment)
