@@ -277,6 +277,10 @@ package struct KeyDirectory {
     package static func make(_ path: String, _ beginning: RootStatement, rootKeys count: Int) throws(PublishError)
         -> Outcome
     {
+        // No reader takes such a root, and nobody could sign it.
+        guard Set(beginning.root.keys).count == beginning.root.keys.count else {
+            throw .usage("the same root key is named twice", "name each key once with --root-public")
+        }
         do throws(FileError) { _ = try openPrivateDirectory(path, create: true) } catch {
             throw .cannotCreate("\(error)", "name a directory that only you may write to")
         }

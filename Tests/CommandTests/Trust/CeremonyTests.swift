@@ -58,6 +58,15 @@ struct CeremonyTests {
         try copy("thief/2.root.pending", to: "mail/2.root.pending")
     }
 
+    @Test("A root key that is named twice makes no keys: nobody could sign their root")
+    func twice() throws {
+        try mail()
+        let refused = try keys(
+            "new", "ada", "--project", Self.project, "--root-public", "mine.pub", "--root-public", "mine.pub",
+            "--root-threshold", "2", ends: 64)
+        #expect(refused.contains("--root-public") && !exists("ada"), "\(refused)")
+    }
+
     @Test("A root that comes along with a pending one is none to compare it with")
     func stranger() throws {
         try mail()
