@@ -66,6 +66,9 @@ struct KeysNewCommand: AsyncParsableCommand {
         guard (1...16).contains(all), (1...all).contains(threshold) else {
             throw ValidationError("--root-keys takes 1 to 16, and --root-threshold 1 to the number of root keys.")
         }
+        guard mirrors.count <= RootStatement.mostMirrors else {
+            throw ValidationError("--mirror takes at most \(RootStatement.mostMirrors) mirrors, not \(mirrors.count).")
+        }
         for mirror in mirrors {
             _ = try rethrowing(RootStatement.mirror(mirror)) { (fault: TrustFault) in
                 ValidationError("--mirror: \(fault.reason).")

@@ -281,6 +281,11 @@ package struct KeyDirectory {
         guard Set(beginning.root.keys).count == beginning.root.keys.count else {
             throw .usage("the same root key is named twice", "name each key once with --root-public")
         }
+        guard beginning.json.count <= Role.root.limit / 2 else {
+            throw .usage(
+                "the root would have more than \(Role.root.limit / 2) bytes, and leave no room for keys and signatures",
+                "name fewer mirrors, or shorter URLs")
+        }
         do throws(FileError) { _ = try openPrivateDirectory(path, create: true) } catch {
             throw .cannotCreate("\(error)", "name a directory that only you may write to")
         }

@@ -16,7 +16,7 @@ package struct RootStatement: Sendable, Equatable {
     package var mirrors: [String] = []
 
     static let format = "syncagent-root/1"
-    private static let mostMirrors = 16
+    package static let mostMirrors = 16
 
     package init(
         project: String, number: UInt64, signed: Int64, until: Int64, root: RoleKeys, release: RoleKeys,

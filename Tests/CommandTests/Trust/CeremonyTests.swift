@@ -58,13 +58,19 @@ struct CeremonyTests {
         try copy("thief/2.root.pending", to: "mail/2.root.pending")
     }
 
-    @Test("A root key that is named twice makes no keys: nobody could sign their root")
+    @Test("A root key that is named twice, or too many mirrors, make no keys: nobody could read or sign their root")
     func twice() throws {
         try mail()
         let refused = try keys(
             "new", "ada", "--project", Self.project, "--root-public", "mine.pub", "--root-public", "mine.pub",
             "--root-threshold", "2", ends: 64)
         #expect(refused.contains("--root-public") && !exists("ada"), "\(refused)")
+        let new = ["keys", "new", "ada", "--project", Self.project]
+        for (count, length) in [(17, 1), (16, 5_000)] {
+            let url = "https://m.example.com/\(String(repeating: "x", count: length))/"
+            let outcome = try tool.run(new + (0..<count).flatMap { _ in ["--mirror", url] })
+            #expect(outcome.status == 64 && outcome.error.contains("mirrors") && !exists("ada"), "\(outcome.error)")
+        }
     }
 
     @Test("A root that comes along with a pending one is none to compare it with")
