@@ -67,6 +67,11 @@ struct ServeCommand: AsyncParsableCommand {
             throw ValidationError("--max-per-address takes at least 1, not \(maxPerAddress).")
         }
         if bind.isEmpty { throw ValidationError("--bind needs an address, not an empty string.") }
+        if let directory, urlScheme(of: directory) != nil {
+            throw ValidationError(
+                "DIRECTORY is a directory of this machine, not '\(redacted(url: directory))'; --cache with --store "
+                    + "serves what is published elsewhere.")
+        }
         try validateCache()
     }
 

@@ -348,7 +348,7 @@ enum KeyTimes {
     let count = digits.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int64(digits) : nil
     let (time, overflow) = (count ?? 0).multipliedReportingOverflow(by: text.last.flatMap { units[$0] } ?? 0)
     guard !overflow, time > 0, time <= KeyTimes.most else {
-        throw ValidationError("'\(escaped(text))' is not a time such as 30d, 12h or 2y.")
+        throw ValidationError("'\(escaped(text))' is not a time such as 30d, 12h or 2y, of at most 20y.")
     }
     return time
 }

@@ -111,7 +111,8 @@ final class OutputDirectory {
         _ = makeDirectory(name, in: top.raw)
         guard let folder = SharedDescriptor(openDirectory(name, in: top.raw, .noFollow)) else {
             throw .cannotCreate(
-                "cannot open \(shown(path))/\(name): \(Errno.last)", "make the output directory writable")
+                "cannot open \(shown(path))/\(name): \(Errno.last)",
+                "it has to be a directory that this user may write to; remove anything else of that name")
         }
         do throws(PublishError) {
             return try OutputLock(folder, path: "\(path)/\(name)", name: "\(shard.name).lock")

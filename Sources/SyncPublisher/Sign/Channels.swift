@@ -206,7 +206,8 @@ package struct Channels {
         throw .notFound(
             "\(shown(output.path)) has not kept revision \(revision)",
             there.isEmpty
-                ? "releases are kept from the first 'publish --channel' or 'publish --sign' on"
+                ? "channels can point at releases from the first 'publish --channel' or 'publish --sign' on; for the "
+                    + "newest one, publish it again with --channel \(ChannelName.ofDefault)"
                 : "there are \(there.joined(separator: ", "))")
     }
 }

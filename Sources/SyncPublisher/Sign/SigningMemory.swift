@@ -45,6 +45,10 @@ package struct SigningMemory: Sendable {
     /// The record, as far as it is valid under a root. If the root names none of the former release keys, all revisions
     /// are dropped; if it lacks one of the former fresh keys, all serials are. So a project recovers from numbers that
     /// an attacker has set too high.
+    ///
+    /// A reader drops revisions as soon as one release key is gone, ``/SyncTrust/TrustPin/advance(to:)``. Here they stay
+    /// while one of the former keys is valid: that key has signed older releases, too, which could be put back and
+    /// confirmed otherwise. A revision that is too high only makes the next ones higher.
     func known(under root: RootStatement) throws(PublishError) -> TrustPin? {
         guard var pin = try usable(), pin.project == root.project else { return nil }
         let former = pin.root.content
