@@ -167,8 +167,8 @@ func requireLocation(_ location: String, _ name: String, hasOptions: Bool = true
             case "s3": "keys are for AWS's own files"
             case let other where other.hasPrefix("lfs+"): "leave them out: git's credential helpers have them"
             default:
-                "write them into a credentials file, which \(hasOptions ? "--credentials or " : "")credentials_file in the "
-                    + "configuration names"
+                "write them into a credentials file, which \(hasOptions ? "--credentials or " : "")credentials_file in "
+                    + "the configuration names"
             }
         throw ValidationError("\(name) is a URL with a user name or password in it; \(remedy).")
     }

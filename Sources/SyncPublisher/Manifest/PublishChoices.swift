@@ -156,7 +156,7 @@ extension PublishRun {
                 "\(shown(options.output)) has channels, and what they point at is called \(shown(former))",
                 "name another output directory")
         }
-        guard try options.signing != nil || !output.isSigned() else {
+        if options.signing == nil, try output.isSigned() {
             throw .usage(
                 "\(shown(options.output)) has signed releases, and a signed set keeps its name, \(shown(former))",
                 "name another output directory")
