@@ -405,6 +405,12 @@ struct PublishCommand: AsyncParsableCommand {
                 }
             }
         }
+        // One --group-hook alone would replace the base's groups by one without files, whose hook every run would call.
+        if let empty = result.first(where: \.include.isEmpty) {
+            throw ValidationError(
+                "--group-hook names the group '\(escaped(empty.name))', and no --group says which files it has: name the "
+                    + "patterns of every group again.")
+        }
         return result
     }
 
