@@ -75,6 +75,21 @@ struct DictionaryTests {
         #expect(manifest.packs[Int(named.blob.pack)].size == named.blob.storedLength)
     }
 
+    @Test("Who asks for a dictionary gets one, also for files so short that none of them shrinks without it")
+    func short() throws {
+        var tree = AssetTree()
+        for number in 0..<800 {
+            tree.addText(
+                "roads/\(number).json",
+                "{\"kind\":\"map feature\",\"layer\":\"roads\",\"number\":\(number * 7_919 % 10_007),"
+                    + "\"name\":\"road \(number)\",\"oneway\":false}\n")
+        }
+        let set = try Self.published(tree)
+        try set.publish()
+        #expect(try set.manifest().dictionary != nil && codecs(set)[.zstdDictionary] ?? 0 > 700)
+        #expect(try set.unpacked().nodes == tree.nodes)
+    }
+
     @Test("Nobody gets a dictionary who did not ask for one, below 8 MiB")
     func automatic() throws {
         let set = try PublishedSet(Self.tree())

@@ -139,7 +139,7 @@ extension DictionaryMaker {
     private static let onePieceOf = 8
 
     struct Samples {
-        /// Compressible pieces, one after the other, and the length of each.
+        /// Compressible pieces, or short ones, one after the other, and the length of each.
         var bytes: [UInt8] = []
         var sizes: [Int] = []
         /// Further compressible pieces, to try a dictionary on.
@@ -221,9 +221,12 @@ extension DictionaryMaker {
                 looked += Double(count)
                 let encoded = try encoder.compress(UnsafeRawBufferPointer(piece), into: target)
                 stored += Double(encoded?.length ?? count)
-                guard let encoded else { continue }
+                // A short file may shrink only with a dictionary. Whether that pays is not known yet, so such files count
+                // only where a dictionary is wanted in any case.
+                let isShort = count <= BlobEncoder.shortSize && options.dictionary == .always
+                guard encoded != nil || isShort else { continue }
                 compressible += Double(count)
-                compressed += Double(encoded.length)
+                compressed += Double(encoded?.length ?? count)
                 if (found.sizes.count + found.others.count) % Self.onePieceOf == Self.onePieceOf - 1 {
                     found.others.append(Array(piece))
                 } else if found.bytes.count + count <= Self.mostSamples {
