@@ -113,6 +113,17 @@ struct SigningTests {
         #expect(refreshed.refused.isEmpty && refreshed.statements.map(\.fresh.revision) == [1])
     }
 
+    @Test("What is no root is named as such, and is no reason to replace keys")
+    func noRoot() throws {
+        var set = try PublishedSet(Self.tree)
+        set.options.signing = try Self.signing(Self.keys(set))
+        try set.publish()
+        try set.root.write("junk", to: "out/trust/9.root")
+        let error = set.failure()
+        #expect(error?.exitStatus == .refused && error?.summary.contains("9.root is damaged") == true)
+        #expect(error?.remedy.contains("--allow-other-keys") == false)
+    }
+
     @Test("A channel that was moved without a signature is told of as moved")
     func failingSignerOfChannel() throws {
         var set = try PublishedSet(Self.tree)

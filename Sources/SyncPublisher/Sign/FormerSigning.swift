@@ -21,6 +21,13 @@ extension OutputDirectory {
         guard permits?.contains(.otherKeys) != true, let number = try otherRoots(than: signing).first else {
             return nil
         }
+        guard let bytes = try read(.trust, "\(number).root", limit: Role.root.limit),
+            (try? TrustPin(root: bytes, basis: .file, now: 0)) != nil
+        else {
+            return .refused(
+                "\(shown(path))/trust/\(number).root is damaged, or is no root",
+                "restore it; if no root was ever made with that number, remove it; nothing was published")
+        }
         let wanted =
             permits == nil
             ? ""
