@@ -205,6 +205,18 @@ struct ChoiceTests {
             $0.output = set.root.path("www")
         }
         #expect(again.unchanged && again.kept == ["--loose", "1 mirror"])
+        // From another directory there, URLs do not lead to the former one.
+        try set.root.write("two", to: "www/other/a.txt")
+        func publish(_ change: (inout PublishOptions) -> Void) throws(PublishError) {
+            try set.publish {
+                ($0.directory, $0.output) = (set.root.path("www/other"), set.root.path("www"))
+                change(&$0)
+            }
+        }
+        let error = SigningTests.error { () throws(PublishError) in try publish { _ in } }
+        #expect(error?.exitStatus == .usage && error?.remedy.contains("--no-files-url") == true)
+        try publish { ($0.filesURL, $0.mirrors) = ("", ["https://m.example/"]) }
+        #expect(try set.manifest("www").files.urls(0) == ["other/a.txt", "https://m.example/other/a.txt"])
     }
 
     @Test(

@@ -103,6 +103,7 @@ struct PublishRun {
             throw .usage(
                 "a loose set has its files as they are now, and keeps no releases", "leave out --retain or --loose")
         }
+        try checkFilesURL()
         guard placement == .same else { return }
         guard choices.isLoose else {
             throw .usage(
@@ -128,6 +129,20 @@ struct PublishRun {
                 break
             }
         }
+    }
+
+    /// Refuses a loose set below the output whose base has its files elsewhere below it: the URLs would lead to the files
+    /// of another directory, if to any.
+    private func checkFilesURL() throws(PublishError) {
+        guard choices.isLoose, options.filesURL == nil, placement != .apart, let url = choices.filesURL,
+            urlScheme(of: url) == nil, !url.hasPrefix("/"), !url.hasPrefix("../")
+        else { return }
+        let again = choices.mirrors.isEmpty ? "" : ", and name the mirrors again with --mirror"
+        throw .usage(
+            "the files of the base are at \(shown(url)) in \(shown(options.output)), and "
+                + "\(shown(options.directory)) is not there",
+            "if the files have moved, add --no-files-url\(again); if a server has them there, add "
+                + "--files-url \(shown(url))")
     }
 
     mutating func run(_ root: SourceRoot, isCancelled: () -> Bool, progress: (PublishProgress) -> Void)
