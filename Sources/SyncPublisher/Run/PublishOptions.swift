@@ -169,7 +169,8 @@ package struct PublishOptions: Sendable {
         package static let fewerFiles = Permits(rawValue: 16)
         /// Another project's name for the set in the output.
         package static let otherProject = Permits(rawValue: 32)
-        /// To sign a release whose base this machine has neither signed itself nor can check.
+        /// To sign a release whose base, or what shards have put into a store, this machine has neither signed itself nor
+        /// can check.
         package static let foreignBase = Permits(rawValue: 64)
         /// To sign packs of the base that are not on this machine, so that nobody has read them.
         package static let unreadPacks = Permits(rawValue: 128)
