@@ -113,6 +113,21 @@ struct SigningTests {
         #expect(refreshed.refused.isEmpty && refreshed.statements.map(\.fresh.revision) == [1])
     }
 
+    @Test("A stop ends the program that signs, and it is said what is in place")
+    func stoppedSigner() throws {
+        var set = try PublishedSet(Self.tree)
+        let keys = try Self.keys(set)
+        try set.root.write("#!/bin/sh\nexec sleep 60\n", to: "signer")
+        #expect(chmod(set.root.path("signer"), 0o755) == 0)
+        for name in ["release.key", "fresh.key"] { unlink(set.root.path("keys/\(name)")) }
+        set.options.signing = try Self.signing(keys, program: set.root.path("signer"))
+        set.options.signing?.isStopped = { true }
+        let start = ContinuousClock.now
+        let error = set.failure()
+        #expect(error?.exitStatus == .interrupted && error?.details.first?.contains("is not signed") == true)
+        #expect(ContinuousClock.now - start < .seconds(30))
+    }
+
     @Test("What is no root is named as such, and is no reason to replace keys")
     func noRoot() throws {
         var set = try PublishedSet(Self.tree)

@@ -38,8 +38,11 @@ extension PublishCommand {
                 })
         } catch {
             if let status = StopSignals.requestedStatus, Self.isStop(error) {
-                // Not said before: the manifest may be in place while its signatures are still being made; and a store
-                // may have taken the last request.
+                // The manifest may be in place, without its signatures.
+                if let error = error as? PublishError, !error.details.isEmpty {
+                    throw CommandFailure(status, error.description)
+                }
+                // A store may have taken the last request.
                 if !isDryRun, !Homes.isNamed(by: self.output) {
                     output.message("What was published before is unchanged.")
                 }

@@ -56,6 +56,7 @@ struct SigningOptions: ParsableArguments {
         var signing = try Signing(
             keys, roles, program: program, now: SystemTime.milliseconds(), validity: until ?? Signing.usualValidity)
         signing.memory = memory
+        signing.isStopped = { StopSignals.requestedStatus != nil }
         if let warning = Self.rootWarning(signing) { Output().warning(warning) }
         return signing
     }

@@ -16,6 +16,8 @@ package struct Signing: Sendable {
     package var validity: Int64
     /// Where this machine remembers the roots that it has signed under; `nil` for nowhere.
     package var memory: SigningMemory?
+    /// Asked while a program signs: whether to end it.
+    package var isStopped: @Sendable () -> Bool = { false }
 
     /// 30 days, **milliseconds**: long enough for a holiday, short enough that a frozen mirror is noticed.
     package static let usualValidity: Int64 = 30 * 86_400_000
@@ -73,7 +75,7 @@ package struct Signing: Sendable {
                 signatures.append(try SSHSignature(of: json, namespace: role.namespace, by: key))
             }
             if signatures.count < counting.threshold, let program {
-                signatures += try Self.signatures(of: json, role, by: program)
+                signatures += try Self.signatures(of: json, role, by: program, isStopped: isStopped)
             }
             let statement = try SignedStatement(signatures, json: json)
             let count = statement.signers(role, of: counting).count
@@ -83,14 +85,18 @@ package struct Signing: Sendable {
                 )
             }
             return statement
-        } catch { throw .refused("cannot sign: \(error.reason)", "what was signed before stays valid") }
+        } catch {
+            let status = isStopped() ? ExitStatus.interrupted : .refused
+            throw PublishError(status, "cannot sign: \(error.reason)", "what was signed before stays valid")
+        }
     }
 
     /// The signatures that a program makes. The program gets the namespace as its argument and the bytes on standard
     /// input, and writes blocks to standard output.
-    static func signatures(of json: [UInt8], _ role: Role, by program: (path: String, variables: [String]))
-        throws(TrustFault) -> [SSHSignature]
-    {
+    static func signatures(
+        of json: [UInt8], _ role: Role, by program: (path: String, variables: [String]),
+        isStopped: () -> Bool = { false }
+    ) throws(TrustFault) -> [SSHSignature] {
         let name = shown(program.path)
         var start = ProgramStart([program.path, role.namespace], variables: program.variables)
         start.error = 2
@@ -99,12 +105,13 @@ package struct Signing: Sendable {
             throw TrustFault("cannot run \(name): \(error.reason)")
         }
         start.input = text.raw
-        let (end, output, _) = start.run(deadline: patience)
+        let (end, output, _) = start.run(deadline: patience, isStopped: isStopped)
         switch end {
         case .exited(0): break
         case .exited(let status): throw TrustFault("\(name) exited with status \(status)")
         case .signalled(let number): throw TrustFault("\(name) was killed by signal \(number)")
-        case .timedOut, .stopped, .silent, .overflowed:
+        case .stopped: throw TrustFault("\(name) was stopped")
+        case .timedOut, .silent, .overflowed:
             throw TrustFault("\(name) did not exit within \(patience.components.seconds) s")
         case .unknown: throw TrustFault("the exit status of \(name) is not known")
         case .notRun(let reason): throw TrustFault("cannot run \(name): \(reason)")
