@@ -61,7 +61,8 @@ struct HomeTarget {
             }
         } catch let error as PublishError {
             if let status = StopSignals.requestedStatus, error.exitStatus == .interrupted {
-                throw CommandFailure(status)
+                // The details say what is in place without a signature.
+                throw CommandFailure(status, error.details.isEmpty ? "" : error.description)
             }
             throw error
         }
