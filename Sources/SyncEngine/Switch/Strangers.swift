@@ -39,7 +39,9 @@ struct Strangers {
         let below = known.directories
         let isSealed = seal != nil && destination.seal(of: below) == seal
         let all = [[]] + (isSealed ? [] : below)
-        let search = Search(destination: destination, known: known, manifest: manifest, sparesTop: sparesTop)
+        let search = Search(
+            destination: destination, mount: MountIdentity(of: destination.root), known: known, manifest: manifest,
+            sparesTop: sparesTop)
         let looks = concurrently(
             over: all.count, threads: known.count < 2048 ? 1 : threads, name: "names", isStopped: isStopped,
             by: { _ in Directories(destination) }
@@ -71,6 +73,8 @@ struct Strangers {
     /// The search of one directory.
     private struct Search: Sendable {
         let destination: Destination
+        /// The destination's mount: what is bind-mounted below it may be of the same file system.
+        let mount: MountIdentity?
         let known: StatIndex
         let manifest: Manifest?
         let sparesTop: Bool
@@ -108,9 +112,7 @@ struct Strangers {
                 found.isExact = false
                 return
             }
-            guard status(raw)?.device == status(destination.root)?.device else {
-                return found.mounts.append(directory)
-            }
+            guard MountIdentity(of: raw) == mount else { return found.mounts.append(directory) }
             guard let copy = openDirectory(".", in: raw) else { throw .last("read", Strangers.shown(directory)) }
             let prefix = directory.isEmpty ? [] : directory + [0x2F]
             var names = Names()

@@ -206,14 +206,15 @@ package func makeDirectories(_ path: String, mode: FileMode = 0o777, umask: Umas
     }
 }
 
-/// Removes an entry with everything below it; does not follow links or leave the file system.
+/// Removes an entry with everything below it; does not follow links or leave the mount: what is bind-mounted below
+/// belongs to another place, even on the same file system.
 ///
 /// - Parameter depth: Most nested directories: deeper ones stay, with the directories above them.
 /// - Returns: Whether the name no longer exists.
 @discardableResult package func removeTree(_ name: String, in directory: Int32, depth: Int = 64) -> Bool {
     guard let code = removeFile(name, in: directory), code != .noSuchFileOrDirectory else { return true }
-    guard depth > 0, let opened = openDirectory(name, in: directory, .noFollow), let above = status(directory),
-        let own = status(opened.raw), above.device == own.device
+    guard depth > 0, let opened = openDirectory(name, in: directory, .noFollow),
+        let above = MountIdentity(of: directory), above == MountIdentity(of: opened.raw)
     else { return false }
     for entry in (try? directoryEntries(opened.raw)) ?? [] { removeTree(entry, in: opened.raw, depth: depth - 1) }
     return removeDirectory(name, in: directory) == nil

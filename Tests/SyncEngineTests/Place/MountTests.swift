@@ -81,6 +81,30 @@ struct MountTests {
         withExtendedLifetime(mount) {}
     }
 
+    @Test("A directory bind-mounted below one that changes as a whole is refused, although its file system is the same")
+    func boundBelowTree() throws {
+        func pull() throws -> Scene.Outcome { try scene.pull { $0.atomic = AtomicSwitch() } }
+        try scene.publish(Self.tree())
+        #expect(try pull().status == .done)
+        try scene.root.write([1], to: "elsewhere/theirs")
+        let bind = try Mount(["--bind", scene.root.path("elsewhere")], at: scene.root.path("dest/maps"))
+        try scene.publish(Self.tree(500), revision: 2)
+        let refused = try pull()
+        #expect(refused.status == .refused && refused.error?.message.contains("maps is a file system") == true)
+        #expect(scene.root.read("elsewhere/theirs") == [1])
+        withExtendedLifetime(bind) {}
+    }
+
+    @Test("Removing a directory leaves what is bind-mounted in it")
+    func boundInRemoved() throws {
+        try scene.root.write([1], to: "elsewhere/theirs")
+        let bind = try Mount(["--bind", scene.root.path("elsewhere")], at: scene.root.path("doomed/maps"))
+        guard let above = openDirectory(scene.root.path) else { throw FileError.last("open", scene.root.path) }
+        #expect(!removeTree("doomed", in: above.raw))
+        #expect(scene.root.read("elsewhere/theirs") == [1])
+        withExtendedLifetime(bind) {}
+    }
+
     @Test("Files install there as anywhere, are replaced with a backup, and go with --prune", arguments: [false, true])
     func life(durable: Bool) throws {
         let disk = durable ? Scene.Disk { destination throws(FileError) in try destination.synchronize() } : nil
