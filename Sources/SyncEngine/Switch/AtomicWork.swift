@@ -103,7 +103,7 @@ extension PullEngine {
         }
     }
 
-    /// Refuses a recipe that a destination that changes as a whole does not support.
+    /// Refuses a recipe, or a place, that a destination that changes as a whole does not support.
     ///
     /// - Throws: ``EngineError`` with status 64.
     private func requireWhole(_ path: String, _ recipe: RunRecipe) throws(EngineError) {
@@ -116,6 +116,14 @@ extension PullEngine {
             throw EngineError(
                 .usage,
                 "\(escaped(path)) changes as a whole and keeps its former revisions; leave --backup-dir out")
+        }
+        // Carried over, the state would have a second name in each tree, and would be refused from then on.
+        let state = realPath(environment.stateDirectory) ?? environment.stateDirectory
+        if let root = realPath(path), "\(state)/".hasPrefix("\(root)/") {
+            throw EngineError(
+                .usage,
+                "\(escaped(path)) has syncagent's own state in it, \(escaped(state)), and cannot change as a whole: leave "
+                    + "--atomic out, choose another directory with --into, or set XDG_STATE_HOME to one outside")
         }
     }
 

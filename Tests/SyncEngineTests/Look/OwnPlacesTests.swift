@@ -36,6 +36,23 @@ struct OwnPlacesTests {
         #expect(try scene.pull { $0.destination = scene.root.path }.status == .done)
     }
 
+    @Test(
+        "A directory that has the state in it does not change as a whole, whatever is carried over: exit 64",
+        arguments: AtomicSwitch.Layout.allCases)
+    func aroundState(layout: AtomicSwitch.Layout) throws {
+        var tree = AssetTree()
+        tree.addFile("a", size: 100, seed: 1)
+        try scene.publish(tree)
+        let outcome = try scene.pull { recipe in
+            var wishes = AtomicSwitch()
+            (wishes.layout, wishes.keepForeign) = (layout, true)
+            (recipe.destination, recipe.atomic) = (scene.root.path, wishes)
+        }
+        #expect(outcome.status == .usage && outcome.requests.isEmpty, "\(String(describing: outcome.error))")
+        #expect(outcome.error?.message.contains("syncagent's own state") == true)
+        #expect(!FileManager.default.fileExists(atPath: scene.root.path("a")))
+    }
+
     @Test("A destination in .syncagent of another one is refused, by whatever way it is named")
     func insideState() throws {
         var tree = AssetTree()
