@@ -551,7 +551,8 @@ package final class TreeHome: Sendable {
     /// - Parameter now: **Milliseconds** since 1970.
     package func settle(now: Int64) throws(FileError) {
         try gather()
-        let there = try look()
+        var there = try look()
+        if there == nil { there = try linkAgain() }
         var ledger = self.ledger
         if let step = ledger.step, step.from == nil, there == nil { ledger.forgetStep() }
         if ledger.step != nil {
@@ -590,6 +591,16 @@ package final class TreeHome: Sendable {
         for name in (try? directoryEntries(states.raw)) ?? [] where UInt64(name).flatMap({ settled[$0] }) == nil {
             removeTree(name, in: states.raw)
         }
+    }
+
+    /// Leads readers to the recorded tree again if the link to it was lost: others may have files in that tree.
+    ///
+    /// - Returns: The status of the tree; `nil` if it is gone, too.
+    private func linkAgain() throws(FileError) -> FileStatus? {
+        guard let links, let current = ledger.current, try links.current == nil else { return nil }
+        guard case .success(let there?) = status(trees.raw, "\(current)"), there.kind == .directory else { return nil }
+        try FileError.check(links.point(to: current), "switch", path)
+        return there
     }
 
     /// The status of the tree that readers see; `nil` for none.

@@ -90,6 +90,20 @@ struct LinkedPullTests: ChangesAsAWhole {
         try expect(2, again())
     }
 
+    @Test(
+        "Where the link to the tree was lost or leads elsewhere, readers get the tree back, with what others put there",
+        arguments: [nil, "elsewhere"] as [String?])
+    func lostLink(target: String?) throws {
+        try expect(1, pull(1))
+        try scene.root.write("mine", to: "dest/.syncagent/now/each/notes.txt")
+        #expect(unlink(place) == 0)
+        if let target { #expect(symlink(target, place) == 0) }
+        let outcome = try again()
+        #expect(outcome.status == .done && outcome.requests.isEmpty, "\(outcome.error?.message ?? "")")
+        #expect(scene.root.read("dest/each/now") == Revisions.tree(1).bytes("each/now"))
+        #expect(scene.root.read("dest/each/notes.txt") == Array("mine".utf8))
+    }
+
     @Test("Where a first pull is given up, what readers follow goes before the ledger, which would pass for lost")
     func dissolved() throws {
         try publish(1)
