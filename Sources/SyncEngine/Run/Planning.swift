@@ -28,6 +28,9 @@ extension PullEngine {
         let destination = try Self.openIfPresent(path)
         // In the order in which a pull would find them.
         var refusals = obstacles(to: recipe, session: session, space, destination, hasTrees: trees != nil)
+        if let trees {
+            do throws(FileError) { try trees.foresee() } catch { refusals.append(EngineError(switching: error)) }
+        }
         let old = try destination.map { (place) throws(EngineError) in try Self.index(of: place) } ?? .empty
         if let destination { try PullRun.requireOwner(old, of: destination, project: found.project) }
         let manifest = try known(found, recipe, asksSizes: true).sharingFiles(destination?.sharesFiles ?? false)

@@ -145,6 +145,7 @@ extension PullEngine {
         let index = found.revision?.manifest == manifest.digest.firstWord ? found : .empty
         try verify(rows, of: manifest, in: destination, index, &report)
         verify(directories: directories, of: manifest, in: destination, index, &report)
+        try verifyLinks(to: rows, of: manifest, at: path, &report)
         report.addExtra(of: manifest, in: destination, environment.isStopped)
         if environment.stop.isStopped {
             throw EngineError(.interrupted, "stopped while looking for other files")
@@ -178,6 +179,21 @@ extension PullEngine {
         if isStopped() { throw EngineError(.interrupted, "stopped after \(seen) of \(rows.count) files") }
         guard seen == rows.count else {
             throw EngineError(.internalError, "OpenSSL has no SHA-256; \(rows.count - seen) files were not read")
+        }
+    }
+
+    /// Checks that readers come to right files, too, if the destination consists of links.
+    private func verifyLinks(
+        to rows: [Int], of manifest: Manifest, at path: String, _ report: inout VerifyReport
+    ) throws(EngineError) {
+        guard let home = try usable(TreeHome.find(path)) else { return }
+        var reasons: [String: String] = [:]
+        for top in manifest.tops { reasons[top] = try usable(home.obstacle(at: top)) }
+        guard !reasons.isEmpty else { return }
+        let known = Set(report.problems.map(\.path))
+        for path in rows.map(manifest.files.path) where !known.contains(path) {
+            let top = String(decoding: path.utf8.prefix { $0 != 0x2F }, as: UTF8.self)
+            if let reason = reasons[top] { report.add(VerifyReport.Problem(path: path, reason: reason)) }
         }
     }
 

@@ -1,3 +1,4 @@
+import SyncModel
 import SyncSystem
 
 /// A destination of layout `links`: each name at its top is a symbolic link to `.syncagent/now/NAME`, and `now` is a
@@ -92,17 +93,28 @@ struct TopLinks: Sendable {
         return nil
     }
 
+    /// Why readers do not come to a tree's entry by a name at the top; `nil` if they do.
+    func obstacle(at name: String) throws(FileError) -> String? {
+        switch try holder(of: Array(name.utf8CString)) {
+        case .link: nil
+        case .nobody: "its link at the top is gone"
+        case .other: "\(escaped(name)) at the top is not its link; move it away"
+        }
+    }
+
     /// Creates links for all names at the top of a tree. Until readers see the tree, new links lead nowhere.
-    func cover(_ tree: UInt64) throws(FileError) {
+    ///
+    /// - Parameter isPreview: Whether to create nothing, and only throw for a name that somebody else has.
+    func cover(_ tree: UInt64, isPreview: Bool = false) throws(FileError) {
         for name in try names(of: tree) {
             switch try holder(of: name) {
             case .link: continue
-            case .nobody: try makeLink(name)
+            case .nobody: if !isPreview { try makeLink(name) }
             case .other:
                 throw failure("show", name, .fileExists, "no pull has put it there; move it away")
             }
         }
-        try synchronizeTop()
+        if !isPreview { try synchronizeTop() }
     }
 
     /// Removes links for names that a tree does not have; `nil` for all links.

@@ -593,6 +593,15 @@ package final class TreeHome: Sendable {
         }
     }
 
+    /// Throws what ``settle(now:)`` would where somebody else has a name at the top that readers need.
+    package func foresee() throws(FileError) {
+        guard let links, let current = ledger.current, !ledger.isGathering, try look() != nil else { return }
+        try links.cover(current, isPreview: true)
+    }
+
+    /// Why readers do not come to an entry of their tree by a name at the destination's top; `nil` if they do.
+    package func obstacle(at name: String) throws(FileError) -> String? { try links?.obstacle(at: name) }
+
     /// Leads readers to the recorded tree again if the link to it was lost: others may have files in that tree.
     ///
     /// - Returns: The status of the tree; `nil` if it is gone, too.

@@ -182,6 +182,23 @@ struct LinkedPullTests: ChangesAsAWhole {
         #expect(try pull(4).error?.message.contains("each/own.txt") == true)
     }
 
+    @Test("A file that readers do not come to by its name is not right, and the plan tells what is in the way")
+    func unlinked() throws {
+        try expect(1, pull(1))
+        let top = scene.destination + "/large"
+        func wrong() throws -> [String] { try scene.engine().verify(scene.options()).problems.map(\.path) }
+        #expect(unlink(top) == 0)
+        #expect(try wrong() == ["large"])
+        #expect(try scene.engine().plan(scene.options()).refusal == nil)
+        try scene.root.write("mine", to: "dest/large")
+        #expect(try wrong() == ["large"])
+        #expect(try scene.engine().plan(scene.options()).refusal?.status == .cannotCreate)
+        #expect(try again().status == .cannotCreate)
+        #expect(unlink(top) == 0)
+        try expect(1, again())
+        #expect(try wrong() == [])
+    }
+
     @Test("A switch that a kill has cut short is the one or the other", arguments: [false, true])
     func cutShort(isShown: Bool) throws {
         try expect(1, pull(1, keep: 2))
