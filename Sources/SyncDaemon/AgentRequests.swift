@@ -106,6 +106,7 @@ extension Agent: AgentControl {
     }
 
     package func remove(_ session: String, files: Bool) async throws(ControlError) {
+        if files { try requireOwnFiles(session) }
         try await cancelRuns(of: session, clearing: files)
         await enter(session)
         defer { leave(session) }
@@ -198,6 +199,27 @@ extension Agent: AgentControl {
             for run in try openRuns(of: session) { try recordStop(of: run, .cancelled, .cancelled) }
         }
         try await clear(session, files: clearing)
+    }
+
+    /// Refuses to remove the files of a session if another one has put them into the same destination, too.
+    private func requireOwnFiles(_ session: String) throws(ControlError) {
+        let place = try store.sessionStatus(session, now: environment.now()).destination
+        let other = try asking { () throws(StoreError) -> String? in
+            for other in try store.sessions() where other.identifier != session && other.destination == place {
+                // A shard's files are those of the whole set, and removed with its session.
+                let hasFiles = try store.runs(session: other.identifier).contains { run in
+                    (run.result == .ok || run.result == .partial) && run.recipe.shard == nil
+                }
+                if hasFiles { return other.identifier }
+            }
+            return nil
+        }
+        guard let other else { return }
+        throw ControlError(
+            EngineError(
+                .usage,
+                "the files in \(escaped(place)) are those of session '\(escaped(other))', too; nothing was changed. Remove that "
+                    + "session first, or leave --files out"))
     }
 
     /// Refuses the paths if the manifest of a session's run names none of them. If that cannot be found out, they are

@@ -269,6 +269,19 @@ struct BackgroundTests {
         #expect(try background.published.text("tower-elsewhere/a.txt") == "one")
     }
 
+    @Test("rm --files of a session removes nothing where another one has the same files [S103]")
+    func removeFilesOfTwo() throws {
+        let background = try BackgroundSet()
+        let pull = ["pull", background.published.url, "--into", "tower", "--session"]
+        for name in ["one", "other"] { #expect(try background.tool.run(pull + [name]).status == 0) }
+        let refused = try background.tool.run(["rm", "other", "--files"])
+        #expect(refused.status == 64 && refused.error.contains("session 'one'"), "\(refused.error)")
+        #expect(try background.published.text("tower/a.txt") == "one")
+        #expect(try background.tool.run(["rm", "one"]).status == 0)
+        #expect(try background.tool.run(["rm", "other", "--files"]).status == 0)
+        #expect(!FileManager.default.fileExists(atPath: background.published.scratch.path + "/tower/a.txt"))
+    }
+
     @Test("rm --files of a shard's session removes nothing, nor the session: its files are those of the whole [S103]")
     func removeFilesOfShard() throws {
         let background = try BackgroundSet()

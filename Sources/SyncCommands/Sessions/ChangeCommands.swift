@@ -118,8 +118,9 @@ struct RemoveCommand: AsyncParsableCommand {
         commandName: "rm",
         abstract: "Remove a session with its runs, hooks and events; files stay unless --files is given.",
         discussion: """
-            --files also removes the files that the session installed, except those that have changed since. A session \
-            with a run in progress is refused with exit status 77 unless --force is given, which cancels the run.
+            --files also removes the files that the session installed, except those that have changed since. It is \
+            refused with exit status 64 if another session has files in the same directory. A session with a run in \
+            progress is refused with exit status 77 unless --force is given, which cancels the run.
             """)
 
     @Argument(help: "The session.".taking("session")) var session: String
