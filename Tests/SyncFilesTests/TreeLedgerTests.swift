@@ -241,6 +241,26 @@ struct TreeHomeTests {
         #expect(try directoryEntries(trees)?.count == 2)
     }
 
+    @Test("Trees that were put back from a backup keep their names where their inode numbers have changed hands")
+    func restored() throws {
+        let home = try made()
+        let umask = Umask(bits: 0o022)
+        for now: Int64 in [3, 5] {
+            let number = try home.build(keeping: 3, leastAge: 0, now: now, umask: umask)
+            _ = try home.show(number, now: now + 1)
+        }
+        let one = try #require(home.ledger[1]?.inode)
+        let two = try #require(home.ledger[2]?.inode)
+        try home.record {
+            $0[1]?.inode = two
+            $0[2]?.inode = one
+        }
+        try home.settle(now: 7)
+        #expect(home.ledger[1]?.inode == one && home.ledger[2]?.inode == two)
+        #expect(status(following: root.path("dest/.syncagent/rev/1"))?.inode == one)
+        #expect(home.ledger.current == 3)
+    }
+
     @Test("What readers are led to is never removed, whatever is on record of it")
     func ledElsewhere() throws {
         let home = try made()

@@ -665,13 +665,16 @@ package final class TreeHome: Sendable {
                 removeFile(name, in: trees.raw)
                 continue
             }
-            var tree = ledger.tree(inode: there.inode, mark: there.modified)
-            if tree == nil, let named = own, named.number != elsewhere { tree = named }
+            let named = own?.number == elsewhere ? nil : own
+            // Restored from a backup, trees have other inode numbers, perhaps those of each other.
+            let isOwn = named.map { $0.inode == there.inode || $0.mark == there.modified && $0.mark != 0 } ?? false
+            let tree = isOwn ? named : ledger.tree(inode: there.inode, mark: there.modified) ?? named
             guard let tree, tree.number != elsewhere, !found.contains(tree.number) else {
                 removeTree(name, in: trees.raw, depth: Self.depth)
                 continue
             }
             found.insert(tree.number)
+            ledger[tree.number]?.inode = there.inode
             if name != "\(tree.number)" { wrong.append((name, tree.number)) }
         }
         for (name, number) in wrong where !kept.contains(number) {
