@@ -415,6 +415,12 @@ struct FailureCauseTests {
         }
     }
 
+    @Test("A former revision that somebody has changed is no fault of a server")
+    func changedRevision() {
+        let detail = "/srv/.syncagent-tower/rev/1: 1 file of the former revision, such as a, is no longer what it was"
+        #expect(Problem(kind: .wrongBytes, detail: detail, time: 0).advice.contains("syncagent revisions"))
+    }
+
     @Test("Files that come compressed are not said to be another version")
     func compressed() {
         let detail = "https://host: Content-Encoding: gzip, which was not requested"

@@ -442,7 +442,8 @@ extension TreeSwitch {
             .ioError,
             "\(escaped(home.treePath(tree.number))): \(Figures.count(count, "file")) of the former revision, such as "
                 + "\(escaped(first)), \(count == 1 ? "is" : "are") no longer what "
-                + "\(count == 1 ? "it was" : "they were"); nothing was changed", cause: .wrongBytes)
+                + "\(count == 1 ? "it was" : "they were"); nothing was changed. --to REVISION shows another one",
+            cause: .wrongBytes)
     }
 
     /// The rows that a former tree has, of those that it may have: if its selection is not known, its index decides.

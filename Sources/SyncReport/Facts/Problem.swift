@@ -114,6 +114,9 @@ extension FailureCause {
         if self == .wrongBytes, detail.contains("Content-Encoding: ") {
             return "Make the server, or a cache in front of it, send these files uncompressed, then pull again."
         }
+        if self == .wrongBytes, detail.contains("of the former revision") {
+            return "Somebody has changed that revision: see 'syncagent revisions NAME' for others, or pull."
+        }
         if self == .diskTrouble, detail.contains("ulimit -n") {
             return "Raise the limit on open files as the message says, then pull again; the disk is all right."
         }
