@@ -276,6 +276,7 @@ package final class Destination: Sendable {
         var (place, found) = (path, status(following: path))
         while found == nil {
             let code = Errno.last
+            try refuseDangling(place)
             guard code == .noSuchFileOrDirectory, let slash = place.lastIndex(of: "/"), place != "/" else {
                 throw FileError(step: "create", path: path, code: code)
             }

@@ -135,6 +135,12 @@ extension PullEngine {
         let own: Destination? = (try? Self.openIfPresent(path)) ?? nil
         let destination = own == nil ? try Self.openIfPresent(path, usesState: false) : own
         guard let destination else {
+            // Something that no pull makes a directory of.
+            try usable(refuseDangling(path))
+            if let there = status(following: path), there.kind != .directory {
+                throw EngineError(
+                    cannotUse: FileError(step: "open the destination", path: path, code: .notDirectory))
+            }
             report.missingPlace = path
             let paths = rows.map(listed.files.path) + directories.map(listed.directories.path)
             report.problems = paths.map { VerifyReport.Problem(path: $0, reason: "missing") }

@@ -203,7 +203,18 @@ package func makeDirectories(_ path: String, mode: FileMode = 0o777, umask: Umas
             continue
         }
         guard code == .fileExists || exists(prefix) else { throw FileError(step: "create", path: prefix, code: code) }
+        try refuseDangling(prefix)
     }
+}
+
+/// Refuses a symbolic link that leads nowhere: no directory can be created at its path.
+package func refuseDangling(_ path: String) throws(FileError) {
+    guard case .success(let there?) = status(currentDirectory, path), there.kind == .link,
+        status(following: path) == nil, Errno.last == .noSuchFileOrDirectory
+    else { return }
+    throw FileError(
+        step: "create", path: path, code: .fileExists,
+        remark: "it is a symbolic link that leads nowhere; create what it leads to, or remove it")
 }
 
 /// Removes an entry with everything below it; does not follow links or leave the mount: what is bind-mounted below

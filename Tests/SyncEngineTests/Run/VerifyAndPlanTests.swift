@@ -49,6 +49,24 @@ struct VerifyAndPlanTests {
         #expect(paths(below: scene.root.path) == [])
     }
 
+    @Test("A link that leads nowhere and a file are no destination for pull, plan and verify alike")
+    func noDirectory() throws {
+        try scene.publish(tree)
+        try scene.root.link("dangling", to: "nowhere")
+        try scene.root.write("x", to: "file")
+        for name in ["dangling", "file", "dangling/below"] {
+            var recipe = scene.options()
+            recipe.destination = scene.root.path(name)
+            let named = recipe
+            #expect(try scene.engine().plan(named).refusal?.status == .cannotCreate, "\(name)")
+            #expect(try scene.pull { $0.destination = named.destination }.status == .cannotCreate, "\(name)")
+            guard !name.contains("/") else { continue }
+            let error = #expect(throws: EngineError.self) { try scene.engine().verify(named) }
+            #expect(error?.status == .cannotCreate, "\(name)")
+        }
+        #expect(!FileManager.default.fileExists(atPath: scene.root.path("nowhere")))
+    }
+
     @Test("A plan is what the pull then asks for, makes nothing, and is the same each time [S130]")
     func plan() throws {
         try scene.publish(tree) { $0.packSize = 200_000 }
