@@ -89,7 +89,7 @@ package final class Destination: Sendable {
         guard let root = openDirectory(path), let status = SyncSystem.status(root.raw) else {
             throw .last("open the destination", path)
         }
-        let statePath = "\(path)/\(stateName)"
+        let statePath = "\(path == "/" ? "" : path)/\(stateName)"
         guard usesState, let state = try openState(below: root.raw, statePath, create: create) else {
             return Destination(
                 path: path, root: root, state: nil, statePath: statePath, identity: status, umask: umask)
@@ -337,7 +337,7 @@ package final class MountedPlace: Sendable {
         guard let top = openDirectory(".", in: opened) else { return nil }
         self.path = path
         self.top = top
-        shown = "\(destination)/\(String(decoding: path, as: UTF8.self))"
+        shown = "\(destination == "/" ? "" : destination)/\(String(decoding: path, as: UTF8.self))"
     }
 
     /// The staging directory; `nil` unless ``openStaging(create:)`` has opened it.

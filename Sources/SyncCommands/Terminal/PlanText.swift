@@ -42,8 +42,8 @@ extension PlanReport {
         }
         if replaced > 0 {
             lines.append(
-                "replaced   \(Figures.count(replaced, "file")) that no pull installed, or that were edited "
-                    + "since; with --backup-dir DIR such files are kept")
+                "replaced   \(Figures.count(replaced, "file")) that no pull installed, or that somebody "
+                    + "has edited since; with --backup-dir DIR such files are kept")
         }
         if prunable > 0 { lines.append(gone(Figures.count(prunable, "file"))) }
         if prunableDirectories > 0 {
