@@ -201,7 +201,10 @@ struct Strangers {
                     _ = try to.withLeaf(of: path, create: true) { new, name throws(FileError) in
                         let code = addName(name, in: new, to: leaf, in: directory)
                         guard let code, code != .fileExists, code != .noSuchFileOrDirectory else { return }
-                        throw FileError(step: "carry over", path: Strangers.shown(path), code: code)
+                        let isRefused = code == .notPermitted
+                        throw FileError(
+                            step: "carry over", path: Strangers.shown(path), code: code,
+                            remark: isRefused ? "\(code); another user's file gets no second name, move it away" : nil)
                     }
                 }
             } catch {
