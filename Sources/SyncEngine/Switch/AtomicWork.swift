@@ -243,9 +243,19 @@ extension PullEngine {
         }
         let made = try selection(of: target, among: recent, in: trees)
         (recipe.groups, recipe.include, recipe.exclude) = (made.groups, made.include, made.exclude)
-        let found = try manifestSource(caching: true).recorded(
-            digest, project: known.project, location: last.location, WantedRelease(recipe),
-            isPublic: last.facts.isPublic)
+        let found: FoundManifest
+        do throws(EngineError) {
+            found = try manifestSource(caching: true).recorded(
+                digest, project: known.project, location: last.location, WantedRelease(recipe),
+                isPublic: last.facts.isPublic)
+        } catch {
+            // What is published is the manifest of another revision.
+            guard error.status == .unavailable, error.cause == .badManifest else { throw error }
+            throw EngineError(
+                .noInput,
+                "\(escaped(home.path)): the manifest of revision \(target.revision) is no longer kept here, and cannot be had "
+                    + "any more; see 'syncagent revisions \(escaped(session))' for another one")
+        }
         var run = PullRun(
             recipe: recipe, environment: environment, found: found, destination: destination, started: started,
             progress: progress, recorded: nil, trees: trees)

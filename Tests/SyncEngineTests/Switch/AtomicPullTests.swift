@@ -409,6 +409,18 @@ struct AtomicPullTests: ChangesAsAWhole {
         #expect(older.error?.message.contains("older than revision 3, which was installed last") == true)
     }
 
+    @Test("A former revision whose manifest nobody has any more cannot be shown again, and the error says so")
+    func lostManifest() throws {
+        for number in 1...2 { try expect(number, pull(number)) }
+        let kept = scene.root.path("state/manifests")
+        for name in try FileManager.default.contentsOfDirectory(atPath: kept) where name.contains(".json") {
+            try FileManager.default.removeItem(atPath: "\(kept)/\(name)")
+        }
+        let error = #expect(throws: EngineError.self) { try scene.engine().rollback("com.example.tower", to: nil) }
+        #expect(error?.status == .noInput && error?.message.contains("no longer kept here") == true)
+        try expect(2)
+    }
+
     @Test("What is not kept cannot be shown again, and neither can what is no longer what it was")
     func noRollback() throws {
         try expect(1, pull(1))
