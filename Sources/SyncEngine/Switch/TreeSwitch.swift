@@ -128,8 +128,11 @@ struct TreeSwitch {
 
     /// Finishes the tree: it has no strangers but those that are carried over, and all of it is on the disk.
     ///
-    /// - Parameter sweeps: Whether everything that the tree's index does not name is removed; otherwise only older
-    ///   states of carried-over files, by their names.
+    /// - Parameters:
+    ///   - manifest: The manifest of a new tree; `nil` for a former one, which keeps what others had where the shown
+    ///     tree has files of the set.
+    ///   - sweeps: Whether everything else that the tree's index does not name is removed; otherwise only older states
+    ///     of carried-over files, by their names.
     func finish(_ content: TreeLedger.Content, manifest: Manifest?, sweeps: Bool = true) throws(EngineError) {
         let strangers = try strangers(manifest)
         let tree = try switching(home.destination(number, umask: umask))
@@ -146,7 +149,11 @@ struct TreeSwitch {
             // Files that a killed run has left without a record, or that were carried over before.
             let left = try Strangers(in: tree, beside: index, threads: environment.workers)
             let carried: Set<[UInt8]>? = sweeps ? nil : Set(strangers?.paths ?? [])
-            try left.remove(from: tree, keeping: index) { carried?.contains($0) ?? true }
+            try left.remove(from: tree, keeping: index) { path in
+                let isReplaced = path.withUnsafeBufferPointer { known.position(of: $0) } != nil
+                if manifest == nil, isReplaced { return false }
+                return carried?.contains(path) ?? true
+            }
             if let shown { try strangers?.carry(from: shown, to: tree, beside: index) }
             if environment.isDurable { try environment.synchronize(tree) }
             try home.record(isUrgent: false) {

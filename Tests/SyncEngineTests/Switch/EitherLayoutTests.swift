@@ -143,6 +143,22 @@ struct EitherLayoutTests {
         try trees.expect(last + 3, trees.pull(last + 3))
     }
 
+    @Test("A stranger's file that a revision has replaced is there again after a rollback", arguments: Layout.allCases)
+    func replacedStranger(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        try trees.expect(1, trees.pull(1))
+        let path = trees.place + "/each/theirs"
+        try Data("mine".utf8).write(to: URL(fileURLWithPath: path))
+        var next = Revisions.tree(2)
+        next.addFile("each/theirs", size: 40, seed: 1)
+        try trees.expect(2, trees.pull(2, next), next)
+        #expect(try trees.scene.engine().rollback("com.example.tower", to: nil).status == .done)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == Data("mine".utf8))
+        // It is a stranger's as before.
+        let refused = try trees.pull(3)
+        #expect(refused.status == .refused && refused.error?.message.contains("each/theirs") == true)
+    }
+
     @Test("A directory of the set that somebody has closed stays closed in every tree", arguments: Layout.allCases)
     func closedDirectory(layout: Layout) throws {
         let trees = try TreeScene(layout)
