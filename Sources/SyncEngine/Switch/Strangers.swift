@@ -183,8 +183,8 @@ struct Strangers {
     /// Gives another tree the strangers of this one: the very same files, and directories like those that they are in.
     ///
     /// - Parameter known: The other tree's index: its directories exist.
-    /// - Throws: ``FileError`` for a file that can have no second name; an entry that the other tree has at the path
-    ///   stays.
+    /// - Throws: ``FileError`` for a file that can have no second name, or whose name is that of a directory; another
+    ///   entry that the other tree has at the path stays.
     func carry(from source: Destination, to target: Destination, beside known: StatIndex) throws(FileError) {
         let (from, to) = (Directories(source), Directories(target))
         var made: Set<[UInt8]> = []
@@ -200,7 +200,15 @@ struct Strangers {
                 _ = try from.withLeaf(of: path) { directory, leaf throws(FileError) in
                     _ = try to.withLeaf(of: path, create: true) { new, name throws(FileError) in
                         let code = addName(name, in: new, to: leaf, in: directory)
-                        guard let code, code != .fileExists, code != .noSuchFileOrDirectory else { return }
+                        guard let code, code != .noSuchFileOrDirectory else { return }
+                        if code == .fileExists {
+                            guard case .success(let there?) = status(new, name), there.kind == .directory else {
+                                return
+                            }
+                            throw FileError(
+                                step: "carry over", path: Strangers.shown(path), code: .isDirectory,
+                                remark: "the new tree has a directory of that name; move it away")
+                        }
                         let isRefused = code == .notPermitted
                         throw FileError(
                             step: "carry over", path: Strangers.shown(path), code: code,

@@ -189,6 +189,20 @@ struct AtomicPullTests: ChangesAsAWhole {
         try expect(2, again())
     }
 
+    @Test("A stranger's file where the new tree has a directory is not lost when strangers are carried over")
+    func strangeFile() throws {
+        try expect(1, pull(1))
+        try scene.root.write("mine", to: "dest/fresh")
+        var tree = Revisions.tree(2)
+        tree.addFile("fresh/one", size: 10, seed: 1)
+        let refused = try pull(2, tree) { $0.atomic?.keepForeign = true }
+        #expect(refused.status == .cannotCreate)
+        #expect(refused.error?.message.contains("cannot carry over fresh: the new tree has a directory") == true)
+        #expect(scene.root.read("dest/fresh") == Array("mine".utf8))
+        try FileManager.default.removeItem(atPath: scene.root.path("dest/fresh"))
+        try expect(2, again(), tree)
+    }
+
     @Test("A check that fails leaves readers where they are, with exit 5, and its success shows the tree")
     func check() throws {
         try expect(1, pull(1))
