@@ -153,7 +153,7 @@ struct PlaceReader: ~Copyable {
                     if let known = index.position(of: path).flatMap(index.record), known.matches(found),
                         known.kind == files.kind(row), known.digest == files.contentDigest(row)
                     {
-                        finding.acceptMode()
+                        finding.acceptMode(isShared: files.isShared)
                     }
                     return finding
                 } ?? problem("missing")

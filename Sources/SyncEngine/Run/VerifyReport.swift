@@ -38,10 +38,15 @@ package struct VerifyReport: Sendable {
             }
         }
 
-        /// Makes a note of a wrong mode that a pull could not set.
-        mutating func acceptMode() {
+        /// Makes a note of a wrong mode that a pull could not set, or that a file of a first tree still has.
+        ///
+        /// - Parameter isShared: Whether trees share files there, whose modes are changed when they do.
+        mutating func acceptMode(isShared: Bool = false) {
             guard isOfMode else { return }
-            (isNote, reason) = (true, reason + "; this file system keeps no other mode")
+            let why =
+                isShared
+                ? "it is changed when another revision shares the file" : "this file system keeps no other mode"
+            (isNote, reason) = (true, "\(reason); \(why)")
         }
     }
 
