@@ -86,10 +86,14 @@ package struct VerifyReport: Sendable {
         var open: [[UInt8]] = [[]]
         while let above = open.popLast(), !isStopped() {
             let raw = above.withUnsafeBufferPointer { try? directories.descriptor($0, create: false) }
-            guard let raw = raw ?? nil, let names = try? directoryEntries(raw) else { continue }
-            for name in names where name != Destination.stateName {
-                let path = (above.isEmpty ? [] : above + [0x2F]) + Array(name.utf8)
-                guard case .success(let found?) = status(raw, name) else { continue }
+            guard let raw = raw ?? nil, let copy = openDirectory(".", in: raw) else { continue }
+            let prefix = above.isEmpty ? [] : above + [0x2F]
+            // Names in whatever encoding.
+            _ = forEachName(in: copy) { name, length, _ in
+                let bytes = UnsafeRawBufferPointer(start: name, count: length)
+                guard !bytes.elementsEqual(Destination.stateName.utf8), case .success(let found?) = status(raw, name)
+                else { return }
+                let path = prefix + bytes
                 if found.kind == .directory {
                     open.append(path)
                 } else if path.withUnsafeBufferPointer({ manifest.files.row(of: $0) }) == nil {

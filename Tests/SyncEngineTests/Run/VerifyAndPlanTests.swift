@@ -41,6 +41,15 @@ struct VerifyAndPlanTests {
         #expect(AssetTree.read(scene.destination).nodes == before.nodes)
     }
 
+    @Test("A file whose name is not UTF-8 counts as one that the manifest does not name, too")
+    func extraBytes() throws {
+        try scene.publish(tree)
+        #expect(try scene.pull().status == .done)
+        let odd = "\(scene.destination)/odd".utf8CString.dropLast() + [CChar(bitPattern: 0xFF), 0]
+        #expect(symlink("elsewhere", Array(odd)) == 0)
+        #expect(try scene.engine().verify(scene.options()).extra == 1)
+    }
+
     @Test("Verifying a destination that is not there names every file and makes nothing")
     func verifyNothing() throws {
         try scene.publish(tree)
