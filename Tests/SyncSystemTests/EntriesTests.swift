@@ -63,6 +63,9 @@ struct EntriesTests {
         #expect(throws: FileError(step: "create", path: root.path("file/a"), code: .notDirectory)) {
             try makeDirectories(root.path("file/a"))
         }
+        // What is in it need not have a name in UTF-8.
+        let odd = "b/c/odd".utf8CString.dropLast() + [CChar(bitPattern: 0xFF), 0]
+        #expect(makeDirectory(Array(odd), in: directory.raw) == nil)
         #expect(removeTree("b", in: directory.raw) && !exists("b", in: directory.raw))
     }
 

@@ -222,11 +222,19 @@ package func refuseDangling(_ path: String) throws(FileError) {
 ///
 /// - Parameter depth: Most nested directories: deeper ones stay, with the directories above them.
 /// - Returns: Whether the name no longer exists.
-@discardableResult package func removeTree(_ name: String, in directory: Int32, depth: Int = 64) -> Bool {
+@discardableResult
+package func removeTree(_ name: UnsafePointer<CChar>, in directory: Int32, depth: Int = 64) -> Bool {
     guard let code = removeFile(name, in: directory), code != .noSuchFileOrDirectory else { return true }
     guard depth > 0, let opened = openDirectory(name, in: directory, .noFollow),
         let above = MountIdentity(of: directory), above == MountIdentity(of: opened.raw)
     else { return false }
-    for entry in (try? directoryEntries(opened.raw)) ?? [] { removeTree(entry, in: opened.raw, depth: depth - 1) }
+    // In whatever encoding, and all of them before one is removed.
+    var entries: [[CChar]] = []
+    if let copy = openDirectory(".", in: opened.raw) {
+        _ = forEachName(in: copy) { entry, length, _ in
+            entries.append(Array(UnsafeBufferPointer(start: entry, count: length + 1)))
+        }
+    }
+    for entry in entries { removeTree(entry, in: opened.raw, depth: depth - 1) }
     return removeDirectory(name, in: directory) == nil
 }
