@@ -426,7 +426,7 @@ struct TreeMirror {
                                     ?? false
                             if isRight { return made(record, there) }
                             if there.kind == .directory {
-                                removeTree(String(cString: leaf), in: directory)
+                                removeTree(leaf, in: directory)
                             } else {
                                 removeFile(leaf, in: directory)
                             }
