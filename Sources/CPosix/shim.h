@@ -154,6 +154,19 @@ static inline int sa_set_acl(int fd, const void *bytes, size_t count) {
     return fsetxattr(fd, "system.posix_acl_access", bytes, count, 0);
 }
 static inline int sa_drop_default_acl(int fd) { return fremovexattr(fd, "system.posix_acl_default"); }
+static inline int sa_has_own_acl(int fd) { return fgetxattr(fd, "system.posix_acl_access", NULL, 0) > 0; }
+/* Gives a directory the ACL that another one has by this name, or none. -1 with errno set. */
+static inline int sa_copy_acl(int from, int to, const char *name) {
+    char bytes[65536]; /* The most of an extended attribute. xattr(7) */
+    ssize_t count = fgetxattr(from, name, bytes, sizeof bytes);
+    int failed = -1;
+    if (count >= 0) {
+        failed = fsetxattr(to, name, bytes, (size_t)count, 0);
+    } else if (errno == ENODATA) {
+        failed = fremovexattr(to, name);
+    }
+    return failed == 0 || errno == ENODATA ? 0 : -1;
+}
 
 /* F_SETLEASE of fcntl(2), which glibc hides behind _GNU_SOURCE: a read lease is given while nobody can write. */
 static inline int sa_lease(int fd, int kind) { return fcntl(fd, 1024, kind); }
@@ -206,6 +219,8 @@ static inline ssize_t sa_default_acl(int fd, void *bytes, size_t count) {
 }
 static inline int sa_set_acl(int fd, const void *bytes, size_t count) { return -1; }
 static inline int sa_drop_default_acl(int fd) { return 0; }
+static inline int sa_has_own_acl(int fd) { return 0; }
+static inline int sa_copy_acl(int from, int to, const char *name) { return 0; }
 static inline void sa_name_thread(const char *name) { pthread_setname_np(name); }
 #endif
 

@@ -223,7 +223,7 @@ struct Strangers {
                     trouble: .inTheWay)
             }
         }
-        for directory in made { try to.liken(directory, to: from) }
+        for directory in made { try to.liken(directory, to: from, withACLs: true) }
     }
 
     /// Removes strangers, and directories that become empty.
@@ -303,7 +303,9 @@ extension Directories {
     /// Gives a directory the owner, the group and the mode of the directory at its path in another tree, so that it
     /// keeps out the same users. Its owner may always change its entries. If the other tree has no such directory,
     /// nothing is done.
-    func liken(_ path: [UInt8], to other: Directories) throws(FileError) {
+    ///
+    /// - Parameter withACLs: Whether it gets the ACLs as well.
+    func liken(_ path: [UInt8], to other: Directories, withACLs: Bool) throws(FileError) {
         do throws(FileError) {
             _ = try other.withLeaf(of: path) { above, leaf throws(FileError) in
                 _ = try withLeaf(of: path) { directory, name throws(FileError) in
@@ -311,14 +313,18 @@ extension Directories {
                         case .success(let there?) = SyncSystem.status(directory, name), there.kind == .directory
                     else { return }
                     let shown = String(decoding: path, as: UTF8.self)
-                    if (wanted.user, wanted.group) != (there.user, there.group),
-                        let model = openDirectory(leaf, in: above, .noFollow),
+                    let isOthers = (wanted.user, wanted.group) != (there.user, there.group)
+                    if isOthers || withACLs, let model = openDirectory(leaf, in: above, .noFollow),
                         let own = openDirectory(name, in: directory, .noFollow)
                     {
                         try FileError.check(handOverOwner(of: model.raw, to: own.raw), "set the owner of", shown)
+                        if withACLs {
+                            try FileError.check(handOverACLs(of: model.raw, to: own.raw), "set the ACLs of", shown)
+                        }
                     }
                     let mode = FileMode(wanted.permissions) | 0o700
-                    guard FileMode(there.permissions) != mode else { return }
+                    // An ACL has changed the mode.
+                    guard withACLs || FileMode(there.permissions) != mode else { return }
                     try FileError.check(setMode(name, in: directory, mode), "set the mode of", shown)
                 }
             }

@@ -167,10 +167,12 @@ struct TreeSwitch {
     /// stays closed, as it would where files change one by one.
     private func liken(_ index: StatIndex, in tree: Destination, to shown: Destination) throws(FileError) {
         let (from, to) = (Directories(shown), Directories(tree))
+        // A destination without ACLs at its top passes for one without any.
+        let withACLs = hasACL(shown.root) || hasACL(tree.root)
         for directory in index.directories {
             let position = directory.withUnsafeBufferPointer { index.position(of: $0) }
             guard position.flatMap(index.record)?.keepsMode != true else { continue }
-            try to.liken(directory, to: from)
+            try to.liken(directory, to: from, withACLs: withACLs)
         }
     }
 

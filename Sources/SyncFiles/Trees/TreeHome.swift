@@ -751,6 +751,11 @@ package final class TreeHome: Sendable {
             try FileError.check(
                 makeDirectory("\(number)", in: trees.raw, mode: umask.less(0o777)), "create", treePath(number))
         }
+        // What is made in it gets what the destination hands down.
+        guard let directory = openDirectory("\(number)", in: trees.raw, .noFollow) else {
+            throw .last("open", treePath(number))
+        }
+        try liken(directory.raw, of: number, isBuilt: true)
         guard case .success(let found?) = status(trees.raw, "\(number)") else {
             throw .last("look at", treePath(number))
         }
@@ -863,21 +868,30 @@ package final class TreeHome: Sendable {
         return ledger.seen(inode: there.inode, mark: there.modified) == number
     }
 
-    /// Gives a tree's directory the mode, owner and group of the destination, and a time by which it is recognized.
+    /// Gives a tree's directory the owner, the group, the ACLs and the mode of the destination.
+    ///
+    /// - Parameter isBuilt: Whether the tree is still built: this user may change the directory then, and ACLs that the
+    ///   destination no longer has stay as a sign that those below have to go, too.
+    private func liken(_ directory: Int32, of number: UInt64, isBuilt: Bool = false) throws(FileError) {
+        guard let there = openDirectory(name, in: parent.raw, .noFollow) else {
+            let error = FileError.last("open", path)
+            if error.isMissing { return }
+            throw error
+        }
+        if isBuilt, hasACL(directory), !hasACL(there.raw) { return }
+        guard let found = status(there.raw) else { throw .last("look at", ofOpen: path) }
+        let (shown, mode) = (treePath(number), FileMode(found.permissions))
+        try FileError.check(handOverOwner(of: there.raw, to: directory), "set the owner of", shown)
+        try FileError.check(handOverACLs(of: there.raw, to: directory), "set the ACLs of", shown)
+        try FileError.check(setMode(directory, isBuilt ? mode | 0o700 : mode), "set the mode of", shown)
+    }
+
+    /// Makes a tree's directory like the destination, with a time by which it is recognized.
     private func liken(_ number: UInt64) throws(FileError) -> FileStatus {
         guard let directory = openDirectory("\(number)", in: trees.raw, .noFollow) else {
             throw .last("open", treePath(number))
         }
-        if let there = openDirectory(name, in: parent.raw, .noFollow) {
-            guard let found = status(there.raw) else { throw .last("look at", ofOpen: path) }
-            try FileError.check(
-                handOverOwner(of: there.raw, to: directory.raw), "set the owner of", treePath(number))
-            try FileError.check(
-                setMode(directory.raw, FileMode(found.permissions)), "set the mode of", treePath(number))
-        } else {
-            let error = FileError.last("open", path)
-            if !error.isMissing { throw error }
-        }
+        try liken(directory.raw, of: number)
         if ledger[number]?.mark ?? 0 == 0 { _ = touch(directory.raw) }
         guard let own = status(directory.raw) else { throw .last("look at", treePath(number)) }
         return own

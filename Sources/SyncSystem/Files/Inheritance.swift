@@ -84,6 +84,23 @@ package func dropInheritance(_ directory: Int32) {
     }
 }
 
+/// Whether a directory has an ACL of its own, or one that it hands down. acl(5)
+package func hasACL(_ directory: Int32) -> Bool {
+    sa_has_own_acl(directory) != 0 || sa_has_default_acl(directory) != 0
+}
+
+/// Gives a directory the ACLs of another one, or none if that has none: its own, which sets the mode as well, and the one
+/// that it hands down. acl(5)
+///
+/// - Returns: `nil` also if there can be none, or this user may set none.
+package func handOverACLs(of source: Int32, to target: Int32) -> Errno? {
+    for name in ["system.posix_acl_access", "system.posix_acl_default"] where sa_copy_acl(source, target, name) != 0 {
+        let code = Errno.last
+        if [.ioError, .noMemory, .staleNFSFileHandle, .noSpace, .diskQuotaExceeded].contains(code) { return code }
+    }
+    return nil
+}
+
 /// Identifies a mount of this machine: a file can be renamed only within one. statx(2), STATX_MNT_ID; otherwise the
 /// file system.
 package struct MountIdentity: Hashable, Sendable {

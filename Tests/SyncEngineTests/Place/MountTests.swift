@@ -259,6 +259,58 @@ struct InheritanceTests {
         #expect(try python("import os; print(os.lstat('dest/group/link').st_gid)") == "4243\n")
     }
 
+    @Test(
+        "A tree has the ACLs of the one before it, and what is made in it gets what the destination hands down",
+        arguments: AtomicSwitch.Layout.allCases)
+    func trees(layout: AtomicSwitch.Layout) throws {
+        func pull() throws -> Scene.Outcome {
+            try scene.pull { recipe in
+                var wishes = AtomicSwitch()
+                (wishes.layout, wishes.keepSeconds) = (layout, 0)
+                recipe.atomic = wishes
+            }
+        }
+        func look(_ names: String) throws -> [Substring] {
+            let place = layout == .links ? "dest/.syncagent/now/" : "dest/"
+            return try python(
+                """
+                import os
+                def acl(path, name):
+                    try: return os.getxattr(path, "system.posix_acl_" + name).hex()
+                    except OSError: return "-"
+                for name in \(names):
+                    path = "\(place)" + name
+                    print(oct(os.stat(path).st_mode), os.stat(path).st_gid, acl(path, "access"), acl(path, "default"))
+                """
+            ).split(separator: "\n")
+        }
+        var tree = AssetTree()
+        tree.addFile("d/a", size: 500, seed: 1)
+        try scene.publish(tree)
+        #expect(try pull().status == .done)
+        _ = try python(
+            """
+            import os, struct
+            entries = [(1, 7, -1), (2, 7, 4242), (4, 0, -1), (0x10, 7, -1), (0x20, 0, -1)]
+            acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
+            os.chown("dest", 0, 4243)
+            os.chmod("dest", 0o2770)
+            for path in ["dest", os.path.realpath("dest/d")]:
+                os.setxattr(path, "system.posix_acl_access", acl)
+                os.setxattr(path, "system.posix_acl_default", acl)
+            """)
+        for number in 2...4 {
+            tree.addFile("d/a", size: 500, seed: UInt64(number))
+            tree.addFile("new\(number)/a", size: 500, seed: UInt64(number))
+            try scene.publish(tree, revision: number)
+            #expect(try pull().status == .done)
+            let found = try look("['', 'd', 'new\(number)']")
+            // Whom an ACL keeps out the mode alone would let in.
+            #expect(found.count == 3 && found.allSatisfy { !$0.contains(" -") }, "\(found)")
+            #expect(found.first == found.last, "\(found)")
+        }
+    }
+
     @Test("What the destination itself hands down does not reach a directory that hands nothing down")
     func top() throws {
         try FileManager.default.createDirectory(
