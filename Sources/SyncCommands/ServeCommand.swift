@@ -12,9 +12,9 @@ struct ServeCommand: AsyncParsableCommand {
             SIGINT or SIGTERM. There is no TLS, no directory listing and no access control; dot files and symbolic \
             links are not served. To publish on the internet, copy the directory to a web server instead.
 
-            With --cache it stands in front of a directory that is published elsewhere: what several machines of a site \
-            ask for is fetched once, checked against its SHA-256, kept in --store, and sent to each of them. GET /metrics \
-            there tells what it has fetched, sent and kept.
+            With --cache, it caches a set that is published elsewhere, for the machines of a site: what several of \
+            them request is fetched once, verified against its SHA-256, kept in --store, and sent to each. GET \
+            /metrics reports the bytes fetched, sent and kept.
 
             Examples:
 
@@ -22,23 +22,24 @@ struct ServeCommand: AsyncParsableCommand {
               syncagent serve --cache https://cdn.example.com/tower/ --store /srv/cache
             """)
 
-    @Argument(help: "The directory to serve; or --cache instead.", completion: .directory) var directory: String?
+    @Argument(help: "The directory to serve; not with --cache.", completion: .directory) var directory: String?
 
     @Option(
         name: .customLong("cache"),
         help: """
-            Cache the published directory at this URL: that of its manifest.json without the name, s3://BUCKET/PREFIX, or \
+            Cache the set that is published here: the URL of its manifest.json, s3://BUCKET/PREFIX or \
             oci://HOST/NAME:TAG.
             """.taking("origin"))
     var origin: String?
 
     @Option(
-        help: "Where a cache keeps what it has fetched: a directory of its own.".taking("dir"), completion: .directory)
+        help: "The directory for what the cache has fetched; nothing else may use it.".taking("dir"),
+        completion: .directory)
     var store: String?
 
     @Option(
         name: .customLong("max"),
-        help: "The most a cache keeps; what has not been used for longest is removed first.  (default: 100G)".taking(
+        help: "The maximum size of the store; the least recently used bytes are removed first.  (default: 100G)".taking(
             "size"),
         transform: positiveByteCount)
     var most: ByteCount?

@@ -241,18 +241,18 @@ struct DestinationOptions: ParsableArguments {
     @Option(
         name: .customLong("atomic"),
         help:
-            "Build the new revision beside the old one and show all of it in one step. What it does not list is not in it. A destination stays with its layout: without a value the first that is possible."
+            "Build the new revision beside the old one and show all of it in one step. Files that the manifest does not list are not in it. A destination keeps its layout; a new one gets the first that is possible, unless a value is given."
             .taking("layout"), completion: .list(AtomicWish.allCases.map(\.rawValue)), transform: AtomicWish.named)
     var atomic: AtomicWish?
 
     @Option(
-        help: "With --atomic: how many former revisions stay, to be shown again by 'syncagent rollback'.  (default: 1)"
+        help: "With --atomic: how many former revisions to keep for 'syncagent rollback'.  (default: 1)"
             .taking("n"))
     var keep: String?
 
     @Option(
         help:
-            "With --atomic: for how long at least a former revision stays as it was, for readers that are still in it.  (default: 1h)"
+            "With --atomic: how long at least a former revision stays unchanged, for readers that still use it.  (default: 1h)"
             .taking("time"), transform: { try $0 == "0" ? .zero : duration($0) })
     var keepFor: Duration?
 
@@ -262,7 +262,7 @@ struct DestinationOptions: ParsableArguments {
             .taking("program"), completion: .file())
     var check: String?
 
-    @Flag(help: "With --atomic: carry over files that no pull has put into the destination.") var keepForeign = false
+    @Flag(help: "With --atomic: keep files in the destination that no pull has put there.") var keepForeign = false
 
     @Option(
         help:

@@ -13,15 +13,15 @@ struct ChannelCommand: CommandGroup {
     static let configuration = CommandConfiguration(
         commandName: "channel", abstract: "List, move and remove the channels of a published set.",
         discussion: """
-            A channel is a name that points at a release, such as beta or stable. The channel default is manifest.json. \
-            A machine that pulls with --channel beta follows beta.
+            A channel is a name that points at a release, such as beta or stable. The channel default is \
+            manifest.json. A machine that pulls with --channel beta follows beta.
             """, subcommands: [ChannelListCommand.self, ChannelSetCommand.self, ChannelRemoveCommand.self])
 }
 
 struct ChannelListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "List the channels and the revision that each points at.",
-        discussion: "Of a URL, the manifest is checked as by a pull; the list of the other channels is not signed.")
+        discussion: "For a URL, the manifest is checked as in a pull; the list of the other channels is not signed.")
 
     @Argument(help: "The published directory, or its URL.".taking("directory"), completion: .directory) var place:
         String

@@ -17,8 +17,8 @@ struct PublishCommand: AsyncParsableCommand {
             new. The same input gives the same output; SOURCE_DATE_EPOCH fixes the time stamp in it.
 
             Groups, mirrors, the files URL and --loose carry over from the base unless they are given again, and \
-            publish.json in the source directory holds settings that do not change. A .syncignore file in any directory \
-            lists what to leave out there, in gitignore syntax.
+            publish.json in the source directory holds settings that do not change. A .syncignore file in any \
+            directory lists what to leave out there, in gitignore syntax.
 
             Examples:
 
@@ -102,13 +102,13 @@ struct PublishCommand: AsyncParsableCommand {
     @Flag(
         inversion: .prefixedNo,
         help:
-            "Whether files stay as they are: --loose makes no packs, and the manifest points at the plain files, by URLs relative to it or by --files-url; the output may then be the source directory itself.  (default: as in the base)"
+            "Make no packs: the manifest points at the plain files, by URLs relative to it or by --files-url. The output may then be the source directory itself. --no-loose makes packs.  (default: as in the base)"
     )
     var loose: Bool?
 
     @Option(
         name: .customLong("exclude"),
-        help: "Leave out paths that match, such as **/.git or **/*.tmp; one without **/ is for the top; repeatable."
+        help: "Leave out matching paths, such as **/*.tmp; a pattern without **/ matches only at the top; repeatable."
             .taking("glob"))
     var excluded: [String] = []
 
@@ -156,7 +156,7 @@ struct PublishCommand: AsyncParsableCommand {
 
     @Option(
         help:
-            "Keep this many of the newest releases and what channels point at; remove what only older ones need, once nobody has asked for it for 24 hours. See 'syncagent releases'.  (default: keep all)"
+            "Keep this many of the newest releases and those that channels point at; remove what only older ones need, once nothing has named it for 24 hours. See 'syncagent releases'.  (default: keep all)"
             .taking("n"))
     var retain: Int?
 
@@ -174,7 +174,7 @@ struct PublishCommand: AsyncParsableCommand {
     @Flag(
         inversion: .prefixedNo,
         help:
-            "Whether the manifest is split into parts, so that an update reads only those that changed.  (default: above 50,000 files; above 500 in a bucket or registry)"
+            "Split the manifest into parts, so that an update reads only those that changed; --no-manifest-parts keeps it whole.  (default: split above 50,000 files; above 500 in a bucket or registry)"
     )
     var manifestParts: Bool?
 

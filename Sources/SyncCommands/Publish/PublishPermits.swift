@@ -11,7 +11,7 @@ struct PublishPermits: ParsableArguments {
 
     @Flag(
         name: .customLong("allow-private-keys"),
-        help: "Publish files that are private keys: whoever can read the set has them then.")
+        help: "Publish files that are private keys: everybody who can read the set gets them.")
     var allowsPrivateKeys = false
 
     @Flag(
@@ -21,7 +21,7 @@ struct PublishPermits: ParsableArguments {
 
     @Flag(
         name: .customLong("allow-unsigned"),
-        help: "Publish without a signature where releases were signed; machines that are pinned do not get it.")
+        help: "Publish without a signature although former releases were signed; pinned machines do not get it.")
     var allowsUnsigned = false
 
     @Flag(
@@ -33,12 +33,12 @@ struct PublishPermits: ParsableArguments {
 
     @Flag(
         name: .customLong("allow-unread"),
-        help: "With --sign: sign packs of the base that are only where it is served, so that nobody has read them.")
+        help: "With --sign: sign packs of the base that exist only on its server, although they have not been read.")
     var allowsUnread = false
 
     @Flag(
         name: .customLong("rename"),
-        help: "Give the set in the output directory the project's name that --project says, and count its revisions on."
+        help: "Rename the set in the output directory to --project; its revision numbers continue."
     )
     var renames = false
 

@@ -20,8 +20,9 @@ struct ReleasesListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "List the releases, the newest first.",
         discussion: """
-            SIZE is that of the release's files, OWN that of the packs that no other release needs. With --json, an object \
-            a line: revision, created, manifest (the SHA-256 of its text), files, bytes, own_bytes and channels.
+            SIZE is the size of the release's files, OWN that of the packs that no other release needs. With --json, \
+            each line is an object with revision, created, manifest (the SHA-256 of its text), files, bytes, \
+            own_bytes and channels.
             """)
 
     @OptionGroup var published: PublishedOptions
@@ -48,9 +49,9 @@ struct ReleasesPruneCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "prune", abstract: "Remove old releases, and what nothing else needs.",
         discussion: """
-            Kept are the newest N releases, what a channel or a signed statement points at, and with --older-than all that \
-            were published since then. What only other releases need is removed once it has not been named for as long as \
-            --grace says, so that a pull that has begun ends whole. 'publish --retain N' does this with every publish.
+            Keeps the newest N releases, those that a channel or a signed statement points at, and with --older-than \
+            all that are not older. What only other releases need is removed once nothing has named it for the time \
+            of --grace, so that a running pull can finish. 'publish --retain N' does this with every publish.
 
             Examples:
 
@@ -63,11 +64,12 @@ struct ReleasesPruneCommand: AsyncParsableCommand {
     @Option(help: "Keep this many of the newest releases.".taking("n")) var keep: Int
 
     @Option(
-        help: "Keep those that are not older, too: 30d, 12h, 2026-11-20 or 2026-11-20T02:00.".taking("time"))
+        help: "Also keep releases that are not older than this: 30d, 12h, 2026-11-20 or 2026-11-20T02:00.".taking(
+            "time"))
     var olderThan: String?
 
     @Option(
-        help: "How long a pull may take that has begun: 24h, 90m, or 0 where nobody pulls.  (default: 24h)".taking(
+        help: "How long a running pull may take to finish: 24h, 90m, or 0 if nobody pulls.  (default: 24h)".taking(
             "time"),
         transform: gracePeriod)
     var grace: Int64?
@@ -121,9 +123,9 @@ struct ReleasesRestoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "restore", abstract: "Make the contents of an older release the newest.",
         discussion: """
-            A new revision with the old contents, which every machine takes with its next pull; nothing is packed again. \
-            A signed set needs --sign or --signer, and only what was signed before is signed again. Channels stay where they \
-            are: 'syncagent channel set' moves them.
+            Publishes the old contents as a new revision, which every machine gets with its next pull; nothing is \
+            packed again. A signed set needs --sign or --signer, and only what was signed before is signed again. \
+            Channels stay where they are: 'syncagent channel set' moves them.
 
             Examples:
 

@@ -8,12 +8,12 @@ import SyncSystem
 
 struct ImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "import", abstract: "Write a manifest of a set that somebody else lists.",
+        commandName: "import", abstract: "Convert somebody else's listing into a manifest.",
         discussion: """
             SOURCE is what pull takes in place of a manifest: a checksum list as sha256sum(1) writes it, a Metalink, a \
-            repository on Hugging Face, or an artifact in a registry. The manifest names each file with its size, \
-            SHA-256 and URLs, and under "source" where it comes from and which state of it that was. What the list \
-            does not say is found out; to learn a SHA-256, the file is fetched.
+            repository on Hugging Face or in Git LFS, or an artifact in a registry. The manifest lists each file with \
+            its size, SHA-256 and URLs, and records under "source" where the set comes from, and its state. If the \
+            source gives no size, its server is asked; if it gives no SHA-256, the file is fetched once.
 
             Examples:
 
@@ -27,7 +27,7 @@ struct ImportCommand: AsyncParsableCommand {
 
     @Option(
         name: .customLong("to"),
-        help: "The file to write; of a symbolic link, the file it leads to.  (default: standard output)".taking("file"))
+        help: "The file to write; for a symbolic link, its target.  (default: standard output)".taking("file"))
     var output: String?
 
     @OptionGroup var listing: ListingOptions

@@ -18,7 +18,7 @@ struct MetricsCommand: AsyncParsableCommand {
     @Option(
         help: ArgumentHelp(
             "Replace this file instead of printing: a name that ends in .prom, in the directory of node_exporter's "
-                + "textfile collector; of a symbolic link, the file it leads to.", valueName: "file.prom"),
+                + "textfile collector; for a symbolic link, its target.", valueName: "file.prom"),
         completion: .file(extensions: ["prom"]))
     var textfile: String?
 

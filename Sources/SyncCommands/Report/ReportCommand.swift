@@ -13,8 +13,8 @@ struct ReportCommand: AsyncParsableCommand {
         abstract: "Report what arrived, from where, how long it took, what failed and what to do about it.",
         discussion: """
             Covers all sessions or one, for the last 24 hours or since --since. Needs no agent and starts none. The \
-            HTML page is a single self-contained file with charts of up to 30 nights. Documentation/reference/Report.md describes \
-            the JSON.
+            HTML page is a single self-contained file with charts of up to 30 nights. \
+            Documentation/reference/Report.md describes the JSON.
             """)
 
     @Argument(help: "Only this session.  (default: all)".taking("session")) var session: String?
@@ -27,14 +27,14 @@ struct ReportCommand: AsyncParsableCommand {
     @Flag(help: "Print an HTML page.") var html = false
 
     @Option(
-        help: "Write to this file instead of standard output; of a symbolic link, to the file it leads to.".taking(
+        help: "Write to this file instead of standard output; for a symbolic link, to its target.".taking(
             "file"),
         completion: .file())
     var output: String?
 
     @Option(
         help:
-            "POST the JSON to this http or https URL and print nothing; @FILE reads the URL from a file if it has a secret in it."
+            "POST the JSON to this http or https URL and print nothing; @FILE reads a URL that contains a secret from a file."
             .taking("url"))
     var post: String?
 

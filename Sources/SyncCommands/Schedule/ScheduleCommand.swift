@@ -8,8 +8,8 @@ struct ScheduleCommand: CommandGroup {
     static let configuration = CommandConfiguration(
         commandName: "schedule", abstract: "Pull on a schedule: every night, every 6 hours, or by a cron expression.",
         discussion: """
-            systemd starts schedules where it is available, otherwise cron, otherwise the agent itself. In each case the \
-            agent does the run, within its window; what is left over continues at the next time.
+            systemd starts schedules where it is available, otherwise cron, otherwise the agent itself. In each case \
+            the agent does the run, within its window; unfinished work continues the next time.
             """,
         subcommands: [
             ScheduleAddCommand.self, ScheduleListCommand.self, ScheduleShowCommand.self, ScheduleRemoveCommand.self,
@@ -19,7 +19,7 @@ struct ScheduleCommand: CommandGroup {
 
 /// The schedule that a verb works on.
 struct ScheduleArgument: ParsableArguments {
-    @Argument(help: "The schedule's name in 'syncagent schedule list'.") var name: String
+    @Argument(help: "The schedule's name, as in 'syncagent schedule list'.") var name: String
 
     /// Pauses or resumes the schedule.
     func set(isPaused: Bool) async throws {

@@ -31,13 +31,13 @@ struct ScheduleOptions: ParsableArguments {
 
     @Option(
         help:
-            "With --atomic: show the new revision at this time, 06:45, and not as soon as it is whole. One that comes later is shown at once."
+            "With --atomic: show the new revision at this time, such as 06:45, instead of as soon as it is complete. One that is complete only later is shown at once."
             .taking("time"))
     var switchAt: String?
 
     @Option(
         help:
-            "Delay the start by up to this much, 30m for example; each machine has its own fixed delay.  (default: none)"
+            "Delay the start by up to this much, such as 30m; each machine has its own fixed delay.  (default: none)"
             .taking("time"), transform: period)
     var jitter: Duration?
 

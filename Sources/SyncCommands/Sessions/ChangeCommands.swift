@@ -25,7 +25,7 @@ struct SessionArgument: ParsableArguments {
 
 /// Whether data is printed for people or for programs.
 struct JSONFlag: ParsableArguments {
-    @Flag(help: "Print JSON, one object per line, as in the agent's control API.") var json = false
+    @Flag(help: "Print JSON, one object per line.") var json = false
 }
 
 /// One command for one session, through the agent; prints the resulting state.
@@ -78,7 +78,7 @@ struct ResumeCommand: AsyncParsableCommand {
 struct CancelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cancel", abstract: "Cancel a session's run; installed files stay.",
-        discussion: "No hook of the run is called any more; those that earlier runs owe still are.")
+        discussion: "The run's hooks are no longer called; those that earlier runs still owe are.")
 
     @OptionGroup var change: SessionChange
 

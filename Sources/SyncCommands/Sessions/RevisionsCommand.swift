@@ -10,9 +10,9 @@ struct RevisionsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "revisions", abstract: "List the revisions that a destination keeps.",
         discussion: """
-            For destinations that change as a whole ('syncagent pull --atomic'). The first line is what \
-            readers see, 'current'; then come former ones, the one that they saw last first. A revision that was rolled \
-            back is 'held': it does not come back before a newer one.
+            For destinations that change as a whole ('syncagent pull --atomic'). The first line is the 'current' \
+            revision, which readers see; then come former ones, the most recently shown first. A revision that was \
+            rolled back is 'held': pulls do not bring it back.
             """)
 
     @OptionGroup var session: SessionArgument
@@ -39,9 +39,9 @@ struct RollbackCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rollback", abstract: "Show a former revision again, whole and at once.",
         discussion: """
-            For destinations that change as a whole ('syncagent pull --atomic'). Nothing is fetched. The hooks of the \
-            session run with SYNCAGENT_ROLLBACK=1. The revision that readers saw until now is held: pulls and schedules do \
-            not bring it back until a newer one comes, or until --release.
+            For destinations that change as a whole ('syncagent pull --atomic'). Nothing is fetched. The session's \
+            hooks run with SYNCAGENT_ROLLBACK=1. The revision that readers saw until now is held: pulls and \
+            schedules do not bring it back. The hold ends with a newer revision, or with --release.
             """)
 
     @OptionGroup var session: SessionArgument
@@ -53,14 +53,15 @@ struct RollbackCommand: AsyncParsableCommand {
             .taking("revision"))
     var revision: String?
 
-    @Flag(help: "Only let revisions that were rolled back come again; what readers see stays.") var release = false
+    @Flag(help: "Only end the hold of revisions that were rolled back; what readers see stays the same.") var release =
+        false
 
-    @Flag(help: "Carry over files that no pull has put into the destination.") var keepForeign = false
+    @Flag(help: "Keep files in the destination that no pull has put there.") var keepForeign = false
 
     @OptionGroup(title: "Output") var reporting: ReportingOptions
 
     func validate() throws {
-        if release, revision != nil { throw ValidationError("--release shows nothing; leave --to out.") }
+        if release, revision != nil { throw ValidationError("--release shows no revision; leave --to out.") }
     }
 
     func run() async throws {
@@ -82,7 +83,7 @@ struct RollbackCommand: AsyncParsableCommand {
             return output.message(
                 count == 0
                     ? "\(escaped(name)): no revision is held."
-                    : "\(escaped(name)): \(Figures.count(count, "revision")) may come again.")
+                    : "\(escaped(name)): \(Figures.count(count, "revision")) released.")
         }
         CurrentProcess.clearUmask()  // The recipe has one.
         do {
@@ -107,7 +108,7 @@ extension EngineRequest {
 extension KeptRevision {
     /// Revisions as a table.
     fileprivate static func lines(of revisions: [KeptRevision]) -> [String] {
-        guard !revisions.isEmpty else { return ["no revision is kept yet"] }
+        guard !revisions.isEmpty else { return ["No revision is kept yet."] }
         let head = ["REVISION", "STATE", "SHOWN", "FILES", "SIZE", "OWN", "HOOKS", "MANIFEST"]
         return tableLines(
             [head]

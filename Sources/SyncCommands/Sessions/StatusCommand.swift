@@ -10,16 +10,18 @@ struct StatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status", abstract: "Show what sessions are doing, what they wait for, and until when.",
         discussion: """
-            Without SESSION, prints a line per session; with it, everything about that session. Needs no agent and \
-            starts none; if one is running, it is asked for the progress.
+            Without SESSION, prints one line per session; with it, everything about that session. Needs no agent and \
+            starts none; if one is running, the progress comes from it.
 
-            --requests shows the transfers of the session's open run, in whichever process it runs: where each goes, \
-            how far it is, and what it is waiting for. --tasks shows the files of the latest run. Both are at most a \
-            second old; if the process was killed, they show its last known state.
+            --requests shows the transfers of the session's open run, whichever process executes it: the source of \
+            each, its progress, and what it is waiting for. --tasks shows the files of the latest run. Both are at \
+            most a second old; if the process was killed, they show its last known state.
 
-            --watch refreshes every second until ^C. It starts an agent if a run is open and no process is working on \
-            it, and reports every change in what a run is waiting for. On a terminal it redraws the screen, elsewhere it \
-            prints again when something has changed.
+            --watch refreshes every second until ^C. It starts an agent if a run is open and no process is working \
+            on it, and reports every change in what a run is waiting for. On a terminal it redraws the screen; \
+            elsewhere it prints again whenever something has changed.
+
+            Examples:
 
               syncagent status --watch
               syncagent status tower --requests

@@ -19,14 +19,15 @@ struct KeysNewCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "new", abstract: "Create a project's keys and the root that lists them.",
         discussion: """
-            Writes root.key, release.key, fresh.key and 1.root. Publishing needs release.key and fresh.key; keep \
-            root.key offline; it is needed only to change a key. Machines that pull pin 1.root or its digest.
+            Writes root.key, release.key, fresh.key and 1.root. Publishing needs release.key and fresh.key. Keep \
+            root.key offline: it is needed only to change a key. Machines that pull pin 1.root or its digest.
 
             Name root keys made on other machines by their .pub files. If too few of the keys that must sign are here, \
             the command writes 1.root.pending instead of 1.root; pass it around and run 'syncagent keys sign' on it.
 
-            Where too many root keys are lost to change a key, name what was published with them with --after: the new \
-            keys begin with the next number. Then publish with them, and pin the project anew on every machine.
+            If too many root keys are lost to change a key, give --after the directory that was published with them: \
+            the new keys begin with the next root number. Then publish with them, and pin the project again on every \
+            machine.
             """)
 
     @Argument(help: "The directory for the keys.", completion: .directory) var directory: String
@@ -171,8 +172,8 @@ struct KeysRotateCommand: AsyncParsableCommand {
         commandName: "rotate", abstract: "Replace a key, and write a new root that lists the new one.",
         discussion: """
             Needs root.key, or as many root keys as the root requires. The old key is kept as NAME.key.1; the next \
-            publish or refresh revokes it. If too few of the root keys are here, or none, or they have passphrases, the \
-            command writes N.root.pending instead of N.root; run 'syncagent keys sign' on it where they are.
+            publish or refresh revokes it. If too few of the root keys are here, or none, or they have passphrases, \
+            the command writes N.root.pending instead of N.root; run 'syncagent keys sign' on it where they are.
             """)
 
     @Argument(help: "The directory with the keys.", completion: .directory) var directory: String
@@ -213,9 +214,10 @@ struct KeysSignCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "sign", abstract: "Show a root that several machines have to sign, and add a signature.",
         discussion: """
-            Shows N.root.pending, each key of it and what changes, asks, and adds the signature of a root key. With the last \
-            one that is needed it becomes N.root. It is compared with the newest root next to the key, or with the one that \
-            --from names; never with one that merely came along. What lies between that and N is taken from beside N.root.pending.
+            Shows N.root.pending with each of its keys and what changes, asks, and adds the signature of a root key. \
+            With the last signature that is needed it becomes N.root. It is compared with the newest root next to \
+            the key, or with the one that --from names, never with one that merely came with it. Roots in between \
+            are read from the directory of N.root.pending.
             """)
 
     @Argument(help: "The pending root, such as 2.root.pending.", completion: .file(extensions: ["pending"]))
@@ -232,7 +234,10 @@ struct KeysSignCommand: AsyncParsableCommand {
             .taking("root"), completion: .file(extensions: ["root"]))
     var from: String?
 
-    @Flag(help: "New keys begin with it, because the former root keys are lost: there is no root to compare it with.")
+    @Flag(
+        help:
+            "It is the first root of new keys, because the former root keys are lost: there is no root to compare it with."
+    )
     var first = false
 
     @Flag(help: "Sign without asking; needed where there is no terminal.") var yes = false

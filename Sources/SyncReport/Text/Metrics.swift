@@ -44,7 +44,8 @@ package func metricsText(
         "Sessions beyond the first \(sessionLimit) by name, which have no other metrics.")
     page.sample([:], Double(hidden))
     page.family(
-        "syncagent_failing_schedules", "Schedules that could not start the last time and have no session to say so.")
+        "syncagent_failing_schedules", "Schedules that could not start the last time and have no session that shows it."
+    )
     page.sample([:], Double(failingSchedules))
     if let agent {
         page.family("syncagent_agent_start_time_seconds", "When the agent started, in seconds since 1970.")

@@ -67,7 +67,7 @@ struct SessionMetrics {
         [
             states(
                 "session_state", "state", SessionState.allCases.map(\.rawValue),
-                "State of the session: 1 for the current one."
+                "1 for the session's current state."
             ) { facts in
                 // It waits for the process that will continue it.
                 let state = facts.isInterrupted ? .waiting : SessionState(facts.last?.state)
@@ -85,22 +85,23 @@ struct SessionMetrics {
             }, one("work_seconds_total", "Time that processes spent on runs.") { Double($0.totals.elapsed) / 1_000 },
             states(
                 "last_run_result", "result", RunResult.allCases.map(\.rawValue),
-                "Result of the last run that ended: 1 for its result."
+                "1 for the result of the last run that ended."
             ) { $0.ended?.result?.rawValue },
             one("last_success_timestamp_seconds", "When every file was last in place, in seconds since 1970.") {
                 seconds($0.success?.finished)
             },
-            one("last_run_start_timestamp_seconds", "When that run started, in seconds since 1970.") {
+            one("last_run_start_timestamp_seconds", "When the last run that ended started, in seconds since 1970.") {
                 seconds($0.ended?.started)
             },
-            one("last_run_end_timestamp_seconds", "When that run ended, in seconds since 1970.") {
+            one("last_run_end_timestamp_seconds", "When the last run ended, in seconds since 1970.") {
                 seconds($0.ended?.finished)
             },
-            one("last_run_duration_seconds", "From its first start to its end, pauses included.") { facts in
+            one("last_run_duration_seconds", "Time from the first start of the last run to its end, pauses included.") {
+                facts in
                 guard let run = facts.ended, let started = run.started, let finished = run.finished else { return nil }
                 return Double(max(0, finished.saturatingSubtract(started))) / 1_000
             },
-            SessionMetrics("last_run_files", "Files of that run, by outcome.") { facts in
+            SessionMetrics("last_run_files", "Files of the last run, by outcome.") { facts in
                 guard let counts = facts.ended?.counts else { return [] }
                 return [
                     (["outcome": "installed"], Double(counts.files.installed)),
@@ -110,22 +111,25 @@ struct SessionMetrics {
                     (["outcome": "failed"], Double(counts.files.failed)),
                 ]
             },
-            one("last_run_received_bytes", "Body bytes that its last piece of work received.") {
+            one("last_run_received_bytes", "Body bytes that the last process of the last run received.") {
                 $0.ended.map { Double($0.counts.bytes.received) }
             },
-            one("last_run_reused_bytes", "Bytes that it reused from local data.") {
+            one("last_run_reused_bytes", "Bytes that the last run reused from local data.") {
                 $0.ended.map { Double($0.counts.bytes.reused) }
             },
-            one("last_run_size_bytes", "Bytes of all files that its manifest names.") {
+            one("last_run_size_bytes", "Size of all files in the last run's manifest.") {
                 $0.ended.map { Double($0.counts.bytes.total) }
             },
-            one("last_run_requests", "HTTP requests that its last piece of work sent.") {
+            one("last_run_requests", "HTTP requests that the last process of the last run sent.") {
                 $0.ended.map { Double($0.counts.requests) }
             },
             one("last_run_failed_hooks", "Hooks of the latest run that have failed.") {
                 $0.last == nil ? nil : Double($0.failedHooks)
-            }, one("owed_hooks", "Hooks whose group is complete and that have not ended.") { Double($0.owedHooks) },
-            one("next_run_timestamp_seconds", "When its schedule runs it next, in seconds since 1970.") {
+            },
+            one("owed_hooks", "Hooks that have not ended yet although their group is complete.") {
+                Double($0.owedHooks)
+            },
+            one("next_run_timestamp_seconds", "When the session's schedule runs next, in seconds since 1970.") {
                 seconds($0.next)
             },
         ]
