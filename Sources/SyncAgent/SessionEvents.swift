@@ -75,7 +75,8 @@ public struct SessionEvents: AsyncSequence, Sendable {
         private mutating func take(_ text: String) throws -> SessionEvent? {
             guard let event = SessionEvent(text) else {
                 throw ControlError(body: Array(text.utf8))
-                    ?? ControlError(.internal, "The agent sent a line that is no event.", exitStatus: .internalError)
+                    ?? ControlError(
+                        .internal, "The agent sent a line that is not an event.", exitStatus: .internalError)
             }
             guard let number = event.sequence else { return event }
             // Already returned before the connection broke.

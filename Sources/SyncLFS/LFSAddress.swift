@@ -55,7 +55,7 @@ package struct LFSAddress: Sendable, Equatable {
         // git-check-ref-format(1), as far as it matters on a command line.
         guard !name.isEmpty, name.utf8.count <= 255, !name.hasPrefix("-"), !name.hasPrefix("/"), !name.hasSuffix("/"),
             !name.contains(".."), !name.contains("@{"), !name.contains(where: { "~^:*[".contains($0) })
-        else { throw refused("\(quoted(name)) is no branch, tag or commit") }
+        else { throw refused("\(quoted(name)) is not a branch, tag or commit") }
         reference = name
     }
 

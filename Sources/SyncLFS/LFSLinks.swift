@@ -107,7 +107,7 @@ package final class LFSLinks: RequestResolver {
     }
 
     private static func unknown(_ question: Question) -> RequestDisposition {
-        .cancel(reason: "the LFS server says nothing of \(question.sha256)", cause: .serverTrouble)
+        .cancel(reason: "the LFS server says nothing about \(question.sha256)", cause: .serverTrouble)
     }
 
     private static func question(_ place: Int, _ url: String) -> (endpoint: String, Question)? {
@@ -256,7 +256,7 @@ package final class LFSLinks: RequestResolver {
     private func read(_ body: [UInt8], _ questions: [Question], _ endpoint: String) -> Outcome {
         guard let answer = JSONValue(text: String(decoding: body, as: UTF8.self)),
             let objects = answer["objects"]?.array
-        else { return .refused("\(redacted(url: endpoint)): its answer is no list of objects", .other) }
+        else { return .refused("\(redacted(url: endpoint)): its answer is not a list of objects", .other) }
         if let transfer = answer["transfer"]?.string, transfer != "basic" {
             return .refused(
                 "\(redacted(url: endpoint)): it wants the transfer \(quoted(transfer)), which syncagent does not know",

@@ -84,7 +84,7 @@ package final class AWSCredentials: Sendable {
         for name in ["sso_session", "sso_start_url"] where setting(name) != nil {
             throw S3Fault(
                 .configuration,
-                "the profile '\(escaped(profile))' gets its keys through \(name), which syncagent does not do: log in with "
+                "the profile '\(escaped(profile))' gets its keys through \(name), which syncagent does not support: log in with "
                     + "'aws sso login', and put the keys into the environment with 'aws configure export-credentials --format env'"
             )
         }
@@ -141,7 +141,7 @@ package final class AWSCredentials: Sendable {
     private func ofProgram(_ command: String, _ profile: String) throws(S3Fault) -> AWSKeys {
         let what = "the credential_process of the profile '\(escaped(profile))'"
         guard let words = Self.words(command), let name = words.first, !name.isEmpty else {
-            throw S3Fault(.configuration, "\(what) is no command line")
+            throw S3Fault(.configuration, "\(what) is not a command line")
         }
         let path = environment.variable("PATH") ?? "/usr/local/bin:/usr/bin:/bin"
         let places = name.contains("/") ? [name] : path.split(separator: ":").map { "\($0)/\(name)" }
@@ -252,7 +252,7 @@ package final class AWSCredentials: Sendable {
     private func keys(_ text: [UInt8], from place: String) throws(S3Fault) -> AWSKeys {
         let value = text.withUnsafeBytes { JSONParser.parse($0) }
         guard let access = value?["AccessKeyId"]?.string, let secret = value?["SecretAccessKey"]?.string else {
-            throw S3Fault(.unavailable, "\(place) gives no keys of AWS")
+            throw S3Fault(.unavailable, "\(place) returns no AWS keys")
         }
         let end = value?["Expiration"]?.string.flatMap { parseTimestamp($0) }.map { $0 / 1_000 }
         let session = value?["Token"]?.string ?? value?["SessionToken"]?.string

@@ -23,15 +23,15 @@ package struct S3Address: Sendable, Equatable {
         guard !bucket.contains("@") else { throw refused("a user name in a URL; keys are for AWS's own files") }
         guard (3...255).contains(bucket.utf8.count),
             bucket.utf8.allSatisfy({ isAlphanumeric($0) || [0x2D, 0x2E, 0x5F].contains($0) })
-        else { throw refused("'\(escaped(bucket))' is no name of a bucket") }
+        else { throw refused("'\(escaped(bucket))' is not the name of a bucket") }
         guard let name = percentDecoded(rest.dropFirst(bucket.utf8.count).utf8),
             let decoded = String(validating: name, as: UTF8.self), decoded.isOneLine
-        else { throw refused("no name of an object") }
+        else { throw refused("not the name of an object") }
         var steps = decoded.split(separator: "/", omittingEmptySubsequences: false)[...]
         while steps.first?.isEmpty == true { steps.removeFirst() }
         while steps.last?.isEmpty == true { steps.removeLast() }
         guard !steps.contains(where: { $0.isEmpty || $0 == "." || $0 == ".." }) else {
-            throw refused("a prefix with '.', '..' or nothing between two slashes, which not everybody reads alike")
+            throw refused("a prefix with '.', '..' or nothing between two slashes, which programs read differently")
         }
         prefix = steps.joined(separator: "/")
         guard prefix.utf8.count <= 900 else { throw refused("a prefix of more than 900 bytes") }

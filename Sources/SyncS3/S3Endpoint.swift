@@ -17,7 +17,7 @@ package struct S3Endpoint: Sendable, Equatable {
     package init(_ bucket: String, endpoint: String?, region: String) throws(S3Fault) {
         (self.bucket, self.endpoint, self.region) = (bucket, endpoint, region)
         guard region.utf8.allSatisfy({ isAlphanumeric($0) || $0 == 0x2D }), !region.isEmpty else {
-            throw S3Fault(.usage, "'\(escaped(region))' is no name of a region")
+            throw S3Fault(.usage, "'\(escaped(region))' is not the name of a region")
         }
         let domain = region.hasPrefix("cn-") ? "amazonaws.com.cn" : "amazonaws.com"
         // A certificate for *.s3.REGION.amazonaws.com covers no name with a dot.

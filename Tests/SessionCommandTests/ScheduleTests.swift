@@ -258,7 +258,7 @@ struct ScheduleTests {
         let set = try ScheduledSet()
         let added = try set.add(["--nightly", ScheduledSet.time(in: 120), "--hook", "/opt/no/such/hook"])
         #expect(added.status == 0)
-        #expect(added.error.contains("/opt/no/such/hook does not exist at the moment"), "\(added.error)")
+        #expect(added.error.contains("/opt/no/such/hook does not exist; the hook fails"), "\(added.error)")
     }
 
     @Test("A schedule that could not start is in the report, with its session or by itself [S132]")

@@ -256,7 +256,7 @@ struct SignedBaseTests {
         let report = try set.publish()
         #expect(report.revision == 2)
         let warning = try #require(report.warnings.first)
-        #expect(warning.contains("out/manifest.json was accepted as --accept-base says"), "\(warning)")
+        #expect(warning.contains("out/manifest.json was accepted because of --accept-base"), "\(warning)")
         #expect(warning.hasSuffix("signed with it: the group g with the hooks run; x-user-data of 10 B"))
         // From now on it is this machine's.
         #expect(try set.publish { $0.permits = [] }.warnings.isEmpty)
@@ -286,7 +286,7 @@ struct SignedBaseTests {
         #expect(refused.exitStatus == .refused)
         #expect(
             refused.details.first?.hasPrefix("what would be signed with it: ") == true
-                && refused.details.first?.contains("that nobody has read") == true, "\(refused.details)")
+                && refused.details.first?.contains("not been read") == true, "\(refused.details)")
     }
 
     @Test("A revision that was signed, or a lower one, is not used again, whatever has become of the output")

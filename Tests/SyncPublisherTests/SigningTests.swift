@@ -81,7 +81,7 @@ struct SigningTests {
         #expect(error?.summary == "cannot sign: /bin/false exited with status 1")
         #expect(
             error?.details == [
-                "revision 2 is published, but this is not signed: pinned machines stay at what was signed before"
+                "revision 2 is published, but it is not signed: pinned machines stay with the last signed release"
             ])
         #expect(try set.manifest().revision == 2)
         #expect(set.root.read("out/trust/fresh") == signed)
@@ -151,7 +151,7 @@ struct SigningTests {
         let error = Self.error { () throws(PublishError) in
             _ = try Channels(.directory(set.root.path("out"))).point("beta", at: "1", signing: signing)
         }
-        #expect(error?.details.first?.hasPrefix("beta points at revision 1, but this is not signed: ") == true)
+        #expect(error?.details.first?.hasPrefix("beta points at revision 1, but it is not signed: ") == true)
         #expect(set.root.read("out/channels/beta.json.zst") != nil)
         #expect(set.root.read("out/trust/beta.fresh") == nil)
     }

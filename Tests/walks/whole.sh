@@ -89,7 +89,7 @@ ends 77 "has been held since it was rolled back" pull
 shows 9
 ends 0 "revision 10, rolled back" syncagent status com.example.tower
 expect 66 syncagent rollback com.example.tower --to 4
-ends 0 "1 revision may come again" syncagent rollback com.example.tower --release
+ends 0 "1 revision released" syncagent rollback com.example.tower --release
 expect 0 pull --hook ./hook
 shows 10
 expect 0 syncagent rollback com.example.tower --to 9

@@ -131,7 +131,7 @@ final class BucketPlaces: Sendable {
     func url(_ text: String) throws(S3Fault) -> String {
         let address = try S3Address(text)
         guard let endpoint = known.withLock({ $0[address.bucket] }) else {
-            throw S3Fault(.refused, "\(address.shown) is in a bucket that nobody has named")
+            throw S3Fault(.refused, "\(address.shown) is in a bucket that was not named")
         }
         return endpoint.url(address.prefix)
     }

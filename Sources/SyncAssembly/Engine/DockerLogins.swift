@@ -67,7 +67,7 @@ struct DockerLogins: Sendable {
             let isLasting = error.cause == .noPermission || error.code == .fileTooLarge
             throw failed(error.reason, isLasting ? .refused : .unavailable)
         } catch {
-            throw failed("it is no configuration as docker and podman have it")
+            throw failed("it is not a configuration of docker or podman")
         }
         let isHub = registry == "registry-1.docker.io"
         let names: Set = isHub ? ["docker.io", "index.docker.io", registry] : [registry]
@@ -86,7 +86,7 @@ struct DockerLogins: Sendable {
             }
             guard let text = entry.auth, !text.isEmpty else { continue }
             guard let data = Data(base64Encoded: text), let colon = data.firstIndex(of: UInt8(ascii: ":")) else {
-                throw failed("what it has for \(escaped(registry)) is no user name and password")
+                throw failed("its entry for \(escaped(registry)) is not a user name and password")
             }
             return .password(
                 user: String(decoding: data[..<colon], as: UTF8.self),
@@ -117,7 +117,7 @@ struct DockerLogins: Sendable {
             PluginError(plugin: "registry", code: code, message: "\(escaped(program)): \(reason)")
         }
         guard name.utf8.count <= 64, name.utf8.allSatisfy({ isAlphanumeric($0) || [0x2D, 0x2E, 0x5F].contains($0) })
-        else { throw failed("this is no name of a helper", .refused) }
+        else { throw failed("this is not the name of a helper", .refused) }
         let places = programs.split(separator: ":").filter { $0.hasPrefix("/") }.map { "\($0)/\(program)" }
         guard let found = places.first(where: { isPermitted(.execute, $0) }) else {
             throw failed("it is not in PATH", .refused)
@@ -143,10 +143,10 @@ struct DockerLogins: Sendable {
         case .timedOut: throw failed("it has not answered within \(Self.patience.components.seconds) s and was ended")
         case .signalled, .notRun: throw failed("\(end)")
         case .overflowed: throw failed("it has written more than 64 KiB")
-        case .stopped, .silent, .unknown: throw failed("it has given no answer")
+        case .stopped, .silent, .unknown: throw failed("it gave no answer")
         }
         guard let answer = try? JSONDecoder().decode(Answer.self, from: Data(output.utf8)) else {
-            throw failed("it has given no answer that is one")
+            throw failed("its answer cannot be read")
         }
         guard !answer.Secret.isEmpty else { return nil }
         return answer.Username == "<token>"

@@ -32,8 +32,8 @@ package enum Homes {
     package static func objection(toPublishingTo location: String) -> String? {
         guard let address = try? RegistryAddress(location), address.isReserved else { return nil }
         return
-            "\(redacted(url: location)): a tag that ends in “.r” and a number, or in “.unnamed”, belongs to the set whose tag "
-            + "comes before that, and has one of its releases; publish under another tag"
+            "\(redacted(url: location)): a tag that ends in “.r” and a number, or in “.unnamed”, belongs to the set of the tag "
+            + "before that, and names one of its releases; publish under another tag"
     }
 
     /// - Parameters:
@@ -59,7 +59,7 @@ package enum Homes {
         guard address.digest == nil, address.reference.utf8.count <= RegistryAddress.longestTag else {
             throw EngineError(
                 .usage,
-                "\(redacted(url: location)): a set is published to a tag of at most \(RegistryAddress.longestTag) letters"
+                "\(redacted(url: location)): a set is published to a tag of at most \(RegistryAddress.longestTag) characters"
             )
         }
         if isWriting, let objection = objection(toPublishingTo: location) { throw EngineError(.usage, objection) }

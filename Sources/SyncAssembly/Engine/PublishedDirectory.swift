@@ -34,8 +34,8 @@ package struct PublishedDirectory: Sendable {
         guard isManifest || !mayBeManifest || scheme == RegistryAddress.scheme else {
             throw EngineError(
                 .usage,
-                "\(redacted(url: location)): the manifest of a published directory is manifest.json; a directory that has such "
-                    + "a name is named with a slash at the end")
+                "\(redacted(url: location)): the manifest of a published directory is manifest.json; write a directory of "
+                    + "such a name with a slash at the end")
         }
         switch scheme {
         case S3Address.scheme:
@@ -60,7 +60,7 @@ package struct PublishedDirectory: Sendable {
             }
             let text = isManifest ? String(url.directory) : url.text
             (place, base) = (.web(url.origin), text.hasSuffix("/") ? text : text + "/")
-        default: throw EngineError(.usage, "\(redacted(url: location)): no http(s), s3 or oci URL")
+        default: throw EngineError(.usage, "\(redacted(url: location)): not an http(s), s3 or oci URL")
         }
     }
 

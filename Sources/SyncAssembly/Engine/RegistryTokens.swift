@@ -128,7 +128,7 @@ final class RegistryTokens: ChallengeAnswer {
     /// The URL of the token server: over https, or on this machine for a registry on it.
     private func realm(_ text: String, of origin: Origin) throws(PluginError) -> CurlURL {
         guard let realm = try? CurlURL(text) else {
-            throw Self.error(.badAnswer, "it names '\(redacted(url: text))' for tokens, which is no URL")
+            throw Self.error(.badAnswer, "it names '\(redacted(url: text))' for tokens, which is not a URL")
         }
         let isHere = origin.isOfThisMachine && realm.origin.isOfThisMachine
         guard realm.origin.scheme == "https" || isHere && origin.scheme == "http" else {

@@ -23,12 +23,12 @@ extension CacheDesk {
         family("hits", "counter", "Answers that began with bytes that were held.", counts.hits.value)
         family("misses", "counter", "Answers that waited for the origin.", counts.misses.value)
         family(
-            "refused_slices", "counter", "Slices from the origin that were not what their names say.",
+            "refused_slices", "counter", "Slices from the origin that did not match their names.",
             counts.refused.value)
         family("damaged_slices", "counter", "Slices of the store that were damaged, and dropped.", counts.damaged.value)
         family("passed", "counter", "Answers that were passed through, and not kept.", counts.passed.value)
         family(
-            "stale", "counter", "Answers with what was held, since the origin could not be asked.", counts.stale.value)
+            "stale", "counter", "Answers with stored bytes because the origin could not be asked.", counts.stale.value)
         return text + "# EOF\n"
     }
 }

@@ -131,7 +131,7 @@ struct CacheDesk: Sendable {
     /// Reports that something could not be kept; nothing more is written for some seconds.
     func couldNotKeep(_ code: Errno) {
         store.isInTrouble()
-        say("The store takes nothing more, what comes is handed on: \(code).")
+        say("The store cannot be written; answers are sent without storing them: \(code).")
     }
 }
 

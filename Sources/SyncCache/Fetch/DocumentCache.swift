@@ -243,7 +243,7 @@ extension DocumentCache {
             desk.say("\(error)")
             return .failed(error)
         }
-        desk.say("Served as it was, since the origin does not say what is there now: \(escaped(path)). \(error)")
+        desk.say("Served from the store, because the origin did not confirm it: \(escaped(path)). \(error)")
         return former
     }
 
@@ -283,7 +283,7 @@ extension DocumentCache {
         state.withLock { $0.goneUntil = nil }
         if let named, !isManifest(named, file, size) {
             desk.counts.refused.add(1)
-            desk.say("Not what its name says, and not kept: \(escaped(path)).")
+            desk.say("Does not match its name, and was not kept: \(escaped(path)).")
             return .refused
         }
         // A document that cannot be kept is still an answer.

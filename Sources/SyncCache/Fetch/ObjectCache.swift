@@ -211,7 +211,7 @@ extension ObjectCache {
 
     private func drop(_ slice: CacheStore.Slice, _ reading: Reading) {
         desk.counts.damaged.add(1)
-        desk.say("Damaged in the store, and fetched again: \(Self.shown(slice, reading.names)).")
+        desk.say("Damaged in the store, fetched again: \(Self.shown(slice, reading.names)).")
         desk.store.drop(slice)
     }
 
@@ -428,7 +428,7 @@ extension ObjectCache {
         }
         if case .wrong = outcome {
             desk.counts.refused.add(1)
-            desk.say("Not what its name says, and not kept: \(Self.shown(slice, reading.names)).")
+            desk.say("Does not match its name, and was not kept: \(Self.shown(slice, reading.names)).")
         }
         if case .failed(let error) = outcome { desk.say("\(error)") }
         flight.finish(outcome)

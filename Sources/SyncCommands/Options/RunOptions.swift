@@ -119,7 +119,7 @@ extension Output {
         for program in hooks.compactMap(\.arguments.first)
         where program.hasPrefix("/") && !isPermitted(.execute, program) && told.insert(program).inserted {
             let lack = exists(program) ? "is not executable" : "does not exist"
-            warning("\(escaped(program)) \(lack) at the moment; the hook fails as long as that is so.")
+            warning("\(escaped(program)) \(lack); the hook fails until that is fixed.")
         }
         guard let plugins else { return }
         let known = Set(plugins.uses(of: .hook).map(\.name))

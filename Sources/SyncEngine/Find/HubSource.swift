@@ -113,7 +113,7 @@ extension ManifestSource {
             throw failure(error, asking: "hub", limit: HubAnswer.limit, missing: missing) {
                 EngineError(
                     .refused,
-                    "\(page): the hub refuses it (\(error.detail)). Is it private or gated, or not there? Accept its conditions on that "
+                    "\(page): the hub refuses it (\(error.detail)). Is it private or gated, or does it not exist? Accept its conditions on that "
                         + "page, and set HF_TOKEN or log in with 'hf auth login'", cause: error.cause)
             }
         }

@@ -181,7 +181,7 @@ extension ManifestSource {
             if stop.isStopped { throw EngineError(.interrupted, "stopped while reading the manifest") }
             kept?.forget(key)
             throw EngineError(
-                .unavailable, "\(place.shown): what was known of it is gone from the cache or damaged; ask again",
+                .unavailable, "\(place.shown): what was known of it is missing from the cache, or damaged; try again",
                 cause: .badManifest)
         }
         found.derivation = Derivation(key: key, validator: entry.validator)

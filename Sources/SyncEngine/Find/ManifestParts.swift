@@ -88,9 +88,9 @@ struct ManifestParts: Sendable {
         guard source.isForPieces, source.shard == nil else { return EngineError(.dataInvalid, "\(shown): \(error)") }
         return EngineError(
             .dataInvalid,
-            "\(shown): a join reads the whole manifest, and this one has too much for that (\(error.reason)): what "
-                + "shards that ended with 0 have brought is in place and verified; which are missing is not looked at. What only a join "
-                + "does, such as hooks, --prune and empty directories, needs a set that is published as several")
+            "\(shown): a join reads the whole manifest, and this one is too large for that (\(error.reason)). The files of "
+                + "shards that ended with 0 are in place and verified; whether shards are missing was not checked. For what "
+                + "only a join does, such as hooks, --prune and empty directories, publish the set as several sets")
     }
 
     /// Begins to fetch the dictionary while parts are read, unless it is in the cache.
@@ -187,7 +187,7 @@ struct ManifestParts: Sendable {
         }
         throw EngineError(
             .dataInvalid,
-            "\(shown): \(what) of the manifest is not what the manifest says (pack \(redacted(url: wanted.urls.first ?? "")), "
+            "\(shown): \(what) of the manifest does not match its SHA-256 (pack \(redacted(url: wanted.urls.first ?? "")), "
                 + "byte \(wanted.blob.offset)); publish the set again")
     }
 

@@ -354,7 +354,7 @@ struct ManifestSource: Sendable {
     private static func hint(_ body: [UInt8]) -> String {
         let first = body.first { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }
         guard let first, ![0x3C, 0x7B, 0xEF].contains(first) else { return "" }
-        return ". It is no checksum list either: each line of one is a SHA-256, SHA-512, SHA-384, SHA-1 or MD5 in "
+        return ". It is not a checksum list either: each line of one is a SHA-256, SHA-512, SHA-384, SHA-1 or MD5 in "
             + "hexadecimal, two spaces and a name"
     }
 
@@ -377,14 +377,15 @@ struct ManifestSource: Sendable {
         let limit = ByteCount(UInt64(limits.ownTextBytes))
         return EngineError(
             .dataInvalid,
-            "\(what): longer than \(limit); publish a manifest in parts, or see --max-manifest; of somebody's list, keep some lines "
-                + "in a file, and pull that with --base")
+            "\(what): longer than \(limit); publish the manifest in parts, or raise --max-manifest; of somebody else's list, keep "
+                + "some lines in a file, and pull that with --base")
     }
 
     func refusal(_ error: TransferError) -> EngineError {
         if error.code == .tooLarge { return tooLong(error.url) }
-        if error.code.status == 404 || error.code.status == 410 {
-            return EngineError(.noInput, "\(error.url): no manifest there (\(error.detail))")
+        // What the transport advises is for the files of a set.
+        if let status = error.code.status, status == 404 || status == 410 {
+            return EngineError(.noInput, "\(error.url): no manifest there (status \(status)); is the URL right?")
         }
         return EngineError(error.exitStatus, "cannot fetch the manifest: \(error)", cause: error.cause)
     }

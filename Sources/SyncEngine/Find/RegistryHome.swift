@@ -144,7 +144,7 @@ extension ManifestSource {
         let key = RegistryBase(prefix: base.prefix, reference: base.reference, file: "").text
         if !reload, let known = published.withLock({ $0[key] }) { return .success(known) }
         guard let (endpoint, name) = base.parts else {
-            return .failure(TransferError(code: .misuse, url: key, detail: "this is no place in a registry"))
+            return .failure(TransferError(code: .misuse, url: key, detail: "not a place in a registry"))
         }
         registries.name(endpoint, name)
         let url = "\(endpoint)/v2/\(name)/manifests/\(base.reference)"

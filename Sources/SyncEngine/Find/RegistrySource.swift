@@ -41,7 +41,7 @@ extension ManifestSource {
                 throw refusal(error, address, endpoint)
             }
         }
-        throw EngineError(.unavailable, "\(redacted(url: location)): nobody to ask")
+        throw EngineError(.unavailable, "\(redacted(url: location)): there is no server to ask")
     }
 
     /// Asks a registry about a tag with HEAD; `nil` if the registry has no HEAD.
@@ -145,7 +145,7 @@ extension ManifestSource {
 extension RegistryAddress {
     /// The message when the registry refuses a user whose login is not known.
     func refusal(_ error: TransferError) -> String {
-        "the registry refuses it (\(error.detail)). Is it private, or not there? Log in with 'docker login \(host)' or "
+        "the registry refuses it (\(error.detail)). Is it private, or does it not exist? Log in with 'docker login \(host)' or "
             + "'oras login \(host)'"
     }
 }

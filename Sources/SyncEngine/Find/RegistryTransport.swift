@@ -39,7 +39,7 @@ package final class RegistryTransport: Transport {
     package func start(_ request: TransferRequest, sink: any TransferSink, completion: @escaping TransferCompletion) {
         let url = request.urls.first ?? ""
         func refused(_ code: TransferError.Code) {
-            completion(.failure(TransferError(code: code, url: url, detail: "this is no file of \(address.text)")))
+            completion(.failure(TransferError(code: code, url: url, detail: "not a file of \(address.text)")))
         }
         guard url.hasPrefix(base) else { return refused(.misuse) }
         // The titles of layers are text.
@@ -198,7 +198,7 @@ package final class RegistryTransport: Transport {
             case .elsewhere(let digest):
                 let named = address.with("sha256:\(digest)").text
                 return other("it is an index of manifests; name the one that is meant: \(named)")
-            case .files: return other("it is no set that syncagent has published there")
+            case .files: return other("it is not a set that syncagent has published there")
             }
             let validator = report.response.validator
             state.withLock { $0.named = validator.isEmpty ? nil : (release, validator) }

@@ -27,7 +27,7 @@ extension PullEngine {
         guard manifest.packs.isEmpty else {
             throw EngineError(
                 .usage,
-                "\(found.shown): what its source gives has packs, and is whole already; keep what that program prints")
+                "\(found.shown): its source gives a complete manifest with packs; keep what that program prints")
         }
         if !manifest.files.checks.isEmpty {
             let progress = ProgressCount(environment)

@@ -13,7 +13,7 @@ extension RunRecipe {
     /// The rows that belong to the piece, of the given ones.
     func ownRows(_ rows: [Int], of manifest: Manifest) throws(EngineError) -> [Int] {
         guard let shard else { return rows }
-        guard let piece else { throw EngineError(.usage, "shard: '\(escaped(shard))' is none, such as 3/16") }
+        guard let piece else { throw EngineError(.usage, "shard: '\(escaped(shard))' is not a shard such as 3/16") }
         let files = manifest.files
         // Only the piece's own parts were read. Whether a link may go up behind a name needs the whole manifest.
         guard !manifest.isNarrowed else {
@@ -57,7 +57,7 @@ extension PullRun {
         guard checks.values.contains(where: { $0.digest?.algorithm != .sha256 }) else { return }
         throw EngineError(
             .usage,
-            "\(found.shown) does not say the SHA-256 of every file, so it cannot be pulled in pieces; write a manifest with "
+            "\(found.shown) does not give the SHA-256 of every file, so it cannot be pulled in pieces; write a manifest with "
                 + "'syncagent import', and pull that")
     }
 
@@ -124,7 +124,7 @@ extension PullRun {
             if let piece = try piece(shard.number, of: count) { return piece }
             throw EngineError(
                 .ioError,
-                "\(escaped(destination.path)): what shard \(shard.number) of \(count) has left is no longer there; nothing was "
+                "\(escaped(destination.path)): the index of shard \(shard.number) of \(count) is gone; nothing was "
                     + "changed")
         }
     }
@@ -146,7 +146,7 @@ extension PullRun {
         let (which, are, them) = numbers.count == 1 ? ("shard", "is", "it") : ("shards", "are", "them")
         return EngineError(
             .busy,
-            "\(which) \(list) of \(count) \(are) not complete for this release: bring \(them) with --shard, such as --shard "
+            "\(which) \(list) of \(count) \(are) not complete for this release: pull \(them) with --shard, such as --shard "
                 + "\(numbers.min() ?? 0)/\(count), then join again")
     }
 }

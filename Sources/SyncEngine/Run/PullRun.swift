@@ -182,7 +182,7 @@ struct PullRun {
             .cannotCreate,
             "\(escaped(path)) belongs to project \(escaped(owner)), not \(escaped(project));"
                 + " choose another directory with --into, or, if the set was renamed, remove \(escaped(path))/.syncagent: files "
-                + "stay, and what is right is not fetched again")
+                + "stay, and correct ones are not fetched again")
     }
 
     // MARK: Nothing to do
@@ -251,7 +251,7 @@ struct PullRun {
             count(files)
             throw EngineError(
                 .cannotCreate,
-                "\(escaped(destination.path)) was moved away while the pull ran; what it has brought is where that is now"
+                "\(escaped(destination.path)) was moved away during the pull; the files that it has installed are where the directory is now"
             )
         }
         if !hasUnsyncedFiles, !environment.stop.isStopped || !survey.inventory.wanted.isEmpty {
@@ -428,7 +428,7 @@ struct PullRun {
                 if !failure.isWrongBytes, let advice = reason.firstRange(of: "; ") {
                     reason.removeSubrange(advice.lowerBound...)
                 }
-                reason += ": not the bytes that came first, and the source does not say that they changed"
+                reason += ": the bytes differ from those first received, and the source does not say that they changed"
             }
             fail(failure.row, reason, failure.cause, &files)
             if failure.cause.isDiskFault || failure.error?.trouble == .unkept { report.status = .ioError }
@@ -768,7 +768,7 @@ extension PullRun {
             if report.status == .done { report.status = .incomplete }
         }
         if environment.stop.reason == .late, isUnshown {
-            throw .late("the new tree is whole, but not shown; the next pull shows it", .unavailable)
+            throw .late("the new tree is complete, but not shown; the next pull shows it", .unavailable)
         }
         if environment.stop.reason == .late, pending > 0 {
             let here = report.files.total - missing

@@ -289,13 +289,13 @@ extension PullEngine {
         let least = TreeLedger.fewestDigits
         let what =
             switch wish.map(home.ledger.meaning) {
-            case nil: "a former revision is not kept; \(list)"
-            case .shown?: "revision \(escaped(wish ?? "")) is the one that is shown; \(list)"
+            case nil: "no former revision is kept; \(list)"
+            case .shown?: "revision \(escaped(wish ?? "")) is the current one; \(list)"
             case .several?:
-                "\(escaped(wish ?? "")) is how the manifests of several revisions begin; give more digits, \(list)"
+                "\(escaped(wish ?? "")) fits the manifests of several revisions; give more digits; \(list)"
             case .former?, .nothing?:
                 if let wish, wish.utf8.count < least, !wish.isEmpty, !wish.allSatisfy(\.isNumber) {
-                    "\(escaped(wish)) names no revision; of a manifest's SHA-256 give at least \(least) digits, \(list)"
+                    "\(escaped(wish)) names no revision; give at least \(least) digits of a manifest's SHA-256; \(list)"
                 } else {
                     "revision \(escaped(wish ?? "")) is not kept; \(list)"
                 }
@@ -409,7 +409,7 @@ extension PullEngine {
         guard let home = try usable(TreeHome.find(known.destination)) else {
             throw EngineError(
                 .usage,
-                "\(escaped(known.destination)) does not change as a whole, so that no former revision is kept; see --atomic of "
+                "\(escaped(known.destination)) does not change as a whole, so it keeps no former revisions; see --atomic of "
                     + "'syncagent pull'")
         }
         return (known, home)
@@ -451,8 +451,8 @@ extension TreeSwitch {
         throw EngineError(
             .ioError,
             "\(escaped(home.treePath(tree.number))): \(Figures.count(count, "file")) of the former revision, such as "
-                + "\(escaped(first)), \(count == 1 ? "is" : "are") no longer what "
-                + "\(count == 1 ? "it was" : "they were"); nothing was changed. --to REVISION shows another one",
+                + "\(escaped(first)), \(count == 1 ? "has" : "have") other contents now; nothing was changed. "
+                + "--to REVISION shows another one",
             cause: .wrongBytes)
     }
 

@@ -110,7 +110,7 @@ struct TreeSwitch {
     static func isInTheWay(_ name: String, of path: String) -> EngineError {
         EngineError(
             .refused,
-            "\(escaped(path)): \(escaped(name)) is not of any pull, and the new tree has something of that name; nothing was "
+            "\(escaped(path)): no pull has put \(escaped(name)) there, and the new tree needs that name; nothing was "
                 + "changed. Move it away", cause: .inTheWay)
     }
 

@@ -94,7 +94,7 @@ final class RegistryClient: Sendable {
             state.change { $0.endpoint = $0.endpoint ?? endpoint }
             return answer
         }
-        throw PublishError(.unavailable, "\(shown): nobody to ask", "check the name of the registry")
+        throw PublishError(.unavailable, "\(shown): there is no server to ask", "check the name of the registry")
     }
 
     private func url(_ text: String) -> String {
@@ -245,7 +245,7 @@ final class RegistryClient: Sendable {
                 "log in with 'docker login \(address.host)' or 'oras login \(address.host)' as somebody who may")
         case 404:
             return PublishError(
-                .noInput, "\(shown): there is no such thing (\(what): status 404\(said))",
+                .noInput, "\(shown): the registry does not have it (\(what): status 404\(said))",
                 "check the name of the repository")
         case 408, 429, 500...:
             return PublishError(

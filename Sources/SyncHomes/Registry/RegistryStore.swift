@@ -109,8 +109,8 @@ package final class RegistryStore: ObjectStore {
 
     private func foreign(_ tag: String) -> PublishError {
         PublishError(
-            .refused, "\(client.shown):\(tag) is no published set, and would be replaced",
-            "publish under another tag, or delete what has it")
+            .refused, "\(client.shown):\(tag) is not a published set, and would be replaced",
+            "publish under another tag, or delete this one")
     }
 
     private func note(_ release: RegistryRelease, _ state: inout State) {
@@ -513,8 +513,7 @@ package final class RegistryStore: ObjectStore {
 
     private func taken(_ tag: String) -> PublishError {
         PublishError(
-            .busy, "\(client.shown):\(tag) was changed by somebody else meanwhile",
-            "another publish was faster; run it again")
+            .busy, "\(client.shown):\(tag) was changed by another publish in the meantime", "run it again")
     }
 
     /// The release with everything that was put.

@@ -112,7 +112,7 @@ extension RegistryClient {
         case 200 where range == nil: return answer.body
         case 200:
             throw PublishError(
-                .unavailable, "\(shown): the registry gives no ranges of blobs", "name a local copy with --base")
+                .unavailable, "\(shown): the registry does not serve ranges of blobs", "name a local copy with --base")
         default: throw refusal(answer, "the blob sha256:\(digest)")
         }
     }

@@ -127,9 +127,8 @@ package final class S3Store: ObjectStore {
         knows.withLock { $0 = found }
         guard !found.absent || !found.unchanged else { return [] }
         return [
-            "\(shown): this store does not look at the conditions of a put, so two publishers at the same moment may replace "
-                + "each other's manifest without being told; publish from one place at a time. It also costs a request more for each "
-                + "pack"
+            "\(shown): this store ignores the conditions of a put, so two publishers at the same moment may replace each "
+                + "other's manifest unnoticed; publish from one place at a time. It also costs one more request for each pack"
         ]
     }
 

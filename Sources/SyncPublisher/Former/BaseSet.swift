@@ -124,8 +124,8 @@ struct BaseSet {
         }
         far = names.count
         let packs = isOne ? "pack \(names[0]) is" : "\(names.count) packs are"
-        let (they, them) = isOne ? ("it", "it") : ("they", "them")
-        let unread = options.signing == nil ? "" : " and nobody has read what is signed of \(them)"
+        let they = isOne ? "it" : "they"
+        let unread = options.signing == nil ? "" : " and \(isOne ? "is" : "are") signed unread"
         warnings.append("\(packs) not here\(unread); \(they) must stay where the base is served")
     }
 

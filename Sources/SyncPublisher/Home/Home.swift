@@ -273,8 +273,8 @@ final class Home {
 
     private func changed(_ folder: Folder, _ name: String) -> PublishError {
         .busy(
-            "\(SyncPublisher.shown(store.shown))/\(folder.path(name)) was changed by somebody else meanwhile",
-            "another publish was faster; run it again")
+            "\(SyncPublisher.shown(store.shown))/\(folder.path(name)) was changed by another publish in the meantime",
+            "run it again")
     }
 
     func remove(_ names: [String], from folder: Folder) throws(PublishError) {

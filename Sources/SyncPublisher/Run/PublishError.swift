@@ -93,7 +93,7 @@ extension PublishError {
 
     /// The same error, where what was to be signed is in place already.
     func unsigned(_ change: String, _ todo: String) -> Self {
-        let note = "\(change), but this is not signed: pinned machines stay at what was signed before"
+        let note = "\(change), but it is not signed: pinned machines stay with the last signed release"
         return Self(
             exitStatus, summary, details: details + [note],
             exitStatus == .refused ? "\(remedy); then \(todo)" : todo)

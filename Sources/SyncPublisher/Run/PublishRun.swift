@@ -86,7 +86,7 @@ struct PublishRun {
     private func check() throws(PublishError) {
         if choices.isLoose, output.home != nil {
             throw .usage(
-                "a loose set is its files as they are, which are not sent anywhere",
+                "a loose set has only its files as they are, which are not sent anywhere",
                 "publish it in packs, without --loose; or copy the files there, and publish to a directory with --files-url"
             )
         }

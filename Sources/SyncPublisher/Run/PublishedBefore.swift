@@ -83,7 +83,7 @@ struct PublishedBefore {
     private static func refuseForeign(_ output: OutputDirectory, _ releases: Releases) throws(PublishError) {
         guard try output.hasForeignManifest(releases) else { return }
         throw .invalid(
-            "\(shown(output.display(.top, "manifest.json"))) is no manifest that syncagent has written, and would be replaced",
+            "\(shown(output.display(.top, "manifest.json"))) is not a manifest that syncagent has written, and would be replaced",
             OutputDirectory.remedyForForeign)
     }
 }

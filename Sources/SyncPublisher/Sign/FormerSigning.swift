@@ -34,7 +34,7 @@ extension OutputDirectory {
             : "if those are lost, and these, made with 'syncagent keys new --after', replace them: --allow-other-keys, "
                 + "and pin the project again on every machine; "
         return .refused(
-            "\(shown(path))/trust/\(number).root is none of the roots to sign with, and they do not continue from it: "
+            "\(shown(path))/trust/\(number).root is not among the roots to sign with, and they do not continue from it: "
                 + "machines that trust it would refuse what is published",
             "use the keys of that root, with every newer one; \(wanted)nothing was published")
     }

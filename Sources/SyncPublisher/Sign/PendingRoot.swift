@@ -71,8 +71,8 @@ package struct PendingRoot {
         guard let known else {
             throw .notFound(
                 "there is no root to compare \(shown(path)) with\(directory.map { " in \(shown($0))" } ?? "")",
-                "name the root that your machines have pinned with --from FILE, and keep a copy next to the key; the one that came "
-                    + "along says nothing. If new keys begin with it because the former ones are lost, add --first")
+                "name the root that your machines have pinned with --from FILE, and keep a copy next to the key; one that came with "
+                    + "it proves nothing. If new keys begin with it because the former ones are lost, add --first")
         }
         reference = known.file
         before = try Self.chain(from: known, to: content, beside: path)

@@ -28,16 +28,16 @@ extension PublishRun {
         }
         try checkJump(to: base, from: last)
         report.warnings.append(
-            "\(manifest) was accepted as --accept-base says, though \(reason); signed with it: \(parts)")
+            "\(manifest) was accepted because of --accept-base, although \(reason); signed with it: \(parts)")
     }
 
     /// Refuses to sign packs again whose bytes nobody has read, unless the options accept it.
     private func checkRead(_ base: BaseSet) throws(PublishError) {
         guard base.far > 0, options.permits.isDisjoint(with: [.unreadPacks, .foreignBase]) else { return }
         throw .refused(
-            "\(base.far == 1 ? "a pack" : "\(base.far) packs") of \(shown(base.place.path)) would be signed again, and "
-                + "nobody has read \(base.far == 1 ? "it" : "them"), not being here",
-            "publish to the directory that has the packs, or bring them to its packs/; to sign them unread, add "
+            "\(base.far == 1 ? "a pack" : "\(base.far) packs") of \(shown(base.place.path)) would be signed again, but "
+                + "\(base.far == 1 ? "is not here and has" : "are not here and have") not been read",
+            "publish to the directory that has the packs, or copy them to its packs/; to sign them unread, add "
                 + "--allow-unread")
     }
 
@@ -81,7 +81,9 @@ extension PublishRun {
         let base = set.manifest
         var parts: [String] = []
         if set.far > 0 {
-            parts.append("\(set.far == 1 ? "a pack" : "\(set.far) packs") that nobody has read, not being here")
+            parts.append(
+                "\(set.far == 1 ? "a pack that is not here and has" : "\(set.far) packs that are not here and have") not been read"
+            )
         }
         if options.groups == nil {
             parts += base.groups.map { group in

@@ -33,11 +33,11 @@ package struct HubAddress: Sendable, Equatable {
                 && part.utf8.allSatisfy { isAlphanumeric($0) || [0x2D, 0x2E, 0x5F].contains($0) }
         }
         guard isName, (1...2).contains(components.count), components.count == 2 || kind != .models else {
-            throw ListingError("", "\(quoted(String(name))) is no name of a repository; write hf://ORG/NAME")
+            throw ListingError("", "\(quoted(String(name))) is not the name of a repository; write hf://ORG/NAME")
         }
         guard !revision.isEmpty, revision.utf8.count <= 255,
             !revision.utf8.contains(where: { $0 <= 0x20 || $0 == 0x7F })
-        else { throw ListingError("", "\(quoted(String(revision))) is no revision: a branch, a tag or a commit") }
+        else { throw ListingError("", "\(quoted(String(revision))) is not a revision: a branch, a tag or a commit") }
         (self.kind, repository, self.revision) = (kind, String(name), String(revision))
     }
 

@@ -42,7 +42,7 @@ package enum HubAnswer {
         }
         for entry in entries where entry.type != "directory" {
             guard entry.type == "file", let path = entry.path, let size = entry.lfsSize ?? entry.size else {
-                throw ListingError("", "the hub lists something that is no file: \(quoted(entry.path ?? "?"))")
+                throw ListingError("", "the hub lists something that is not a file: \(quoted(entry.path ?? "?"))")
             }
             let known =
                 entry.lfs.map { ContentCheck.digest(.sha256, $0.utf8) }

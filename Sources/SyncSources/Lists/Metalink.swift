@@ -96,7 +96,7 @@ package enum Metalink {
             switch name {
             case "size":
                 guard size == nil, let count = UInt64(String(decoding: text, as: UTF8.self)), count <= UInt64(Int64.max)
-                else { throw xml.broken("a size that is none, or given twice") }
+                else { throw xml.broken("an invalid size, or two sizes") }
                 size = count
             case "hash":
                 let names: [String: ContentCheck.Algorithm] = [

@@ -33,7 +33,7 @@ package struct RegistryAddress: Sendable, Equatable {
             throw ListingError("", "an artifact has no query or fragment")
         }
         guard let slash, Self.isHost(host) else {
-            throw ListingError("", "\(quoted(host)) is no registry; write oci://HOST/NAME:TAG")
+            throw ListingError("", "\(quoted(host)) is not a registry; write oci://HOST/NAME:TAG")
         }
         rest = rest[rest.index(after: slash)...]
         var digest: Substring?
@@ -49,12 +49,13 @@ package struct RegistryAddress: Sendable, Equatable {
         let components = rest.split(separator: "/", omittingEmptySubsequences: false)
         guard rest.utf8.count <= 255, components.allSatisfy(Self.isComponent) else {
             throw ListingError(
-                "", "\(quoted(String(rest))) is no name of a repository: lower case letters, digits, '.', '_', '-', '/'"
+                "",
+                "\(quoted(String(rest))) is not the name of a repository: lower case letters, digits, '.', '_', '-', '/'"
             )
         }
-        if let tag, !Self.isTag(tag) { throw ListingError("", "\(quoted(String(tag))) is no tag") }
+        if let tag, !Self.isTag(tag) { throw ListingError("", "\(quoted(String(tag))) is not a tag") }
         if let digest, Self.sha256(digest) == nil {
-            throw ListingError("", "\(quoted(String(digest))) is no digest; write @sha256: and 64 digits")
+            throw ListingError("", "\(quoted(String(digest))) is not a digest; write @sha256: and 64 digits")
         }
         let isHub = ["docker.io", "index.docker.io", "registry-1.docker.io"].contains(host)
         self.host = isHub ? Self.hub : host

@@ -75,7 +75,7 @@ package enum RegistryAnswer {
             let layers = document.layers
         else {
             throw ListingError(
-                "", "it is no manifest of an artifact but \(quoted(type.isEmpty ? "something else" : type))")
+                "", "it is not the manifest of an artifact but \(quoted(type.isEmpty ? "something else" : type))")
         }
         if document.artifactType == RegistryRelease.type || document.configurationType == RegistryRelease.type {
             let files = layers.map { ($0.annotations[titles[0]], $0.digest, $0.size) }
@@ -117,7 +117,7 @@ package enum RegistryAnswer {
                         + escaped(names.joined(separator: ", ")))
         }
         guard let digest = RegistryAddress.sha256(Substring(chosen.digest)) else {
-            throw ListingError("", "its index has \(quoted(chosen.digest)), which is no SHA-256")
+            throw ListingError("", "its index has \(quoted(chosen.digest)), which is not a SHA-256")
         }
         return digest
     }
@@ -147,7 +147,7 @@ package enum RegistryAnswer {
                 digest = RegistryAddress.sha256(Substring(layer.digest)).map { (.sha256, $0.hex) }
             }
             guard let title, let digest, let size = layer.size else {
-                throw ListingError(place, "it has no size, or no digest of SHA-256: \(quoted(layer.digest))")
+                throw ListingError(place, "it has no size or no SHA-256 digest: \(quoted(layer.digest))")
             }
             let path = title.hasPrefix("./") ? title.dropFirst(2) : title[...]
             try builder.add(

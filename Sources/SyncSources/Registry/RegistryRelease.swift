@@ -116,17 +116,17 @@ package struct RegistryRelease: Sendable, Equatable {
             let revision = UInt64(number), "\(revision)" == number,
             let manifest = annotations[Self.manifest].flatMap({ SHA256Digest(hex: $0) })
         else {
-            throw ListingError("", "it is a release of syncagent that does not say which; publish it again")
+            throw ListingError("", "it is a release of syncagent without its project or revision; publish it again")
         }
         var layers: [Layer] = []
         for (index, file) in files.enumerated() {
             guard let title = file.title, Self.isPath(title) else { continue }
             guard let digest = RegistryAddress.sha256(Substring(file.digest)), let size = file.size else {
                 throw ListingError(
-                    "layer \(index + 1)", "it has no size, or no digest of SHA-256: \(quoted(file.digest))")
+                    "layer \(index + 1)", "it has no size or no SHA-256 digest: \(quoted(file.digest))")
             }
             if title.hasPrefix("packs/"), title != "packs/\(digest).pack" {
-                throw ListingError("layer \(index + 1)", "\(quoted(title)) is another blob: \(digest)")
+                throw ListingError("layer \(index + 1)", "\(quoted(title)) has another digest: \(digest)")
             }
             layers.append(Layer(path: title, digest: digest, size: size))
         }

@@ -90,7 +90,7 @@ struct CacheTests {
         try FileManager.default.removeItem(atPath: scene.scratch.path + "/store/documents")
         let answer = try cache.client.send("GET", "/manifest.json")
         #expect(answer.status == 200 && scene.isRight(answer, "manifest.json"))
-        #expect(try cache.stop().error.contains("The store takes nothing more, what comes is handed on: "))
+        #expect(try cache.stop().error.contains("The store cannot be written; answers are sent without storing them: "))
     }
 
     @Test("Who passes caches by, as a pull does before it refuses an old statement, passes those behind this one, too")
@@ -172,7 +172,7 @@ struct CacheTests {
         #expect(try cache.client.send("GET", "/trust/3.root").body == Array("root".utf8))
         #expect(try cache.client.send("GET", "/trust/4.root").status == 504)
         let said = try cache.stop().error
-        #expect(said.contains("Served as it was, since the origin does not say what is there now: trust/2.root."))
+        #expect(said.contains("Served from the store, because the origin did not confirm it: trust/2.root."))
     }
 
     @Test(
@@ -227,7 +227,7 @@ struct CacheTests {
         // What lies around it is there.
         let after = try other.client.send("GET", "/" + pack, ["Range": "bytes=\(size - 17)-"])
         #expect(after.status == 206 && scene.isRight(after, pack, (size - 17)..<size))
-        #expect(try other.stop().error.contains("Not what its name says"))
+        #expect(try other.stop().error.contains("Does not match its name"))
     }
 
     @Test(
@@ -570,12 +570,12 @@ struct CacheTests {
             (["serve", "--cache", "ftp://h/", "--store", "s"], "http(s)"),
             (["serve", "--cache", "http://h/?a=b", "--store", "s"], "query"),
             (["serve", "--cache", "http://h/#a", "--store", "s"], "fragment"),
-            (["serve", "--cache", "s3://b/p", "--store", "s"], "no name of a bucket"),
+            (["serve", "--cache", "s3://b/p", "--store", "s"], "not the name of a bucket"),
             (["serve", "--cache", "s3://bucket/a/../b", "--store", "s"], "prefix"),
             (["serve", "--cache", "s3://bucket/a?token=x", "--store", "s"], "endpoint"),
             (["serve", "--cache", "s3://bucket/v1.json?region=eu-west-1", "--store", "s"], "a slash at the end"),
             (["serve", "--cache", "http://h/channels/beta.json.zst", "--store", "s"], "a slash at the end"),
-            (["serve", "--cache", "oci://h", "--store", "s"], "no registry"),
+            (["serve", "--cache", "oci://h", "--store", "s"], "not a registry"),
             (["serve", "--cache", "hf://a/b", "--store", "s"], "http(s), s3 or oci"),
             (["serve", "--cache", "http://h/", "--store", "s", "--max", "1K"], "--max"),
         ] {

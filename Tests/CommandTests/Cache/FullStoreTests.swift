@@ -51,6 +51,6 @@ struct FullStoreTests {
         }
         let end = try cache.stop()
         #expect(end.status == 0)
-        #expect(end.error.contains("The store takes nothing more"), "\(end.error)")
+        #expect(end.error.contains("The store cannot be written"), "\(end.error)")
     }
 }

@@ -110,7 +110,7 @@ struct ManifestPartsTests {
         let right = try #require(FileManager.default.contents(atPath: "\(scratch.path)/\(pack)"))
         try scratch.write(Data(right.map { $0 ^ 0x15 }), to: pack)
         let refused = try publishNext()
-        #expect(refused.status == 65 && refused.error.contains("not what the manifest says"), "\(refused)")
+        #expect(refused.status == 65 && refused.error.contains("does not match its SHA-256"), "\(refused)")
         #expect(!FileManager.default.fileExists(atPath: scratch.path + "/next/manifest.json"))
         try scratch.write(right, to: pack)
 

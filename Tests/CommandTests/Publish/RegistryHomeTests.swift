@@ -304,7 +304,7 @@ struct RegistryHomeTests {
         }
         try write([2], "new")
         let slower = try publish()
-        #expect(slower.status == 75 && slower.error.contains("another publish was faster"), "\(slower.error)")
+        #expect(slower.status == 75 && slower.error.contains("changed by another publish"), "\(slower.error)")
         #expect(registry.manifest("v1") == registry.manifest("other"))
         registry.change { $0.beforeManifest = nil }
         let again = try publish()
@@ -544,7 +544,7 @@ struct RegistryHomeTests {
         registry.push(["x": [1]], as: "v1")
         let start = count
         let taken = try publish()
-        #expect(taken.status == 77 && taken.error.contains("no published set"), "\(taken.error)")
+        #expect(taken.status == 77 && taken.error.contains("not a published set"), "\(taken.error)")
         for arguments in [
             ["publish", "set", "--to", registry.location(":v2"), "--channel", "beta"],
             ["publish", "set", "--to", registry.location("@sha256:" + String(repeating: "1", count: 64))],
@@ -608,7 +608,8 @@ struct RegistryHomeTests {
         let said = try cache.stop().error
         #expect(said.contains("docker login \(registry.host)"), "\(said)")
         #expect(said.contains("an index of manifests; name the one that is meant: "), "\(said)")
-        #expect(said.contains("@sha256:\(digest)") && said.contains("no set that syncagent has published"), "\(said)")
+        #expect(
+            said.contains("@sha256:\(digest)") && said.contains("not a set that syncagent has published"), "\(said)")
     }
 
     @Test("A release whose blobs are not what it says is refused, and nothing is written [V1]")
@@ -622,7 +623,10 @@ struct RegistryHomeTests {
         #expect(!FileManager.default.fileExists(atPath: scratch.path + "/out/README.md"))
         registry.registry.script(path, .object(ServedObject(frame)))
         let hostile: [(String, String, String?)] = [
-            ("\"com.syncagent.revision\":\"1\"", "\"com.syncagent.revision\":\"01\"", "does not say which"),
+            (
+                "\"com.syncagent.revision\":\"1\"", "\"com.syncagent.revision\":\"01\"",
+                "without its project or revision"
+            ),
             ("manifest.json.zst", "manifest.json", "has no manifest.json.zst"),
             // A title that is no path of a set names nothing: packs come by their digests.
             ("packs/", "packs/../packs/", nil),

@@ -403,8 +403,8 @@ struct LFSTests {
         "What names no repository, or cannot be done, is said before anything is asked",
         arguments: [
             ("lfs+http://h", "names no repository"), ("lfs+http://u:canary@h/a.git", "credential helpers"),
-            ("lfs+http://h/a.git?x=canary", "without a query"), ("lfs+http://h/a.git@-x", "no branch"),
-            ("lfs+http://h/a.git@a..b", "no branch"), ("lfs+file://h/a.git", "lfs+file:///"),
+            ("lfs+http://h/a.git?x=canary", "without a query"), ("lfs+http://h/a.git@-x", "not a branch"),
+            ("lfs+http://h/a.git@a..b", "not a branch"), ("lfs+file://h/a.git", "lfs+file:///"),
         ])
     func addresses(url: String, words: String) throws {
         let outcome = try set.run("pull", url, "--into", "d")

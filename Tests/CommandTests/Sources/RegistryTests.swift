@@ -198,7 +198,7 @@ struct RegistryTests {
             #expect(outcome.status == 77, "\(name): \(outcome.error)")
         }
         let damaged = try pull("{\"auths\":", into: "d")
-        #expect(damaged.status == 77 && damaged.error.contains("it is no configuration"), "\(damaged.error)")
+        #expect(damaged.status == 77 && damaged.error.contains("it is not a configuration"), "\(damaged.error)")
         let long = try pull(String(repeating: " ", count: 1 << 20) + "{}", into: "d")
         #expect(long.status == 77 && long.error.contains("above the limit"), "\(long.error)")
     }

@@ -412,7 +412,7 @@ struct AtomicPullTests: ChangesAsAWhole {
             #expect(throws: EngineError.self) { try engine.rollback("com.example.tower", to: wish) }
         }
         let shown = refusal("3")
-        #expect(shown?.status == .noInput && shown?.message.contains("revision 3 is the one that is shown") == true)
+        #expect(shown?.status == .noInput && shown?.message.contains("revision 3 is the current one") == true)
         #expect(refusal("abc")?.message.contains("give at least 4 digits") == true)
         #expect(refusal("7")?.message.contains("revision 7 is not kept") == true)
         let manifest = try #require(try ledger().former.last?.manifest)

@@ -174,7 +174,7 @@ struct LinkedPullTests: ChangesAsAWhole {
         tree.addFile("notes.txt", size: 10, seed: 1)
         let refused = try pull(3, tree)
         #expect(refused.status == .refused)
-        #expect(refused.error?.message.contains("notes.txt is not of any pull") == true)
+        #expect(refused.error?.message.contains("no pull has put notes.txt there") == true)
         try expect(2, besides: ["notes.txt", "lost+found"])
         #expect(scene.root.read("dest/notes.txt") == Array("mine".utf8))
         // What is put behind the links is in the tree.
