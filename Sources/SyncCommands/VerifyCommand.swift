@@ -52,7 +52,7 @@ extension VerifyReport {
         if extra > 0 {
             let shown = extraPaths.prefix(3).map { escaped($0) }.joined(separator: ", ")
             let rest = extra > 3 ? ", …" : ""
-            lines.append("\(Figures.count(extra, "file")) here that the manifest does not name: \(shown)\(rest)")
+            lines.append("\(Figures.count(extra, "file")) here that the manifest does not list: \(shown)\(rest)")
         }
         var looked = Figures.count(files, "file")
         if directories > 0 { looked += " and " + Figures.count(directories, "directory", "directories") }

@@ -370,6 +370,7 @@ extension Agent {
         defer { withExtendedLifetime(lease) {} }
         let message = "the deadline has passed" + (last.map { "; last: \($0)" } ?? "")
         try store.fail(run.identifier, EngineError(.unavailable, message, cause: .late), now: now)
+        environment.log("\(escaped(run.session)): \(message)")
         return true
     }
 }

@@ -134,7 +134,11 @@ extension SessionJob {
     /// Decides after an engine's error. A recorded run has its result; another one waits, or fails if waiting cannot
     /// help.
     private func after(_ error: EngineError, _ run: String) -> End {
-        environment.log("\(escaped(session)): \(error.message)")
+        // What is tried again, the agent tells.
+        func ended() -> End {
+            environment.log("\(escaped(session)): \(error.message)")
+            return .done
+        }
         let reason: RestReason =
             switch error.status {
             case .busy: .destinationBusy
@@ -144,15 +148,18 @@ extension SessionJob {
             }
         let isHopeless = [.dataInvalid, .usage, .refused, .configuration].contains(error.status)
         do throws(StoreError) {
-            guard try store.run(run).state == .waiting else { return .done }
+            guard try store.run(run).state == .waiting else { return ended() }
             // A run whose deadline has passed is failed, although it was stopped.
             let isStopped = stop.isStopped && stop.reason != .late
             guard isHopeless, !isStopped else {
-                return isStopped ? .done : .notYet(reason: reason, error: ControlError(error))
+                return isStopped ? ended() : .notYet(reason: reason, error: ControlError(error))
             }
             try store.fail(run, error, now: environment.now())
-            return .done
-        } catch { return .notYet(reason: .state, error: ControlError(error)) }
+            return ended()
+        } catch let trouble {
+            _ = ended()
+            return .notYet(reason: .state, error: ControlError(trouble))
+        }
     }
 
     private func watched(_ needs: EngineRequest) -> EngineRequest {

@@ -134,7 +134,7 @@ struct SessionTextTests {
         var session = Self.session(.finished)
         session.run?.result = .ok
         session.failedHooks = 1
-        let why = "a hook failed; 'syncagent hooks list tower --output' shows what was written"
+        let why = "a hook failed; 'syncagent hooks list tower --output' shows the output"
         let lines = Self.text().details(session)
         #expect(lines.contains { $0.hasPrefix("state ") && $0.hasSuffix(" idle (ok): " + why) }, "\(lines)")
         #expect(Self.text().table([session])[1].contains("a hook failed"))

@@ -321,6 +321,26 @@ struct AgentTests {
         }
     }
 
+    @Test("Why a run could not start is logged once, with when it is tried again")
+    func loggedOnce() async throws {
+        let bench = try AgentBench()
+        let lines = Mutex<[String]>([])
+        let agent = bench.agent { $0.log = { line in lines.withLock { $0.append(line) } } }
+        try await whileRunning(agent) {
+            var request = bench.request()
+            request.paused = true
+            _ = try await agent.enqueue(request)
+            // The destination is a file by now.
+            try FileManager.default.removeItem(atPath: bench.destination)
+            try bench.root.write("no directory", to: "files")
+            _ = try await agent.resume(session)
+            for _ in 0..<2_000 where lines.withLock(\.isEmpty) { try await Task.sleep(for: .milliseconds(5)) }
+            _ = try await agent.cancel(session)
+        }
+        let told = lines.withLock { $0 }
+        #expect(told.count == 1 && told[0].hasSuffix("; retrying in 2 s"), "\(told)")
+    }
+
     @Test("A run whose worker was lost goes on; after three losses in ten minutes it is put aside [S28 F083 F087]")
     func lost() async throws {
         let bench = try AgentBench()

@@ -21,7 +21,7 @@ extension PublishReport {
         }
         var second = "\(Figures.count(packsWritten, "pack")) written, \(ByteCount(newBytes))"
         if movedBytes > 0 {
-            second += ", of which \(ByteCount(movedBytes)) moved from packs mostly unused"
+            second += ", of which \(ByteCount(movedBytes)) moved from mostly unused packs"
         }
         if packsReused > 0 { second += "; \(Figures.grouped(packsReused)) reused" }
         if deltaBytes > 0 {

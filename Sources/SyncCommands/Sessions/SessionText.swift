@@ -62,7 +62,7 @@ struct SessionText: Sendable {
                 "bytes",
                 "\(bytes(run)); \(ByteCount(run.bytes.received)) received in "
                     + Figures.count(run.requests, "request"),
-            ], ["asked for", moment(run.created)],
+            ], ["requested", moment(run.created)],
         ]
         if let source = run.source { rows.insert(["source", source.shown], at: 2) }
         if let bytes = run.expectedBytes { rows.append(["expected", ByteCount(bytes).description]) }
@@ -140,7 +140,7 @@ struct SessionText: Sendable {
             }
             guard let failed = session.failedHooks, failed > 0 else { return nil }
             return (failed == 1 ? "a hook failed" : "\(failed) hooks failed")
-                + "; 'syncagent hooks list \(name) --output' shows what was written"
+                + "; 'syncagent hooks list \(name) --output' shows the output"
         }
     }
 

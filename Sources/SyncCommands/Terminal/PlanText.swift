@@ -19,8 +19,8 @@ extension PlanReport {
         if let source { lines.append("source     \(source.shown)") }
         if unknown > 0 {
             lines.append(
-                "unknown    \(Figures.count(unknown, "file")) whose size or SHA-256 the source does not say; fetched once to "
-                    + "find it out")
+                "unknown    \(Figures.count(unknown, "file")) whose size or SHA-256 the source does not give; fetched once to "
+                    + "determine it")
         }
         if let quota {
             let window = Figures.period(Int64(clamping: min(quota.window, 1 << 40)) * 1_000)
@@ -65,9 +65,9 @@ extension PlanReport {
         return seconds == 0 ? "more than this needs" : "this takes \(Figures.period(seconds * 1_000)) at least"
     }
 
-    /// The line for files that the manifest no longer names.
+    /// The line for files that the manifest no longer lists.
     private func gone(_ what: String) -> String {
-        prunes ? "removed    \(what) that the manifest no longer names" : "obsolete   \(what), removed with --prune"
+        prunes ? "removed    \(what) that the manifest no longer lists" : "obsolete   \(what), removed with --prune"
     }
 
     /// How many requests there will be, of which kinds, and why the number is not certain.

@@ -150,7 +150,7 @@ package func check(
     var at: String?
     results.rule(
         "A URL gives a manifest with absolute URLs",
-        "Print one JSON object as Manifests/FORMAT.md has it, and exit with 0."
+        "Print one JSON object as Manifests/FORMAT.md describes it, and exit with 0."
     ) {
         switch Result(catching: { () throws(PluginError) in try plugin.manifest(of: url, known: nil) }) {
         case .failure(let error): return error.message
@@ -165,17 +165,17 @@ package func check(
     guard let first else { return results }
     results.rule(
         "The same set gives the same manifest",
-        "Sort what you list, and leave out times of your own: else every pull looks at everything."
+        "Sort what you list, and leave out times of your own: otherwise every pull examines everything."
     ) {
         switch Result(catching: { () throws(PluginError) in try plugin.manifest(of: url, known: nil) }) {
         case .failure(let error): error.message
-        case .success(let answer): answer == .manifest(first) ? nil : "the second one is another"
+        case .success(let answer): answer == .manifest(first) ? nil : "the second one differs"
         }
     }
     if let at {
         results.rule(
             "A state that still holds gives nothing, or the same manifest",
-            "Compare SYNCAGENT_AT with what would be source.at now, before anything is listed where that is possible."
+            "Compare SYNCAGENT_AT with what would be source.at now, if possible before listing anything."
         ) {
             switch Result(catching: { () throws(PluginError) in try plugin.manifest(of: url, known: at) }) {
             case .failure(let error): error.message
