@@ -93,7 +93,7 @@ struct ImportCommand: AsyncParsableCommand {
     private static func isRelative(_ source: String) -> CommandFailure {
         CommandFailure(
             .usage,
-            "the files are beside \(escaped(source)): write the manifest there with --to, or say with --base at which URL they are"
+            "the files are beside \(escaped(source)): write the manifest there with --to, or give their URL with --base"
         )
     }
 }

@@ -9,11 +9,12 @@ struct AttachCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "attach", abstract: "Follow the progress of a session's run until it ends; ^C leaves it running.",
         discussion: """
-            Starts an agent if none is running. With --json it prints the session's events as they happen, up to the \
-            last one of the run, with progress in between. With --since N it begins after event N and includes earlier \
-            events: a program that stores the last `seq` it has handled misses no event and gets none twice. Exit status: \
-            as for 'syncagent wait'; 130 or 143 if it was detached, and the run continues; 66 if event N does not exist \
-            yet, as after the state was lost: begin again with 0.
+            Without SESSION, it takes the only session, or the only one with an open run. Starts an agent if none is \
+            running. With --json it prints the session's events as they happen, up to the last one of the run, with \
+            progress in between. With --since N it begins after event N and includes earlier events: a program that \
+            stores the last `seq` it has handled misses no event and gets none twice. Exit status: as for 'syncagent \
+            wait'; 130 or 143 if it was detached, and the run continues; 66 if event N does not exist yet, as after \
+            the state was lost: begin again with 0.
             """)
 
     @OptionGroup var session: SessionArgument

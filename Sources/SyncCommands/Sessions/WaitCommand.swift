@@ -7,7 +7,8 @@ struct WaitCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "wait", abstract: "Wait until a session has no open run and no hook left to run.",
         discussion: """
-            Starts an agent if there is work and none is running. Ending this command does not stop the run.
+            Without SESSION, it takes the only session, or the only one with an open run. Starts an agent if there \
+            is work and none is running. Ending this command does not stop the run.
 
             Exit status: that of the pull, as if it had run in the foreground: 0 every file is in place and every hook \
             succeeded, 2 files are missing or the run was cancelled, 5 files are in place but a hook failed, 65, 69, \
