@@ -231,7 +231,7 @@ extension Agent: AgentControl {
         guard case .success(false) = named else { return }
         let shown = paths.prefix(3).map { "'\(escaped($0))'" }.joined(separator: ", ")
         throw ControlError(
-            EngineError(.noInput, "The manifest of '\(escaped(session))' names no \(shown); nothing was changed."))
+            EngineError(.noInput, "The manifest of '\(escaped(session))' has no \(shown); nothing was changed."))
     }
 
     private func clear(_ session: String, files: Bool) async throws(ControlError) {
