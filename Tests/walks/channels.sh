@@ -138,7 +138,7 @@ walk() {
     has gone four
     [ ! -e other ] || fail "a directory was made"
     expect 66 syncagent channel remove site never $sign
-    said "there are default, beta, stable"
+    said "available: default, beta, stable"
     expect 64 syncagent channel remove site default $sign
     expect 0 syncagent pull "$url" --into gone --session gone --channel stable --allow-older
     echo '{ "channel": "gone" }' >assets/publish.json

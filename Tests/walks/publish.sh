@@ -170,7 +170,7 @@ expect 0 syncagent pull "$url" --into machine
 expect 0 syncagent releases list nights-out
 grep -Eq '^5 .* default ' output || { cat output >&2; fail "the newest release is not in the list"; }
 expect 66 syncagent releases restore nights-out 9
-said "there are 5, 4, 3, 2, 1"
+said "available: 5, 4, 3, 2, 1"
 expect 0 syncagent releases restore nights-out 4
 said "revision 6 has the contents of revision 4"
 expect 0 syncagent releases restore nights-out 4

@@ -111,7 +111,7 @@ package struct Restore {
             let there = releases.all.prefix(20).map { "\($0.revision)" }
             throw .notFound(
                 "\(shown(output.path)) has no release \(shown(wanted))",
-                there.isEmpty ? "publish first" : "there are \(there.joined(separator: ", "))")
+                there.isEmpty ? "publish first" : "available: \(there.joined(separator: ", "))")
         }
         guard found.count == 1 || first.isNamed else {
             throw PublishError(

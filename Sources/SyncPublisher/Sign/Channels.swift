@@ -106,7 +106,7 @@ package struct Channels {
     private func requireSigner(_ signing: Signing?) throws(PublishError) {
         guard try output.isSigned(), signing == nil else { return }
         throw .usage(
-            "what is published to \(shown(output.path)) is signed",
+            "the set in \(shown(output.path)) is signed",
             "add --sign with the directory that has fresh.key and the roots")
     }
 
@@ -167,7 +167,7 @@ package struct Channels {
         let names = try list().map { $0.channel ?? ChannelName.ofDefault }
         throw .notFound(
             "\(shown(output.path)) has no channel \(release)",
-            names.isEmpty ? "publish first" : "there are \(names.joined(separator: ", "))")
+            names.isEmpty ? "publish first" : "available: \(names.joined(separator: ", "))")
     }
 
     /// Keeps releases from now on, starting with the one in `manifest.json`.
@@ -208,6 +208,6 @@ package struct Channels {
             there.isEmpty
                 ? "channels can point at releases from the first 'publish --channel' or 'publish --sign' on; for the "
                     + "newest one, publish it again with --channel \(ChannelName.ofDefault)"
-                : "there are \(there.joined(separator: ", "))")
+                : "available: \(there.joined(separator: ", "))")
     }
 }

@@ -386,7 +386,7 @@ package struct KeyDirectory {
             guard let key = known.first(where: { $0.fingerprint == fingerprint }) else {
                 throw Self.unusable(
                     path,
-                    "\(shown(fingerprint)) is not a \(role.rawValue) key of root \(newest.content.number); there are "
+                    "\(shown(fingerprint)) is not a \(role.rawValue) key of root \(newest.content.number); those are "
                         + known.map(\.fingerprint).joined(separator: ", "))
             }
             return ([key], here.first { $0.key == key }?.file)
