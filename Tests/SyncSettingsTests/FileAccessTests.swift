@@ -112,7 +112,8 @@ struct FileAccessTests {
         var configuration = configuration()
         #expect(
             message { try settings.apply(to: &configuration) }
-                == "\(root.path("password")): others may read it; run: chmod 600 \(root.path("password"))")
+                == "the proxy's password file \(root.path("password")): others may read it; run: chmod 600 \(root.path("password"))"
+        )
         _ = try write("\n", to: "password", mode: 0o600)
         #expect(
             message { try settings.apply(to: &configuration) }
@@ -133,7 +134,9 @@ struct FileAccessTests {
             message { try settings.apply(to: &configuration) }
                 == "\(root.path("cred")): line 1: http://p:1 lacks password")
         settings.credentialsFile = root.path("gone")
-        #expect(message { try settings.apply(to: &configuration) } == "\(root.path("gone")): No such file or directory")
+        #expect(
+            message { try settings.apply(to: &configuration) }
+                == "the credentials file \(root.path("gone")): No such file or directory")
     }
 
     @Test("A FIFO or a monster in the place of a secret ends at once, with its name [F099]")
@@ -153,7 +156,7 @@ struct FileAccessTests {
                 }
                 var configuration = configuration()
                 let said = message { try settings.apply(to: &configuration) }
-                #expect(said?.hasPrefix("\(path): \(reason)") == true, "\(said ?? "nothing")")
+                #expect(said?.contains("file \(path): \(reason)") == true, "\(said ?? "nothing")")
             }
         }
     }

@@ -60,7 +60,7 @@ extension TransferSettings {
         proxy.user = settings.user
         proxy.password = settings.password
         if let file = settings.passwordFile {
-            guard let password = try secretLines(file).first, !password.isEmpty else {
+            guard let password = try secretLines(file, "the proxy's password file").first, !password.isEmpty else {
                 throw SettingsError("\(escaped(file)): the first line is empty; the proxy's password belongs there")
             }
             proxy.password = password

@@ -20,9 +20,12 @@ extension SettingsError {
 
 /// The lines of a file that holds a secret: the file must exist, and its owner alone may read it.
 ///
-/// - Throws: ``SettingsError`` that begins with the path.
-func secretLines(_ path: String) throws(SettingsError) -> [String] {
-    let text = try rethrowing(readSecret(path, limit: 1 << 16)) { (error: FileError) in SettingsError(error) }
+/// - Parameter what: What the file is, for messages, such as `the headers file`.
+/// - Throws: ``SettingsError`` that begins with `what` and the path.
+func secretLines(_ path: String, _ what: String) throws(SettingsError) -> [String] {
+    let text = try rethrowing(readSecret(path, limit: 1 << 16)) { (error: FileError) in
+        SettingsError("\(what) \(SettingsError(error))")
+    }
     // A line's end is one Character, also CR LF.
     return text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).map(String.init)
 }

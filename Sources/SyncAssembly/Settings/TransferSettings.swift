@@ -243,7 +243,7 @@ extension TransferSettings {
             switch header {
             case .line(let line): lines.append(line)
             case .file(let path):
-                for (index, line) in try secretLines(path).enumerated() where !line.isEmpty {
+                for (index, line) in try secretLines(path, "the headers file").enumerated() where !line.isEmpty {
                     if let problem = TransferHeader.problem(with: line) {
                         throw SettingsError("\(escaped(path)):\(index + 1): \(problem)")
                     }

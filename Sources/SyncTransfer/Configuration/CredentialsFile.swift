@@ -33,7 +33,7 @@ extension Credentials {
     package static func read(path: String) throws(Refusal) -> Credentials {
         let text: String
         do throws(FileError) { text = try readSecret(path, limit: maximumSize) } catch {
-            throw Refusal(description: "\(path): \(error.reason)")
+            throw Refusal(description: "the credentials file \(path): \(error.reason)")
         }
         do { return try parse(text) } catch { throw Refusal(description: "\(path): \(error.description)") }
     }
