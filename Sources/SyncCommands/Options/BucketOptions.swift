@@ -5,11 +5,11 @@ import SyncS3
 /// The service and region of a bucket, if its URL does not name them.
 struct BucketOptions: ParsableArguments {
     @Option(
-        help: "The URL of the service that has the bucket of s3://.  (default: AWS_ENDPOINT_URL, or AWS itself)".taking(
+        help: "The URL of the service that has the s3:// bucket.  (default: AWS_ENDPOINT_URL, or AWS itself)".taking(
             "url"))
     var endpoint: String?
 
-    @Option(help: "The region of the bucket of s3://.  (default: AWS_REGION, or us-east-1)".taking("name"))
+    @Option(help: "The region of the s3:// bucket.  (default: AWS_REGION, or us-east-1)".taking("name"))
     var region: String?
 
     /// The place as a URL that names service and region; other places unchanged.

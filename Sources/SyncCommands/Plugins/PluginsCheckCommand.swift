@@ -29,7 +29,7 @@ struct PluginsCheckCommand: AsyncParsableCommand {
 
     @Option(
         help:
-            "What to ask the plugin about: an object's URL for a transport or resolver, an origin for credentials, a webhook's URL."
+            "What to ask the plugin about: an object's URL for a transport or resolver, an origin for credentials, a set's URL for a source, a webhook's URL."
             .taking("url"))
     var url: String?
 

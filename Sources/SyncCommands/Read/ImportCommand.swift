@@ -101,7 +101,7 @@ struct ImportCommand: AsyncParsableCommand {
 /// Options for a listing in place of a manifest.
 struct ListingOptions: ParsableArguments {
     @Option(
-        help: "The URL that the names in a checksum list are relative to.  (default: where the list lies)".taking("url")
+        help: "The URL that the names in a checksum list are relative to.  (default: the list's own)".taking("url")
     )
     var base: String?
 
