@@ -87,7 +87,9 @@ package struct Signing: Sendable {
             return statement
         } catch {
             let status = isStopped() ? ExitStatus.interrupted : .refused
-            throw PublishError(status, "cannot sign: \(error.reason)", "what was signed before stays valid")
+            throw PublishError(
+                status, "cannot sign: \(error.reason)",
+                "what was signed before stays valid" + (isStopped() ? "" : "; correct this"))
         }
     }
 
