@@ -29,7 +29,7 @@ package struct EngineError: Error, Sendable, Equatable {
     ///
     /// - Parameter what: What was tried, followed by a colon and a blank.
     package init(cannotUse error: FileError, _ what: String = "") {
-        let cause = error.isMissing ? .noPermission : error.cause
+        let cause = error.code == .noSuchFileOrDirectory ? .noPermission : error.cause
         self.init(cause == .diskFull ? .ioError : .cannotCreate, "\(what)\(error)", cause: cause)
     }
 

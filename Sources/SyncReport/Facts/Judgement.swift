@@ -43,7 +43,7 @@ extension SessionReport {
         case .failed, nil:
             let reason = why.map { ": \($0)" } ?? ""
             return missing > 0 && missing == ended.counts.files.total
-                ? "none of \(Figures.count(missing, "file")) could be fetched\(reason)" : "it failed\(reason)"
+                ? "none of \(Figures.count(missing, "file")) could be installed\(reason)" : "it failed\(reason)"
         }
     }
 

@@ -126,7 +126,7 @@ struct SaidOnceTests {
         let report = try set.tool.run(["report"]).output
         #expect(report.contains("(in 3 runs)"), "\(report)")
         #expect(report.split(separator: "\n").count { $0.contains("status 404") } == 1, "\(report)")
-        #expect(report.contains("could be fetched: the server does not have all of them"), "\(report)")
+        #expect(report.contains("could be installed: the server does not have all of them"), "\(report)")
     }
 
     @Test("-v names what was installed and removed; a plan names what would be, and -vv what stays")

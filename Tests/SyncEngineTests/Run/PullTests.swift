@@ -72,12 +72,15 @@ struct PullTests {
     }
 
     @Test(
-        "A disk that is full is another failure than a place where nothing may be written",
-        arguments: [.noSpace, .permissionDenied, .noSuchFileOrDirectory] as [Errno])
-    func cannotUse(code: Errno) {
+        "A disk that is full is another failure than a place where nothing may be written, or where a file is",
+        arguments: [
+            (.noSpace, .diskFull), (.permissionDenied, .noPermission), (.noSuchFileOrDirectory, .noPermission),
+            (.notDirectory, .inTheWay),
+        ] as [(Errno, FailureCause)])
+    func cannotUse(code: Errno, cause: FailureCause) {
         let error = EngineError(cannotUse: FileError(step: "open", path: "/a", code: code), "the state directory: ")
         #expect(error.status == (code == .noSpace ? .ioError : .cannotCreate))
-        #expect(error.cause == (code == .noSpace ? .diskFull : .noPermission))
+        #expect(error.cause == cause)
         #expect(error.message.hasPrefix("the state directory: ") && error.message.contains("/a"))
     }
 
