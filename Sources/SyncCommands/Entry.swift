@@ -58,14 +58,14 @@ private func checkLimits() throws(CommandFailure) {
     if let limit = CurrentProcess.raiseOpenFileLimit(usual), limit < openFiles {
         throw CommandFailure(
             .configuration,
-            "syncagent needs \(openFiles) open files at least, and may have \(limit): raise the limit, ulimit -n \(usual)"
+            "syncagent needs at least \(openFiles) open files, and the limit is \(limit). Raise it: ulimit -n \(usual)"
         )
     }
     guard CurrentProcess.addressSpaceLimit >= addressSpace else {
         throw CommandFailure(
             .configuration,
-            "syncagent needs \(addressSpace >> 20) MiB of address space at least, and may have "
-                + "\(CurrentProcess.addressSpaceLimit >> 20) MiB: raise the limit, ulimit -v \(addressSpace >> 10)")
+            "syncagent needs at least \(addressSpace >> 20) MiB of address space, and the limit is "
+                + "\(CurrentProcess.addressSpaceLimit >> 20) MiB. Raise it: ulimit -v \(addressSpace >> 10)")
     }
 }
 

@@ -41,7 +41,7 @@ struct FileTrustTests {
     @Test("Where a process may have no more open files, the error names the limit to raise")
     func openFiles() {
         errno = EMFILE
-        #expect(FileError.last("open", "index").description.hasSuffix(": raise the limit, ulimit -n 1024"))
+        #expect(FileError.last("open", "index").description.hasSuffix(": raise the limit: ulimit -n 1024"))
     }
 
     @Test("Another kind of file is refused at once: nobody waits for a FIFO's writer (F099)")

@@ -72,7 +72,7 @@ extension FileError {
         if let remark { return remark }
         guard let code else { return "unknown" }
         // Not a fault of the disk, and a retry would not help.
-        return code == .tooManyOpenFiles ? "\(code): raise the limit, ulimit -n 1024" : "\(code)"
+        return code == .tooManyOpenFiles ? "\(code): raise the limit: ulimit -n 1024" : "\(code)"
     }
 
     /// A sentence about a file of the state directory, with a remedy.

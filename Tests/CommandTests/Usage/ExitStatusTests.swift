@@ -43,11 +43,11 @@ struct ExitStatusTests {
         arguments: [
             (
                 "ulimit -n 16",
-                "syncagent needs 24 open files at least, and may have 16: raise the limit, ulimit -n 1024"
+                "syncagent needs at least 24 open files, and the limit is 16. Raise it: ulimit -n 1024"
             ),
             (
                 "ulimit -v 204800",
-                "syncagent needs 300 MiB of address space at least, and may have 200 MiB: raise the limit, ulimit -v 307200"
+                "syncagent needs at least 300 MiB of address space, and the limit is 200 MiB. Raise it: ulimit -v 307200"
             ), ("ulimit -S -n 16", ""), ("ulimit -n 64", ""),
         ])
     func limits(limit: String, words: String) throws {
