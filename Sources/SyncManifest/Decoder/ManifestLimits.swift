@@ -45,7 +45,7 @@ package struct ManifestLimits: Sendable {
     /// published in parts.
     var remedy: String {
         learns
-            ? "pull some of what it lists, as of a list with fewer lines, or raise the limit with --max-manifest"
+            ? "pull a part of it, such as a list with fewer lines, or raise the limit with --max-manifest"
             : "publish it in parts, or raise the limit with --max-manifest"
     }
 
