@@ -158,7 +158,7 @@ struct ReportTests {
         var report = try set.tool.run(["report"]).output
         #expect(report.contains("FAILED     com.example.tower"), "\(report)")
         #expect(report.contains("status 404"), "\(report)")
-        #expect(report.contains("-> Upload the whole set again"), "\(report)")
+        #expect(report.contains("-> Upload the missing files"), "\(report)")
         try FileManager.default.moveItem(at: away, to: packs)
         #expect(try set.pull().status == 0)
         report = try set.tool.run(["report"]).output

@@ -59,7 +59,7 @@ struct ReportTextTests {
                 ATTENTION  film.harbour-dailies: 13 of 4,210 files are missing (the server does not have all of them); 44 files put in place, 301 MiB received
                            problem   12 files: https://assets.example.com: status 404
                                        shots/010/plate.exr, shots/010/<script>alert(1)</script>.exr, shots/020/\\u{1b}[31mred.exr and 9 more
-                                     -> Upload the whole set again, packs first and the manifest last, then pull again.
+                                     -> Upload the missing files (of a published set everything again: packs first, the manifest last), then pull again.
                                      shots/040/a\\u{202e}gpj.exr: cannot write shots/040/a: No space left on device
                                      -> Free some space ('syncagent gc --dry-run' shows what can be removed), then 'syncagent resume' or pull again.
                                      hook 14, https://chat.example.com/…: exit 1

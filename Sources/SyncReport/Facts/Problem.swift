@@ -129,7 +129,8 @@ extension FailureCause {
     /// A remedy: one or two sentences.
     package var advice: String {
         switch self {
-        case .notThere: "Upload the whole set again, packs first and the manifest last, then pull again."
+        case .notThere:
+            "Upload the missing files (of a published set everything again: packs first, the manifest last), then pull again."
         case .access:
             "Name a credentials file (--credentials, or credentials_file in config.json), or renew an expired link."
         case .serverTrouble:

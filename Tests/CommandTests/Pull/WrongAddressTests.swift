@@ -117,7 +117,7 @@ struct SaidOnceTests {
         #expect(warnings.count == 1, "\(outcome.error)")
         #expect(warnings.first?.contains("40 files: http://127.0.0.1") == true, "\(outcome.error)")
         #expect(outcome.error.contains("f/100, f/101, f/102 and 37 more"))
-        #expect(outcome.error.contains("-> Upload the whole set again"))
+        #expect(outcome.error.contains("-> Upload the missing files"))
         let loud = try set.pull("-v")
         #expect(loud.error.split(separator: "\n").count { $0.contains("warning: f/1") } == 40, "\(loud.error)")
         #expect(try set.pull("--json").events().count { $0["event"] as? String == "task.failed" } == 40)
