@@ -118,7 +118,7 @@ echo "$url"
 
 title "Pull it, with a hook"
 run pull "$url" --into tower --hook "$root/Examples/hooks/report-hook.sh" --json >first.json
-printf '%s files in %s requests, %s bytes received, %s ms\n' "$(number first.json total)" \
+printf 'files %s, requests %s, bytes received %s, ms %s\n' "$(number first.json total)" \
     "$(number first.json requests)" "$(number first.json received)" "$(number first.json elapsed_ms)"
 echo "What the hook wrote:"
 cat tower.log
@@ -127,7 +127,7 @@ echo "diff -r finds no difference."
 
 title "Pull it again"
 run pull "$url" --into tower --json >second.json
-printf '%s unchanged, %s requests, %s bytes received, %s ms\n' "$(number second.json unchanged)" \
+printf 'unchanged %s, requests %s, bytes received %s, ms %s\n' "$(number second.json unchanged)" \
     "$(number second.json requests)" "$(number second.json received)" "$(number second.json elapsed_ms)"
 
 title "Verify it"
@@ -142,7 +142,7 @@ done
 echo "new" >assets/new.txt
 run publish assets --to out --project com.example.tower
 run pull "$url" --into tower --json >third.json
-printf '%s installed, %s requests, %s bytes received, %s ms\n' "$(number third.json installed)" \
+printf 'installed %s, requests %s, bytes received %s, ms %s\n' "$(number third.json installed)" \
     "$(number third.json requests)" "$(number third.json received)" "$(number third.json elapsed_ms)"
 
 title "Damage, found and repaired"

@@ -30,7 +30,7 @@ struct EmbeddedPull {
         do {
             for try await event in Sync.pull(manifest, into: destination, plugins: plugins) {
                 switch event {
-                case .planned(let plan): print("\(plan.wanted) files to come in \(plan.requests) requests")
+                case .planned(let plan): print("files to fetch: \(plan.wanted), requests: \(plan.requests)")
                 case .installed(let file): print("+ \(file.path)")
                 case .removed(let path): print("- \(path)")
                 case .failed(let file): print("! \(file.path): \(file.reason)")
