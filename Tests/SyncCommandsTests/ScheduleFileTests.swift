@@ -124,6 +124,18 @@ struct ScheduleFileTests {
         #expect(empty.entries.isEmpty)
     }
 
+    @Test("A window of whole minutes is taken for one, and a jitter to the second, however long they are")
+    func lengths() throws {
+        let words = ["/m", "--into", "/d", "--nightly", "02:00"]
+        // As quotients of floating-point numbers, 159 and 478 minutes come out a little short.
+        for minutes in [159, 478, 1_439] {
+            let add = try ScheduleAddCommand.parse(words + ["--window", "\(minutes)m"])
+            #expect(try add.schedule.timing().window == minutes)
+        }
+        let add = try ScheduleAddCommand.parse(words + ["--jitter", "9460s"])
+        #expect(try add.schedule.timing().jitter == 9_460)
+    }
+
     @Test("--weekly is one value in two words; whatever else stands there stays")
     func weekly() {
         let add = ["schedule", "add", "m"]

@@ -77,7 +77,7 @@ struct HookOptions: ParsableArguments {
     var results: [RunResult] { RunResult.allCases.filter { hookOn?.contains($0) ?? true } }
 
     /// Most **seconds** a hook may run.
-    var timeout: Int { hookTimeout.map { Int($0 / .seconds(1)) } ?? 600 }
+    var timeout: Int { hookTimeout.map { Int($0.components.seconds) } ?? 600 }
 
     var batch: Int { fileHookBatch ?? 100 }
 

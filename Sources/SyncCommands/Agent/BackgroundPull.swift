@@ -68,7 +68,7 @@ extension EngineCall {
         request.destination = destination
         // The number that the agent plans with.
         if settings.transfer.connections != nil { request.settings.connections = settings.transfer.plannedConnections }
-        request.deadlineSeconds = settings.transfer.deadline.map { Int64($0 / .seconds(1)) }
+        request.deadlineSeconds = settings.transfer.deadline.map { $0.components.seconds }
         // A schedule outlives pins, so it names the root that was accepted now. A run starts from that root if it has
         // no pin.
         request.trust = recipe.origin == .schedule ? root.map { "SHA256:\($0)" } : nil

@@ -85,7 +85,7 @@ struct ConditionOptions: ParsableArguments {
         if onPower { conditions.power = true }
         if let metered { conditions.meteredBudget = metered.budget }
         if let maxLoad { conditions.maximumLoad = maxLoad }
-        conditions.idleSeconds = idle.map { Int($0 / .seconds(1)) }
+        conditions.idleSeconds = idle.map { Int($0.components.seconds) }
         conditions.freeSpace = keepFree?.bytes
         conditions.rates = rateWindow
         conditions.plugins = plugins

@@ -96,7 +96,7 @@ struct ScheduleOptions: ParsableArguments {
             }
             recurrence = .daily(at: try minutes(words[1], "--weekly"), on: try weekdays(words[0]))
         } else if let every {
-            let seconds = Int(every / .seconds(1))
+            let seconds = Int(every.components.seconds)
             // An interval that is not a whole number of minutes cannot divide a day either.
             recurrence = .every(minutes: seconds % 60 == 0 ? seconds / 60 : 0)
         } else if let cron {
@@ -107,13 +107,13 @@ struct ScheduleOptions: ParsableArguments {
         var timing = ScheduleTiming(recurrence)
         timing.catchesUp = catchUp == .yes
         if let window {
-            let seconds = Int(window / .seconds(1))
+            let seconds = Int(window.components.seconds)
             guard seconds % 60 == 0 else { throw ValidationError("--window takes whole minutes, such as 90m or 4h.") }
             timing.window = seconds / 60
         }
         timing.readyBy = try readyBy.map { try minutes($0, "--ready-by") }
         timing.switchAt = try switchAt.map { try minutes($0, "--switch-at") }
-        timing.jitter = jitter.map { Int($0 / .seconds(1)) } ?? 0
+        timing.jitter = jitter.map { Int($0.components.seconds) } ?? 0
         timing.timeZone = timeZone
         try checked(timing.check())
         return timing
