@@ -365,6 +365,19 @@ struct ScheduleTests {
         }
     }
 
+    @Test("A key that is an option of 'pull' and not of 'schedule add' is no key of a file")
+    func appliedForeignKey() throws {
+        let set = try ScheduledSet()
+        let file = """
+            {"format": "syncagent-schedules/1", "schedules": [{"name": "a", "manifest": "https://h.example/m.json",
+             "into": "/srv/a", "nightly": "02:00", "background": true}]}
+            """
+        try set.published.scratch.write(Data(file.utf8), to: "schedules.json")
+        let outcome = try set.tool.run(["schedule", "apply", "schedules.json"])
+        #expect(outcome.status == 65, "\(outcome.error)")
+        #expect(outcome.error.contains("schedules.json:1: a: background: no such key"), "\(outcome.error)")
+    }
+
     @Test("--dry-run prints what would be installed and changes nothing")
     func dryRun() throws {
         let set = try ScheduledSet()

@@ -115,7 +115,10 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
     /// The message for the first key that is not an option of `schedule add`; other errors may result from it.
     private static func unknown(_ keys: [String]) -> String? {
         let help = ScheduleAddCommand.helpMessage(includeHidden: true, columns: 200)
-        let words = help.split { !$0.isLetter && !$0.isNumber && $0 != "-" && $0 != "_" }
+        // The line of an option begins with its names; what follows may mention options of other commands.
+        let words = help.split(separator: "\n").filter { $0.hasPrefix("  -") }.flatMap { line in
+            line.split(separator: " ").prefix(while: { $0.hasPrefix("-") })
+        }
         let options = words.filter { $0.hasPrefix("--") }.map { String($0.dropFirst(2)).replacing("-", with: "_") }
         guard let key = keys.first(where: { !options.contains($0.replacing("-", with: "_")) }) else { return nil }
         let meant = nearest(key, in: Set(options).sorted())
