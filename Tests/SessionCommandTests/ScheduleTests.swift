@@ -308,6 +308,24 @@ struct ScheduleTests {
         #expect(both.contains("ATTENTION  third: its schedule could not start"), "\(both)")
     }
 
+    @Test("A failing schedule that is paused or removed no longer counts in the metrics file")
+    func failingNoMore() throws {
+        let set = try ScheduledSet()
+        try set.published.scratch.write(
+            Data("{metrics: {textfile: \"../../m.prom\"}}".utf8), to: ".config/syncagent/config.json")
+        #expect(try set.published.pull().status == 0)
+        let nothing = set.published.url.replacing("manifest.json", with: "nope.json")
+        for verb in ["pause", "remove"] {
+            let added = try set.tool.run(
+                ["schedule", "add", nothing, "--into", "night", "--nightly", "02:00", "--backend", "agent"])
+            #expect(added.status == 0, "\(added.error)")
+            #expect(try set.tool.run(["schedule", "run", "night", "--now"]).status == 66)
+            #expect(try set.published.text("m.prom").contains("\nsyncagent_failing_schedules 1\n"))
+            #expect(try set.tool.run(["schedule", verb, "night"]).status == 0)
+            #expect(try set.published.text("m.prom").contains("\nsyncagent_failing_schedules 0\n"), "\(verb)")
+        }
+    }
+
     @Test("A schedule that cannot reach its manifest is in the report while it goes on trying [S51 S132]")
     func unreachable() async throws {
         let set = try ScheduledSet()

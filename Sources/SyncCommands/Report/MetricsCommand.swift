@@ -75,6 +75,12 @@ struct MetricsFile: Sendable {
         try? MetricsFile(path: path).write(store)
     }
 
+    /// As ``keepAfterTry(_:_:)``, after a change to schedules: what fails and is gone, or paused, no longer counts.
+    static func keepAfterChange(_ output: Output) {
+        guard let store = try? StateAccess(output: output).existingStore() else { return }
+        keepAfterTry(nil, store)
+    }
+
     /// Replaces the file with the store's current metrics.
     func write(_ store: SyncStore) throws(CommandFailure) { try replaceFile(path, by: Self.text(store)) }
 }

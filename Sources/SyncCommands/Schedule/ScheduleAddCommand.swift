@@ -71,6 +71,7 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         let (plan, reason) = try await plan(output, keeping: nil, isReadOnly: dryRun)
         if dryRun { return try show(plan, output) }
         let replaced = try ScheduleRecords().replace(plan, output: output)
+        MetricsFile.keepAfterChange(output)
         let state = try StateAccess(output: output)
         if plan.backend.needsAgent { try await state.reachAgent() }
         tell(plan, reason, isReplaced: replaced, state, output)

@@ -34,7 +34,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         let plans = try await plans(records, output)
         let now = SystemTime.milliseconds()
         var failure: CommandFailure?
-        var needsAgent = false
+        var (needsAgent, isChanged) = (false, false)
         func apply(_ name: String, _ work: () async throws -> ScheduleRecords.Change) async {
             do { tell(name, try await work(), output) } catch {
                 let error = CommandFailure(error) ?? CommandFailure(.internalError, "\(error)")
@@ -51,6 +51,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
                 if add.trust.trust != nil { _ = try await add.plan(output, keeping: plan.backend, isReadOnly: false) }
                 guard change != .unchanged else { return change }
                 _ = try records.replace(plan, output: output)
+                isChanged = true
                 if plan.backend.needsAgent, !plan.definition.isPaused { needsAgent = true }
                 return change
             }
@@ -58,12 +59,15 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         if prune {
             for name in try records.names() where !plans.contains(where: { $0.plan.name == name }) {
                 await apply(name) {
-                    if !dryRun { _ = try records.discard(name) }
+                    guard !dryRun else { return .removed }
+                    _ = try records.discard(name)
+                    isChanged = true
                     return .removed
                 }
             }
         }
         output.flush()
+        if isChanged { MetricsFile.keepAfterChange(output) }
         if needsAgent { try await StateAccess(output: output).reachAgent() }
         // The message has been printed.
         if let failure { throw CommandFailure(failure.status) }

@@ -31,6 +31,7 @@ struct ScheduleArgument: ParsableArguments {
         }
         record.definition.isPaused = isPaused
         _ = try records.replace(record, output: output)
+        MetricsFile.keepAfterChange(output)
         if isPaused { return output.message("\(name): paused. 'syncagent schedule resume \(name)' resumes it.") }
         if record.backend.needsAgent { try await StateAccess(output: output).reachAgent() }
         let text = ScheduleText(now: SystemTime.milliseconds())
@@ -55,6 +56,7 @@ struct ScheduleRemoveCommand: AsyncParsableCommand {
         let session = try isThere ? records.discard(name) : records.get(name).memory.session
         let output = Output()
         output.message("\(name): removed.")
+        MetricsFile.keepAfterChange(output)
         guard let session, let store = try StateAccess(output: output).existingStore() else { return }
         if let run = try store.runs(session: session, onlyOpen: true, limit: 1).first {
             output.message(
