@@ -58,7 +58,7 @@ extension ScheduleError {
         case .invalid: .usage
         case .unknown: .noInput
         case .unavailable: .unavailable
-        case .file: .ioError
+        case .file: isRefusal ? .refused : .ioError
         }
     }
 }

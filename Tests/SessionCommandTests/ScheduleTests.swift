@@ -383,6 +383,16 @@ struct ScheduleTests {
         }
     }
 
+    @Test("A file of schedules that others could change is refused with 77")
+    func appliedChangeable() throws {
+        let set = try ScheduledSet()
+        let file = try set.published.scratch.write(
+            Data(#"{"format": "syncagent-schedules/1", "schedules": []}"#.utf8), to: "schedules.json")
+        try FileManager.default.setAttributes([.posixPermissions: 0o666], ofItemAtPath: file.path)
+        let outcome = try set.tool.run(["schedule", "apply", "schedules.json"])
+        #expect(outcome.status == 77 && outcome.error.contains("others may write to it"), "\(outcome.error)")
+    }
+
     @Test("A key that is an option of 'pull' and not of 'schedule add' is no key of a file")
     func appliedForeignKey() throws {
         let set = try ScheduledSet()

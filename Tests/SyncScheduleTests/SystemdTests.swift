@@ -313,7 +313,8 @@ struct SystemdTests {
         #expect(error?.description.hasSuffix("it is not a regular file") == true)
         let path = place.path + "/open.json"
         try writeScheduleFile(Array("{}".utf8), to: path, mode: 0o666)
-        #expect(throws: ScheduleError.self) { try readScheduleFile(path) }
+        let refused = #expect(throws: ScheduleError.self) { try readScheduleFile(path) }
+        #expect(refused?.isRefusal == true)
         #expect(chmod(path, 0o644) == 0)
         #expect(try readScheduleFile(path) == Array("{}".utf8))
         #expect(chmod(place.path, 0o777) == 0)

@@ -177,9 +177,11 @@ package struct ScheduleError: Error, Sendable, Equatable, CustomStringConvertibl
     package let code: Code
     /// For people: what happened, to what, and what to do.
     package let description: String
+    /// Whether a file is not trusted, because others could change it.
+    package let isRefusal: Bool
 
     /// Makes an error; foreign text in `description` must have gone through `escaped(_:)`.
-    package init(_ code: Code, _ description: String) {
-        (self.code, self.description) = (code, description)
+    package init(_ code: Code, _ description: String, isRefusal: Bool = false) {
+        (self.code, self.description, self.isRefusal) = (code, description, isRefusal)
     }
 }

@@ -16,7 +16,8 @@ package func readScheduleFile(_ path: String) throws(ScheduleError) -> [UInt8]? 
         return bytes
     } catch {
         if error.isMissing { return nil }
-        throw ScheduleError(.file, ScheduleError.reading + "\(escaped(path)): \(error.reason)")
+        throw ScheduleError(
+            .file, ScheduleError.reading + "\(escaped(path)): \(error.reason)", isRefusal: error.isRefusal)
     }
 }
 
@@ -40,7 +41,9 @@ package func writeScheduleFile(
         try makeDirectories(String(path[..<slash]), mode: directories)
         try checkDirectory(of: path)
         try replaceFile(path, with: bytes, mode: mode)
-    } catch { throw ScheduleError(.file, "writing \(escaped(path)): \(error.reason)") }
+    } catch {
+        throw ScheduleError(.file, "writing \(escaped(path)): \(error.reason)", isRefusal: error.isRefusal)
+    }
 }
 
 /// Removes a file.
