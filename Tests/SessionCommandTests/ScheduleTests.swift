@@ -261,6 +261,18 @@ struct ScheduleTests {
         #expect(added.error.contains("/opt/no/such/hook does not exist; the hook fails"), "\(added.error)")
     }
 
+    @Test("A second manifest into the same directory is told when the schedule is set up; a second time of day is not")
+    func rivals() throws {
+        let set = try ScheduledSet()
+        #expect(try set.add("--nightly", "02:00").status == 0)
+        let again = try set.add("--nightly", "05:00", "--name", "again")
+        #expect(again.status == 0 && !again.error.contains("the same directory"), "\(again.error)")
+        let url = set.published.url.replacing("manifest.json", with: "other.json")
+        let other = try set.tool.run(
+            ["schedule", "add", url, "--into", "tower", "--nightly", "03:00", "--backend", "agent", "--name", "other"])
+        #expect(other.status == 0 && other.error.contains("schedule tower pulls \(set.published.url) into the same"))
+    }
+
     @Test("A schedule that could not start is in the report, with its session or by itself [S132]")
     func couldNotStart() throws {
         let set = try ScheduledSet()

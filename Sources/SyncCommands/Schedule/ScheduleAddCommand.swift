@@ -70,11 +70,13 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         let output = reporting.output()
         let (plan, reason) = try await plan(output, keeping: nil, isReadOnly: dryRun)
         if dryRun { return try show(plan, output) }
-        let replaced = try ScheduleRecords().replace(plan, output: output)
+        let records = try ScheduleRecords()
+        let replaced = try records.replace(plan, output: output)
         MetricsFile.keepAfterChange(output)
         let state = try StateAccess(output: output)
         if plan.backend.needsAgent { try await state.reachAgent() }
         tell(plan, reason, isReplaced: replaced, state, output)
+        records.warn(ofRivals: plan, output: output)
     }
 
     /// The planned schedule.

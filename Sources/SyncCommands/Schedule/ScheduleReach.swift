@@ -20,6 +20,20 @@ extension ScheduleRecords {
         try replace(wanted, now: SystemTime.milliseconds(), warn: output.warning)
     }
 
+    /// Warns of schedules that pull other manifests into a schedule's directory. Those that cannot be read are skipped;
+    /// `schedule list` reports them.
+    func warn(ofRivals wanted: Record, output: Output) {
+        let request = wanted.definition.request
+        for name in (try? names()) ?? [] where name != wanted.name {
+            guard let other = try? find(name)?.definition.request, other.destination == request.destination,
+                other.manifest != request.manifest
+            else { continue }
+            output.warning(
+                "schedule \(name) pulls \(redacted(url: other.manifest)) into the same directory, which belongs to one "
+                    + "project: unless both are of one project, choose another directory with --into.")
+        }
+    }
+
     /// As ``note(_:_:cause:status:in:now:)``, now.
     func note(_ name: String, _ failure: CommandFailure, in store: SyncStore?) {
         note(
