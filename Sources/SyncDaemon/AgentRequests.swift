@@ -107,7 +107,11 @@ extension Agent: AgentControl {
 
     package func remove(_ session: String, files: Bool) async throws(ControlError) {
         if files { try requireOwnFiles(session) }
-        try await cancelRuns(of: session, clearing: files)
+        do throws(ControlError) { try await cancelRuns(of: session, clearing: files) } catch {
+            // The destination is read-only, or somebody else's by now: what is fetched and not in place stays there.
+            guard !files, error.exitStatus == .cannotCreate else { throw error }
+            environment.log("\(escaped(session)): \(error.message)")
+        }
         await enter(session)
         defer { leave(session) }
         try stored(store.remove(session: session))

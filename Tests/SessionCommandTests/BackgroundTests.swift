@@ -282,6 +282,21 @@ struct BackgroundTests {
         #expect(!FileManager.default.fileExists(atPath: background.published.scratch.path + "/tower/a.txt"))
     }
 
+    @Test("rm forgets a session whose destination can no longer be used; with --files it does not [S103]")
+    func removeUnusable() throws {
+        let background = try BackgroundSet()
+        #expect(try background.pull().status == 0)
+        #expect(try background.tool.run(["wait"]).status == 0)
+        let state = background.published.scratch.path + "/tower/.syncagent"
+        try FileManager.default.setAttributes([.posixPermissions: 0o777], ofItemAtPath: state)
+        let refused = try background.tool.run(["rm", "com.example.tower", "--files"])
+        #expect(refused.status == 73 && refused.error.contains("others may write to it"), "\(refused.error)")
+        let removed = try background.tool.run(["rm", "com.example.tower"])
+        #expect(removed.status == 0, "\(removed.error)")
+        #expect(try background.tool.run(["status"]).output == "")
+        #expect(try background.published.text("tower/a.txt") == "one")
+    }
+
     @Test("rm --files of a shard's session removes nothing, nor the session: its files are those of the whole [S103]")
     func removeFilesOfShard() throws {
         let background = try BackgroundSet()
