@@ -107,6 +107,16 @@ struct ForeignStateTests {
         #expect(FileManager.default.fileExists(atPath: set.scratch.path + "/ran"))
     }
 
+    @Test("doctor says that a state directory which is missing cannot be created")
+    func notCreatable() throws {
+        let scratch = try Scratch()
+        try scratch.write(Data(), to: "file")
+        let state = ["XDG_STATE_HOME": scratch.path + "/file/state"]
+        let doctor = try Tool(scratch).run(["doctor", "--strict"], environment: state)
+        #expect(doctor.status == 2, "\(doctor.output)")
+        #expect(doctor.output.contains("\(scratch.path)/file cannot be written to, so no pull can begin"))
+    }
+
     @Test("Not even a log of our own with a second name is written to")
     func log() throws {
         let set = try ServedSet()

@@ -13,19 +13,23 @@ extension Findings {
     /// Examines the state directory and the store; returns the store if it can be read.
     mutating func examineState(_ access: StateAccess) -> SyncStore? {
         let directory = access.place.stateDirectory
-        guard let found = status(following: directory) else {
-            note("state", "there is none yet in \(escaped(directory))")
-            return nil
-        }
-        if found.user != CurrentProcess.user {
+        let found = status(following: directory)
+        // A missing one is created below the nearest directory above it.
+        var place = directory
+        while found == nil, place != "/", !exists(place) { place = parent(of: place) }
+        if let found, found.user != CurrentProcess.user {
             problem("state", "\(escaped(directory)) belongs to another user", "use another directory: XDG_STATE_HOME")
-        } else if found.permissions & 0o077 != 0 {
+        } else if let found, found.permissions & 0o077 != 0 {
             problem("state", "\(escaped(directory)) is accessible to other users", "chmod 700 \(escaped(directory))")
-        } else if !isPermitted(.change, directory) {
+        } else if !isPermitted(.change, place) {
             let reason = Errno.last
             problem(
-                "state", "\(escaped(directory)) cannot be written to, so no pull can begin: \(reason)",
+                "state", "\(escaped(place)) cannot be written to, so no pull can begin: \(reason)",
                 "give this user write permission, mount it writable, or use another directory: XDG_STATE_HOME")
+        }
+        guard found != nil else {
+            note("state", "there is none yet in \(escaped(directory))")
+            return nil
         }
         do {
             guard let store = try access.existingStore() else { return nil }
