@@ -11,13 +11,24 @@ struct ReportSchedules: Sendable {
     /// One entry per schedule.
     private(set) var all: [ReportReader.Schedule] = []
 
-    /// Reads the schedules. Files that cannot be read are skipped; `schedule list` reports them.
+    /// Reads the schedules. One whose file cannot be parsed counts as one that could not start.
     ///
     /// - Parameter now: **Milliseconds** since 1970.
     init(now: Int64, environment: EnvironmentPaths = .ofProcess) {
         guard let records = try? ScheduleRecords(environment) else { return }
         for name in (try? records.names()) ?? [] {
-            guard let record = (try? records.find(name)) ?? nil else { continue }
+            let record: ScheduleRecords.Record
+            do throws(ScheduleError) {
+                guard let found = try records.find(name) else { continue }
+                record = found
+            } catch {
+                // Nothing is known of a file that this process may not read, as with `--system`.
+                guard !error.isOfReading else { continue }
+                var unread = ReportReader.Schedule()
+                (unread.name, unread.failure, unread.cause) = (name, error.description, .configuration)
+                all.append(unread)
+                continue
+            }
             let next = record.next(after: now)?.fire
             let due = record.definition.isPaused ? nil : record.clock.latest(at: now)?.fire
             // For a new schedule, no past occurrence counts as missed.

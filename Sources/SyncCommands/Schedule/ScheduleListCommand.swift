@@ -19,7 +19,8 @@ struct ScheduleListCommand: AsyncParsableCommand {
         let outlook = try ScheduleOutlook(output)
         var rows = [["NAME", "WHEN", "NEXT", "LAST", "BY"]]
         var notes: [String] = []
-        for name in try records.names() {
+        let names = try records.names()
+        for name in names {
             do throws(ScheduleError) {
                 guard let record = try records.find(name) else { continue }
                 let view = outlook.view(record)
@@ -29,10 +30,10 @@ struct ScheduleListCommand: AsyncParsableCommand {
             } catch { output.warning("\(name): \(error)") }
         }
         if json { return output.flush() }
-        guard rows.count > 1 else {
+        guard !names.isEmpty else {
             return output.message("No schedules. 'syncagent schedule add MANIFEST --nightly 02:00' creates one.")
         }
-        for line in tableLines(rows) + notes { output.line(line) }
+        if rows.count > 1 { for line in tableLines(rows) + notes { output.line(line) } }
     }
 }
 
