@@ -440,4 +440,17 @@ struct ScheduleTests {
         #expect(outcome.status == 0 && outcome.output.contains("nothing is installed"))
         #expect(try set.kept() == [])
     }
+
+    @Test(
+        "A TZ of the shell by which cron does not go is told",
+        .enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/crontab"), "SKIPPED: no crontab"))
+    func zoneOfShell() throws {
+        let set = try ScheduledSet()
+        let add = ["schedule", "add", set.published.url, "--into", "tower", "--nightly", "02:00", "--dry-run"]
+        for (backend, isTold) in [("cron", true), ("agent", false)] {
+            let outcome = try set.tool.run(add + ["--backend", backend], environment: ["TZ": "America/New_York"])
+            #expect(outcome.status == 0, "\(outcome.error)")
+            #expect(outcome.error.contains("TZ is America/New_York here") == isTold, "\(outcome.error)")
+        }
+    }
 }

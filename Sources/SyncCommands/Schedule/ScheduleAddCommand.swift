@@ -136,8 +136,19 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
             output.message((place == 0 ? "Next: " : "      ") + time)
         }
         tellConditions(plan, output)
+        warnOfZone(plan, output)
         output.warn(ofHooks: plan.definition.request.hooks)
         output.message("Nothing was changed.")
+    }
+
+    /// Warns if the times that are shown here need not be those of what starts the schedule.
+    private func warnOfZone(_ plan: ScheduleRecords.Record, _ output: Output) {
+        guard !plan.backend.needsAgent, plan.timing.timeZone == nil, let zone = EnvironmentPaths.ofProcess.lookup("TZ"),
+            !zone.isEmpty
+        else { return }
+        output.warning(
+            "TZ is \(escaped(zone)) here, but \(plan.backend.words) goes by the machine's own time zone: run this "
+                + "without TZ to see when it starts.")
     }
 
     private func tellConditions(_ plan: ScheduleRecords.Record, _ output: Output) {
@@ -161,6 +172,7 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         if let concern = backend.concern(MachineFacts(state)) {
             output.warning("\(concern.problem): \(concern.remedy).")
         }
+        warnOfZone(plan, output)
         output.warn(ofHooks: plan.definition.request.hooks)
         if let advice = backend.advice { output.message(advice) }
         tellConditions(plan, output)
