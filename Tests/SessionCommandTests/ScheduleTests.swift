@@ -335,7 +335,7 @@ struct ScheduleTests {
         #expect(both.contains("ATTENTION  third: its schedule could not start"), "\(both)")
     }
 
-    @Test("A failing schedule that is paused or removed no longer counts in the metrics file")
+    @Test("A failing schedule that is paused or removed, and a removed session, are not in the metrics file any more")
     func failingNoMore() throws {
         let set = try ScheduledSet()
         try set.published.scratch.write(
@@ -351,6 +351,9 @@ struct ScheduleTests {
             #expect(try set.tool.run(["schedule", verb, "night"]).status == 0)
             #expect(try set.published.text("m.prom").contains("\nsyncagent_failing_schedules 0\n"), "\(verb)")
         }
+        #expect(try set.published.text("m.prom").contains("com.example.tower"))
+        #expect(try set.tool.run(["rm", "com.example.tower"]).status == 0)
+        #expect(try !set.published.text("m.prom").contains("com.example.tower"))
     }
 
     @Test("A schedule that cannot reach its manifest is in the report while it goes on trying [S51 S132]")

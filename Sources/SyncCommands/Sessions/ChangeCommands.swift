@@ -149,6 +149,7 @@ struct RemoveCommand: AsyncParsableCommand {
                 guard try store.session(name) == nil else { throw error }
             }
         }
+        MetricsFile.keepAfterChange(output)
         let rest = exists(status.destination) ? "; its files are still in \(escaped(status.destination))." : "."
         output.message("\(escaped(name)) is removed" + (files ? " with its files." : rest))
     }
