@@ -318,7 +318,7 @@ struct Learning {
                 if let size, have > 0, have < size {
                     request.range = have..<size
                     request.limit = size - have
-                } else if size == nil, !isLocal {
+                } else if size == nil, check.digest != nil, !isLocal {
                     request.range = sink.firstRange
                     request.isFirstRange = true
                 }

@@ -70,6 +70,8 @@ final class LearningSink: TransferSink, @unchecked Sendable {  // Safe: calls ne
     private var leaving: UInt64?
     /// The sender of the last bytes, as the request names it.
     private(set) var source: String?
+    /// The version of the file that it sends; `nil` if it does not say.
+    private var version: String?
     /// The range that is requested first if the size is unknown.
     private(set) var firstRange: Range<UInt64> = 0..<LearningSink.most
 
@@ -104,10 +106,19 @@ final class LearningSink: TransferSink, @unchecked Sendable {  // Safe: calls ne
     }
 
     func begin(_ response: ResponseHead) -> UInt64 {
+        let goesOn = length > 0 && response.bodyOffset <= length && (check.digest != nil || isSameVersion(response))
         (source, told) = (response.source, response.objectSize)
+        version = response.validator.etag ?? response.validator.lastModified
         leaving = leaving(response)
-        if length > 0, response.bodyOffset <= length { return length }
+        if goesOn { return length }
         return start(over: response.objectSize) ? 0 : length
+    }
+
+    /// Whether a response is certainly of the version that the bytes so far are of: no digest would tell that two
+    /// halves do not belong together. RFC 9110 section 8.8.1.
+    private func isSameVersion(_ response: ResponseHead) -> Bool {
+        guard let version, !version.hasPrefix("W/"), response.source == source else { return false }
+        return version == response.validator.etag ?? response.validator.lastModified
     }
 
     /// The length at which a file is left to ``FetchRounds``, if only its size was unknown and the response says that

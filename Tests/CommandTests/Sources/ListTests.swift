@@ -358,6 +358,35 @@ struct ListTests {
         #expect(!FileManager.default.fileExists(atPath: set.scratch.path + "/maps/any"))
     }
 
+    @Test("Two halves of a file without a digest go together only if one server says that they are of one version")
+    func halves() throws {
+        let other = try FaultServer()
+        let old = ServedObject(patternedBytes(size: 3_000_000, seed: 4))
+        let new = ServedObject(patternedBytes(size: 3_000_000, seed: 5))
+        other.serve(new, at: "/any")
+        let half = FaultAnswer.object(old).dropping(at: 1_000_000)
+        let untold = FaultAnswer.object(new).withoutValidators()
+        let stories: [(name: String, answers: [FaultAnswer], right: ServedObject)] = [
+            ("same", [half, .object(old)], old), ("changed", [half, .object(new)], new),
+            ("untold", [half.withoutValidators(), untold], new), ("elsewhere", [half, .status(404)], new),
+        ]
+        for (name, answers, right) in stories {
+            for size in ["<size>3000000</size>", ""] {
+                let place = name + (size.isEmpty ? "-unsized" : "")
+                set.server.script("/\(place)/any", answers)
+                let second = name == "elsewhere" ? "<url priority=\"2\">\(other.url("/any"))?\(place)</url>" : ""
+                let file = "<file name=\"any\">\(size)<url priority=\"1\">any</url>\(second)</file>"
+                set.server.serve(
+                    ServedObject(text: "<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\">\(file)</metalink>"),
+                    at: "/\(place)/set.meta4")
+                let outcome = try set.run("pull", set.server.url("/\(place)/set.meta4"))
+                #expect(outcome.status == 0, "\(place): \(outcome.error)")
+                #expect(try set.text("\(place)/any") == right.bytes, "\(place)")
+            }
+        }
+        #expect(set.server.log.bytesSent(to: "/same/any") < 4_000_000)
+    }
+
     @Test("What came first holds for every destination, whatever else the list says later")
     func first() throws {
         let url = set.server.url("/maps/set.meta4")
