@@ -53,6 +53,8 @@ extension ServeCommand {
         configuration.connectTimeout = min(configuration.connectTimeout, .seconds(5))
         configuration.retry.attempts = min(configuration.retry.attempts, 3)
         configuration.retry.base = .milliseconds(250)
+        // An origin that asks for a longer wait has no answer for them.
+        configuration.retry.retryAfterCap = .seconds(1)
         configuration.headers.append("Via: 1.1 \(identity)")
         let (transport, name) = try directory.transport(
             configuration, on: host, notice: { output.warning($0.text) }, isStopped: { stop.isStopped })

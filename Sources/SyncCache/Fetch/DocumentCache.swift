@@ -286,6 +286,13 @@ extension DocumentCache {
             desk.say("Does not match its name, and was not kept: \(escaped(path)).")
             return .refused
         }
+        if isWebPage(readBytes(file.descriptor.raw, Document.start, Int(min(size, 512))) ?? []) {
+            // A log-in page, or what a server shows for everything: it says nothing of the document, and is not kept.
+            guard known != nil else { return .current(document, file.descriptor) }
+            let page = TransferError(
+                code: .badAnswer, url: desk.origin.url(names), detail: "a web page in place of the document")
+            return failed(page, known, path)
+        }
         // A document that cannot be kept is still an answer.
         guard let name = fileName(path), let block = document.block else { return .pass }
         let whole = Document.start + size

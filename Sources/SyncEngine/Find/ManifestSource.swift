@@ -248,7 +248,7 @@ struct ManifestSource: Sendable {
                 if !attempt.isCompressed, let kind = ListingKind(body) {
                     return try derive(kind, body, report, at: place, key: key)
                 }
-                if Self.isWebPage(body) {
+                if isWebPage(body) {
                     if position + 1 < tries.count { continue }
                     throw EngineError(
                         .dataInvalid,
@@ -277,12 +277,6 @@ struct ManifestSource: Sendable {
         if fresh.digest == digest { return fresh }
         throw EngineError(
             .unavailable, "\(redacted(url: url)): the manifest changed meanwhile; pull again", cause: .badManifest)
-    }
-
-    /// Whether a text is HTML: a manifest is JSON, or a zstd frame.
-    private static func isWebPage(_ body: [UInt8]) -> Bool {
-        let space: Set<UInt8> = [0x20, 0x09, 0x0A, 0x0D, 0xEF, 0xBB, 0xBF]
-        return body.first { !space.contains($0) } == 0x3C
     }
 
     /// A manifest whose body is in the cache.

@@ -526,6 +526,42 @@ struct CacheTests {
         #expect(warnings[0]?.hasPrefix("111") == true && warnings[1] == nil)
     }
 
+    @Test("A web page in place of a manifest is not kept, and what is held is sent")
+    func webPage() throws {
+        let scene = try CacheScene()
+        let cache = try scene.cache()
+        let page = ServedObject(text: "<!DOCTYPE html><title>Log in</title>", contentType: "text/html")
+        scene.origin.serve(page, at: "/set/channels/beta.json")
+        #expect(try cache.client.send("GET", "/channels/beta.json").body == page.bytes)
+        #expect(try cache.client.send("GET", "/manifest.json").status == 200)
+        scene.origin.serve(page, at: "/set/manifest.json")
+        let held = try cache.client.send("GET", "/manifest.json")
+        #expect(scene.isRight(held, "manifest.json") && held.headers["warning"]?.hasPrefix("111") == true)
+        try scene.origin.closePort()
+        #expect(try scene.isRight(cache.client.send("GET", "/manifest.json"), "manifest.json"))
+        #expect(try cache.client.send("GET", "/channels/beta.json").status == 504)
+        #expect(try cache.stop().error.contains("a web page in place of the document"))
+    }
+
+    @Test("However long an origin wants to be left alone, what is held is sent within seconds")
+    func longWait() throws {
+        let scene = try CacheScene()
+        let cache = try scene.cache()
+        for path in ["manifest.json", "manifest.json.zst"] {
+            #expect(try cache.client.send("GET", "/" + path).status == 200)
+        }
+        let start = ContinuousClock.now
+        scene.origin.script("/set/manifest.json", .unavailable(retryAfter: "600"))
+        let held = try cache.client.send("GET", "/manifest.json")
+        #expect(scene.isRight(held, "manifest.json") && held.headers["warning"]?.hasPrefix("111") == true)
+        // One that says beforehand that it takes no more requests for now.
+        let file = try #require(scene.files["manifest.json.zst"])
+        scene.origin.script(
+            "/set/manifest.json.zst", .object(file).setting("RateLimit", "\"default\";r=0;t=600"))
+        for _ in 0..<2 { #expect(try cache.client.send("GET", "/manifest.json.zst").status == 200) }
+        #expect(ContinuousClock.now - start < .seconds(30))
+    }
+
     @Test("A weak tag does not make a part good for what a client has")
     func weakTag() throws {
         let scene = try CacheScene()
