@@ -78,7 +78,7 @@ package struct AssembledEngine: Sendable {
         let isStopped: @Sendable () -> Bool = { request.withLock { $0.stop }.isStopped }
         let trust = try TrustChoice(settings.file, asked.recipe)
         var configuration = try asked.configuration(on: host)
-        let hub = try HubPlace(host)
+        var hub = try HubPlace(host)
         let manifests = [asked.recipe?.manifest].compactMap(\.self) + asked.others
         if manifests.contains(where: HubPlace.isNamed) { try hub.addToken(of: host, to: &configuration) }
         let context = PluginContext(

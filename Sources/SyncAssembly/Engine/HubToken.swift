@@ -32,9 +32,11 @@ extension HubPlace {
     ///
     /// - Throws: ``/SyncEngine/EngineError`` with status 78 for a token that cannot be one, or that others on the way
     ///   could read.
-    func addToken(of host: HostEnvironment, to configuration: inout TransportConfiguration) throws(EngineError) {
+    mutating func addToken(of host: HostEnvironment, to configuration: inout TransportConfiguration)
+        throws(EngineError)
+    {
         guard let origin = (try? CurlURL(endpoint))?.origin, configuration.credentials[origin] == nil,
-            let (token, place) = Self.token(host)
+            let (token, place) = self.token(host)
         else { return }
         guard token.utf8.count <= 4_096, token.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
             throw EngineError(.configuration, "\(place) holds no token")
@@ -47,15 +49,20 @@ extension HubPlace {
     }
 
     /// The token, and its source, for people: `HF_TOKEN`, the file that `HF_TOKEN_PATH` names, or `token` in `HF_HOME`
-    /// or in the user's cache.
-    private static func token(_ host: HostEnvironment) -> (token: String, place: String)? {
+    /// or in the user's cache. A file that cannot be read counts as none until the hub wants a token.
+    private mutating func token(_ host: HostEnvironment) -> (token: String, place: String)? {
         func trimmed(_ text: String) -> String {
             String(text.drop(while: \.isWhitespace).reversed().drop(while: \.isWhitespace).reversed())
         }
         if let text = host.variable("HF_TOKEN").map(trimmed), !text.isEmpty { return (text, "HF_TOKEN") }
-        guard let path = path(host), let bytes = try? readFile(path, trust: .input, limit: 8_192) else { return nil }
-        let text = trimmed(String(decoding: bytes, as: UTF8.self))
-        return text.isEmpty ? nil : (text, escaped(path))
+        guard let path = Self.path(host) else { return nil }
+        do throws(FileError) {
+            let text = trimmed(String(decoding: try readFile(path, trust: .input, limit: 8_192), as: UTF8.self))
+            return text.isEmpty ? nil : (text, escaped(path))
+        } catch {
+            if !error.isMissing { unreadToken = "\(error)" }
+            return nil
+        }
     }
 
     private static func path(_ host: HostEnvironment) -> String? {

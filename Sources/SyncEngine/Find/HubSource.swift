@@ -7,6 +7,8 @@ import SyncSources
 package struct HubPlace: Sendable, Equatable {
     /// The hub's URL, without a slash at its end.
     package var endpoint = "https://huggingface.co"
+    /// Why the file of the user's token could not be read; `nil` if it could, or there is none.
+    package var unreadToken: String?
 
     package init() {}
 
@@ -110,11 +112,12 @@ extension ManifestSource {
         case .failure(let error):
             let page = address.page(hub.endpoint)
             let missing = "\(page): there is no such repository, or no revision \(escaped(address.revision))"
+            let unread = hub.unreadToken.map { "; the token that is stored cannot be read: \($0)" } ?? ""
             throw failure(error, asking: "hub", limit: HubAnswer.limit, missing: missing) {
                 EngineError(
                     .refused,
                     "\(page): the hub refuses it (\(error.detail)). Is it private or gated, or does it not exist? Accept its conditions on that "
-                        + "page, and set HF_TOKEN or log in with 'hf auth login'", cause: error.cause)
+                        + "page, and set HF_TOKEN or log in with 'hf auth login'\(unread)", cause: error.cause)
             }
         }
     }
@@ -125,7 +128,7 @@ extension ManifestSource {
     ///   - who: The kind of server, for people.
     ///   - limit: **Bytes** of the longest answer.
     ///   - missing: The message if the set does not exist.
-    ///   - refused: The error if the server refuses the request.
+    ///   - refused: The error if the server denies access.
     func failure(
         _ error: TransferError, asking who: String, limit: Int, missing: String, refused: () -> EngineError
     ) -> EngineError {
@@ -135,7 +138,7 @@ extension ManifestSource {
             return EngineError(.dataInvalid, "\(error.url): an answer of more than \(limit) bytes")
         }
         if error.code.status == 404 || error.code.status == 410 { return EngineError(.noInput, missing) }
-        if error.cause.isRefusal { return refused() }
+        if error.cause == .access { return refused() }
         return EngineError(error.exitStatus, "cannot ask the \(who): \(error)", cause: error.cause)
     }
 }

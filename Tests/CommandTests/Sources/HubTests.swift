@@ -226,6 +226,9 @@ struct HubTests {
         hub.change { $0.token = "hf_secret" }
         let refused = try hub.run(["pull", "hf://acme/site"])
         #expect(refused.status == 77 && refused.error.contains("HF_TOKEN"), "\(refused.error)")
+        // A directory can be read by nobody, not even by root.
+        let unread = try hub.run(["pull", "hf://acme/site"], environment: ["HF_TOKEN_PATH": hub.scratch.path])
+        #expect(unread.status == 77 && unread.error.contains("cannot be read: "), "\(unread.error)")
         let pulled = try hub.run(["pull", "hf://acme/site"], environment: ["HF_TOKEN": "hf_secret"])
         #expect(pulled.status == 0, "\(pulled.error)")
         // The store refuses whoever shows a token.
@@ -249,6 +252,14 @@ struct HubTests {
         #expect(asked == 0)
         let plain = try hub.run(["pull", "hf://acme/site"], environment: ["HF_ENDPOINT": "http://hub.invalid"])
         #expect(plain.status == 78 && !plain.error.contains("hf_secret"), "\(plain.error)")
+    }
+
+    @Test("A redirect that is refused is not taken for a repository that is private")
+    func circle() throws {
+        hub.hub.respondToOthers { .redirect(to: $0.path) }
+        let outcome = try hub.run(["pull", "hf://acme/site"])
+        #expect(outcome.status == 77 && outcome.error.contains("a redirect loop"), "\(outcome.error)")
+        #expect(!outcome.error.contains("private"), "\(outcome.error)")
     }
 
     @Test("A hub that allows a few requests in a while refuses none, and what takes long is told before [F028]")
