@@ -103,7 +103,7 @@ package struct Git: Sendable {
     private static func code(_ reason: String) -> PluginError.Code {
         let missing = [
             "not found", "not our ref", "not a valid object name", "does not exist",
-            "does not appear to be a git repository", "couldn't find remote ref",
+            "does not appear to be a git repository", "couldn't find remote ref", "expected commit type",
         ]
         let refused = [
             "could not read Username", "could not read Password", "Authentication failed", "error: 403",

@@ -340,6 +340,10 @@ struct LFSTests {
         #expect(set.requests() == [])
         let none = try set.run("pull", "lfs+file://\(set.scratch.path)/none.git", "--into", "e")
         #expect(none.status == 66, "\(none.error)")
+        let site = set.scratch.path + "/server/acme/site.git"
+        try set.git(["tag", "file", "main:.gitattributes"], in: site)
+        let file = try set.run("pull", "lfs+file://\(site)@file", "--into", "f")
+        #expect(file.status == 66 && file.error.contains("expected commit type"), "\(file.error)")
     }
 
     @Test("Links that have expired are asked for again; a busy server is asked again, too")
