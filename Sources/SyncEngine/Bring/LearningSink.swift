@@ -188,8 +188,10 @@ final class LearningSink: TransferSink, @unchecked Sendable {  // Safe: calls ne
         if let wrong, let listed = check.digest {
             drop()
             let name = listed.algorithm == .sha256 ? "SHA-256" : listed.algorithm.rawValue
+            // Digests of BLAKE2 look the same.
+            let hint = listed.algorithm == .sha512 ? " (if the list is of b2sum, make one with sha256sum)" : ""
             var failure = RowFailure(
-                row: row, wrongBytes: "\(url): gave wrong bytes: \(name) \(wrong) instead of \(listed.hex)")
+                row: row, wrongBytes: "\(url): gave wrong bytes: \(name) \(wrong) instead of \(listed.hex)\(hint)")
             if listed.algorithm == .sha256 { failure.found = SHA256Digest(hex: wrong) }
             return .failure(failure)
         }

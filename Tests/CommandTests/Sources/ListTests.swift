@@ -213,6 +213,10 @@ struct ListTests {
         let wrong = try set.run("pull", set.url, "--json")
         #expect(wrong.status == 2 && wrong.output.contains("gave wrong bytes: md5"), "\(wrong.output)")
         #expect(try set.text("maps/h") == Array("hello".utf8))
+
+        set.server.serve(ServedObject(text: String(repeating: "0", count: 128) + "  h\n"), at: "/maps/SHA256SUMS")
+        let blake = try set.run("pull", set.url)
+        #expect(blake.status == 2 && blake.error.contains("if the list is of b2sum"), "\(blake.error)")
     }
 
     @Test("A local list is pulled from beside it, or from --base; a hostile one is refused with its line")
