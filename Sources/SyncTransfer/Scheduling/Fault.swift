@@ -129,9 +129,9 @@ package struct Fault: Error, Equatable, Sendable {
         case .status(401): .nameCredentials
         case .status(403): .checkAccess
         case .status(404), .status(410): .checkUpload
+        case .captivePortal, .status(511): .logIn
         case .status(429), .status(500...): .waitForServer
         case .proxyAuthentication: .nameProxyCredentials
-        case .captivePortal: .logIn
         case .otherSize, .tooLarge: .checkVersion
         default: nil
         }
@@ -156,7 +156,7 @@ package struct Fault: Error, Equatable, Sendable {
     package var cause: FailureCause? {
         switch kind {
         case .broken: .unreachable
-        case .captivePortal: .loginPage
+        case .captivePortal, .status(511): .loginPage
         default: nil
         }
     }

@@ -1,4 +1,5 @@
 import SyncCurl
+import SyncModel
 import SyncPlugins
 import SyncTransfer
 import Testing
@@ -29,6 +30,12 @@ struct RetryTests {
         "Statuses that stay [F026 F027]", arguments: [400, 401, 402, 403, 404, 405, 410, 418, 451, 501, 505, 511, 599])
     func permanent(status: Int) {
         #expect(Fault(.status(status), "").remedy(redirected: false) == .nextSource)
+    }
+
+    @Test("A network that wants a login says so with 511. RFC 6585 section 6")
+    func login() {
+        let fault = Fault(.status(511), "")
+        #expect(fault.cause == .loginPage && fault.advice == .logIn)
     }
 
     @Test("An expired link is asked for again at the original [S74 F025]", arguments: [400, 401, 403, 404, 410])
