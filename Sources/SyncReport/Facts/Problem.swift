@@ -132,7 +132,7 @@ extension FailureCause {
         case .notThere:
             "Upload the missing files (of a published set everything again: packs first, the manifest last), then pull again."
         case .access:
-            "Name a credentials file (--credentials, or credentials_file in config.json), or renew an expired link."
+            "Give the credentials that the server takes (--credentials or credentials_file, HF_TOKEN, a docker login, AWS keys), or renew an expired link."
         case .serverTrouble:
             "The server was overloaded or broken; the next run tries again. If it persists, tell its operator."
         case .unreachable:
