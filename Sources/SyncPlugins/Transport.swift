@@ -80,6 +80,12 @@ public struct Validator: Hashable, Sendable {
 
     /// Whether nothing is known.
     public var isEmpty: Bool { etag == nil && lastModified == nil }
+
+    /// Whether a part of an object that another answer brings certainly belongs to this one's. RFC 9110 §8.8.1.
+    package func isSameVersion(as other: Validator) -> Bool {
+        guard let version = etag ?? lastModified, !version.hasPrefix("W/") else { return false }
+        return version == other.etag ?? other.lastModified
+    }
 }
 
 /// The head of the answer that a body belongs to.

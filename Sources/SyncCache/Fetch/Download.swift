@@ -17,6 +17,8 @@ final class Download: TransferSink {
         /// The next **byte** of the object.
         var position: UInt64?
         var end: Result<TransferReport, TransferError>?
+        /// Whether the answer after an interruption may be of another version than the first one.
+        var isOther = false
         var isPaused = false
         var waiter: CheckedContinuation<Void, Never>?
     }
@@ -98,12 +100,19 @@ final class Download: TransferSink {
         state.withLock { state -> CheckedContinuation<Void, Never>? in
             if state.head == nil, case .success(let report) = result { state.head = report.response }
             state.end = result
+            if state.isOther, case .failure(var error) = result {
+                (error.code, error.detail) = (.badAnswer, "interrupted, and perhaps of another version since")
+                state.end = .failure(error)
+            }
             return state.waiter.take()
         }?.resume()
     }
 
     func begin(_ response: ResponseHead) -> UInt64 {
         let (position, waiter) = state.withLock { state -> (UInt64, CheckedContinuation<Void, Never>?) in
+            if let head = state.head, state.position != nil || head.validator != response.validator {
+                state.isOther = !head.validator.isSameVersion(as: response.validator)
+            }
             state.head = state.head ?? response
             return (state.position ?? response.bodyOffset, state.waiter.take())
         }
@@ -113,6 +122,7 @@ final class Download: TransferSink {
 
     func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome {
         let (outcome, waiter) = state.withLock { state -> (SinkOutcome, CheckedContinuation<Void, Never>?) in
+            guard !state.isOther else { return (.stop, nil) }
             guard state.bytes.count < Self.capacity else {
                 state.isPaused = true
                 return (.paused, nil)

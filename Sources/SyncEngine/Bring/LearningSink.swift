@@ -70,8 +70,8 @@ final class LearningSink: TransferSink, @unchecked Sendable {  // Safe: calls ne
     private var leaving: UInt64?
     /// The sender of the last bytes, as the request names it.
     private(set) var source: String?
-    /// The version of the file that it sends; `nil` if it does not say.
-    private var version: String?
+    /// The version of the file that it sends.
+    private var validator = Validator()
     /// The range that is requested first if the size is unknown.
     private(set) var firstRange: Range<UInt64> = 0..<LearningSink.most
 
@@ -106,19 +106,13 @@ final class LearningSink: TransferSink, @unchecked Sendable {  // Safe: calls ne
     }
 
     func begin(_ response: ResponseHead) -> UInt64 {
-        let goesOn = length > 0 && response.bodyOffset <= length && (check.digest != nil || isSameVersion(response))
-        (source, told) = (response.source, response.objectSize)
-        version = response.validator.etag ?? response.validator.lastModified
+        // Without a digest, nothing would tell that two halves do not belong together.
+        let isSame =
+            check.digest != nil || response.source == source && validator.isSameVersion(as: response.validator)
+        (source, told, validator) = (response.source, response.objectSize, response.validator)
         leaving = leaving(response)
-        if goesOn { return length }
+        if length > 0, response.bodyOffset <= length, isSame { return length }
         return start(over: response.objectSize) ? 0 : length
-    }
-
-    /// Whether a response is certainly of the version that the bytes so far are of: no digest would tell that two
-    /// halves do not belong together. RFC 9110 section 8.8.1.
-    private func isSameVersion(_ response: ResponseHead) -> Bool {
-        guard let version, !version.hasPrefix("W/"), response.source == source else { return false }
-        return version == response.validator.etag ?? response.validator.lastModified
     }
 
     /// The length at which a file is left to ``FetchRounds``, if only its size was unknown and the response says that

@@ -543,6 +543,21 @@ struct CacheTests {
         #expect(try cache.stop().error.contains("a web page in place of the document"))
     }
 
+    @Test("Two versions of a file that no digest names are not put together")
+    func halves() throws {
+        let scene = try CacheScene()
+        let cache = try scene.cache()
+        let old = ServedObject(text: String(repeating: "old ", count: 100_000))
+        let new = ServedObject(text: String(repeating: "new ", count: 100_000))
+        for path in ["channels/beta.json", "note.txt"] {
+            scene.origin.script("/set/" + path, FaultAnswer.object(old).dropping(at: 100_000), .object(new))
+            let cut = try cache.client.send("GET", "/" + path)
+            #expect(cut.status == 502 || cut.body.count < 400_000, "\(path)")
+            #expect(old.bytes.starts(with: cut.body), "\(path)")
+            #expect(try cache.client.send("GET", "/" + path).body == new.bytes, "\(path)")
+        }
+    }
+
     @Test("However long an origin wants to be left alone, what is held is sent within seconds")
     func longWait() throws {
         let scene = try CacheScene()
