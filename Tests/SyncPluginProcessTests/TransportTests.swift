@@ -145,6 +145,7 @@ extension TransportTests {
             #expect(run.sink.bytes == [UInt8](repeating: UInt8(ascii: "x"), count: 1_000))
         case .failure(let error):
             #expect(error.code == fault.code, "\(error)")
+            #expect(error.isOtherSize == fault.body.contains("size=999"))
             #expect(run.sink.bytes.count <= 1_000)
         }
         #expect(run.sink.violations.isEmpty, "\(run.sink.violations)")

@@ -19,6 +19,8 @@ final class PluginTransfer {
     var failuresOfSource: [Int: Int] = [:]
     /// Indices of URLs that have failed permanently.
     var deadSources: Set<Int> = []
+    /// Whether the last answer was of an object of another length than the manifest's.
+    var isOtherSize = false
     /// The object's version in the last valid answer.
     var validator: Validator?
     /// Index of the URL of the last attempt.

@@ -277,7 +277,9 @@ final class TransferPump {
         transfers[transfer.request.id] = nil
         queue.removeAll { $0 == transfer.request.id }
         let url = transfer.request.urls.isEmpty ? "" : transfer.request.urls[transfer.lastSource ?? 0]
-        transfer.completion(.failure(TransferError(code: code, url: url, detail: detail, requests: transfer.requests)))
+        var error = TransferError(code: code, url: url, detail: detail, requests: transfer.requests)
+        error.isOtherSize = transfer.isOtherSize
+        transfer.completion(.failure(error))
     }
 
     /// Records the final URL of a URL, so that blame for it reaches the original.
