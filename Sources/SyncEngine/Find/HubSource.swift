@@ -112,7 +112,7 @@ extension ManifestSource {
         case .failure(let error):
             let page = address.page(hub.endpoint)
             let missing = "\(page): there is no such repository, or no revision \(escaped(address.revision))"
-            let unread = hub.unreadToken.map { "; the token that is stored cannot be read: \($0)" } ?? ""
+            let unread = hub.unreadToken.map { "; the stored token: \($0)" } ?? ""
             throw failure(error, asking: "hub", limit: HubAnswer.limit, missing: missing) {
                 EngineError(
                     .refused,

@@ -226,9 +226,9 @@ struct HubTests {
         hub.change { $0.token = "hf_secret" }
         let refused = try hub.run(["pull", "hf://acme/site"])
         #expect(refused.status == 77 && refused.error.contains("HF_TOKEN"), "\(refused.error)")
-        // A directory can be read by nobody, not even by root.
+        // Not even root can read a directory.
         let unread = try hub.run(["pull", "hf://acme/site"], environment: ["HF_TOKEN_PATH": hub.scratch.path])
-        #expect(unread.status == 77 && unread.error.contains("cannot be read: "), "\(unread.error)")
+        #expect(unread.status == 77 && unread.error.contains("the stored token: cannot "), "\(unread.error)")
         let pulled = try hub.run(["pull", "hf://acme/site"], environment: ["HF_TOKEN": "hf_secret"])
         #expect(pulled.status == 0, "\(pulled.error)")
         // The store refuses whoever shows a token.
