@@ -147,6 +147,35 @@ struct SignedPlaceTests {
         #expect(Self.text(runner) == "one")
     }
 
+    @Test("A server that shows a page for whatever it lacks has no next root; a page in a statement's place is named")
+    func pages() async throws {
+        let server = try FaultServer()
+        let set = try Published(mirrors: [])
+        let page = FaultAnswer.object(ServedObject(text: "<!DOCTYPE html><p>App", contentType: "text/html"))
+        func serve(without name: String) {
+            server.respondToOthers { [root = set.root] request in
+                let data = FileManager.default.contents(atPath: root.path("site") + request.path)
+                guard let data, !request.path.hasSuffix(name) else { return page }
+                return .object(ServedObject([UInt8](data)))
+            }
+        }
+        serve(without: "/2.root")
+        let runner = try PullRunner()
+        let manifest = server.url("/manifest.json")
+        guard case .report(let report) = try await runner.pull(manifest, trust: set.trust(.seconds(30))) else {
+            Issue.record("it was refused")
+            return
+        }
+        #expect(report.result == .ok && Self.text(runner) == "one")
+        serve(without: "/fresh")
+        guard case .refused(let error) = try await runner.pull(manifest, trust: set.trust(.seconds(30))) else {
+            Issue.record("it was believed")
+            return
+        }
+        #expect(error.status == .refused)
+        #expect(error.message.contains("/trust/fresh: a web page came in its place"), "\(error.message)")
+    }
+
     @Test("A place that says to come back later than it has is left and named; when all do, it ends with 69")
     func comeBackLater() async throws {
         let (first, mirror) = (try FaultServer(), try FaultServer())

@@ -236,7 +236,14 @@ struct ReleaseSource {
     ) throws(Failure) {
         let place = asked.place
         let url = resolve("trust/\(name)", against: place)
-        let served = try source.statement(url, limit: limit, reload: asked.reload, until: asked.end)
+        var served = try source.statement(url, limit: limit, reload: asked.reload, until: asked.end)
+        if let bytes = served.bytes, isWebPage(bytes) {
+            // Some servers show a page for whatever they do not have, such as the next root.
+            guard case .root = check.want else {
+                throw .refused(TrustRefusal(.malformed, "a web page came in its place"), url: url)
+            }
+            served.bytes = nil
+        }
         if served.bytes != nil { believed.isPublic = served.isPublic }
         if served.bytes == nil, isNotThere(check) {
             let names = wanted.revision == nil ? source.channels(besides: place)?.names : nil
