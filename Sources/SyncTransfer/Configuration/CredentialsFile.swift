@@ -88,7 +88,12 @@ extension Credentials {
         }
         let kind: Credential.Kind
         switch try take("type") {
-        case "basic": kind = .basic(user: try take("user"), password: try take("password"))
+        case "basic":
+            kind = .basic(user: try take("user"), password: try take("password"))
+            // What follows it would count as the password. RFC 7617 section 2.
+            guard fields["user"]?.contains(":") != true else {
+                throw refusal(line, "\(origin): a user name has no colon")
+            }
         case "bearer": kind = .bearer(token: try take("token"))
         case "sigv4":
             let session = rest.removeValue(forKey: "session-token")

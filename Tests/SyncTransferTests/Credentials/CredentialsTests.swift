@@ -50,6 +50,7 @@ struct CredentialsTests {
         arguments: [
             ("type = basic", "line 1"), ("[https://a.example]\nuser = SECRET", "lacks type"),
             ("[https://a.example]\ntype = basic\nuser = u", "lacks password"),
+            ("[https://a.example]\ntype = basic\nuser = u:v\npassword = p", "no colon"),
             ("[https://a.example]\ntype = bearer\ntoken = SECRET\nuser = u", "user does not belong"),
             ("[https://a.example]\ntype = digest", "the type is"), ("[https://a.example]\nSECRET", "line 2"),
             ("[https://a.example]\ntype = bearer\ntoken = SECRET\ntoken = SECRET", "line 4: token appears twice"),
