@@ -35,6 +35,9 @@ extension TransferAdvice {
         case .nameAuthority: "if the authority is your own, name it with \(authorities)"
         case .isPlainHTTP: "is that a plain HTTP port? Then the URL must begin with http://, or needs another port"
         case .isTLS: "is that a TLS port? Then the URL must begin with https://"
+        case .checkTLSVersion:
+            "the server speaks only older versions of TLS than \(setting("--tls-min", "tls.minimum_version")) allows, by "
+                + "default 1.2"
         case .installAuthorities:
             "no CA certificates can be read there: install the package ca-certificates, or name a PEM file with \(authorities)"
         case .checkKey:

@@ -32,6 +32,8 @@ package enum TransferAdvice: Hashable, Sendable, CaseIterable {
     case nameAuthority
     /// An http port received a TLS request, or the other way round.
     case isPlainHTTP, isTLS
+    /// The server speaks no version of TLS that is accepted here.
+    case checkTLSVersion
     /// No CA certificates can be read.
     case installAuthorities
     /// This machine's own certificate and key do not go together, or cannot be read.
@@ -283,6 +285,8 @@ extension Fault {
         case CURLE_SSL_CERTPROBLEM: return .checkKey
         case CURLE_SSL_CONNECT_ERROR
         where text.contains("wrong version number") || text.contains("packet length too long"): return .isPlainHTTP
+        case CURLE_SSL_CONNECT_ERROR
+        where text.contains("alert protocol version") || text.contains("unsupported protocol"): return .checkTLSVersion
         // The client's own certificate.
         case CURLE_SSL_CONNECT_ERROR where text.contains("alert certificate expired"): return .renewCertificate
         case CURLE_UNSUPPORTED_PROTOCOL where text.contains("HTTP/0.9"): return .isTLS

@@ -25,6 +25,12 @@ struct TrustAdviceTests {
         #expect(try await told { _ in ServerTLS(try stranger.issue()) }.hasSuffix("; nameAuthority"))
         #expect(try await told { ServerTLS(try $0.issue(.expired)) }.hasSuffix("; renewCertificate"))
         #expect(try await told { ServerTLS(try $0.issue(.notYetValid)) }.hasSuffix("; checkClock"))
+        let old = try await told {
+            var tls = ServerTLS(try $0.issue())
+            tls.isOnlyTLS10 = true
+            return tls
+        }
+        #expect(old.hasSuffix("; checkTLSVersion"), "\(old)")
         // The name says what is wrong.
         let other = try await told { ServerTLS(try $0.issue(.wrongName)) }
         #expect(TransferAdvice.allCases.allSatisfy { !other.hasSuffix("; \($0)") })
