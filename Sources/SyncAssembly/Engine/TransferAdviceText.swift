@@ -16,7 +16,7 @@ extension TransferAdvice {
         let authorities = setting("--cacert", "tls.ca_file")
         return switch self {
         case .nameCredentials: "it asks for credentials: \(credentials) names a file with them"
-        case .renewCredentials: "are those of \(credentials) right and still valid, and may they read this?"
+        case .renewCredentials: "are they right and still valid, and may they read this?"
         case .checkAccess: "it refuses access: are credentials missing (\(credentials)), or has a link expired?"
         case .checkUpload: "it is not there: was all of the set uploaded, and is this the newest manifest?"
         case .waitForServer: "the server is overloaded or broken; pull again later"
