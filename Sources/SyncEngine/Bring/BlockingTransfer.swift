@@ -82,16 +82,23 @@ extension TransferID {
 
 /// Collects a small body in memory, up to a limit: manifests and their parts, never assets.
 final class MemorySink: TransferSink {
-    /// The received bytes, whether there were more than the limit, and the sender of the bytes from each offset on.
-    private let state = Mutex<(bytes: [UInt8], overflowed: Bool, sources: [(start: Int, source: String?)])>(
-        ([], false, []))
+    private struct State {
+        var bytes: [UInt8] = []
+        var overflowed = false
+        /// The senders of the bytes from each offset on.
+        var sources: [(start: Int, source: String?)] = []
+        /// The version that the last sender named.
+        var validator = Validator()
+    }
+
+    private let state = Mutex(State())
     private let limit: Int
     private let first: UInt64?
 
     /// - Parameters:
     ///   - limit: The most **bytes**.
     ///   - first: The first **byte** of a range, which continues after an interruption; `nil` for a whole body, which
-    ///     starts over.
+    ///     starts over unless the same sender says that it still has the same version.
     init(limit: Int, from first: UInt64? = nil) { (self.limit, self.first) = (limit, first) }
 
     /// The bytes received so far.
@@ -111,7 +118,11 @@ final class MemorySink: TransferSink {
 
     func begin(_ response: ResponseHead) -> UInt64 {
         state.withLock { state in
-            if first == nil { (state.bytes, state.sources) = ([], []) }
+            let isSame =
+                state.sources.last?.source == response.source
+                && state.validator.isSameVersion(as: response.validator)
+            if first == nil, !isSame { (state.bytes, state.sources) = ([], []) }
+            state.validator = response.validator
             state.sources.append((state.bytes.count, response.source))
             return (first ?? 0) + UInt64(state.bytes.count)
         }

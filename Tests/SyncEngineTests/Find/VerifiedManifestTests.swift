@@ -76,6 +76,10 @@ struct VerifiedManifestTests {
         // An answer that begins anew does so with nothing in memory.
         #expect(sink.begin(ResponseHead(status: 200)) == 0)
         #expect(sink.bytes == [])
+        // One of the same version goes on.
+        func version(_ tag: String) -> ResponseHead { ResponseHead(status: 200, validator: Validator(etag: tag)) }
+        #expect(sink.begin(version("\"1\"")) == 0 && receive(6, at: 0) && sink.begin(version("\"1\"")) == 6)
+        #expect(sink.begin(version("\"2\"")) == 0)
     }
 
     @Test("A manifest longer than its limit is refused before it is all here, and nothing is made of it [S15]")
