@@ -266,13 +266,13 @@ extension PullEngine {
 
     /// As ``settle(_:run:in:of:resuming:)``, before a run of one's own.
     ///
-    /// - Throws: ``EngineError`` with status 130 if a stop leaves a hook owed: then no run begins, which would take the
-    ///   place of the one that has to be ended.
+    /// - Throws: ``EngineError`` with status 130 if a stop leaves hooks owed, or a run to be ended: then no run begins,
+    ///   which would take that one's place.
     func settleFirst(
         _ session: String, in destination: Destination, of home: TreeHome? = nil, resuming: Bool = true
     ) throws(EngineError) -> Bool {
         let haveSucceeded = try settle(session, in: destination, of: home, resuming: resuming)
-        if !haveSucceeded, environment.stop.isStopped {
+        if environment.stop.isStopped, try !stored(Self.unsettledRuns(of: session, in: environment.store)).isEmpty {
             throw EngineError(.interrupted, "stopped in the hooks of an earlier run; the next pull calls them")
         }
         return haveSucceeded
@@ -302,16 +302,17 @@ extension PullEngine {
             _ = try store.recover(session: session, now: environment.now())
             let hooks = OwedHooks(environment: environment, destination: destination)
             var allSucceeded = true
-            let due = try store.owedHooks(session: session).filter { only == nil || $0.run == only }
-            for (place, hook) in due.enumerated() {
+            for hook in try store.owedHooks(session: session) where only == nil || hook.run == only {
                 let run = try store.run(hook.run)
                 if run.state == .paused { continue }
+                // A hook that a stop leaves uncalled stays owed, and its run open.
+                if environment.stop.isStopped { return false }
                 let input = lateInput(hook, run, in: destination)
                 if hook.batch != nil, environment.stop.isStopped { return false }
                 environment.events.open(session: session, run: run.identifier, in: store)
                 allSucceeded = try hooks.run(hook, input) && allSucceeded
                 try environment.events.close()
-                if environment.stop.isStopped { return allSucceeded && place == due.count - 1 }
+                if environment.stop.isStopped, try store.hook(hook.identifier).state == .pending { return false }
             }
             for run in complete { try finish(run) }
             guard let home else { return allSucceeded }

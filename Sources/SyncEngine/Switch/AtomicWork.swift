@@ -232,8 +232,11 @@ extension PullEngine {
         try finishRollback(of: session, in: destination, trees)
         let haveOwedSucceeded = try settleFirst(session, in: destination, of: home, resuming: open != nil)
         if let open, wish.map({ home.ledger.meaning(of: $0) == .shown }) ?? true {
-            if environment.stop.isStopped { throw EngineError(.interrupted, "stopped in the hooks of the rollback") }
-            let done = try stored(recordedReport(of: environment.store.run(open.identifier)))
+            let run = try stored(environment.store.run(open.identifier))
+            if environment.stop.isStopped, run.state.isOpen {
+                throw EngineError(.interrupted, "stopped in the hooks of the rollback")
+            }
+            let done = try stored(recordedReport(of: run)).counting(owedHooks: haveOwedSucceeded)
             _ = consume lock
             _ = consume lease
             return done

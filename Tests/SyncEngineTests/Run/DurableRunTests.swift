@@ -435,6 +435,15 @@ struct DurableRunTests {
         #expect(try scene.store.run(run).state == .finished)
     }
 
+    @Test("A stop after the last hook of an earlier run leaves nothing of that run to the next pull [S19 S33]")
+    func stoppedAfterOwedHook() throws {
+        let run = try leaveHook(.pending)
+        let stop = StopRequest()
+        _ = try? scene.engine(hooks: StoppingHook(after: 1, stop), stop: stop).pull(scene.options())
+        let ended = try scene.store.run(run)
+        #expect(ended.state == .finished && ended.exitStatus == ExitCode.done.rawValue)
+    }
+
     @Test("A run whose end cannot be recorded is reported once and added up once, by the process that ends it")
     func unrecordedEnd() throws {
         let path = scene.root.path("state/syncagent.sqlite")
