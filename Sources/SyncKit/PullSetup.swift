@@ -123,6 +123,11 @@ struct PullSetup {
         } catch { throw Sync.Failure(error.status, error.message) }
     }
 
+    /// Whether hooks of a run are still to be called.
+    func owesHooks(_ report: PullReport) -> Bool {
+        (try? store.owedHooks(session: report.session))?.contains { $0.run == report.run } ?? false
+    }
+
     /// Works with an engine on a thread of its own; cancelling the task stops it.
     static func look<R: Sendable>(
         _ pull: Sync.Pull, _ work: @escaping @Sendable (PullEngine, RunRecipe) throws(EngineError) -> R
