@@ -62,13 +62,15 @@ package struct ManifestLimits: Sendable {
         // The text, as long a compressed form of it, and its table.
         memoryBytes = max(memoryBytes, ownText.multipliedReportingOverflow(by: 3).overflow ? .max : ownText * 3)
         manifestBytes = max(manifestBytes, memoryBytes)
-        textBytes = max(textBytes, memoryBytes)
-        // Memory is the real bound: an entry takes more than 64 bytes of it, a blob more than 16, a pack more than 256.
-        entries = max(entries, memoryBytes / 64)
-        blobs = max(blobs, memoryBytes / 16)
-        packs = max(packs, memoryBytes / 256)
-        patternMatches = max(patternMatches, entries.multipliedReportingOverflow(by: 10).overflow ? .max : entries * 10)
-        patternBytes = max(
-            patternBytes, entries.multipliedReportingOverflow(by: 800).overflow ? .max : entries * 800)
+        // Memory is the real bound: an entry takes more than 64 bytes of it, a blob more than 16, a pack more than 256. The
+        // tables count with 32 bits.
+        let memory = memoryBytes
+        func grown(_ limit: Int, bytesEach: Int) -> Int { max(limit, min(memory / bytesEach, Int(UInt32.max))) }
+        textBytes = grown(textBytes, bytesEach: 1)
+        entries = grown(entries, bytesEach: 64)
+        blobs = grown(blobs, bytesEach: 16)
+        packs = grown(packs, bytesEach: 256)
+        patternMatches = max(patternMatches, entries * 10)
+        patternBytes = max(patternBytes, entries * 800)
     }
 }
