@@ -107,6 +107,10 @@ struct SigningTests {
         let place = TargetPlace.directory(set.root.path("out"))
         let error = Self.error { () throws(PublishError) in _ = try Self.fresh(keys, now: 1_000).refresh(place) }
         #expect(error?.exitStatus == .refused && error?.remedy.hasPrefix("set the clock") == true)
+        let channel = Self.error { () throws(PublishError) in
+            _ = try Channels(place).point("beta", at: "1", signing: Self.fresh(keys, now: 1_000))
+        }
+        #expect(channel?.remedy.hasPrefix("set the clock") == true)
         set.options.signing = try Self.signing(keys)
         #expect(try set.publish().unchanged)
         let refreshed = try Self.fresh(keys, now: 1_000).refresh(place)

@@ -53,6 +53,7 @@ package struct Channels {
                 "\(shown(output.display(kept.folder, kept.name))) is not the manifest that was signed",
                 "publish the files again with --sign")
         }
+        if let signed, let known { try signed.requirePast(known) }
         let former = try current(channel)
         // Followers of a removed channel have seen its last release.
         let published = try output.word(channel)?.fresh.revision

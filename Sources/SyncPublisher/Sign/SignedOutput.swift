@@ -159,13 +159,7 @@ struct SignedOutput {
             throw unsigned(
                 "trust/\(fresh.revision).release is not the one that trust/\(FreshStatement.name(fresh.channel)) names")
         }
-        guard !isFromFuture(known) else {
-            throw .refused(
-                "\(shown(output.path)): trust/\(fresh.revision).release was signed at "
-                    + "\(timestamp(milliseconds: known.content.signed)), but this machine's clock says "
-                    + "\(timestamp(milliseconds: signing.now)): machines whose clocks are right refuse it",
-                "set the clock; if it is right, publish the files again with --sign where release.key is")
-        }
+        try requirePast(known)
         return known
     }
 
@@ -183,6 +177,16 @@ struct SignedOutput {
         throw unsigned(
             former.map { "\(name) is signed by a key of root \($0.content.number) that is no longer valid" }
                 ?? "no release key of the roots at hand has signed \(name)")
+    }
+
+    /// Refuses to confirm a release that machines would not take.
+    func requirePast(_ release: SignedRelease) throws(PublishError) {
+        guard isFromFuture(release) else { return }
+        throw .refused(
+            "\(shown(output.path)): trust/\(release.content.revision).release was signed at "
+                + "\(timestamp(milliseconds: release.content.signed)), but this machine's clock says "
+                + "\(timestamp(milliseconds: signing.now)): machines whose clocks are right refuse it",
+            "set the clock; if it is right, publish the files again with --sign where release.key is")
     }
 
     private func unsigned(_ reason: String) -> PublishError {
