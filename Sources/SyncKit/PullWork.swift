@@ -244,8 +244,8 @@ final class PullWork: Sendable {
             ended.set()
             watch?.join()
             engine.end()
-            // A condition has stopped the pull, perhaps before a hook; it continues when the condition clears. A hook that
-            // failed is no reason to go on.
+            // A condition has stopped the pull, perhaps before a hook; it continues when the condition clears. A hook
+            // that failed is no reason to go on.
             if stop.reason == .policy, (try? result.get()).map({ $0.result != .ok || setup.owesHooks($0) }) ?? true {
                 continue
             }

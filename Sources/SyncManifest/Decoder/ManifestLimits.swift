@@ -62,8 +62,8 @@ package struct ManifestLimits: Sendable {
         // The text, as long a compressed form of it, and its table.
         memoryBytes = max(memoryBytes, ownText.multipliedReportingOverflow(by: 3).overflow ? .max : ownText * 3)
         manifestBytes = max(manifestBytes, memoryBytes)
-        // Memory is the real bound: an entry takes more than 64 bytes of it, a blob more than 16, a pack more than 256. The
-        // tables count with 32 bits.
+        // Memory is the real bound: an entry takes more than 64 bytes of it, a blob more than 16, a pack more than 256.
+        // The tables count with 32 bits.
         let memory = memoryBytes
         func grown(_ limit: Int, bytesEach: Int) -> Int { max(limit, min(memory / bytesEach, Int(UInt32.max))) }
         textBytes = grown(textBytes, bytesEach: 1)
