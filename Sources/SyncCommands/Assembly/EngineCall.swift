@@ -54,7 +54,8 @@ struct EngineCall: Sendable {
                 if stop.reason == .late,
                     try store.owedHooks(session: report.session).contains(where: { $0.run == report.run })
                 {
-                    output.message("The deadline passed while a hook was running; the next pull runs it again.")
+                    output.message(
+                        "The deadline passed before all hooks had ended; the next pull calls those that are left.")
                 }
                 return report
             }
