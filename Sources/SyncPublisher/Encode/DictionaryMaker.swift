@@ -223,7 +223,7 @@ extension DictionaryMaker {
                 stored += Double(encoded?.length ?? count)
                 // A short file may shrink only with a dictionary. Whether that pays is not known yet, so such files count
                 // only where a dictionary is wanted in any case.
-                let isShort = count <= BlobEncoder.shortSize && options.dictionary == .always
+                let isShort = size <= BlobEncoder.shortSize && options.dictionary == .always
                 guard encoded != nil || isShort else { continue }
                 compressible += Double(count)
                 compressed += Double(encoded?.length ?? count)
