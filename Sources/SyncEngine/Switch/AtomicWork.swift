@@ -147,8 +147,8 @@ extension PullEngine {
         }
         var haveOwedSucceeded = true
         if recorded == nil {
-            try finishRollback(of: session, in: destination, trees)
-            haveOwedSucceeded = try settleFirst(session, in: destination, of: home)
+            let hasRollbackSucceeded = try finishRollback(of: session, in: destination, trees)
+            haveOwedSucceeded = try settleFirst(session, in: destination, of: home) && hasRollbackSucceeded
         }
         var run = PullRun(
             recipe: recipe, environment: environment, found: found, destination: destination, started: started,
@@ -229,8 +229,9 @@ extension PullEngine {
         let lock = try take(home, recipe)
         let (destination, trees) = try look(at: home, recipe)
         let open = try openRollback(of: session, home.ledger)
-        try finishRollback(of: session, in: destination, trees)
-        let haveOwedSucceeded = try settleFirst(session, in: destination, of: home, resuming: open != nil)
+        let hasRollbackSucceeded = try finishRollback(of: session, in: destination, trees)
+        let haveOwedSucceeded =
+            try settleFirst(session, in: destination, of: home, resuming: open != nil) && hasRollbackSucceeded
         if let open, wish.map({ home.ledger.meaning(of: $0) == .shown }) ?? true {
             let run = try stored(environment.store.run(open.identifier))
             if environment.stop.isStopped, run.state.isOpen {
@@ -341,14 +342,16 @@ extension PullEngine {
     }
 
     /// Ends a rollback whose process was killed after readers saw the former revision: its hooks are due.
+    ///
+    /// - Returns: Whether every hook that was due did its work.
     private func finishRollback(of session: String, in destination: Destination, _ trees: TreeSwitch)
-        throws(EngineError)
+        throws(EngineError) -> Bool
     {
         let ledger = trees.home.ledger
         guard trees.isUntold, let shown = ledger.shownTree, let digest = shown.manifest,
             let open = try openRollback(of: session, ledger),
             let known = try stored(environment.store.session(session))
-        else { return }
+        else { return true }
         // Its process is gone: this one holds the session.
         _ = try stored(environment.store.recover(session: session, now: environment.now()))
         let found = try manifestSource(caching: true).recorded(
@@ -362,7 +365,7 @@ extension PullEngine {
         var run = PullRun(
             recipe: recipe, environment: environment, found: found, destination: destination,
             started: environment.now(), progress: progress, recorded: open, trees: trees)
-        _ = try run.goBack(to: shown)
+        return try run.goBack(to: shown).status != .hookFailed
     }
 
     /// The rollback that made the tree that readers see, and has not ended; `nil` for none.

@@ -355,18 +355,31 @@ struct AtomicPullTests: ChangesAsAWhole {
         let stop = StopRequest()
         _ = try? scene.engine(hooks: StoppedHook(stop), stop: stop).rollback("com.example.tower", to: nil)
         try expect(2)
-        if isKilled {
-            // There is no word yet that its groups are complete.
-            let home = try home
-            let number = try #require(home.ledger.current)
-            try home.record { $0[number]?.isAnnounced = false }
-        }
+        if isKilled { try forgetAnnouncement() }
         let hook = RecordingHook()
         #expect(try scene.engine(hooks: hook).rollback("com.example.tower", to: nil).status == .done)
         #expect(hook.calls.map { $0.environment["SYNCAGENT_ROLLBACK"] } == ["1"])
         try expect(2)
         #expect(try scene.engine(hooks: RecordingHook()).rollback("com.example.tower", to: nil).status == .done)
         try expect(1)
+    }
+
+    @Test("A pull that ends a rollback cut short has status 5 if that one's hook fails", arguments: [false, true])
+    func failedHookOfRollback(isKilled: Bool) throws {
+        for number in 1...2 { try expect(number, pull(number, hooks: RecordingHook())) }
+        let stop = StopRequest()
+        _ = try? scene.engine(hooks: StoppedHook(stop), stop: stop).rollback("com.example.tower", to: nil)
+        if isKilled { try forgetAnnouncement() }
+        let hook = RecordingHook(.exited(3))
+        #expect(try pull(3, hooks: hook).status == .hookFailed)
+        #expect(hook.calls.map { $0.environment["SYNCAGENT_ROLLBACK"] } == ["1", nil])
+    }
+
+    /// As if the process of a rollback had been killed before it said that its groups are complete.
+    private func forgetAnnouncement() throws {
+        let home = try home
+        let number = try #require(home.ledger.current)
+        try home.record { $0[number]?.isAnnounced = false }
     }
 
     @Test("Rolled back at once, held until a newer one comes; hooks are told")
