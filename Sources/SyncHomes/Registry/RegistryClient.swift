@@ -250,7 +250,7 @@ final class RegistryClient: Sendable {
         case 408, 429, 500...:
             return PublishError(
                 .unavailable, "\(shown): the registry cannot do it now (\(what): status \(answer.status)\(said))",
-                "the published set is unchanged; run it again")
+                "run it again later")
         default:
             return PublishError(
                 .unavailable, "\(shown): the registry refuses \(what) (status \(answer.status)\(said))",

@@ -72,8 +72,7 @@ final class S3Client: Sendable {
             failures += 1
             guard failures < Self.attempts else {
                 throw PublishError(
-                    .unavailable, "\(shown(of: request)): \(reason), \(failures) times in a row",
-                    "run it again later; what was published before is unchanged")
+                    .unavailable, "\(shown(of: request)): \(reason), \(failures) times in a row", "run it again later")
             }
             calls.pause(failures, reason, address.shown, passing)
         }
@@ -144,7 +143,7 @@ final class S3Client: Sendable {
             return PublishError(
                 .noInput, "\(place) is not there: \(what)", "check the name; is somebody else changing it?")
         default:
-            return PublishError(.unavailable, "\(place): \(what)", "what was published before is unchanged")
+            return PublishError(.unavailable, "\(place): \(what)", "ask whoever runs the bucket, or run it again later")
         }
     }
 }
