@@ -345,9 +345,10 @@ extension PullEngine {
     /// Ends a run whose groups are complete and whose hooks have ended: only that end was not recorded.
     private func finish(_ run: StoredRun) throws(StoreError) {
         let store = environment.store
-        if try store.run(run.identifier).state == .waiting {
-            _ = try store.take(run: run.identifier, now: environment.now())
-        }
+        let state = try store.run(run.identifier).state
+        // Paused or cancelled meanwhile: whoever did that has ended it, or resumes it.
+        guard state == .waiting || state == .running else { return }
+        if state == .waiting { _ = try store.take(run: run.identifier, now: environment.now()) }
         let report = try recordedReport(of: run)
         let journal = RunJournal(environment: environment, session: run.session, run: run.identifier)
         let isSummarized = try journal.isSummarized()
