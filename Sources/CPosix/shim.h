@@ -154,18 +154,21 @@ static inline int sa_set_acl(int fd, const void *bytes, size_t count) {
     return fsetxattr(fd, "system.posix_acl_access", bytes, count, 0);
 }
 static inline int sa_drop_default_acl(int fd) { return fremovexattr(fd, "system.posix_acl_default"); }
-static inline int sa_has_own_acl(int fd) { return fgetxattr(fd, "system.posix_acl_access", NULL, 0) > 0; }
-/* Gives a directory the ACL that another one has by this name, or none. -1 with errno set. */
+/* Whether a file system has ACLs. */
+static inline int sa_can_have_acl(int fd) {
+    return fgetxattr(fd, "system.posix_acl_access", NULL, 0) >= 0 || errno == ENODATA;
+}
+/* Gives a file or directory the ACL that another one has by this name, or none. Nothing is set that is so already, since
+   only the owner may. -1 with errno set. */
 static inline int sa_copy_acl(int from, int to, const char *name) {
-    char bytes[65536]; /* The most of an extended attribute. xattr(7) */
-    ssize_t count = fgetxattr(from, name, bytes, sizeof bytes);
-    int failed = -1;
-    if (count >= 0) {
-        failed = fsetxattr(to, name, bytes, (size_t)count, 0);
-    } else if (errno == ENODATA) {
-        failed = fremovexattr(to, name);
-    }
-    return failed == 0 || errno == ENODATA ? 0 : -1;
+    char wanted[65536], there[65536]; /* The most of an extended attribute. xattr(7) */
+    ssize_t count = fgetxattr(from, name, wanted, sizeof wanted);
+    if (count < 0 && errno != ENODATA) return errno == EOPNOTSUPP || errno == ENOSYS ? 0 : -1;
+    ssize_t known = fgetxattr(to, name, there, sizeof there);
+    if (known < 0 && errno != ENODATA) return -1;
+    if (count < 0) return known < 0 ? 0 : fremovexattr(to, name);
+    if (count == known && memcmp(wanted, there, (size_t)count) == 0) return 0;
+    return fsetxattr(to, name, wanted, (size_t)count, 0);
 }
 
 /* F_SETLEASE of fcntl(2), which glibc hides behind _GNU_SOURCE: a read lease is given while nobody can write. */
@@ -219,7 +222,7 @@ static inline ssize_t sa_default_acl(int fd, void *bytes, size_t count) {
 }
 static inline int sa_set_acl(int fd, const void *bytes, size_t count) { return -1; }
 static inline int sa_drop_default_acl(int fd) { return 0; }
-static inline int sa_has_own_acl(int fd) { return 0; }
+static inline int sa_can_have_acl(int fd) { return 0; }
 static inline int sa_copy_acl(int from, int to, const char *name) { return 0; }
 static inline void sa_name_thread(const char *name) { pthread_setname_np(name); }
 #endif

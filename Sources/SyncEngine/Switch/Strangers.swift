@@ -223,7 +223,8 @@ struct Strangers {
                     trouble: .inTheWay)
             }
         }
-        for directory in made { try to.liken(directory, to: from, withACLs: true) }
+        let withACLs = canHaveACLs(source.root)
+        for directory in made { try to.liken(directory, to: from, withACLs: withACLs) }
     }
 
     /// Removes strangers, and directories that become empty.
@@ -304,27 +305,32 @@ extension Directories {
     /// keeps out the same users. Its owner may always change its entries. If the other tree has no such directory,
     /// nothing is done.
     ///
-    /// - Parameter withACLs: Whether it gets the ACLs as well.
-    func liken(_ path: [UInt8], to other: Directories, withACLs: Bool) throws(FileError) {
+    /// - Parameters:
+    ///   - withACLs: Whether it gets the ACLs as well.
+    ///   - keepsMode: Whether it keeps its own owner, group and mode.
+    func liken(_ path: [UInt8], to other: Directories, withACLs: Bool, keepsMode: Bool = false) throws(FileError) {
         do throws(FileError) {
             _ = try other.withLeaf(of: path) { above, leaf throws(FileError) in
                 _ = try withLeaf(of: path) { directory, name throws(FileError) in
                     guard case .success(let wanted?) = SyncSystem.status(above, leaf), wanted.kind == .directory,
-                        case .success(let there?) = SyncSystem.status(directory, name), there.kind == .directory
+                        case .success(var there?) = SyncSystem.status(directory, name), there.kind == .directory
                     else { return }
                     let shown = String(decoding: path, as: UTF8.self)
-                    let isOthers = (wanted.user, wanted.group) != (there.user, there.group)
+                    let mode = keepsMode ? FileMode(there.permissions) : FileMode(wanted.permissions) | 0o700
+                    let isOthers = !keepsMode && (wanted.user, wanted.group) != (there.user, there.group)
                     if isOthers || withACLs, let model = openDirectory(leaf, in: above, .noFollow),
                         let own = openDirectory(name, in: directory, .noFollow)
                     {
-                        try FileError.check(handOverOwner(of: model.raw, to: own.raw), "set the owner of", shown)
+                        if isOthers {
+                            try FileError.check(handOverOwner(of: model.raw, to: own.raw), "set the owner of", shown)
+                        }
                         if withACLs {
                             try FileError.check(handOverACLs(of: model.raw, to: own.raw), "set the ACLs of", shown)
+                            // Which may have changed the mode.
+                            there = SyncSystem.status(own.raw) ?? there
                         }
                     }
-                    let mode = FileMode(wanted.permissions) | 0o700
-                    // An ACL has changed the mode.
-                    guard withACLs || FileMode(there.permissions) != mode else { return }
+                    guard FileMode(there.permissions) != mode else { return }
                     try FileError.check(setMode(name, in: directory, mode), "set the mode of", shown)
                 }
             }

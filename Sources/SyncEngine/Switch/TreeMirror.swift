@@ -533,9 +533,10 @@ struct TreeMirror {
                 throw failed("copy", path, code)
             }
             let mode = FileMode(wanted.permissions & 0o777 & (mirror.sharing == .link ? ~0o222 : 0o777))
-            if let code = setMode(writing.raw, mode) ?? setModified(writing.raw, wanted.modified) {
-                throw failed("create", path, code)
-            }
+            let code =
+                handOverACLs(of: reading.raw, to: writing.raw, isDirectory: false) ?? setMode(writing.raw, mode)
+                ?? setModified(writing.raw, wanted.modified)
+            if let code { throw failed("create", path, code) }
             // A clone has the bytes that are known when its source has not changed since.
             guard status(reading.raw) == wanted, let found = status(writing.raw), found.size == wanted.size else {
                 removeFile(leaf, in: directory)

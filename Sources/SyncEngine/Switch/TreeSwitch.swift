@@ -93,10 +93,13 @@ struct TreeSwitch {
         guard let shown else {
             return TreeMirror.Outcome(index: try PullEngine.index(of: tree), ahead: rows)
         }
-        return try TreeMirror(
+        let outcome = try TreeMirror(
             source: shown, known: known, target: tree, sharing: home.ledger.sharing, manifest: manifest, rows: rows,
             isExact: strangers?.isExact ?? false, environment: environment, progress: progress
         ).run()
+        // What the run puts into the directories gets what those hand down that readers see.
+        try switching { () throws(FileError) in try liken(known, in: tree, to: shown) }
+        return outcome
     }
 
     /// Refuses names at the top that the destination would have to show, and that somebody else has there.
@@ -163,16 +166,16 @@ struct TreeSwitch {
         }
     }
 
-    /// Gives directories whose mode no manifest keeps the mode that readers see: somebody may have closed one, and it
-    /// stays closed, as it would where files change one by one.
+    /// Gives directories the ACLs and, unless a manifest keeps it, the mode that readers see: somebody may have closed
+    /// one, and it stays closed, as it would where files change one by one.
     private func liken(_ index: StatIndex, in tree: Destination, to shown: Destination) throws(FileError) {
         let (from, to) = (Directories(shown), Directories(tree))
-        // A destination without ACLs at its top passes for one without any.
-        let withACLs = hasACL(shown.root) || hasACL(tree.root)
+        let withACLs = canHaveACLs(shown.root)
         for directory in index.directories {
             let position = directory.withUnsafeBufferPointer { index.position(of: $0) }
-            guard position.flatMap(index.record)?.keepsMode != true else { continue }
-            try to.liken(directory, to: from, withACLs: withACLs)
+            let keepsMode = position.flatMap(index.record)?.keepsMode == true
+            guard withACLs || !keepsMode else { continue }
+            try to.liken(directory, to: from, withACLs: withACLs, keepsMode: keepsMode)
         }
     }
 

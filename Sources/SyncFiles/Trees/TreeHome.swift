@@ -870,15 +870,13 @@ package final class TreeHome: Sendable {
 
     /// Gives a tree's directory the owner, the group, the ACLs and the mode of the destination.
     ///
-    /// - Parameter isBuilt: Whether the tree is still built: this user may change the directory then, and ACLs that the
-    ///   destination no longer has stay as a sign that those below have to go, too.
+    /// - Parameter isBuilt: Whether the tree is still built: this user may change the directory then.
     private func liken(_ directory: Int32, of number: UInt64, isBuilt: Bool = false) throws(FileError) {
         guard let there = openDirectory(name, in: parent.raw, .noFollow) else {
             let error = FileError.last("open", path)
             if error.isMissing { return }
             throw error
         }
-        if isBuilt, hasACL(directory), !hasACL(there.raw) { return }
         guard let found = status(there.raw) else { throw .last("look at", ofOpen: path) }
         let (shown, mode) = (treePath(number), FileMode(found.permissions))
         try FileError.check(handOverOwner(of: there.raw, to: directory), "set the owner of", shown)

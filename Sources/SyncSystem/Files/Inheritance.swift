@@ -84,21 +84,17 @@ package func dropInheritance(_ directory: Int32) {
     }
 }
 
-/// Whether a directory has an ACL of its own, or one that it hands down. acl(5)
-package func hasACL(_ directory: Int32) -> Bool {
-    sa_has_own_acl(directory) != 0 || sa_has_default_acl(directory) != 0
-}
+/// Whether entries of a directory's file system can have ACLs. acl(5)
+package func canHaveACLs(_ directory: Int32) -> Bool { sa_can_have_acl(directory) != 0 }
 
-/// Gives a directory the ACLs of another one, or none if that has none: its own, which sets the mode as well, and the one
-/// that it hands down. acl(5)
+/// Gives an entry the ACLs of another one, or none if that has none: its own, which sets the mode as well, and the one
+/// that a directory hands down. acl(5)
 ///
-/// - Returns: `nil` also if there can be none, or this user may set none.
-package func handOverACLs(of source: Int32, to target: Int32) -> Errno? {
-    for name in ["system.posix_acl_access", "system.posix_acl_default"] where sa_copy_acl(source, target, name) != 0 {
-        let code = Errno.last
-        if [.ioError, .noMemory, .staleNFSFileHandle, .noSpace, .diskQuotaExceeded].contains(code) { return code }
-    }
-    return nil
+/// - Returns: `nil` also if there can be none. With the mode alone, an entry that should have an ACL would let in users
+///   whom the ACL keeps out.
+package func handOverACLs(of source: Int32, to target: Int32, isDirectory: Bool = true) -> Errno? {
+    failure(sa_copy_acl(source, target, "system.posix_acl_access"))
+        ?? (isDirectory ? failure(sa_copy_acl(source, target, "system.posix_acl_default")) : nil)
 }
 
 /// Identifies a mount of this machine: a file can be renamed only within one. statx(2), STATX_MNT_ID; otherwise the

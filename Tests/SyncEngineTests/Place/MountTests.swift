@@ -309,6 +309,34 @@ struct InheritanceTests {
             #expect(found.count == 3 && found.allSatisfy { !$0.contains(" -") }, "\(found)")
             #expect(found.first == found.last, "\(found)")
         }
+        // An older tree, which becomes the new one, still has them.
+        _ = try python(
+            """
+            import os
+            for path in ["dest"] + [os.path.realpath("dest/" + name) for name in ["d", "new2", "new3", "new4"]]:
+                for kind in ["access", "default"]:
+                    try: os.removexattr(path, "system.posix_acl_" + kind)
+                    except OSError: pass
+            """)
+        for name in ["d/a", "d/new", "new5/a"] { tree.addFile(name, size: 500, seed: 5) }
+        try scene.publish(tree, revision: 5)
+        #expect(try pull().status == .done)
+        let bare = try look("['', 'd', 'd/a', 'd/new', 'new4', 'new5', 'new5/a']")
+        #expect(bare.count == 7 && bare.allSatisfy { $0.hasSuffix(" - -") }, "\(bare)")
+        // One directory alone has them.
+        _ = try python(
+            """
+            import os, struct
+            entries = [(1, 7, -1), (2, 7, 4242), (4, 0, -1), (0x10, 7, -1), (0x20, 0, -1)]
+            acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
+            for kind in ["access", "default"]:
+                os.setxattr(os.path.realpath("dest/d"), "system.posix_acl_" + kind, acl)
+            """)
+        for name in ["d/a", "d/later/a"] { tree.addFile(name, size: 500, seed: 6) }
+        try scene.publish(tree, revision: 6)
+        #expect(try pull().status == .done)
+        let found = try look("['', 'new4', 'd', 'd/a', 'd/later']")
+        #expect(found.map { $0.hasSuffix(" - -") } == [true, true, false, false, false], "\(found)")
     }
 
     @Test("What the destination itself hands down does not reach a directory that hands nothing down")
