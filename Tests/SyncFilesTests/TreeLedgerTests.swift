@@ -258,6 +258,14 @@ struct TreeHomeTests {
         try home.settle(now: 7)
         #expect(home.ledger[1]?.inode == one && home.ledger[2]?.inode == two)
         #expect(status(following: root.path("dest/.syncagent/rev/1"))?.inode == one)
+        // A tree that is being built has no mark.
+        try home.record {
+            $0[1]?.inode = two
+            $0[2]?.inode = one
+            $0[2]?.mark = 0
+        }
+        try home.settle(now: 8)
+        #expect(home.ledger[1]?.inode == one && home.ledger[2]?.inode == two)
         #expect(home.ledger.current == 3)
     }
 

@@ -654,28 +654,34 @@ package final class TreeHome: Sendable {
         // The tree that readers see keeps its name, whatever else looks like it.
         let linked = links == nil ? nil : ledger.current
         var found = Set([linked].compactMap(\.self))
+        var unnamed: [(name: String, there: FileStatus)] = []
         for name in try entries(trees.raw, shown) where linked.map({ "\($0)" }) != name {
-            let own = UInt64(name).flatMap { ledger[$0] }
+            let own = ledger.trees.map(\.number).first { "\($0)" == name }
             guard case .success(let there?) = status(trees.raw, name) else {
                 // After an interrupted switch, the name of the tree that readers see may be that of another tree.
-                if let own { kept.formUnion(own.number == elsewhere ? ledger.trees.map(\.number) : [own.number]) }
+                if let own { kept.formUnion(own == elsewhere ? ledger.trees.map(\.number) : [own]) }
                 continue
             }
             guard there.kind == .directory else {
                 removeFile(name, in: trees.raw)
                 continue
             }
-            let named = own?.number == elsewhere ? nil : own
-            // Restored from a backup, trees have other inode numbers, perhaps those of each other.
-            let isOwn = named.map { $0.inode == there.inode || $0.mark == there.modified && $0.mark != 0 } ?? false
-            let tree = isOwn ? named : ledger.tree(inode: there.inode, mark: there.modified) ?? named
-            guard let tree, tree.number != elsewhere, !found.contains(tree.number) else {
+            guard let tree = own, tree != elsewhere else {
+                unnamed.append((name, there))
+                continue
+            }
+            // Restored from a backup, it has another inode number, perhaps one that was another tree's.
+            ledger[tree]?.inode = there.inode
+            found.insert(tree)
+        }
+        for (name, there) in unnamed {
+            let number = ledger.tree(inode: there.inode, mark: there.modified)?.number
+            guard let number, number != elsewhere, found.insert(number).inserted else {
                 removeTree(name, in: trees.raw, depth: Self.depth)
                 continue
             }
-            found.insert(tree.number)
-            ledger[tree.number]?.inode = there.inode
-            if name != "\(tree.number)" { wrong.append((name, tree.number)) }
+            ledger[number]?.inode = there.inode
+            wrong.append((name, number))
         }
         for (name, number) in wrong where !kept.contains(number) {
             try FileError.check(
