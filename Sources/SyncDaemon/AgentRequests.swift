@@ -210,8 +210,10 @@ extension Agent: AgentControl {
         let place = try store.sessionStatus(session, now: environment.now()).destination
         let other = try asking { () throws(StoreError) -> String? in
             for other in try store.sessions() where other.identifier != session && other.destination == place {
+                // However many runs have failed since.
+                let success = try store.lastSuccess(of: other.identifier).map { [$0] } ?? []
                 // A shard's files are those of the whole set, and removed with its session.
-                let hasFiles = try store.runs(session: other.identifier).contains { run in
+                let hasFiles = try (success + store.runs(session: other.identifier)).contains { run in
                     (run.result == .ok || run.result == .partial) && run.recipe.shard == nil
                 }
                 if hasFiles { return other.identifier }

@@ -255,9 +255,10 @@ extension PullEngine {
         } catch {
             // What is published is the manifest of another revision.
             guard error.status == .unavailable, error.cause == .badManifest else { throw error }
+            let name = target.revision > 0 ? "revision \(target.revision)" : "\(digest.hex.prefix(12))"
             throw EngineError(
                 .noInput,
-                "\(escaped(home.path)): the manifest of revision \(target.revision) is no longer kept here, and cannot be had "
+                "\(escaped(home.path)): the manifest of \(name) is no longer kept here, and cannot be had "
                     + "any more; see 'syncagent revisions \(escaped(session))' for another one")
         }
         var run = PullRun(

@@ -602,11 +602,11 @@ package final class TreeHome: Sendable {
     /// Why readers do not come to an entry of their tree by a name at the destination's top; `nil` if they do.
     package func obstacle(at name: String) throws(FileError) -> String? { try links?.obstacle(at: name) }
 
-    /// Leads readers to the recorded tree again if the link to it was lost: others may have files in that tree.
+    /// Leads readers to the recorded tree again if they come to none: others may have files in that tree.
     ///
     /// - Returns: The status of the tree; `nil` if it is gone, too.
     private func linkAgain() throws(FileError) -> FileStatus? {
-        guard let links, let current = ledger.current, try links.current == nil else { return nil }
+        guard let links, let current = ledger.current else { return nil }
         guard case .success(let there?) = status(trees.raw, "\(current)"), there.kind == .directory else { return nil }
         try FileError.check(links.point(to: current), "switch", path)
         return there

@@ -92,7 +92,7 @@ struct LinkedPullTests: ChangesAsAWhole {
 
     @Test(
         "Where the link to the tree was lost or leads elsewhere, readers get the tree back, with what others put there",
-        arguments: [nil, "elsewhere"] as [String?])
+        arguments: [nil, "elsewhere", "rev/9"] as [String?])
     func lostLink(target: String?) throws {
         try expect(1, pull(1))
         try scene.root.write("mine", to: "dest/.syncagent/now/each/notes.txt")
