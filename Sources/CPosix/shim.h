@@ -163,9 +163,9 @@ static inline int sa_can_have_acl(int fd) {
 static inline int sa_copy_acl(int from, int to, const char *name) {
     char wanted[65536], there[65536]; /* The most of an extended attribute. xattr(7) */
     ssize_t count = fgetxattr(from, name, wanted, sizeof wanted);
-    if (count < 0 && errno != ENODATA) return errno == EOPNOTSUPP || errno == ENOSYS ? 0 : -1;
+    /* The other codes are various ways to say that there is none. */
+    if (count < 0 && (errno == EIO || errno == ENOMEM || errno == ESTALE)) return -1;
     ssize_t known = fgetxattr(to, name, there, sizeof there);
-    if (known < 0 && errno != ENODATA) return -1;
     if (count < 0) return known < 0 ? 0 : fremovexattr(to, name);
     if (count == known && memcmp(wanted, there, (size_t)count) == 0) return 0;
     return fsetxattr(to, name, wanted, (size_t)count, 0);

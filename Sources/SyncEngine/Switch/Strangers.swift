@@ -212,7 +212,8 @@ struct Strangers {
                         let isRefused = code == .notPermitted
                         throw FileError(
                             step: "carry over", path: Strangers.shown(path), code: code,
-                            remark: isRefused ? "\(code); another user's file gets no second name, move it away" : nil)
+                            remark: isRefused
+                                ? "\(code); it can have no second name, such as another user's file; move it away" : nil)
                     }
                 }
             } catch {
