@@ -25,7 +25,8 @@ extension PullEngine {
         if isWhole { recipe.prune = true }
         let session = try sessionName(recipe, project: found.project)
         let space = Result { () throws(FileError) in try Destination.prospect(path) }
-        let destination = try Self.openIfPresent(path)
+        let present = try Self.openIfPresent(path)
+        let destination = try present == nil ? usable(trees?.lost()) : present
         // In the order in which a pull would find them.
         var refusals = obstacles(to: recipe, session: session, space, destination, hasTrees: trees != nil)
         if let trees {

@@ -206,7 +206,7 @@ extension PullEngine {
         for top in manifest.tops { reasons[top] = try usable(home.obstacle(at: top)) }
         guard !reasons.isEmpty else { return }
         let known = Set(report.problems.map(\.path))
-        for path in rows.map(manifest.files.path) where !known.contains(path) {
+        for path in rows.lazy.map(manifest.files.path) where !known.contains(path) {
             let top = String(decoding: path.utf8.prefix { $0 != 0x2F }, as: UTF8.self)
             if let reason = reasons[top] { report.add(VerifyReport.Problem(path: path, reason: reason)) }
         }

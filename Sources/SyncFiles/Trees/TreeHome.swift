@@ -595,7 +595,9 @@ package final class TreeHome: Sendable {
 
     /// Throws what ``settle(now:)`` would where somebody else has a name at the top that readers need.
     package func foresee() throws(FileError) {
-        guard let links, let current = ledger.current, !ledger.isGathering, try look() != nil else { return }
+        guard let links, let current = ledger.current, !ledger.isGathering,
+            try isThere("\(current)", in: trees.raw, shown: treePath(current))
+        else { return }
         try links.cover(current, isPreview: true)
     }
 
@@ -610,6 +612,14 @@ package final class TreeHome: Sendable {
         guard case .success(let there?) = status(trees.raw, "\(current)"), there.kind == .directory else { return nil }
         try FileError.check(links.point(to: current), "switch", path)
         return there
+    }
+
+    /// The tree that ``settle(now:)`` leads readers to again; `nil` if they see one, or none is left.
+    package func lost(umask: Umask = CurrentProcess.umask) throws(FileError) -> Destination? {
+        guard links != nil, let current = ledger.current, try look() == nil,
+            try isThere("\(current)", in: trees.raw, shown: treePath(current))
+        else { return nil }
+        return try destination(current, umask: umask)
     }
 
     /// The status of the tree that readers see; `nil` for none.

@@ -98,6 +98,7 @@ struct LinkedPullTests: ChangesAsAWhole {
         try scene.root.write("mine", to: "dest/.syncagent/now/each/notes.txt")
         #expect(unlink(place) == 0)
         if let target { #expect(symlink(target, place) == 0) }
+        #expect(try scene.engine().plan(scene.options()).wanted == 0)
         let outcome = try again()
         #expect(outcome.status == .done && outcome.requests.isEmpty, "\(outcome.error?.message ?? "")")
         #expect(scene.root.read("dest/each/now") == Revisions.tree(1).bytes("each/now"))
