@@ -213,7 +213,8 @@ struct Strangers {
                         throw FileError(
                             step: "carry over", path: Strangers.shown(path), code: code,
                             remark: isRefused
-                                ? "\(code); it can have no second name, such as another user's file; move it away" : nil)
+                                ? "\(code); it can have no second name, such as another user's file; move it away" : nil
+                        )
                     }
                 }
             } catch {

@@ -663,7 +663,7 @@ package final class TreeHome: Sendable {
         let elsewhere = links == nil ? ledger.current : nil
         // The tree that readers see keeps its name, whatever else looks like it.
         let linked = links == nil ? nil : ledger.current
-        var found = Set([linked].compactMap(\.self))
+        var found = Set([ledger.current].compactMap(\.self))
         var unnamed: [(name: String, there: FileStatus)] = []
         for name in try entries(trees.raw, shown) where linked.map({ "\($0)" }) != name {
             let own = ledger.trees.map(\.number).first { "\($0)" == name }
@@ -685,12 +685,13 @@ package final class TreeHome: Sendable {
             found.insert(tree)
         }
         for (name, there) in unnamed {
-            let number = ledger.tree(inode: there.inode, mark: there.modified)?.number
-            guard let number, number != elsewhere, found.insert(number).inserted else {
+            let tree = ledger.tree(inode: there.inode, mark: there.modified, besides: found)
+            guard let number = tree?.number else {
                 removeTree(name, in: trees.raw, depth: Self.depth)
                 continue
             }
             ledger[number]?.inode = there.inode
+            found.insert(number)
             wrong.append((name, number))
         }
         for (name, number) in wrong where !kept.contains(number) {

@@ -120,8 +120,11 @@ package struct TreeLedger: Sendable, Equatable {
     // MARK: Which tree readers see
 
     /// The tree that a directory is.
-    package func tree(inode: UInt64, mark: Int64) -> Tree? {
-        trees.first { $0.inode == inode && inode != 0 } ?? trees.first { $0.mark == mark && mark != 0 }
+    ///
+    /// - Parameter known: Trees whose directories are other ones.
+    package func tree(inode: UInt64, mark: Int64, besides known: Set<UInt64>) -> Tree? {
+        let rest = trees.filter { !known.contains($0.number) }
+        return rest.first { $0.inode == inode && inode != 0 } ?? rest.first { $0.mark == mark && mark != 0 }
     }
 
     /// The tree that readers see, according to the destination's directory. After an interrupted switch it is one side
