@@ -140,7 +140,7 @@ struct PlaceReader: ~Copyable {
     /// The problem at a row's place, for people; `nil` for none. Changes nothing.
     ///
     /// - Parameter index: Excuses a mode that is not the manifest's on a file that is still as a pull has left it: the
-    ///   file system keeps no other mode.
+    ///   file system keeps no other mode, or no other tree shares the file yet.
     mutating func inspect(_ row: Int, of manifest: Manifest, _ index: StatIndex) -> VerifyReport.Problem? {
         let files = manifest.files
         func problem(_ reason: String) -> VerifyReport.Problem { .init(path: files.path(row), reason: reason) }
