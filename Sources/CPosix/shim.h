@@ -161,13 +161,15 @@ static inline int sa_can_have_acl(int fd) {
 /* Gives a file or directory the ACL that another one has by this name, or none. Nothing is set that is so already, since
    only the owner may. -1 with errno set. */
 static inline int sa_copy_acl(int from, int to, const char *name) {
+    if (fgetxattr(from, name, NULL, 0) < 0) {
+        /* The other codes are various ways to say that there is none. */
+        if (errno == EIO || errno == ENOMEM || errno == ESTALE) return -1;
+        return fgetxattr(to, name, NULL, 0) < 0 ? 0 : fremovexattr(to, name);
+    }
     char wanted[65536], there[65536]; /* The most of an extended attribute. xattr(7) */
     ssize_t count = fgetxattr(from, name, wanted, sizeof wanted);
-    /* The other codes are various ways to say that there is none. */
-    if (count < 0 && (errno == EIO || errno == ENOMEM || errno == ESTALE)) return -1;
-    ssize_t known = fgetxattr(to, name, there, sizeof there);
-    if (count < 0) return known < 0 ? 0 : fremovexattr(to, name);
-    if (count == known && memcmp(wanted, there, (size_t)count) == 0) return 0;
+    if (count < 0) return -1;
+    if (fgetxattr(to, name, there, sizeof there) == count && memcmp(wanted, there, (size_t)count) == 0) return 0;
     return fsetxattr(to, name, wanted, (size_t)count, 0);
 }
 
