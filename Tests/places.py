@@ -37,7 +37,7 @@ EXAMPLES = [
         [
             "SyncTransfer/Configuration/TransportConfiguration",
             "SyncTransfer/Worker/CurlWorker",
-            "SyncTransfer/Worker/Settlement",
+            "SyncTransfer/Worker/AnswerHandling",
         ],
         {},
     ),
@@ -113,7 +113,7 @@ WALKS = {
         18,
         "Exchange AnswerVerdict PieceEnding PieceMachine PieceAction PieceRoute Settlement Dispatcher Router Turn RedirectChain "
         "RedirectPolicy Lead Exemption RedirectMemory Lesson LinkRecord LinkChanges LinkFile LinkExpiry RewriteRules RewriteResolver "
-        "Resolution ResolverDesk ResolverRequest RequestDisposition URLScope AddressScope HopReason Announcer TransferEvent Hop "
+        "Resolution ResolutionQueue ResolverRequest RequestDisposition URLScope AddressScope HopReason Announcer TransferEvent Hop "
         "TransferStatus RequestStatus RoutedTransport",
     ),
     "a background pull": (

@@ -216,7 +216,7 @@ package final class LFSTransport: Transport {
         if isOwn { local.cancel(id) } else { inner.cancel(id) }
     }
 
-    package func blame(url: String, reason: String) { inner.blame(url: url, reason: reason) }
+    package func reportFault(url: String, reason: String) { inner.reportFault(url: url, reason: reason) }
 
     package var totals: TransferTotals {
         var sum = inner.totals

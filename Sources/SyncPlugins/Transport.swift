@@ -266,7 +266,7 @@ public protocol Transport: Sendable {
     func cancel(_ id: TransferID)
 
     /// Reports that bytes from a source were wrong, so that others are asked first.
-    func blame(url: String, reason: String)
+    func reportFault(url: String, reason: String)
 
     /// The requests and bytes so far.
     var totals: TransferTotals { get }

@@ -75,7 +75,7 @@ private final class Shelf: Transport {
 
     func resume(_ id: TransferID) {}
     func cancel(_ id: TransferID) {}
-    func blame(url: String, reason: String) {}
+    func reportFault(url: String, reason: String) {}
     var totals: TransferTotals { count.withLock { $0 } }
     func shutdown() {}
 }

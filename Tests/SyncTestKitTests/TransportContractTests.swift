@@ -34,7 +34,7 @@ struct TransportContractTests {
 
         func resume(_ id: TransferID) {}
         func cancel(_ id: TransferID) {}
-        func blame(url: String, reason: String) {}
+        func reportFault(url: String, reason: String) {}
         var totals: TransferTotals { TransferTotals() }
         func shutdown() {}
     }

@@ -107,7 +107,7 @@ package struct AssembledEngine: Sendable {
         configuration.credentialProviders = plugins.credentialProviders + buckets.providers
         let registries = RegistryTokens(host, configuration, isStopped: isStopped)
         configuration.challenges = registries
-        if let directory = store.directory { configuration.takeLessons(from: directory) }
+        if let directory = store.directory { configuration.loadRecords(from: directory) }
 
         let web: CurlTransport
         do throws(TransferError) { web = try CurlTransport(configuration: configuration) } catch {
@@ -140,7 +140,7 @@ package struct AssembledEngine: Sendable {
             webhook: WebhookHook(configuration), named: plugins.hooks, program: ProgramHook(environment: host.variables)
         )
         let keep: @Sendable () -> Void = { [directory = store.directory] in
-            if let directory { keepLessons(of: web, in: directory) }
+            if let directory { saveRecords(of: web, in: directory) }
         }
         environment.keep = keep
         environment.requests = asked.requests
@@ -207,19 +207,19 @@ extension PluginSet {
 
 extension TransportConfiguration {
     /// Takes over what earlier processes have recorded about hosts.
-    fileprivate mutating func takeLessons(from directory: String) {
+    fileprivate mutating func loadRecords(from directory: String) {
         let now = SystemTime.clock.unixTime()
         links = LinkRecord.read(from: directory, now: now)
         sources = SourceRecords(from: directory, now: now)
     }
 }
 
-/// Serializes ``keepLessons(of:in:)``: the agent has several engines, and each reads the files that it adds to.
+/// Serializes ``saveRecords(of:in:)``: the agent has several engines, and each reads the files that it adds to.
 private let keeping = Mutex(())
 
 /// Records for the next process what transfers have learnt about hosts since the last time. What cannot be recorded is
 /// learnt again.
-private func keepLessons(of web: CurlTransport, in directory: String) {
+private func saveRecords(of web: CurlTransport, in directory: String) {
     let now = SystemTime.clock.unixTime()
     keeping.withLock { _ in
         if let changes = web.takeLinks() { try? LinkRecord.add(changes, to: directory, now: now) }

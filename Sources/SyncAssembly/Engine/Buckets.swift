@@ -272,7 +272,9 @@ final class BucketTransport: Transport {
 
     func cancel(_ id: TransferID) { inner.cancel(id) }
 
-    func blame(url: String, reason: String) { inner.blame(url: (try? places.url(url)) ?? url, reason: reason) }
+    func reportFault(url: String, reason: String) {
+        inner.reportFault(url: (try? places.url(url)) ?? url, reason: reason)
+    }
 
     var totals: TransferTotals { inner.totals }
 

@@ -196,7 +196,7 @@ struct FetchRounds: Sendable {
                 failures[trouble.row] =
                     sender.map { RowFailure(row: trouble.row, wrongBytes: "\(redacted(url: $0)): \(words)") } ?? trouble
                 if let sender, blamed.insert(sender).inserted {
-                    environment.transport.blame(url: sender, reason: "wrong bytes")
+                    environment.transport.reportFault(url: sender, reason: "wrong bytes")
                 }
             }
         }

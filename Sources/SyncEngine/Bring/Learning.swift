@@ -296,7 +296,7 @@ struct Learning {
                     let bytes = come.content.size &* UInt64(rows.count)
                     if size == nil { progress?.expect(bytes: bytes) }
                     if come.isWhole { progress?.add(files: rows.count, bytes: bytes) }
-                case .failure(let failure): blame(sink.source, for: failure, row, files)
+                case .failure(let failure): reportFault(sink.source, for: failure, row, files)
                 }
                 results.withLock { $0.append((rows, outcome)) }
                 end.change { end in
@@ -336,9 +336,9 @@ struct Learning {
     }
 
     /// Reports a source that gave wrong bytes.
-    private func blame(_ source: String?, for failure: RowFailure, _ row: Int, _ files: FileTable) {
+    private func reportFault(_ source: String?, for failure: RowFailure, _ row: Int, _ files: FileTable) {
         guard failure.isWrongBytes, let source else { return }
-        environment.transport.blame(url: source, reason: "wrong bytes")
+        environment.transport.reportFault(url: source, reason: "wrong bytes")
         guard let found = failure.found else { return }
         let words = "gave wrong bytes: SHA-256 \(found) instead of \(files.digest(row))"
         environment.tellWrongBytes(files, row, from: source, words, found: found)

@@ -87,7 +87,7 @@ final class OriginLedger: Transport {
 
     func cancel(_ id: TransferID) { transport.cancel(id) }
 
-    func blame(url: String, reason: String) { transport.blame(url: url, reason: reason) }
+    func reportFault(url: String, reason: String) { transport.reportFault(url: url, reason: reason) }
 
     var totals: TransferTotals {
         var totals = transport.totals

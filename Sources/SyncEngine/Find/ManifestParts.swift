@@ -179,7 +179,9 @@ struct ManifestParts: Sendable {
                 // Reading a local file again gives the same bytes.
                 guard repetition <= Self.repetitions, !isLocal(wanted) else { break }
                 wrong = came
-                if let url = came.url { source.transport.blame(url: url, reason: "a part of the manifest is wrong") }
+                if let url = came.url {
+                    source.transport.reportFault(url: url, reason: "a part of the manifest is wrong")
+                }
             }
             do throws(TransferError) { received = try PartFetch.again(wanted, source).get() } catch {
                 throw failure(what, error)

@@ -223,10 +223,10 @@ package final class RegistryTransport: Transport {
         inner.cancel(question ?? id)
     }
 
-    package func blame(url: String, reason: String) {
+    package func reportFault(url: String, reason: String) {
         let pack = url.hasPrefix(base) ? RegistryRelease.pack(String(url.dropFirst(base.count))) : nil
         guard let pack, let endpoint = state.withLock({ $0.endpoint }) else { return }
-        inner.blame(url: blobURL(pack, at: endpoint), reason: reason)
+        inner.reportFault(url: blobURL(pack, at: endpoint), reason: reason)
     }
 
     package var totals: TransferTotals { inner.totals }

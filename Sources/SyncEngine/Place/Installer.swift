@@ -57,7 +57,7 @@ final class Installer: BlobConsumer {
         if !wanted.codec.isCompressed { return install(stored, slot, source, &worker) }
         let raw = worker.scratch(Int(wanted.rawLength))
         do { try worker.decoder.decode(stored, as: wanted.codec, with: dictionary, into: raw) } catch {
-            return blame(slot, source, "\(error)")
+            return reportFault(slot, source, "\(error)")
         }
         install(UnsafeRawBufferPointer(raw), slot, source, &worker)
     }
@@ -94,9 +94,9 @@ final class Installer: BlobConsumer {
                 let digest = try worker.hasher.digest(of: raw)
                 guard digest == wantedDigest else {
                     let reason = "the bytes have SHA-256 \(digest), not \(wantedDigest)"
-                    return blame(slot, source, reason, found: digest)
+                    return reportFault(slot, source, reason, found: digest)
                 }
-            } catch { return blame(slot, source, "\(error)") }
+            } catch { return reportFault(slot, source, "\(error)") }
         }
         if !targets.allSatisfy(\.isStandalone) { state.withLock { _ = $0.sources.updateValue(source, forKey: slot) } }
         onBytes(UInt64(raw.count) &* UInt64(targets.count))
@@ -175,7 +175,7 @@ final class Installer: BlobConsumer {
             state.withLock { $0.streams[slot] = stream }
         } catch {
             // The cause is on this machine, so no source is blamed.
-            blame(slot, nil, "\(error)")
+            reportFault(slot, nil, "\(error)")
         }
     }
 
@@ -195,7 +195,7 @@ final class Installer: BlobConsumer {
         guard let failure else { return }
         state.withLock { $0.streams[slot] = nil }
         switch failure {
-        case .wrong(let reason): blame(slot, sender(of: slot), reason)
+        case .wrong(let reason): reportFault(slot, sender(of: slot), reason)
         case .crowded(let window):
             for target in targets { report(RowFailure(row: target.row, window: window, of: windows.capacity)) }
         }
@@ -203,7 +203,7 @@ final class Installer: BlobConsumer {
 
     func end(slot: Int, worker: inout DecodeWorker) {
         guard let stream = state.withLock({ $0.streams.removeValue(forKey: slot) }) else { return }
-        guard stream.isComplete else { return blame(slot, sender(of: slot), "the stored bytes end too early") }
+        guard stream.isComplete else { return reportFault(slot, sender(of: slot), "the stored bytes end too early") }
         for target in plan.targets[plan.slots[slot].targets] {
             if !isUnwritable(target.row), let part = part(for: target) { complete(part, target, &worker) }
         }
@@ -271,7 +271,7 @@ final class Installer: BlobConsumer {
         return plan.targets[plan.slots[slot].targets.lowerBound].isGap ? nil : span(of: slot)
     }
 
-    private func blame(_ slot: Int, _ source: String?, _ reason: String, found: SHA256Digest? = nil) {
+    private func reportFault(_ slot: Int, _ source: String?, _ reason: String, found: SHA256Digest? = nil) {
         let span = span(toBlameFor: slot)
         for target in plan.targets[plan.slots[slot].targets] { reportWrong(target.row, reason, found, span, source) }
     }

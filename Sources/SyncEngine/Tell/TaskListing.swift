@@ -112,7 +112,7 @@ private struct NoTransport: Transport {
 
     func resume(_ id: TransferID) {}
     func cancel(_ id: TransferID) {}
-    func blame(url: String, reason: String) {}
+    func reportFault(url: String, reason: String) {}
     var totals: TransferTotals { TransferTotals() }
     func shutdown() {}
 }

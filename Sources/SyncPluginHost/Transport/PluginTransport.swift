@@ -56,7 +56,7 @@ package final class PluginTransport: Transport {
 
     package func cancel(_ id: TransferID) { inbox.post(.cancel(id)) }
 
-    package func blame(url: String, reason: String) { inbox.post(.blame(url)) }
+    package func reportFault(url: String, reason: String) { inbox.post(.reportFault(url)) }
 
     package var totals: TransferTotals { counts.withLock { $0 } }
 

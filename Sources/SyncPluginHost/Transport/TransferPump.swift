@@ -8,7 +8,7 @@ final class TransferPump {
         case start(TransferRequest, any TransferSink, TransferCompletion)
         case resume(TransferID)
         case cancel(TransferID)
-        case blame(String)
+        case reportFault(String)
         case stop
         /// A notification of the plugin about an attempt.
         case told(TransferID, attempt: Int, String, JSONValue)
@@ -34,7 +34,7 @@ final class TransferPump {
     var running = 0
     private var concurrency = 8
     /// URLs whose bytes were wrong, and the original URL of each final URL.
-    private var blamed: Set<String> = []
+    private var faulty: Set<String> = []
     private var origins: [String: String] = [:]
     private var attempts = 0
     /// Pipes that the plugin may be about to open: if they were closed now, it would wait forever for a reader.
@@ -97,7 +97,7 @@ final class TransferPump {
             } else {
                 cancelledEarly = cancelledEarly.suffix(Self.mostCancelledEarly - 1) + [id]
             }
-        case .blame(let url): blamed.insert(origins[url] ?? url)
+        case .reportFault(let url): faulty.insert(origins[url] ?? url)
         case .stop: isStopping = true
         case .concurrency(let number): concurrency = number
         case .told(let id, let number, let method, let value):
@@ -136,7 +136,7 @@ final class TransferPump {
     }
 
     private func fetch(_ transfer: PluginTransfer) {
-        guard let source = transfer.nextSource(isBlamed: { blamed.contains($0) }) else {
+        guard let source = transfer.nextSource(isBlamed: { faulty.contains($0) }) else {
             finish(transfer, .misuse, "it has no URL")
             return
         }

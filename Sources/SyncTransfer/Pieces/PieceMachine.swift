@@ -37,7 +37,7 @@ enum PieceAction: Equatable {
     /// Give the transfer up.
     case fail
     /// Forget the remembered redirect.
-    case forgetLesson
+    case forgetRedirect
     /// Discard the resolution, so that resolvers are asked again.
     case expireResolution
     /// Note that this one-time remedy was used on the source.
@@ -49,7 +49,7 @@ enum PieceAction: Equatable {
     /// Stop asking the source in this transfer.
     case dropSource
     /// The host is at fault.
-    case blameHost
+    case recordHostFault
     /// Make failed requests wait for the host. `times` is this piece's failures in a row, 0 after progress.
     case backOff(times: Int)
     /// Start nothing at the host for this many **seconds**, as it requested.
@@ -76,7 +76,7 @@ struct PieceMachine: Equatable {
     /// Refusals in a row by the target of a redirect.
     private(set) var refusals = 0
     /// Whether the piece has already retried at once after a broken connection; the next time it waits.
-    private(set) var wasTakenUp = false
+    private(set) var hasRetriedAtOnce = false
     private(set) var lastFault: Fault?
     /// The next wanted **byte** when progress was measured last.
     private(set) var mark: UInt64
@@ -116,18 +116,19 @@ struct PieceMachine: Equatable {
     ///   - isAccepted: Whether the answer fits the request.
     ///   - position: The next wanted **byte**.
     ///   - end: One past the last wanted **byte**; `nil` while the length is unknown.
-    ///   - isAsTold: Whether everything arrived that the answer's head announced.
+    ///   - isFullLength: Whether everything arrived that the answer's head announced.
     ///   - isTooSlow: Whether the piece has received too little for too long, see ``Pace``.
     /// - Returns: Whether the piece is complete. If not, the rest is requested at the same URL.
     /// - Throws: The fault to decide about.
     mutating func ended(
-        own: Fault?, fault: Fault?, isAccepted: Bool, position: UInt64, end: UInt64?, isAsTold: Bool, isTooSlow: Bool
+        own: Fault?, fault: Fault?, isAccepted: Bool, position: UInt64, end: UInt64?, isFullLength: Bool,
+        isTooSlow: Bool
     ) throws(Fault) -> Bool {
         if let own { throw own }
         let isComplete = end == position
         if let fault, !(isComplete && isAccepted && fault.kind != .tooLarge) { throw fault }
         if isComplete || end == nil { return true }
-        guard isAsTold, position > mark else { throw Fault(.broken, "the body ended early") }
+        guard isFullLength, position > mark else { throw Fault(.broken, "the body ended early") }
         guard !isTooSlow else { throw Fault(.slow, "each response is too short") }
         // The server sent less than asked for, as it may: RFC 9110 §15.3.7.
         failures = 0
@@ -146,8 +147,8 @@ struct PieceMachine: Equatable {
         if progress > 0 { (failures, refusals) = (0, 0) }
         mark = failure.position
         let isInterruption = (fault.kind == .broken || fault.kind == .idle) && progress > 0
-        let isLessonBad = failure.hasMoved && !isInterruption && fault.kind != .stopped
-        return (isLessonBad ? [.forgetLesson] : []) + remedy(failure, isInterruption: isInterruption)
+        let isRedirectBad = failure.hasMoved && !isInterruption && fault.kind != .stopped
+        return (isRedirectBad ? [.forgetRedirect] : []) + remedy(failure, isInterruption: isInterruption)
     }
 
     private mutating func remedy(_ failure: PieceFailure, isInterruption: Bool) -> [PieceAction] {
@@ -156,17 +157,17 @@ struct PieceMachine: Equatable {
         switch remedy {
         case .waitForConnectivity: return [.awaitConnectivity]
         case .again where isInterruption:
-            defer { wasTakenUp = true }
-            guard wasTakenUp else { return again(failure) ?? [.retry(anew: false, after: .none)] }
+            defer { hasRetriedAtOnce = true }
+            guard hasRetriedAtOnce else { return again(failure) ?? [.retry(anew: false, after: .none)] }
             return [.backOff(times: 0)] + (again(failure) ?? [.retry(anew: false, after: .backOff)])
-        case .again: return elsewhereOrLater(failure)
+        case .again: return switchOrWait(failure)
         case .againFromOriginal where refusals < Self.mostRefusals:
             refusals += 1
             return [.expireResolution] + (again(failure) ?? [.retry(anew: true, after: refusals == 1 ? .none : .own)])
         case .onceWithoutRange, .onceUncached, .once:
-            guard !failure.strikes.contains(remedy) else { return leave(failure) }
+            guard !failure.strikes.contains(remedy) else { return leaveSource(failure) }
             return [.strike(remedy)] + (again(failure) ?? [.retry(anew: true, after: .own)])
-        case .againFromOriginal, .nextSource: return leave(failure)
+        case .againFromOriginal, .nextSource: return leaveSource(failure)
         case .fail, .joinOther: return [.fail]
         }
     }
@@ -180,18 +181,18 @@ struct PieceMachine: Equatable {
     }
 
     /// Uses another source at once if one is not penalised, and otherwise retries this source after a wait.
-    private mutating func elsewhereOrLater(_ failure: PieceFailure) -> [PieceAction] {
+    private mutating func switchOrWait(_ failure: PieceFailure) -> [PieceAction] {
         let penalty: [PieceAction] = failure.isOnlySource ? [] : [.penaliseSource]
         if failure.isOtherSourceReady { return penalty + (again(failure) ?? [.ask(anew: true)]) }
         guard let seconds = failure.fault.retryAfter else {
             let wait = PieceAction.backOff(times: failures + 1)
-            return penalty + [.blameHost, wait] + (again(failure) ?? [.retry(anew: false, after: .backOff)])
+            return penalty + [.recordHostFault, wait] + (again(failure) ?? [.retry(anew: false, after: .backOff)])
         }
         // The server named a time, so no other request goes there earlier either.
         return penalty + (again(failure) ?? [.holdHost(seconds), .ask(anew: false)])
     }
 
-    private func leave(_ failure: PieceFailure) -> [PieceAction] {
+    private func leaveSource(_ failure: PieceFailure) -> [PieceAction] {
         let isRangeless = failure.fault.kind == .noRanges
         let hasSource = failure.hasOtherSource || isRangeless && !failure.isSourceSpent
         return (isRangeless ? [.postponeSource] : [.dropSource, .penaliseSource]) + [

@@ -42,11 +42,11 @@ struct Scouts {
         return true
     }
 
-    /// Evaluates a scout's answer, after its lesson has been stored.
+    /// Evaluates a scout's answer, after its entry has been stored.
     ///
     /// - Returns: Whether the answer proves that its origin no longer redirects, so that other pieces waited in vain.
-    mutating func judge(_ key: String, _ chain: RedirectChain, isTaught: Bool) -> Bool {
-        guard chain.hops == 0 || !isTaught else { return false }
+    mutating func judge(_ key: String, _ chain: RedirectChain, isKnown: Bool) -> Bool {
+        guard chain.hops == 0 || !isKnown else { return false }
         useless.insert(key)
         return chain.hops == 0 && flights[key]?.isEmpty == false
     }
@@ -57,7 +57,7 @@ struct Scouts {
         piece.scoutKey = nil
         guard let waiting = flights.removeValue(forKey: key), !waiting.isEmpty else { return [] }
         return waiting.compactMap { other, ticket in
-            guard other.life.isWaiting(since: ticket) else { return nil }
+            guard other.machine.isWaiting(since: ticket) else { return nil }
             // A piece whose scout has failed does not wait for another one.
             if hasAnswer { other.hasWaited = false }
             return other

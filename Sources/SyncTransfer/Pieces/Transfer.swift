@@ -18,7 +18,7 @@ final class Transfer {
     /// The document that names the URLs; `nil` for URLs from the user.
     let referrer: (origin: Origin, isPublic: Bool?)?
     /// Whether the transfer's activity has been announced. It is not announced while the transfer waits.
-    var isTold = false
+    var isReported = false
     private(set) var hasEnded = false
 
     /// - Throws: `misuse` for an invalid request.
@@ -94,10 +94,10 @@ final class Transfer {
         var ends = sources.compactMap(\.left)
         // No other source could have helped.
         if last.remedy() == .fail { ends = [] }
-        guard let first = ends.first else { return error(last.code, last.told(words), last) }
+        guard let first = ends.first else { return error(last.code, last.message(words), last) }
         let rest = ends.dropFirst().map { (url: $0.url, detail: $0.fault.detail) } + others
         let beside = rest.prefix(3).map { "\(redacted(url: $0.url)): \($0.detail)" }
-        let told = ([first.fault.told(words)] + beside).joined(separator: "; also ")
+        let told = ([first.fault.message(words)] + beside).joined(separator: "; also ")
         report.currentURL = first.url
         return error(first.fault.code, told, first.fault)
     }
@@ -137,7 +137,7 @@ final class Piece {
     /// The next wanted **byte**: the sink has everything before it.
     var position: UInt64
     /// The piece's state and its history of failures.
-    private(set) var life: PieceMachine
+    private(set) var machine: PieceMachine
     /// The rate of the attempts so far; `nil` before the first has ended.
     var pace: Pace?
     /// The time since which the piece has been in its state, as far as status queries have noticed.
@@ -182,29 +182,29 @@ final class Piece {
         self.start = start
         self.end = end
         position = start
-        life = PieceMachine(position: start)
+        machine = PieceMachine(position: start)
     }
 
-    var state: PieceState { life.state }
-    var ticket: UInt64 { life.ticket }
+    var state: PieceState { machine.state }
+    var ticket: UInt64 { machine.ticket }
     var source: Source { transfer.sources[sourceIndex] }
 
     /// As ``PieceMachine/take(_:)``.
     @discardableResult func take(_ input: PieceInput) -> UInt64 {
         since = nil
-        return life.take(input)
+        return machine.take(input)
     }
 
-    /// As ``PieceMachine/ended(own:fault:isAccepted:position:end:isAsTold:isTooSlow:)``, with the piece's own fault,
+    /// As ``PieceMachine/ended(own:fault:isAccepted:position:end:isFullLength:isTooSlow:)``, with the piece's own fault,
     /// which this clears.
-    func ended(_ fault: Fault?, isAccepted: Bool, isAsTold: Bool, isTooSlow: Bool) throws(Fault) -> Bool {
-        try life.ended(
+    func ended(_ fault: Fault?, isAccepted: Bool, isFullLength: Bool, isTooSlow: Bool) throws(Fault) -> Bool {
+        try machine.ended(
             own: self.fault.take(), fault: fault, isAccepted: isAccepted, position: position, end: end,
-            isAsTold: isAsTold, isTooSlow: isTooSlow)
+            isFullLength: isFullLength, isTooSlow: isTooSlow)
     }
 
     /// As ``PieceMachine/failed(_:)``.
-    func failed(_ failure: PieceFailure) -> [PieceAction] { life.failed(failure) }
+    func failed(_ failure: PieceFailure) -> [PieceAction] { machine.failed(failure) }
 
     var isComplete: Bool { end == position }
 

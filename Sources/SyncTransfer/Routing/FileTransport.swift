@@ -58,7 +58,7 @@ package final class FileTransport: Transport {
         }
     }
 
-    package func blame(url: String, reason: String) {}
+    package func reportFault(url: String, reason: String) {}
 
     package var totals: TransferTotals {
         var totals = TransferTotals()

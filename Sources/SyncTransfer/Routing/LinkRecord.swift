@@ -14,38 +14,38 @@ package struct LinkRecord: Equatable, Sendable {
     package let status: Int
     /// Whether the original was answered from a public address.
     package let originIsPublic: Bool
-    /// **Seconds** since 1970; 0 for a failed lesson, which no process may use any more.
+    /// **Seconds** since 1970; 0 for a failed entry, which no process may use any more.
     package let expires: Int64
 }
 
 /// Remembered redirects, passed from process to process: `links` in the state directory, readable only by its user
 /// (0600), since a signed link is a secret while it is valid.
 ///
-/// One line per lesson: `url` or `directory`, the status, `public` or `local`, when it ends in seconds since 1970, the
-/// original and the target. If two processes write at the same time, the later one wins, and the other's lessons are
+/// One line per entry: `url` or `directory`, the status, `public` or `local`, when it ends in seconds since 1970, the
+/// original and the target. If two processes write at the same time, the later one wins, and the other's entries are
 /// learnt again. A lost file costs some hops.
 extension LinkRecord {
-    /// Lessons kept: directories first, then the longest-lived.
+    /// Entries kept: directories first, then the longest-lived.
     package static let capacity = 1_000
     private static let header = "links 1"
 
-    /// A lesson that proved wrong, from whatever process.
+    /// An entry that proved wrong, from whatever process.
     static func failed(_ original: String) -> LinkRecord {
         LinkRecord(
             original: original, target: "", isDirectory: original.hasSuffix("/"), status: 0, originIsPublic: false,
             expires: 0)
     }
 
-    /// The lessons still valid at a time in **seconds** since 1970.
+    /// The entries still valid at a time in **seconds** since 1970.
     package static func read(from stateDirectory: String, now: Int64) -> [LinkRecord] {
         keptLines("\(stateDirectory)/links", header).prefix(capacity).compactMap { LinkRecord($0) }.filter {
             $0.expires > now
         }
     }
 
-    /// Adds this process's lessons to the recorded ones, and removes expired and failed ones.
+    /// Adds this process's entries to the recorded ones, and removes expired and failed ones.
     ///
-    /// - Throws: ``FileError``; the former lessons are then unchanged.
+    /// - Throws: ``FileError``; the former entries are then unchanged.
     package static func add(_ changes: [LinkRecord], to stateDirectory: String, now: Int64) throws(FileError) {
         var known: [String: LinkRecord] = [:]
         for record in read(from: stateDirectory, now: now) + changes { known[record.original] = record }

@@ -3,23 +3,23 @@ import SyncModel
 
 /// The redirect memory: where a URL was found, and where its neighbours are likely to be.
 ///
-/// Spans of one pack, and files of one directory, are redirected alike. A lesson saves them the hops until it
-/// expires or fails; then the original URL is requested again, so a wrong lesson does no harm. Lessons are used for
+/// Spans of one pack, and files of one directory, are redirected alike. An entry saves them the hops until it
+/// expires or fails; then the original URL is requested again, so a wrong entry does no harm. Entries are used for
 /// objects with a digest, and never for a manifest, which may stand behind a redirect to the latest one. A manifest
 /// may teach, though, where the files beside it are.
 ///
-/// Lessons are passed on to the next process, see ``LinkRecord``.
+/// Entries are passed on to the next process, see ``LinkRecord``.
 package struct RedirectMemory: Sendable {
     private var exact: [String: LinkRecord] = [:]
     private var directories: [Substring: LinkRecord] = [:]
     /// Directories whose files were found in different places. Their files' places are no longer guessed.
     private var distrusted: Set<Substring> = []
-    /// Lessons that failed: other processes must not use them either.
+    /// Entries that failed: other processes must not use them either.
     private var failed: Set<String> = []
     /// Raised whenever ``records(now:)`` has something new.
     package private(set) var version = 0
 
-    /// Starts from the lessons of earlier processes.
+    /// Starts from the entries of earlier processes.
     package init(_ records: [LinkRecord] = []) {
         for record in records {
             if record.isDirectory {
@@ -30,7 +30,7 @@ package struct RedirectMemory: Sendable {
         }
     }
 
-    /// The lessons worth keeping for the next process, and those that were known and have failed.
+    /// The entries worth keeping for the next process, and those that were known and have failed.
     ///
     /// A URL with a query may be a secret for as long as it is valid. It is kept only if it states its own expiry,
     /// and never beyond that.
@@ -44,7 +44,7 @@ package struct RedirectMemory: Sendable {
 
     /// Notes that `original` was found at `target`, after a good answer from there.
     ///
-    /// - Parameter life: For how many **seconds** the lesson may be used; cut to the expiry that a signed URL states.
+    /// - Parameter life: For how many **seconds** the entry may be used; cut to the expiry that a signed URL states.
     package mutating func learn(
         _ original: CurlURL, isAt target: CurlURL, status: Int, originIsPublic: Bool, life: Int64, now: Int64
     ) {
@@ -69,22 +69,22 @@ package struct RedirectMemory: Sendable {
         directories[directory] = record(String(directory), String(target.directory), isDirectory: true)
     }
 
-    /// The lesson for a URL and the URL to request: for the URL itself or, as a guess, for its directory.
-    package func lesson(for original: CurlURL, now: Int64) -> (record: LinkRecord, target: CurlURL)? {
-        func lesson(_ record: LinkRecord?, _ rest: Substring) -> (record: LinkRecord, target: CurlURL)? {
+    /// The entry for a URL and the URL to request: for the URL itself or, as a guess, for its directory.
+    package func entry(for original: CurlURL, now: Int64) -> (record: LinkRecord, target: CurlURL)? {
+        func entry(_ record: LinkRecord?, _ rest: Substring) -> (record: LinkRecord, target: CurlURL)? {
             guard let record, record.expires > now, let target = try? CurlURL(record.target + rest) else { return nil }
             return (record, target)
         }
-        if let lesson = lesson(exact[original.text], "") { return lesson }
+        if let entry = entry(exact[original.text], "") { return entry }
         let directory = original.directory
         guard original.query == nil else { return nil }
-        return lesson(directories[directory], original.text.dropFirst(directory.count))
+        return entry(directories[directory], original.text.dropFirst(directory.count))
     }
 
-    /// Whether there is a lesson for a URL, or for a directory, which ends with `/`.
-    func isTaught(_ place: String) -> Bool { exact[place] != nil || directories[Substring(place)] != nil }
+    /// Whether there is an entry for a URL, or for a directory, which ends with `/`.
+    func isKnown(_ place: String) -> Bool { exact[place] != nil || directories[Substring(place)] != nil }
 
-    /// Removes the lessons for a URL after they have failed.
+    /// Removes the entries for a URL after they have failed.
     package mutating func forget(_ original: CurlURL) {
         if exact.removeValue(forKey: original.text) != nil { noteFailure(original.text) }
         let directory = original.directory

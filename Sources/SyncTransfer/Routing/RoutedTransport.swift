@@ -62,7 +62,7 @@ package final class RoutedTransport: Transport {
         for (place, url) in request.urls.enumerated() {
             let route = route(of: url)
             if let fault = refusal(of: url, on: route, request) {
-                refused = TransferError(code: fault.code, url: url, detail: fault.told(advise))
+                refused = TransferError(code: fault.code, url: url, detail: fault.message(advise))
                 continue
             }
             if let index = legs.firstIndex(where: { $0.route == route }) {
@@ -143,7 +143,9 @@ package final class RoutedTransport: Transport {
         if let route { transport(route).cancel(id) }
     }
 
-    package func blame(url: String, reason: String) { transport(route(of: url)).blame(url: url, reason: reason) }
+    package func reportFault(url: String, reason: String) {
+        transport(route(of: url)).reportFault(url: url, reason: reason)
+    }
 
     package var totals: TransferTotals {
         var sum = others.totals

@@ -12,7 +12,7 @@ final class Router {
     private let events: @Sendable (TransferEvent) -> Void
     private var memory: RedirectMemory
     /// The version of ``memory`` published last.
-    private var toldVersion = 0
+    private var takenVersion = 0
     /// Origins that have answered from a public address.
     private var publicOrigins: Set<Origin> = []
 
@@ -55,10 +55,10 @@ final class Router {
         }
         // Resolvers must see redirect targets themselves. A manifest has no digest that would expose an old target. A
         // remembered link may have been good for one request only, so a piece that was refused requests its own.
-        if piece.transfer.request.objectSize != nil, piece.life.refusals == 0,
-            let (record, target) = memory.lesson(for: entry, now: clock.unixTime()),
+        if piece.transfer.request.objectSize != nil, piece.machine.refusals == 0,
+            let (record, target) = memory.entry(for: entry, now: clock.unixTime()),
             !resolvers.contains(where: { $0.scope.covers(target) }),
-            // The process that learnt the lesson may have had other rules and a laxer policy.
+            // The process that learnt the entry may have had other rules and a laxer policy.
             policy.limit > 0, rules.apply(to: target) == nil,
             policy.decide(
                 from: entry.origin, to: target.origin, isFromPublic: record.originIsPublic, redirect: (entry, target))
@@ -156,12 +156,12 @@ final class Router {
         if let rewritten = rules.apply(to: url)?.url { memory.forget(rewritten) }
     }
 
-    func isTaught(_ place: String) -> Bool { memory.isTaught(place) }
+    func isKnown(_ place: String) -> Bool { memory.isKnown(place) }
 
-    /// The lessons for the next process; `nil` if nothing is new.
+    /// The entries for the next process; `nil` if nothing is new.
     func takeChanges() -> [LinkRecord]? {
-        guard memory.version != toldVersion else { return nil }
-        toldVersion = memory.version
+        guard memory.version != takenVersion else { return nil }
+        takenVersion = memory.version
         return memory.records(now: clock.unixTime())
     }
 }

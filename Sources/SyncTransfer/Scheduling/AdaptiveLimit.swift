@@ -40,7 +40,7 @@ package struct AdaptiveLimit: Sendable {
 
     /// Notes the goodput of a time shorter than ``interval``, as proof that the connections can deliver that much:
     /// **bytes** a second over all connections to the origin.
-    package mutating func saw(goodput: Double) { peak = max(goodput, peak) }
+    package mutating func record(goodput: Double) { peak = max(goodput, peak) }
 
     /// Notes the goodput over one interval in which all allowed connections were busy.
     package mutating func measured(goodput: Double, now: Duration) {

@@ -120,7 +120,7 @@ package struct Fault: Error, Equatable, Sendable {
     /// The detail, with advice if there is any.
     ///
     /// - Parameter words: The wording of the caller of the transport, which alone knows its options.
-    package func told(_ words: (TransferAdvice) -> String?) -> String {
+    package func message(_ words: (TransferAdvice) -> String?) -> String {
         advice.flatMap(words).map { "\(detail); \($0)" } ?? detail
     }
 

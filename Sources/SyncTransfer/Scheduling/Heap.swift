@@ -1,10 +1,10 @@
 /// A binary heap: the first element is found in O(1) and taken in O(log *n*).
 struct Heap<Element> {
     private var elements: [Element] = []
-    private let goesBefore: (Element, Element) -> Bool
+    private let precedes: (Element, Element) -> Bool
 
-    /// - Parameter goesBefore: A strict weak ordering.
-    init(_ goesBefore: @escaping (Element, Element) -> Bool) { self.goesBefore = goesBefore }
+    /// - Parameter precedes: A strict weak ordering.
+    init(_ precedes: @escaping (Element, Element) -> Bool) { self.precedes = precedes }
 
     var isEmpty: Bool { elements.isEmpty }
     var count: Int { elements.count }
@@ -16,7 +16,7 @@ struct Heap<Element> {
         var child = elements.count - 1
         while child > 0 {
             let parent = (child - 1) / 2
-            guard goesBefore(elements[child], elements[parent]) else { return }
+            guard precedes(elements[child], elements[parent]) else { return }
             elements.swapAt(child, parent)
             child = parent
         }
@@ -31,8 +31,8 @@ struct Heap<Element> {
             var best = parent
             let left = 2 * parent + 1
             let right = left + 1
-            if left < elements.count, goesBefore(elements[left], elements[best]) { best = left }
-            if right < elements.count, goesBefore(elements[right], elements[best]) { best = right }
+            if left < elements.count, precedes(elements[left], elements[best]) { best = left }
+            if right < elements.count, precedes(elements[right], elements[best]) { best = right }
             guard best != parent else { return first }
             elements.swapAt(parent, best)
             parent = best

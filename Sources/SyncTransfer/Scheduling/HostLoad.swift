@@ -6,7 +6,7 @@ struct HostLoad {
     /// Body **bytes** since ``measuredSince``.
     private var bytes: UInt64 = 0
     private var measuredSince: Duration = .zero
-    /// ``bytes`` at the last call of ``look(running:hasMore:isFree:now:)``, and when that was.
+    /// ``bytes`` at the last call of ``measure(running:hasMore:isFree:now:)``, and when that was.
     private var seen: (bytes: UInt64, at: Duration) = (0, .zero)
     /// **Bytes** a second at the last measurement.
     private(set) var goodput = 0.0
@@ -60,12 +60,12 @@ struct HostLoad {
     ///   - hasMore: Whether more connections would have work.
     ///   - isFree: Whether nothing but the path holds bytes back.
     /// - Returns: Whether the number of connections may have changed.
-    mutating func look(running: Int, hasMore: Bool, isFree: Bool, now: Duration) -> Bool {
+    mutating func measure(running: Int, hasMore: Bool, isFree: Bool, now: Duration) -> Bool {
         let isSaturated = running >= adaptive.limit && hasMore
         if !isSaturated { wasSaturated = false }
         if isSaturated, wasSaturated, now > seen.at {
             let new = bytes - min(seen.bytes, bytes)
-            adaptive.saw(goodput: Double(new) / ((now - seen.at) / .seconds(1)))
+            adaptive.record(goodput: Double(new) / ((now - seen.at) / .seconds(1)))
         }
         seen = (bytes, now)
         let time = now - measuredSince

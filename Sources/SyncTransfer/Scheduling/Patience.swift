@@ -25,7 +25,7 @@ struct HostSilence {
     /// The time since which the host has had no request: the end of the last exchange, or of the last wait it caused.
     fileprivate var idleSince: Duration = .zero
     /// The time of the next check; timers for another time are void.
-    var lookAt: Duration?
+    var checkAt: Duration?
 
     /// Notes that the host is busy, or that a wait it caused is under way, until `time`.
     mutating func isBusy(until time: Duration) { idleSince = max(idleSince, time) }
@@ -34,10 +34,10 @@ struct HostSilence {
     mutating func isIdle(from now: Duration) { idleSince = now }
 
     /// Excludes a wait that the server requested.
-    mutating func excuse(until time: Duration) { if let before = since { since = max(before, time) } }
+    mutating func exclude(until time: Duration) { if let before = since { since = max(before, time) } }
 
     /// Excludes a time in which this process could not receive anything.
-    mutating func excuse(for time: Duration) {
+    mutating func exclude(for time: Duration) {
         since = since.map { $0 + time }
         idleSince += time
     }
@@ -68,33 +68,33 @@ struct SilenceWatch {
         let since = isNew ? now : host.silence.since.map { min(now, $0 + idle) } ?? now
         host.silence.since = since
         host.silence.isBusy(until: now)
-        guard let limit, host.silence.lookAt == nil else { return nil }
+        guard let limit, host.silence.checkAt == nil else { return nil }
         let time = max(now, since + limit)
-        host.silence.lookAt = time
+        host.silence.checkAt = time
         return time
     }
 
     /// Checks a host if it is time to.
     ///
     /// - Returns: Whether the host has been silent for too long; if not, the time of the next check, if there is one.
-    func look(at host: HostState, now: Duration) -> (isSilent: Bool, again: Duration?) {
-        guard let time = host.silence.lookAt, time <= now else { return (false, nil) }
-        host.silence.lookAt = nil
+    func check(_ host: HostState, now: Duration) -> (isSilent: Bool, again: Duration?) {
+        guard let time = host.silence.checkAt, time <= now else { return (false, nil) }
+        host.silence.checkAt = nil
         guard let limit, let since = host.silence.since else { return (false, nil) }
         guard since + limit > now else { return (true, nil) }
-        host.silence.lookAt = since + limit
+        host.silence.checkAt = since + limit
         return (false, since + limit)
     }
 
     /// Notes that a host has delivered something.
-    mutating func gaveSomething(_ host: HostState, now: Duration) {
+    mutating func delivered(_ host: HostState, now: Duration) {
         hasContact = true
         host.backoff.succeeded()
         host.silence.restart(isAsked: host.running > 0, now: now)
     }
 
     /// Notes that a host has refused a request.
-    mutating func answeredBadly(_ host: HostState, _ fault: Fault) {
+    mutating func refused(_ host: HostState, _ fault: Fault) {
         hasContact = true
         // A server in trouble delivers nothing, so its silence goes on; any other answer is final.
         if fault.remedy() != .again { host.silence.since = nil }

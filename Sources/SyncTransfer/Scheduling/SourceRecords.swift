@@ -24,7 +24,7 @@ extension SourceRecords {
     private static let capacity = 1_000
     private static let header = "sources 1"
     /// **Seconds** for which successes and failures count: a server that failed last night may have recovered.
-    package static let longestGrudge: Int64 = RedirectMemory.longestLife
+    package static let longestPenalty: Int64 = RedirectMemory.longestLife
     /// **Seconds** after which an origin is forgotten: 90 days.
     private static let longestMemory: Int64 = 90 * 86_400
 
@@ -34,7 +34,7 @@ extension SourceRecords {
         self.penalised = penalised
         scores = noted.mapValues { noted in
             var score = noted.score
-            if now - noted.time >= Self.longestGrudge { (score.successes, score.failures) = (0, 0) }
+            if now - noted.time >= Self.longestPenalty { (score.successes, score.failures) = (0, 0) }
             return score
         }
     }

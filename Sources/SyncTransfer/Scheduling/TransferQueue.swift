@@ -5,8 +5,8 @@
 struct TransferQueue<Element> {
     private typealias Entry = (priority: Int, sequence: UInt64, length: UInt64, element: Element)
 
-    private var large = Heap<Entry>(TransferQueue.goesBefore)
-    private var small = Heap<Entry>(TransferQueue.goesBefore)
+    private var large = Heap<Entry>(TransferQueue.precedes)
+    private var small = Heap<Entry>(TransferQueue.precedes)
     private var nextSequence: UInt64 = 0
     /// **Bytes** queued. An element that left in another way counts until its turn comes.
     private(set) var bytes: UInt64 = 0
@@ -35,7 +35,7 @@ struct TransferQueue<Element> {
         let entry: Entry?
         if runningLarge > 0, runningSmall == 0, !small.isEmpty {
             entry = small.popFirst()
-        } else if let first = small.first, large.first.map({ Self.goesBefore(first, $0) }) ?? true {
+        } else if let first = small.first, large.first.map({ Self.precedes(first, $0) }) ?? true {
             entry = small.popFirst()
         } else {
             entry = large.popFirst()
@@ -50,7 +50,7 @@ struct TransferQueue<Element> {
         return (large.removeAll() + small.removeAll()).map { ($0.element, $0.priority) }
     }
 
-    private static func goesBefore(_ one: Entry, _ other: Entry) -> Bool {
+    private static func precedes(_ one: Entry, _ other: Entry) -> Bool {
         one.priority != other.priority ? one.priority > other.priority : one.sequence < other.sequence
     }
 }

@@ -33,7 +33,7 @@ final class Agenda {
     var unixTime: Int64 { clock.unixTime() }
 
     /// Reads the clock. To be called at the start of a turn and after libcurl has worked.
-    func lookAtClock() { now = clock.now() }
+    func readClock() { now = clock.now() }
 
     func add(_ entry: Entry, at time: Duration) { timers.insert((time, entry)) }
 

@@ -48,7 +48,7 @@ package final class CurlTransport: Transport {
 
     package func cancel(_ id: TransferID) { inbox.post(.cancel(id)) }
 
-    package func blame(url: String, reason: String) { inbox.post(.blame(url: url, reason: reason)) }
+    package func reportFault(url: String, reason: String) { inbox.post(.reportFault(url: url, reason: reason)) }
 
     /// Changes the limit of all transfers together, in **bytes** a second; `nil` for none.
     package func setRateLimit(_ rate: UInt64?) { inbox.post(.setRateLimit(rate)) }

@@ -37,7 +37,7 @@ final class CurlWorker {
         var (turned, asked) = (now, Duration.zero)
         while true {
             let (commands, isOpen) = inbox.takeAll()
-            agenda.lookAtClock()
+            agenda.readClock()
             dispatcher.wasAway(for: now - turned - asked)
             turned = now
             for command in commands { handle(command) }
@@ -49,7 +49,7 @@ final class CurlWorker {
             handle(dispatcher.resolving.ask())
             dispatcher.startWhatMayStart()
             let ended = letLibcurlWork()
-            agenda.lookAtClock()
+            agenda.readClock()
             dispatcher.reap()
             sweep()
             if ended { dispatcher.startWhatMayStart() }
@@ -66,7 +66,7 @@ final class CurlWorker {
     /// - Returns: Whether an exchange ended.
     private func letLibcurlWork() -> Bool {
         let problem = pool.perform()
-        dispatcher.welcomeScouts()
+        dispatcher.enqueueScouted()
         var ended = false
         while let (exchange, result) = pool.takeEnded() {
             finish(exchange, result)
@@ -119,7 +119,7 @@ final class CurlWorker {
             if exchange.hasRanges { host.givesRanges = true }
             if !host.hasDivisible { host.hasDivisible = dispatcher.splitter.splittable(exchange) != nil }
             if exchange.takeActivity(now: now) {
-                if exchange.isAccepted { dispatcher.silence.gaveSomething(host, now: now) }
+                if exchange.isAccepted { dispatcher.silence.delivered(host, now: now) }
             } else if exchange.isServed, now - exchange.activeAt >= sweepInterval {
                 finish(exchange, CURLE_OK)
             } else if exchange.isConnected, now - exchange.activeAt >= configuration.idleTimeout {
@@ -152,7 +152,7 @@ final class CurlWorker {
             let hasMore = !host.queue.isEmpty || host.hasDivisible
             host.hasDivisible = false
             let isFree = pool.throttle.rate == nil
-            guard host.load.look(running: host.running, hasMore: hasMore, isFree: isFree, now: now) else { continue }
+            guard host.load.measure(running: host.running, hasMore: hasMore, isFree: isFree, now: now) else { continue }
             dispatcher.keepProven(of: host)
             dispatcher.list(host)
         }
@@ -198,7 +198,7 @@ final class CurlWorker {
             guard let transfer = dispatcher.transfers[id] else { return cancelledEarly.insert(id) }
             let last = dispatcher.lastFault(of: transfer)?.detail
             dispatcher.abandon(transfer, transfer.error(.cancelled, last ?? "cancelled before there was an answer"))
-        case .blame(let url, _): blame(url)
+        case .reportFault(let url, _): reportFault(url)
         case .resolved(let number, let answers, let failures):
             handle(dispatcher.resolving.take(number, answers, failures))
         case .recorded(let number): dispatcher.isRecorded(number)
@@ -216,16 +216,17 @@ final class CurlWorker {
 
     private func handle(_ entry: Agenda.Entry) {
         switch entry {
-        case .requeue(let piece, let ticket): if piece.life.isWaiting(since: ticket) { dispatcher.enqueue(piece) }
+        case .requeue(let piece, let ticket): if piece.machine.isWaiting(since: ticket) { dispatcher.enqueue(piece) }
         case .release(let host): if let time = host.notBefore, time <= now { dispatcher.release(host) }
-        case .patience(let host): dispatcher.lookAtSilence(of: host)
+        case .patience(let host): dispatcher.checkSilence(of: host)
         case .deadline(let id):
             guard let transfer = dispatcher.transfers[id], transfer.deadline <= now else { return }
             let fault = dispatcher.lastFault(of: transfer)
             let last = "last: \(fault?.detail ?? "under way")"
             let detail = "not done within \(dispatcher.longest); \(last)"
             dispatcher.abandon(transfer, transfer.error(fault?.code ?? .timedOut, detail, fault))
-        case .besideAnswer(let id): if let transfer = dispatcher.transfers[id] { dispatcher.lookBesideAnswer(transfer) }
+        case .besideAnswer(let id):
+            if let transfer = dispatcher.transfers[id] { dispatcher.checkSilentSources(transfer) }
         case .resolverDeadline(let number): handle(dispatcher.resolving.passDeadline(of: number))
         case .credentialDeadline(let origin, let number):
             if dispatcher.credentials.passDeadline(of: dispatcher.hosts[origin], number) {
@@ -238,7 +239,7 @@ final class CurlWorker {
         switch entry {
         case .requeue(let piece, let ticket): piece.ticket == ticket
         case .release(let host): host.notBefore == time
-        case .patience(let host): host.silence.lookAt == time
+        case .patience(let host): host.silence.checkAt == time
         case .deadline(let id), .besideAnswer(let id): dispatcher.transfers[id] != nil
         case .resolverDeadline(let number): dispatcher.resolving.isWaiting(for: number)
         case .credentialDeadline(let origin, let number):
@@ -246,7 +247,7 @@ final class CurlWorker {
         }
     }
 
-    private func handle(_ outcomes: [ResolverDesk.Outcome]) {
+    private func handle(_ outcomes: [ResolutionQueue.Outcome]) {
         for (piece, isUrgent, refusal) in outcomes {
             guard let refusal else {
                 dispatcher.enqueue(piece, isUrgent: isUrgent)
@@ -275,7 +276,7 @@ final class CurlWorker {
     }
 
     /// Handles a source that sent wrong bytes: the others come first for a while.
-    private func blame(_ url: String) {
+    private func reportFault(_ url: String) {
         guard let parsed = try? CurlURL(url) else { return }  // A URL that was never requested.
         dispatcher.penalise(parsed)
         dispatcher.health[parsed.origin].addFailure(weight: 4)

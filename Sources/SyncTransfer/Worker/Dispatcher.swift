@@ -12,8 +12,8 @@ final class Dispatcher {
     let agenda: Agenda
     let pool: ExchangePool
     let router: Router
-    let credentials: CredentialDesk
-    let resolving: ResolverDesk
+    let credentials: CredentialBroker
+    let resolving: ResolutionQueue
     let splitter: Splitter
     private let inbox: Inbox
     /// Pieces that wait until their next hop is recorded, by the number of the question.
@@ -48,8 +48,8 @@ final class Dispatcher {
         agenda = Agenda(configuration.clock)
         pool = ExchangePool(multi: multi, configuration: configuration, now: agenda.now)
         router = Router(configuration)
-        credentials = CredentialDesk(configuration, agenda: agenda, inbox: inbox)
-        resolving = ResolverDesk(configuration, router, agenda, inbox)
+        credentials = CredentialBroker(configuration, agenda: agenda, inbox: inbox)
+        resolving = ResolutionQueue(configuration, router, agenda, inbox)
         splitter = Splitter(least: configuration.minimumSplit)
         health = SourceHealth(configuration.sources, now: agenda.now, unixTime: agenda.unixTime)
         silence = SilenceWatch(configuration.patience)
@@ -120,7 +120,7 @@ final class Dispatcher {
         guard !piece.transfer.hasEnded else { return }
         // Work in progress goes first; what has failed repeatedly goes last.
         let ordinary = isUrgent ? Int.max : piece.transfer.request.priority
-        let priority = piece.life.failures > 1 ? Int.min : ordinary
+        let priority = piece.machine.failures > 1 ? Int.min : ordinary
         guard let chain = route(piece, priority: priority) else { return }
         let host = host(for: chain.current.origin)
         host.queue.insert(
@@ -141,7 +141,7 @@ final class Dispatcher {
         guard !resolving.mustWait(piece, priority: priority) else { return nil }
         do throws(Fault) { return try router.route(of: piece) } catch {
             piece.transfer.report.currentURL = piece.source.url.text
-            settle(piece, fault: error, chain: RedirectChain(original: piece.source.url))
+            recover(piece, fault: error, chain: RedirectChain(original: piece.source.url))
             return nil
         }
     }
@@ -193,7 +193,7 @@ final class Dispatcher {
                 runningSmall: host.runningSmall, runningLarge: host.running - host.runningSmall)
             if let (piece, ticket) = next {
                 if piece.transfer.sources.count > 1 { host.movable -= 1 }
-                if piece.life.isQueued(since: ticket) { start(piece, on: host) }
+                if piece.machine.isQueued(since: ticket) { start(piece, on: host) }
             }
             list(host)
         }
@@ -229,13 +229,13 @@ final class Dispatcher {
             let id = pool.nextID()
             let exchange = Exchange(id, easy: easy, host: host, piece: piece, plan: plan, dispatcher: self)
             try configuration.write(exchange, for: piece)
-            if !transfer.isTold { configuration.events(.asked(transfer.id)) }
-            transfer.isTold = true
+            if !transfer.isReported { configuration.events(.asked(transfer.id)) }
+            transfer.isReported = true
             try pool.send(exchange)
             piece.fault = nil
             piece.take(.started(id))
             if isRangeless { wholeObjects.begin(exchange, of: piece.source.url.text) }
-        } catch { settle(piece, fault: Fault(.libcurl, error.detail), chain: chain) }
+        } catch { recover(piece, fault: Fault(.libcurl, error.detail), chain: chain) }
     }
 
     /// Makes a piece wait until the hops before its next request are recorded; other transfers go on meanwhile.
@@ -254,7 +254,7 @@ final class Dispatcher {
     /// Continues the piece whose hops are now recorded.
     func isRecorded(_ number: UInt64) {
         guard let (piece, ticket) = unrecorded.removeValue(forKey: number) else { return }
-        if piece.life.isWaiting(since: ticket) { enqueue(piece, isUrgent: true) }
+        if piece.machine.isWaiting(since: ticket) { enqueue(piece, isUrgent: true) }
     }
 
     /// Queues a tail that has become a piece of its own.
@@ -274,7 +274,7 @@ final class Dispatcher {
         guard host.movable > 0 else { return }
         // Pieces with other sources are queued elsewhere, once.
         host.movable = 0
-        for ((piece, ticket), priority) in host.queue.removeAll() where piece.life.isQueued(since: ticket) {
+        for ((piece, ticket), priority) in host.queue.removeAll() where piece.machine.isQueued(since: ticket) {
             if piece.transfer.sources.count > 1 { piece.chain = nil }
             enqueue(piece, isUrgent: priority == Int.max)
         }
@@ -292,7 +292,7 @@ final class Dispatcher {
     /// meanwhile, and the network may have changed.
     func wasAway(for time: Duration) {
         guard time > Self.shortAbsence else { return }
-        for host in hosts.values { host.silence.excuse(for: time) }
+        for host in hosts.values { host.silence.exclude(for: time) }
         for exchange in pool.running.values { exchange.forgetSpeed() }
         networkDidChange()
     }
@@ -312,8 +312,8 @@ final class Dispatcher {
     func setPatience(_ patience: Patience?) {
         silence.patience = patience
         for host in hosts.values where host.silence.since != nil {
-            host.silence.lookAt = now
-            lookAtSilence(of: host)
+            host.silence.checkAt = now
+            checkSilence(of: host)
         }
     }
 
@@ -321,8 +321,8 @@ final class Dispatcher {
         if let time = silence.begin(host, now: now) { agenda.add(.patience(host), at: time) }
     }
 
-    func lookAtSilence(of host: HostState) {
-        let (isSilent, again) = silence.look(at: host, now: now)
+    func checkSilence(of host: HostState) {
+        let (isSilent, again) = silence.check(host, now: now)
         if let again { agenda.add(.patience(host), at: again) }
         guard isSilent else { return }
         for transfer in Array(transfers.values) where isOutOfPatience(transfer) { giveUp(transfer) }
@@ -345,7 +345,7 @@ final class Dispatcher {
     }
 
     /// Checks, now and from time to time, whether the silent sources are worth waiting for after another has answered.
-    func lookBesideAnswer(_ transfer: Transfer) {
+    func checkSilentSources(_ transfer: Transfer) {
         guard !transfer.hasEnded, transfer.isAnswered else { return }
         guard !isOutOfPatience(transfer) else { return giveUp(transfer) }
         agenda.add(.besideAnswer(transfer.id), at: now + configuration.patienceBesideAnswer)
@@ -365,7 +365,7 @@ final class Dispatcher {
         var names: [String] = []
         for origin in tried where !names.contains(origin.description) { names.append(origin.description) }
         let time = (silence.limit ?? .zero).components.seconds
-        let told = fault?.kind == .captivePortal ? fault?.told(configuration.advise) : fault?.detail
+        let told = fault?.kind == .captivePortal ? fault?.message(configuration.advise) : fault?.detail
         let what = told ?? "no answer"
         let shown = names.prefix(3).joined(separator: ", ") + (names.count > 3 ? ", …" : "")
         let detail = time > 0 ? "\(what); nothing came from \(shown) for \(time) s" : what
@@ -374,7 +374,7 @@ final class Dispatcher {
 
     /// The fault that last held a transfer up.
     func lastFault(of transfer: Transfer) -> Fault? {
-        transfer.pieces.lazy.compactMap(\.life.lastFault).first
+        transfer.pieces.lazy.compactMap(\.machine.lastFault).first
             ?? transfer.pieces.first.flatMap { piece in
                 (try? router.route(of: piece)).flatMap { hosts[$0.current.origin]?.lastFault }
             }
@@ -387,13 +387,13 @@ final class Dispatcher {
     func reap(_ exchange: Exchange) { if reapable.last !== exchange { reapable.append(exchange) } }
 
     /// Queues the pieces that waited for a scout, once it has an answer.
-    func welcomeScouts() {
+    func enqueueScouted() {
         for exchange in reapable where exchange.isAccepted {
             let chain = exchange.plan.chain
             for piece in exchange.pieces {
                 guard let key = piece.scoutKey else { continue }
                 router.learn(chain)
-                if scouts.judge(key, chain, isTaught: router.isTaught(key)) {
+                if scouts.judge(key, chain, isKnown: router.isKnown(key)) {
                     health[chain.entry.origin].redirects = false
                 }
                 for other in scouts.end(piece, hasAnswer: true) { enqueue(other) }

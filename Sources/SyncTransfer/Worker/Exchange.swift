@@ -131,19 +131,19 @@ final class Exchange {
         let done = pieces.filter(\.isServed)
         pieces.removeAll { $0.isServed }
         if pieces.isEmpty { pieces = done.last.map { [$0] } ?? [] }
-        passLead()
+        updateLead()
         return done.filter { piece in !pieces.contains { $0 === piece } }
     }
 
     /// Stops serving a piece; returns whether no piece remains.
     func remove(_ piece: Piece) -> Bool {
         pieces.removeAll { $0 === piece }
-        if pieces.isEmpty { account() } else { passLead() }
+        if pieces.isEmpty { account() } else { updateLead() }
         return pieces.isEmpty
     }
 
     /// Counts the requests and bytes so far for the old lead, and those that follow for the next.
-    private func passLead() {
+    private func updateLead() {
         guard let next = pieces.first, next.transfer !== lead else { return }
         account()
         lead = next.transfer

@@ -7,7 +7,7 @@ enum Command: Sendable {
     case start(TransferRequest, any TransferSink, TransferCompletion)
     case resume(TransferID)
     case cancel(TransferID)
-    case blame(url: String, reason: String)
+    case reportFault(url: String, reason: String)
     case setRateLimit(UInt64?)
     case setWaiting(deadline: Duration, Patience?)
     case resolved(UInt64, [Resolution], [PluginError])

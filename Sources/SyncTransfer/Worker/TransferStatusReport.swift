@@ -61,14 +61,14 @@ extension Dispatcher {
         status.current = redacted(current)
         status.source = current.origin.description
         status.hops = piece.trail
-        status.attempt = piece.life.failures + 1
+        status.attempt = piece.machine.failures + 1
         status.age = now - since
         switch piece.state {
         case .queued, .parked, .ended: describeQueued(current.origin, &status)
         case .waiting(.until(let due)) where due > now:
             status.state = .waiting
             status.wait = due - now
-            status.reason = piece.life.lastFault?.detail
+            status.reason = piece.machine.lastFault?.detail
         case .waiting(.record): status.state = .queued
         // Waits for a resolver or a scout.
         case .waiting: status.state = resolving.isOpen ? .resolving : .queued

@@ -129,7 +129,7 @@ struct ResumeTests {
         #expect(outcome.status == .done)
         #expect(scene.problems(tree) == [] && scene.staged == [])
         #expect(how != "unreadable link" || scene.root.read("outside") == Array("victim".utf8))
-        #expect(scene.transport.blamed == [], "the server was right")
+        #expect(scene.transport.faulty == [], "the server was right")
     }
 
     @Test("A part that was whole and longer is cut, and needs no request", arguments: Kind.allCases, [0, 5])

@@ -48,11 +48,11 @@ struct WrongBytesTests {
         #expect(outcome.requests.map(\.reload) == [false, true])
         let again = try #require(outcome.requests.last?.range)
         #expect(again.count < 6_000)
-        #expect(scene.transport.blamed == [pack.url])
+        #expect(scene.transport.faulty == [pack.url])
     }
 
     @Test("Of web mirrors with a local pack between them the one that lied is blamed [S128 F043]")
-    func blamed() throws {
+    func faulty() throws {
         let tree = Self.tree()
         let pack = try onePack(tree)
         let manifest = try #require(scene.transport.object(at: Scene.base + "manifest.json"))
@@ -65,7 +65,7 @@ struct WrongBytesTests {
         scene.transport.serve(pack.bytes, at: liar)
         let outcome = try scene.pull(manifest: scene.root.path("manifest.json"))
         #expect(outcome.status == .done)
-        #expect(scene.transport.blamed == [liar])
+        #expect(scene.transport.faulty == [liar])
         // Named, although another helped.
         #expect(outcome.values("source", of: "source.wrong_bytes") == [liar])
         let event = try #require(outcome.events.first { $0["event"] as? String == "source.wrong_bytes" })
@@ -115,7 +115,7 @@ struct WrongBytesTests {
         #expect(scene.problems(tree) == [])
         #expect(outcome.requests.last?.url == Scene.mirror + pack.name)
         #expect(outcome.requests.filter(\.reload).map(\.url) == [Scene.mirror + pack.name])
-        #expect(scene.transport.blamed == [Scene.base + pack.name])
+        #expect(scene.transport.faulty == [Scene.base + pack.name])
     }
 
     @Test("Of three mirrors the third is asked if the first two lie [V42]")
@@ -133,7 +133,7 @@ struct WrongBytesTests {
         #expect(outcome.status == .done)
         #expect(scene.problems(tree) == [])
         #expect(outcome.requests.map(\.url) == liars + ["http://three.test/p"])
-        #expect(scene.transport.blamed == liars)
+        #expect(scene.transport.faulty == liars)
     }
 
     @Test("Bytes from another source over those of a transfer that broke off are checked, too [V42 V43 R10]")

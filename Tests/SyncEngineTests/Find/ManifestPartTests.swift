@@ -195,7 +195,7 @@ struct ManifestPartTests {
         let outcome = try scene.pull()
         #expect(outcome.status == .done)
         #expect(scene.problems(tree) == [])
-        #expect(scene.transport.blamed.contains(Scene.partPack))
+        #expect(scene.transport.faulty.contains(Scene.partPack))
         let again = partRequests(outcome).dropFirst().map(\.reload)
         #expect(!again.isEmpty && !again.contains(false))
     }

@@ -105,7 +105,7 @@ struct PartialBlobTests {
         let outcome = try scene.pull()
         #expect(outcome.status == .done)
         #expect(scene.problems(tree) == [] && scene.staged == [])
-        #expect(scene.transport.blamed == [])
+        #expect(scene.transport.faulty == [])
         #expect(how != "link" || scene.root.read("outside") == Array("victim".utf8))
     }
 

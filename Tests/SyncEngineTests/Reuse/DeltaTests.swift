@@ -100,7 +100,7 @@ struct DeltaTests {
         if how.hasPrefix("swapped"), !scene.problems(next).isEmpty { #expect(try scene.pull().status == .done) }
         #expect(scene.problems(next) == [] && scene.staged == [])
         if !how.hasPrefix("swapped") { #expect(outcome.received > manifest + 29_000) }
-        #expect(scene.transport.blamed == [], "the server is not at fault")
+        #expect(scene.transport.faulty == [], "the server is not at fault")
     }
 
     @Test(
@@ -136,7 +136,7 @@ struct DeltaTests {
         scene.transport.serve(manifest, at: Scene.base + "manifest.json")
         let outcome = try scene.pull()
         #expect(outcome.status == .done && scene.problems(next) == [] && scene.staged == [])
-        #expect(scene.transport.blamed == [])
+        #expect(scene.transport.faulty == [])
     }
 
     @Test("A stop between deltas keeps what is done, and the next run still uses the rest [S97]")

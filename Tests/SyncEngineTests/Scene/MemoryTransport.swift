@@ -35,7 +35,7 @@ final class MemoryTransport: Transport {
         var asked: [Asked] = []
         var referrers: [String: TransferRequest.Referrer] = [:]
         var isPublic: Bool?
-        var blamed: [String] = []
+        var faulty: [String] = []
         var resumed: Set<TransferID> = []
         var cancelled: Set<TransferID> = []
         var totals = TransferTotals()
@@ -81,13 +81,13 @@ final class MemoryTransport: Transport {
     func answer(fromPublic isPublic: Bool?) { state.withLock { $0.isPublic = isPublic } }
 
     /// URLs that were blamed.
-    var blamed: [String] { state.withLock(\.blamed) }
+    var faulty: [String] { state.withLock(\.faulty) }
 
     /// Forgets what was asked and blamed.
     func forget() {
         state.withLock {
             $0.asked = []
-            $0.blamed = []
+            $0.faulty = []
         }
     }
 
@@ -102,7 +102,7 @@ final class MemoryTransport: Transport {
 
     func cancel(_ id: TransferID) { state.change { _ = $0.cancelled.insert(id) } }
 
-    func blame(url: String, reason: String) { state.withLock { $0.blamed.append(url) } }
+    func reportFault(url: String, reason: String) { state.withLock { $0.faulty.append(url) } }
 
     var totals: TransferTotals { state.withLock(\.totals) }
 
@@ -125,11 +125,11 @@ final class MemoryTransport: Transport {
     }
 
     private static func run(_ job: Job, _ state: Monitor<State>) -> Result<TransferReport, TransferError> {
-        let blamed = state.withLock(\.blamed)
+        let faulty = state.withLock(\.faulty)
         let urls = job.request.urls
         // Blamed sources are asked last, as a transport has to.
         let order = urls.indices.sorted {
-            (blamed.contains(urls[$0]) ? 1 : 0, $0) < (blamed.contains(urls[$1]) ? 1 : 0, $1)
+            (faulty.contains(urls[$0]) ? 1 : 0, $0) < (faulty.contains(urls[$1]) ? 1 : 0, $1)
         }
         var last = TransferError(code: .misuse, url: "", detail: "no URL")
         for index in order {

@@ -21,7 +21,7 @@ private struct ListingTransport: Transport {
 
     func resume(_ id: TransferID) {}
     func cancel(_ id: TransferID) {}
-    func blame(url: String, reason: String) {}
+    func reportFault(url: String, reason: String) {}
     var totals: TransferTotals { TransferTotals() }
     func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? {
         (Array(transfers.prefix(limit)), more + max(0, transfers.count - limit))

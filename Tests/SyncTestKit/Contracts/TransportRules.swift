@@ -225,7 +225,7 @@ extension TransportContract {
                 bench.server.serve(bench.object, at: "/b")
                 let urls = [bench.server.url("/a"), bench.server.url("/b")]
                 try await bench.deliver(bench.start(urls), bench.object.bytes[...])
-                bench.transport.blame(url: bench.server.url("/a"), reason: "wrong bytes")
+                bench.transport.reportFault(url: bench.server.url("/a"), reason: "wrong bytes")
                 let report = try await bench.deliver(bench.start(urls), bench.object.bytes[...])
                 try expect(report.sourceIndex == 1, "asked the blamed source")
             },

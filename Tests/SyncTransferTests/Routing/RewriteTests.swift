@@ -115,26 +115,26 @@ struct RedirectMemoryTests {
     @Test("The same URL, and its neighbours, until it expires [S149]")
     func lessons() throws {
         let memory = try learnt("https://a.example/packs/1.pack", "https://cdn.example/x/1.pack")
-        let same = memory.lesson(for: try Self.url("https://a.example/packs/1.pack"), now: 1099)
+        let same = memory.entry(for: try Self.url("https://a.example/packs/1.pack"), now: 1099)
         #expect(same?.target.text == "https://cdn.example/x/1.pack")
         #expect(same?.record.isDirectory == false)
         #expect(same?.record.originIsPublic == true)
-        let neighbour = memory.lesson(for: try Self.url("https://a.example/packs/2.pack"), now: 1099)
+        let neighbour = memory.entry(for: try Self.url("https://a.example/packs/2.pack"), now: 1099)
         #expect(neighbour?.target.text == "https://cdn.example/x/2.pack")
         #expect(neighbour?.record.isDirectory == true)
-        #expect(memory.lesson(for: try Self.url("https://a.example/packs/1.pack"), now: 1100) == nil)
-        #expect(memory.lesson(for: try Self.url("https://a.example/other/1.pack"), now: 1001) == nil)
+        #expect(memory.entry(for: try Self.url("https://a.example/packs/1.pack"), now: 1100) == nil)
+        #expect(memory.entry(for: try Self.url("https://a.example/other/1.pack"), now: 1001) == nil)
     }
 
     @Test("A directory that was asked for without its slash says nothing about the files beside it")
     func slashes() throws {
         for (from, to) in [("/set", "/set/"), ("/set/", "/set/set/"), ("/a/set", "/b/set/"), ("/", "/")] {
             let memory = try learnt("https://a.example\(from)", "https://b.example\(to)")
-            let same = memory.lesson(for: try Self.url("https://a.example\(from)"), now: 1001)
+            let same = memory.entry(for: try Self.url("https://a.example\(from)"), now: 1001)
             #expect(same?.target.text == "https://b.example\(to)" && same?.record.isDirectory == false)
             for directory in ["/", "/set/", "/a/"] {
                 let neighbour = try Self.url("https://a.example\(directory)tile.dat")
-                #expect(memory.lesson(for: neighbour, now: 1001) == nil, "\(from) -> \(to): \(directory)")
+                #expect(memory.entry(for: neighbour, now: 1001) == nil, "\(from) -> \(to): \(directory)")
             }
         }
     }
@@ -143,22 +143,22 @@ struct RedirectMemoryTests {
     func signed() throws {
         let link = "https://cdn.example/x/1.pack?X-Amz-Date=19700101T001640Z&X-Amz-Expires=30&X-Amz-Signature=ab"
         let memory = try learnt("https://a.example/packs/1.pack", link)
-        #expect(memory.lesson(for: try Self.url("https://a.example/packs/1.pack"), now: 1027) != nil)
-        #expect(memory.lesson(for: try Self.url("https://a.example/packs/1.pack"), now: 1028) == nil)
-        #expect(memory.lesson(for: try Self.url("https://a.example/packs/2.pack"), now: 1001) == nil)
+        #expect(memory.entry(for: try Self.url("https://a.example/packs/1.pack"), now: 1027) != nil)
+        #expect(memory.entry(for: try Self.url("https://a.example/packs/1.pack"), now: 1028) == nil)
+        #expect(memory.entry(for: try Self.url("https://a.example/packs/2.pack"), now: 1001) == nil)
     }
 
     @Test("A lesson that failed is forgotten, and neighbours there are not guessed again")
     func forgotten() throws {
         var memory = try learnt("https://a.example/packs/1.pack", "https://cdn.example/x/1.pack")
         memory.forget(try Self.url("https://a.example/packs/2.pack"))
-        #expect(memory.lesson(for: try Self.url("https://a.example/packs/3.pack"), now: 1001) == nil)
-        #expect(memory.lesson(for: try Self.url("https://a.example/packs/1.pack"), now: 1001) != nil)
+        #expect(memory.entry(for: try Self.url("https://a.example/packs/3.pack"), now: 1001) == nil)
+        #expect(memory.entry(for: try Self.url("https://a.example/packs/1.pack"), now: 1001) != nil)
         memory.learn(
             try Self.url("https://a.example/packs/4.pack"), isAt: try Self.url("https://cdn.example/x/4.pack"),
             status: 302, originIsPublic: true, life: 100, now: 1000)
-        #expect(memory.lesson(for: try Self.url("https://a.example/packs/5.pack"), now: 1001) == nil)
-        #expect(memory.lesson(for: try Self.url("https://a.example/packs/4.pack"), now: 1001) != nil)
+        #expect(memory.entry(for: try Self.url("https://a.example/packs/5.pack"), now: 1001) == nil)
+        #expect(memory.entry(for: try Self.url("https://a.example/packs/4.pack"), now: 1001) != nil)
     }
 
     @Test("The next process knows what is worth knowing, and no secret without an end [S149]")
@@ -180,12 +180,12 @@ struct RedirectMemoryTests {
                 "https://a.example/d", "https://a.example/packs/", "https://a.example/packs/1.pack",
             ])
         let next = RedirectMemory(learnt)
-        let same = next.lesson(for: try Self.url("https://a.example/packs/1.pack"), now: 1099)
+        let same = next.entry(for: try Self.url("https://a.example/packs/1.pack"), now: 1099)
         #expect(same?.target.text == "https://cdn.example/x/1.pack" && same?.record.status == 302)
         #expect(same?.record.originIsPublic == true && same?.record.isDirectory == false)
-        #expect(next.lesson(for: try Self.url("https://a.example/packs/2.pack"), now: 1099)?.record.isDirectory == true)
-        #expect(next.lesson(for: try Self.url("https://a.example/d"), now: 1027) != nil)
-        #expect(next.lesson(for: try Self.url("https://a.example/d"), now: 1028) == nil)
+        #expect(next.entry(for: try Self.url("https://a.example/packs/2.pack"), now: 1099)?.record.isDirectory == true)
+        #expect(next.entry(for: try Self.url("https://a.example/d"), now: 1027) != nil)
+        #expect(next.entry(for: try Self.url("https://a.example/d"), now: 1028) == nil)
         memory.forget(try Self.url("https://a.example/packs/1.pack"))
         let failed = memory.records(now: 1000).filter { $0.expires == 0 }.map(\.original)
         #expect(failed.sorted() == ["https://a.example/packs/", "https://a.example/packs/1.pack"])
@@ -226,7 +226,7 @@ struct RedirectMemoryTests {
     @Test("Nothing is kept that may not be kept")
     func noStore() throws {
         let memory = try learnt("https://a.example/1", "https://cdn.example/1", life: 0)
-        #expect(memory.lesson(for: try Self.url("https://a.example/1"), now: 1000) == nil)
+        #expect(memory.entry(for: try Self.url("https://a.example/1"), now: 1000) == nil)
     }
 
     @Test(

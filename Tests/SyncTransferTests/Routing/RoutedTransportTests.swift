@@ -245,7 +245,7 @@ private final class FailingTransport: Transport {
 
     func resume(_ id: TransferID) {}
     func cancel(_ id: TransferID) {}
-    func blame(url: String, reason: String) {}
+    func reportFault(url: String, reason: String) {}
     var totals: TransferTotals { TransferTotals() }
     func shutdown() {}
 }
@@ -275,7 +275,7 @@ private final class WaitingTransport: Transport {
 
     func resume(_ id: TransferID) {}
     func cancel(_ id: TransferID) {}
-    func blame(url: String, reason: String) {}
+    func reportFault(url: String, reason: String) {}
     var totals: TransferTotals { TransferTotals() }
     func shutdown() {}
 }

@@ -116,7 +116,7 @@ struct OwnerTests {
         #expect(!watch.isSilent(host, now: at(144)) && watch.isSilent(host, now: at(145)))
 
         let other = Self.host()
-        watch.gaveSomething(other, now: at(145))
+        watch.delivered(other, now: at(145))
         #expect(!watch.isSilent(host, now: at(194)) && watch.isSilent(host, now: at(195)))
         host.silence.isBusy(until: at(195))
         ask(250)
@@ -140,7 +140,7 @@ struct OwnerTests {
         #expect(waits == [false, false, true, false], "the first asks; nobody waits where none redirects")
         #expect(pieces[1].state == .waiting(.scout))
         let key = try #require(pieces[0].scoutKey)
-        let isProof = scouts.judge(key, chain(pieces[0]), isTaught: false)
+        let isProof = scouts.judge(key, chain(pieces[0]), isKnown: false)
         #expect(isProof, "it was waited for, and there was no redirect")
         let (told, again) = (scouts.end(pieces[0], hasAnswer: true), scouts.end(pieces[0]))
         #expect(told.map { $0 === pieces[1] } == [true] && again.isEmpty)
@@ -171,11 +171,11 @@ struct OwnerTests {
         #expect(watch.begin(host, now: .seconds(101)) == nil, "one timer a host")
         #expect(!watch.isSilent(host, now: .seconds(109)) && watch.isSilent(host, now: .seconds(110)))
         #expect(watch.left(of: host, now: .seconds(104)) == .seconds(6))
-        watch.gaveSomething(host, now: .seconds(105))
-        #expect(watch.look(at: host, now: .seconds(110)) == (false, .seconds(165)), "what has answered has more time")
-        host.silence.excuse(until: .seconds(200))
+        watch.delivered(host, now: .seconds(105))
+        #expect(watch.check(host, now: .seconds(110)) == (false, .seconds(165)), "what has answered has more time")
+        host.silence.exclude(until: .seconds(200))
         #expect(!watch.isSilent(host, now: .seconds(259)), "it asked for a pause itself")
-        #expect(watch.look(at: host, now: .seconds(260)).isSilent, "nothing came for a minute")
+        #expect(watch.check(host, now: .seconds(260)).isSilent, "nothing came for a minute")
     }
 
     @Test("A refusal is a last word, trouble is none; without patience nobody is silent")
@@ -184,7 +184,7 @@ struct OwnerTests {
         for (kind, isSilent) in [(Fault.Kind.status(503), true), (.status(404), false)] {
             let host = Self.host()
             _ = watch.begin(host, now: .zero)
-            watch.answeredBadly(host, Fault(kind, ""))
+            watch.refused(host, Fault(kind, ""))
             #expect(watch.isSilent(host, now: .seconds(10)) == isSilent, "\(kind)")
         }
         let endless = SilenceWatch(nil)
@@ -242,7 +242,7 @@ struct OwnerTests {
         #expect(agenda.next == .seconds(4998))
         time.now.withLock { $0 = .seconds(4999) }
         #expect(agenda.now == .zero, "one look at the clock a turn")
-        agenda.lookAtClock()
+        agenda.readClock()
         var due: [UInt64] = []
         while case .deadline(let id)? = agenda.takeDue() { due.append(id.rawValue) }
         #expect(due == [2, 1] && agenda.next == nil)

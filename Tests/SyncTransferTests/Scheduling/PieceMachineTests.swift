@@ -49,14 +49,14 @@ struct PieceMachineTests {
 
     private func ending(
         own: Fault? = nil, fault: Fault? = nil, isAccepted: Bool = true, position: UInt64 = 100, end: UInt64? = 200,
-        isAsTold: Bool = false, isTooSlow: Bool = false
+        isFullLength: Bool = false, isTooSlow: Bool = false
     ) -> Ending {
         { machine in
             do throws(Fault) {
                 return .success(
                     try machine.ended(
                         own: own, fault: fault, isAccepted: isAccepted, position: position, end: end,
-                        isAsTold: isAsTold, isTooSlow: isTooSlow))
+                        isFullLength: isFullLength, isTooSlow: isTooSlow))
             } catch { return .failure(error) }
         }
     }
@@ -77,14 +77,15 @@ struct PieceMachineTests {
             (
                 ending(fault: broken, isAccepted: false, position: 200), .failure(broken),
                 "that was no answer to the question"
-            ), (ending(position: 150, isAsTold: true), .success(false), "the server gives less at a time (RFC 9110)"),
-            (ending(position: 101, isAsTold: true), .success(false), "one byte is progress"),
-            (ending(isAsTold: true), early, "nothing is none"),
+            ),
+            (ending(position: 150, isFullLength: true), .success(false), "the server gives less at a time (RFC 9110)"),
+            (ending(position: 101, isFullLength: true), .success(false), "one byte is progress"),
+            (ending(isFullLength: true), early, "nothing is none"),
             (
-                ending(position: 101, isAsTold: true, isTooSlow: true),
+                ending(position: 101, isFullLength: true, isTooSlow: true),
                 .failure(Fault(.slow, "each response is too short")), "one byte at a time takes too long"
             ), (ending(position: 150), early, "more was told"),
-            (ending(position: 60, isAsTold: true), early, "a sink that went back has not got further"),
+            (ending(position: 60, isFullLength: true), early, "a sink that went back has not got further"),
         ]
         for (ending, result, reason) in table {
             var machine = machine()
@@ -97,9 +98,9 @@ struct PieceMachineTests {
         var machine = machine()
         _ = machine.failed(failure(.malformed))
         #expect(machine.failures == 1)
-        #expect(ending(position: 160, isAsTold: true)(&machine) == .success(false))
+        #expect(ending(position: 160, isFullLength: true)(&machine) == .success(false))
         #expect(machine.failures == 0)
-        #expect(ending(position: 160, end: 400, isAsTold: true)(&machine) != .success(false), "nothing new")
+        #expect(ending(position: 160, end: 400, isFullLength: true)(&machine) != .success(false), "nothing new")
     }
 
     // MARK: - Faults
@@ -107,7 +108,7 @@ struct PieceMachineTests {
     /// One fault of a piece with one source, at the original URL, without progress.
     @Test("What comes after a first fault, by the retry table [S51, F028]")
     func firstFaults() {
-        let later: [PieceAction] = [.blameHost, .backOff(times: 1), .retry(anew: false, after: .backOff)]
+        let later: [PieceAction] = [.recordHostFault, .backOff(times: 1), .retry(anew: false, after: .backOff)]
         let leaving: [PieceAction] = [.dropSource, .penaliseSource, .fail]
         func once(_ strike: Remedy) -> [PieceAction] { [.strike(strike), .retry(anew: true, after: .own)] }
         let table: [(Fault.Kind, [PieceAction])] = [
@@ -172,9 +173,9 @@ struct PieceMachineTests {
         var failure = failure(.status(403))
         failure.hasMoved = true
         failure.attempts = 9
-        #expect(machine.failed(failure) == [.forgetLesson, .expireResolution, .retry(anew: true, after: .none)])
-        #expect(machine.failed(failure) == [.forgetLesson, .expireResolution, .retry(anew: true, after: .own)])
-        #expect(machine.failed(failure) == [.forgetLesson, .dropSource, .penaliseSource, .fail])
+        #expect(machine.failed(failure) == [.forgetRedirect, .expireResolution, .retry(anew: true, after: .none)])
+        #expect(machine.failed(failure) == [.forgetRedirect, .expireResolution, .retry(anew: true, after: .own)])
+        #expect(machine.failed(failure) == [.forgetRedirect, .dropSource, .penaliseSource, .fail])
         failure.position = 101
         #expect(machine.failed(failure).contains(.expireResolution), "the one before was good for something")
     }
@@ -188,7 +189,7 @@ struct PieceMachineTests {
             var machine = machine()
             var failure = failure(kind, position: position)
             failure.hasMoved = true
-            #expect(machine.failed(failure).contains(.forgetLesson) == forgets, "\(kind) at \(position)")
+            #expect(machine.failed(failure).contains(.forgetRedirect) == forgets, "\(kind) at \(position)")
         }
     }
 
@@ -211,7 +212,7 @@ struct PieceMachineTests {
         failure.isOtherSourceReady = false
         #expect(
             machine.failed(failure) == [
-                .penaliseSource, .blameHost, .backOff(times: 2), .retry(anew: false, after: .backOff),
+                .penaliseSource, .recordHostFault, .backOff(times: 2), .retry(anew: false, after: .backOff),
             ])
         #expect(machine.failed(failure).last == .fail, "that was the last attempt")
     }

@@ -167,7 +167,7 @@ struct AdaptiveLimitTests {
         for (measurements, proven) in [(steady, 8), (burst, 16)] {
             var limit = AdaptiveLimit(start: 8, ceiling: 64)
             for (index, (peak, goodput)) in measurements.enumerated() {
-                limit.saw(goodput: peak * 1e6)
+                limit.record(goodput: peak * 1e6)
                 limit.measured(goodput: goodput * 1e6, now: AdaptiveLimit.interval * index)
             }
             #expect(limit.proven == proven)
@@ -336,7 +336,7 @@ struct SourceHealthTests {
         both.penalised["https://b.example/p"] = 50
         #expect(read(now: 20) == both)
         #expect(read(now: 99).penalised == ["https://a.example/p": 100])
-        let later = read(now: 20 + SourceRecords.longestGrudge)
+        let later = read(now: 20 + SourceRecords.longestPenalty)
         #expect(later.penalised.isEmpty && later.scores.values.allSatisfy { $0.reliability == 1 })
         #expect(later.scores["https://a.example"]?.connections == 6, "what is measured lasts longer")
         #expect(read(now: 91 * 86_400) == SourceRecords())

@@ -48,13 +48,13 @@ extension Dispatcher {
             // A redirect from a host that was behind a log-in page proves nothing.
             if !host.isOutOfReach { host.silence.restart(isAsked: host.running > 0, now: now) }
         } else if exchange.isAccepted, fault == nil || exchange.bodyBytes > 0 {
-            silence.gaveSomething(host, now: now)
+            silence.delivered(host, now: now)
             if exchange.plan.chain.hops > 0, let entry = hosts[exchange.plan.chain.entry.origin] {
                 wasReached(entry, byAnswer: true)
                 entry.silence.restart(isAsked: entry.running > 0, now: now)
             }
         } else if exchange.isAnswered, let fault, fault.kind != .captivePortal {
-            silence.answeredBadly(host, fault)
+            silence.refused(host, fault)
         }
     }
 
@@ -65,14 +65,14 @@ extension Dispatcher {
             return
         }
         hold(host, until: until)
-        host.silence.excuse(until: until)
+        host.silence.exclude(until: until)
     }
 
     /// Halves the number of connections when the server or the path objects (429, 503, reset, silence).
     ///
     /// Only the first failure of an object counts: further ones say something about the object, not about the load.
     private func noteLoad(after exchange: Exchange, _ fault: Fault?) {
-        guard let fault, exchange.pieces.contains(where: { $0.life.failures == 0 }) else { return }
+        guard let fault, exchange.pieces.contains(where: { $0.machine.failures == 0 }) else { return }
         // A server that names a time has said what helps (RFC 9110 section 10.2.3).
         guard fault.retryAfter == nil else { return }
         switch fault.kind {
@@ -87,7 +87,7 @@ extension Dispatcher {
     func conclude(_ piece: Piece, of exchange: Exchange, fault: Fault?) {
         do throws(Fault) {
             let isComplete = try piece.ended(
-                fault, isAccepted: exchange.isAccepted, isAsTold: exchange.offset == exchange.bodyEnd,
+                fault, isAccepted: exchange.isAccepted, isFullLength: exchange.offset == exchange.bodyEnd,
                 isTooSlow: isTooSlow(piece, since: exchange.plan.startedAt))
             if isComplete {
                 router.learn(from: exchange)
@@ -101,7 +101,7 @@ extension Dispatcher {
             let isKnown = error.kind == .wrongRange && piece.source.wholeOnly
             let isOld = isKnown && exchange.plan.question.first != nil
             let told = isOld ? Fault(.superseded, error.detail) : error
-            settle(piece, fault: told, chain: exchange.plan.chain)
+            recover(piece, fault: told, chain: exchange.plan.chain)
         }
     }
 
@@ -112,20 +112,20 @@ extension Dispatcher {
             piece.chain = try router.follow(exchange.headers, from: former, isPublic: isPublic, for: piece)
             if resolving.isOpen { piece.unresolvedRedirect = exchange.headers.status }
             enqueue(piece, isUrgent: true)
-        } catch { settle(piece, fault: error, chain: former) }
+        } catch { recover(piece, fault: error, chain: former) }
     }
 
     // MARK: - A fault
 
     /// Decides how to go on after a fault: again, at another source, later, or not at all.
-    func settle(_ piece: Piece, fault: Fault, chain: RedirectChain) {
+    func recover(_ piece: Piece, fault: Fault, chain: RedirectChain) {
         guard !piece.transfer.hasEnded else { return }
         endScouting(piece)
         let actions = piece.failed(failure(of: piece, fault: fault, chain: chain))
         // The wait that ``PieceAction/backOff(times:)`` determined.
         var wait = Duration.zero
         for action in actions { perform(action, on: piece, fault: fault, chain: chain, &wait) }
-        if fault.status != nil { lookBesideAnswer(piece.transfer) }
+        if fault.status != nil { checkSilentSources(piece.transfer) }
     }
 
     private func failure(of piece: Piece, fault: Fault, chain: RedirectChain) -> PieceFailure {
@@ -179,7 +179,7 @@ extension Dispatcher {
         case .fail:
             let others = piece.source.isSpent ? [] : [(url: transfer.report.currentURL, detail: fault.detail)]
             abandon(transfer, transfer.error(fault, configuration.advise, others: others))
-        case .forgetLesson: router.forget(chain.entry)
+        case .forgetRedirect: router.forget(chain.entry)
         case .expireResolution: resolving.expire(&transfer.sources[index], chain, after: fault)
         case .strike(let strike):
             transfer.sources[index].strikes.insert(strike)
@@ -190,31 +190,31 @@ extension Dispatcher {
         case .postponeSource: penalise(chain.original)
         case .penaliseSource: penalise(piece, fault: fault, source: chain.original)
         case .dropSource: transfer.sources[index].left = (fault, chain.current.text)
-        case .blameHost: host(for: chain.current.origin).lastFault = fault
+        case .recordHostFault: host(for: chain.current.origin).lastFault = fault
         case .backOff(let times): wait = backOff(at: chain.current.origin, times)
         case .holdHost(let seconds):
             let wait = configuration.retry.wait(retryAfter: seconds)
             announceRetry(of: piece, fault, after: wait)
             let host = host(for: chain.current.origin)
             hold(host, until: now + wait)
-            host.silence.excuse(until: now + wait)
+            host.silence.exclude(until: now + wait)
         }
     }
 
     private func time(of delay: PieceDelay, _ piece: Piece, backOff: Duration) -> Duration {
         switch delay {
         case .none: .zero
-        case .own: configuration.retry.wait(failures: piece.life.failures, random: configuration.random())
+        case .own: configuration.retry.wait(failures: piece.machine.failures, random: configuration.random())
         case .backOff: backOff
         }
     }
 
     private func announceRetry(of piece: Piece, _ fault: Fault, after wait: Duration) {
-        piece.transfer.isTold = false
+        piece.transfer.isReported = false
         configuration.events(
             .retrying(
                 piece.transfer.id, url: redacted(url: piece.transfer.report.currentURL), reason: fault.detail,
-                attempt: piece.life.failures + 1, after: wait))
+                attempt: piece.machine.failures + 1, after: wait))
     }
 
     /// The wait before the next attempt at a failing host, see ``HostBackoff``.
@@ -245,7 +245,7 @@ extension Dispatcher {
         if piece.transfer.sources.count > 1 {
             penalise(piece, fault: fault, source: chain.original)
         } else {
-            piece.transfer.isTold = false
+            piece.transfer.isReported = false
             configuration.events(
                 .waitingForConnectivity(
                     piece.transfer.id, url: redacted(chain.current), reason: fault.detail,

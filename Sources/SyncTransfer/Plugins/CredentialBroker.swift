@@ -54,7 +54,7 @@ struct HostCredential {
 }
 
 /// Knows the credentials of origins, and asks providers for those that are not configured.
-final class CredentialDesk {
+final class CredentialBroker {
     private let configured: Credentials
     private let providers: [ConfiguredCredentialProvider]
     private let challenges: (any ChallengeAnswer)?

@@ -4,7 +4,7 @@ import SyncPlugins
 import SyncSystem
 
 /// Asks resolvers about requests before they are sent, in batches, on other threads.
-final class ResolverDesk {
+final class ResolutionQueue {
     /// A request waiting for resolvers.
     private struct Entry {
         let piece: Piece
@@ -12,7 +12,7 @@ final class ResolverDesk {
         let priority: Int
         let sequence: UInt64
 
-        var isWaiting: Bool { !piece.transfer.hasEnded && piece.life.isWaiting(since: ticket) }
+        var isWaiting: Bool { !piece.transfer.hasEnded && piece.machine.isWaiting(since: ticket) }
     }
 
     /// A resolver's link that has expired or was refused, and the URL in the manifest that it was for.
