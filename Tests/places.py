@@ -26,7 +26,7 @@ EXAMPLES = [
         "--allow-older",
         r"\ballow_older\b|\ballows?Older\b",
         2,
-        ["SyncEngine/Look/Refusals", "SyncEngine/Run/PullEngine"],
+        ["SyncEngine/Survey/Refusals", "SyncEngine/Run/PullEngine"],
         {},
     ),
     (
@@ -62,7 +62,7 @@ EXAMPLES = [
         "manifest.revision",
         r'"manifest\.revision"|\.manifestRevision\b|\bcase manifestRevision\b',
         1,
-        ["SyncEngine/Tell/RunJournal"],
+        ["SyncEngine/Report/RunJournal"],
         {},
     ),
     ("variant of a codec", "zstd with a dictionary", r"\.zstdDictionary\b|\bcase zstdDictionary\b", 3, [], {}),
@@ -103,7 +103,7 @@ WALKS = {
         35,
         "JSONReader ManifestAssembly FileKeys FileTable FileTraits TableChecks EntryPlaces RowSelection Manifest Blob Delta Codec "
         "Survey InventoryScan SliceResult Inventory StatIndex IndexRecord RecordColumn PlannedFile WantedBlob Plan "
-        "CoalescedSpan PackPosition Span LocalCopies ChunkReuse BringStep FetchRounds SpanEnd TransferSubject "
+        "CoalescedSpan PackPosition Span LocalCopies ChunkReuse FetchStep FetchRounds SpanEnd TransferSubject "
         "TransferSubjects TransferRequest SpanSink WorkItem DecodeWorker SpanUnpacker BlobConsumer BlobStream BlobDecoder Installer "
         "Staging StagedName WholeDirectories PartFile PartFiles Committer FileVerification Placement IndexLog "
         "RunJournal RowStates TaskTracker TaskState TaskFile TaskListing StoredTask TaskRecord TaskStatus FileFailure ProgressCount "

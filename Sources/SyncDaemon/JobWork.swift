@@ -63,13 +63,13 @@ extension SessionJob {
 
     /// Runs owed hooks and ends runs that only have to be ended, each with an engine as its client requested.
     private func finishOwed() throws(ControlError) {
-        let runs = try stored(PullEngine.unsettledRuns(of: session, in: store))
+        let runs = try stored(PullEngine.owedRuns(of: session, in: store))
         for run in runs where !stop.isStopped {
             let needs = EngineRequest(
                 try recipe(of: run), deadline: .seconds(86_400), patience: .seconds(60), stop: stop)
             let handle = try environment.engine(watched(needs)).get()
             defer { handle.end() }
-            do throws(EngineError) { try handle.engine.settle(session, run: run.identifier) } catch {
+            do throws(EngineError) { try handle.engine.finishEarlierRuns(of: session, run: run.identifier) } catch {
                 throw ControlError(error)
             }
         }

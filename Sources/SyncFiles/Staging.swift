@@ -27,7 +27,7 @@ package final class Staging: Sendable {
     private let lastSerial = Atomic<UInt32>(0)
     private let isLittered = Atomic(false)
     /// The directories being assembled.
-    let underWay: UnderWay
+    let directoriesInProgress: DirectoriesInProgress
     /// The umask for staged files.
     private let umask: Umask
 
@@ -44,7 +44,7 @@ package final class Staging: Sendable {
         dropInheritance(own.raw)
         // Nobody may write to a file that other trees share.
         umask = destination.sharesFiles ? Umask(bits: destination.umask.bits | 0o222) : destination.umask
-        underWay = UnderWay(destination.umask)
+        directoriesInProgress = DirectoriesInProgress(destination.umask)
         // Nothing is moved to a file system without staging.
         let top = own.raw
         let places = [top] + destination.mounts.map { $0.staged ?? top }
@@ -420,13 +420,13 @@ extension Staging {
     /// - Returns: ``Errno/staleNFSFileHandle`` if the directory is not the one that was filled.
     package func place(_ target: Directory, as name: Slice<UnsafeBufferPointer<UInt8>>, in parent: Int32) -> Errno? {
         guard !handsDownTraits(parent) else { return .improperLink }
-        guard let filled = underWay.identity(of: target) else { return .noSuchFileOrDirectory }
+        guard let filled = directoriesInProgress.identity(of: target) else { return .noSuchFileOrDirectory }
         return withCString(name) { text in
             if let code = renameEntry(target.name, in: directory, to: text, in: parent) { return code }
             switch status(parent, text) {
             case .failure(let code): return code
             case .success(let found?) where found.kind == .directory && found.isSameFile(as: filled):
-                underWay.forget(target)
+                directoriesInProgress.forget(target)
                 return nil
             case .success: break
             }
@@ -467,12 +467,12 @@ extension Staging {
 
     /// Removes an empty directory, if it exists.
     package func remove(_ target: Directory) {
-        underWay.forget(target)
+        directoriesInProgress.forget(target)
         _ = removeDirectory(target.name, in: directory)
     }
 
     private func open(_ target: Directory, make: Bool) throws(FileError) -> SharedDescriptor {
-        try underWay.open(target, in: directory, make: make, shown: path)
+        try directoriesInProgress.open(target, in: directory, make: make, shown: path)
     }
 
     private func shown(_ leaf: UnsafePointer<CChar>, _ target: Directory) -> String {
@@ -485,7 +485,7 @@ extension Staging {
 /// A name in staging proves nothing: anybody who may write there can replace it by a link or another directory. So a
 /// directory is opened when it is created and used by descriptor from then on. If it has to be opened again, it must be
 /// the same one.
-final class UnderWay: Sendable {
+final class DirectoriesInProgress: Sendable {
     private struct State {
         var identities: [Staging.Directory: FileStatus] = [:]
         var open: [Staging.Directory: SharedDescriptor] = [:]

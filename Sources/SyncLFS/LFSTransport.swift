@@ -144,11 +144,11 @@ package final class LFSTransport: Transport {
                 return Array(mine)
             }
             guard let repository = jobs.first?.repository else { return }
-            bring(jobs, of: repository)
+            fetch(jobs, of: repository)
         }
     }
 
-    private func bring(_ jobs: [Job], of repository: String) {
+    private func fetch(_ jobs: [Job], of repository: String) {
         func end(_ jobs: [Job], _ code: TransferError.Code, _ detail: String) {
             for job in jobs {
                 state.withLock { state in

@@ -43,7 +43,7 @@ private let bans: [Ban] = [
         text: ".random(in:", reason: "tests cannot repeat it", replacement: "a generator that is passed in",
         except: topOnly,
         // The name of a try that came to no engine, which would have one.
-        exceptFile: "Sources/SyncEngine/Tell/RecordedRun.swift"),
+        exceptFile: "Sources/SyncEngine/Report/RecordedRun.swift"),
     Ban(
         text: "SystemRandomNumberGenerator", reason: "tests cannot repeat it",
         replacement: "a generator that is passed in", except: topOnly),

@@ -179,7 +179,7 @@ final class AgentBench: Sendable {
         let events = EventRecorder { client.withLock(\.listener)($0) }
         var configuration = TransportConfiguration(
             clock: TransportClock(now: { ContinuousClock.now - start }, unixTime: { now() / 1_000 }),
-            random: { .random(in: .min ... .max) }, events: { events.tell(transfer: $0, time: now()) })
+            random: { .random(in: .min ... .max) }, events: { events.emit(transfer: $0, time: now()) })
         configuration.connections = needs.recipe?.settings.connections ?? 4
         configuration.connectionsPerHost = needs.recipe?.settings.connections ?? 4
         if let deadline = needs.deadline { configuration.resourceDeadline = deadline }

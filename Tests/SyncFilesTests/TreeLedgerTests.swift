@@ -236,7 +236,7 @@ struct TreeHomeTests {
         let trees = root.path("dest/.syncagent/rev")
         let odd = "\(trees)/".utf8CString.dropLast() + [CChar(bitPattern: 0xFF), 0]
         #expect(makeDirectory(Array(odd)) == nil)
-        try home.settle(now: 3)
+        try home.reconcile(now: 3)
         #expect(home.ledger.current == 1)
         #expect(try directoryEntries(trees)?.count == 2)
     }
@@ -255,7 +255,7 @@ struct TreeHomeTests {
             $0[1]?.inode = two
             $0[2]?.inode = one
         }
-        try home.settle(now: 7)
+        try home.reconcile(now: 7)
         #expect(home.ledger[1]?.inode == one && home.ledger[2]?.inode == two)
         #expect(status(following: root.path("dest/.syncagent/rev/1"))?.inode == one)
         // A tree that is being built has no mark.
@@ -264,7 +264,7 @@ struct TreeHomeTests {
             $0[2]?.inode = one
             $0[2]?.mark = 0
         }
-        try home.settle(now: 8)
+        try home.reconcile(now: 8)
         #expect(home.ledger[1]?.inode == one && home.ledger[2]?.inode == two)
         #expect(home.ledger.current == 3)
     }
@@ -274,12 +274,12 @@ struct TreeHomeTests {
         let home = try made()
         try root.write("text", to: "dest/.syncagent/rev/7/file")
         lead(to: 7)
-        try home.settle(now: 3)
+        try home.reconcile(now: 3)
         #expect(home.ledger.current == 7 && home.ledger[1] != nil)
         #expect(root.read("dest/file") == Array("text".utf8))
         #expect(try TreeHome.find(root.path("dest"))?.ledger == home.ledger)
         lead(to: 1)
-        try home.settle(now: 4)
+        try home.reconcile(now: 4)
         #expect(home.ledger.current == 1 && home.ledger[7] != nil)
     }
 }

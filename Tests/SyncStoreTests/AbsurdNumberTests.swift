@@ -45,7 +45,7 @@ struct AbsurdNumberTests {
         }
         ask { try store.add(SessionTotals(), to: "tower") }
         ask { for hook in try store.hooks() { _ = try store.started(hook: hook.identifier, now: 7) } }
-        ask { for hook in try store.hooks() { _ = try store.untold(hook, includingOwn: true) } }
+        ask { for hook in try store.hooks() { _ = try store.unreported(hook, includingOwn: true) } }
         ask { try store.apply(.resumed, to: "r1", now: 8) }
         ask { _ = try store.recover(session: "tower", now: 9) }
         ask {

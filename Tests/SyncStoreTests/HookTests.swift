@@ -41,7 +41,7 @@ struct HookTests {
     }
 
     @Test("A file hook is owed everything since the last run after which one of its kind did its work [S131]")
-    func untold() throws {
+    func unreported() throws {
         let store = try SyncStore.inMemory()
         func run(
             _ name: String, at time: Int64, _ result: RunResult?, _ end: HookRunInput? = nil,
@@ -61,7 +61,7 @@ struct HookTests {
             return hook
         }
         func since(_ hook: StoredHook, own: Bool = false) throws -> Int64? {
-            try store.untold(hook, includingOwn: own)?.since
+            try store.unreported(hook, includingOwn: own)?.since
         }
         let first = try run("r1", at: 10, .ok, .succeeded)
         #expect(try since(first) == nil)
@@ -71,11 +71,11 @@ struct HookTests {
         let third = try run("r3", at: 30, .partial)
         #expect(try since(third) == 20, "its hook failed")
         let fourth = try run("r4", at: 40, .ok, .succeeded)
-        let work = try #require(try store.untold(fourth, includingOwn: false))
+        let work = try #require(try store.unreported(fourth, includingOwn: false))
         #expect(work.since == 20 && work.after == 0 && work.through == 3 && work.isOnRecord)
         let fifth = try run("r5", at: 50, nil)
         #expect(try since(fifth) == nil, "r4 was accepted")
-        #expect(try store.untold(fifth, includingOwn: true)?.after == 3)
+        #expect(try store.unreported(fifth, includingOwn: true)?.after == 3)
         let other = try run("r6", at: 60, nil, arguments: ["/bin/new"])
         #expect(try since(other) == 50, "r5 is new to it, and what came before had its end")
         try store.skip(hook: other.identifier, reason: StoredHook.nothingChanged, now: 61)

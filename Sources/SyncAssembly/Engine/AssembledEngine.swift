@@ -89,13 +89,13 @@ package struct AssembledEngine: Sendable {
         let feeds = plugins.feeds(failed: listener)
         let events = EventRecorder { event in
             listener(event)
-            for feed in feeds { feed.tell(event) }
+            for feed in feeds { feed.emit(event) }
         }
         let lastWait = LastWait(attempts: configuration.retry.attempts)
         configuration.events = { event in
             let time = SystemTime.milliseconds()
             lastWait.note(event, at: time)
-            events.tell(transfer: event, time: time)
+            events.emit(transfer: event, time: time)
         }
         configuration.awaitRecord = { events.record(then: $0) }
         configuration.resolvers = plugins.resolvers
@@ -195,11 +195,11 @@ extension PluginSet {
     /// The feeds of the set's observers.
     ///
     /// - Parameter failed: Receives the failures of observers.
-    fileprivate func feeds(failed tell: @escaping @Sendable (SyncEvent) -> Void) -> [ObserverFeed] {
+    fileprivate func feeds(failed emit: @escaping @Sendable (SyncEvent) -> Void) -> [ObserverFeed] {
         observers.map { entry in
             ObserverFeed(entry.observer, names: entry.names) { error in
                 let failure = TransferEvent.pluginFailed(.observer, error)
-                if let event = SyncEvent(transfer: failure, time: SystemTime.milliseconds()) { tell(event) }
+                if let event = SyncEvent(transfer: failure, time: SystemTime.milliseconds()) { emit(event) }
             }
         }
     }

@@ -141,7 +141,7 @@ final class BucketPlaces: Sendable {
 
     /// The error to report. While keys cannot be had, a bucket that wants some has refused nobody: it counts as
     /// unreachable.
-    func told(_ error: TransferError) -> TransferError {
+    func detailed(_ error: TransferError) -> TransferError {
         guard error.cause == .access, let reason = trouble.withLock(\.self) else { return error }
         return TransferError(code: .unreachable, url: error.url, detail: reason, requests: error.requests)
     }
@@ -224,7 +224,7 @@ final class BucketTransport: Transport {
             }
             inner.start(first, sink: sink) { [self] result in
                 let tell: TransferCompletion = { [places] result in
-                    completion(result.mapError { places.told($0) })
+                    completion(result.mapError { places.detailed($0) })
                 }
                 guard case .failure(let error) = result, Self.mayBeElsewhere(error) else { return tell(result) }
                 // Not on the thread of all transfers, since this blocks.

@@ -67,7 +67,7 @@ struct EngineCall: Sendable {
     func plan(explains: Bool = false) async throws {
         let (report, routes) = try await stoppable { [self] in
             let report = try await looking { [self] engine in
-                try engine.plan(recipe, telling: detail.isWanted ? { tell($0) } : nil)
+                try engine.plan(recipe, emitting: detail.isWanted ? { tell($0) } : nil)
             }
             let probe = RouteProbe(
                 sources: report.sources(of: report.referrer?.url ?? recipe.manifest), referrer: report.referrer,

@@ -49,7 +49,7 @@ struct CatCommand: AsyncParsableCommand, ReadingOptions {
         try await transfer.reading([recipe], trusting: trust, reporting, output) { engine, found in
             let hand = try engine.read(found[0], asksSizes: false)
             guard let row = hand.row(of: path) else { throw Self.unknown(path, hand) }
-            try hand.bring(row, in: temporary) { piece throws(EngineError) in
+            try hand.fetch(row, in: temporary) { piece throws(EngineError) in
                 output.clearProgress()
                 guard let code = writeAll(Array(piece), to: STDOUT_FILENO) else { return }
                 // The reader has closed the pipe.

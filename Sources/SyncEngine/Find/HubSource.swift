@@ -107,7 +107,7 @@ extension ManifestSource {
     private func ask(_ url: String, _ address: HubAddress) throws(EngineError) -> ([UInt8], TransferReport) {
         let request = TransferRequest(
             id: .next(), urls: [url], limit: UInt64(HubAnswer.limit), priority: .max)
-        switch bring(request) {
+        switch fetch(request) {
         case .success((let bytes, let report)): return (bytes, report)
         case .failure(let error):
             let page = address.page(hub.endpoint)

@@ -42,29 +42,29 @@ extension PullEngine {
             try recipe.requirePaths(of: manifest, environment.stop)
             return try recipe.selectedRows(of: manifest, environment.stop)
         }
-        return try known(found, in: [path], looksAround: true, asksSizes: asksSizes, select)
+        return try known(found, in: [path], readsDestination: true, asksSizes: asksSizes, select)
     }
 
     /// The manifest, completed with what some destinations have learnt of its files.
     ///
     /// - Parameters:
-    ///   - looksAround: Whether files of unknown size are looked for there.
+    ///   - readsDestination: Whether files of unknown size are looked for there.
     ///   - asksSizes: Whether servers are asked for sizes that are unknown even then.
     ///   - select: Returns the rows for which that is done; all by default.
     func known(
-        _ found: FoundManifest, in destinations: [String], looksAround: Bool = false, asksSizes: Bool,
+        _ found: FoundManifest, in destinations: [String], readsDestination: Bool = false, asksSizes: Bool,
         _ select: (Manifest) throws(EngineError) -> [Int] = { Array($0.files.indices) }
     ) throws(EngineError) -> Manifest {
         var manifest = try found.decode()
         guard !manifest.files.checks.isEmpty else { return manifest }
-        var open = looksAround || asksSizes ? manifest.files.withoutSize : []
+        var open = readsDestination || asksSizes ? manifest.files.withoutSize : []
         if !open.isEmpty { open.formIntersection(try select(manifest)) }
         for path in destinations {
             // A missing destination knows nothing; one that cannot be opened is reported later.
             guard let destination = (try? Self.openIfPresent(path)) ?? nil else { continue }
             var learning = Learning(environment: environment, found: found, destination: destination, progress: nil)
-            if looksAround, !open.isEmpty { learning.index = StatIndex.read(from: destination) }
-            manifest = try learning.look(manifest, rows: looksAround ? Array(open) : [])
+            if readsDestination, !open.isEmpty { learning.index = StatIndex.read(from: destination) }
+            manifest = try learning.completed(manifest, rows: readsDestination ? Array(open) : [])
         }
         open.formIntersection(manifest.files.withoutSize)
         guard asksSizes, !open.isEmpty else { return manifest }

@@ -120,9 +120,9 @@ struct ManifestParts: Sendable {
     ) throws(EngineError) -> [UInt8]? {
         var text = former
         for (number, step) in steps.enumerated() {
-            let came: PartFetch.Received?
-            do throws(TransferError) { came = try arrival.take(step.index) } catch { throw failure(what, error) }
-            text = try self.text(step, behind: text, came, what, isKept: number == steps.count - 1, &reader)
+            let response: PartFetch.Received?
+            do throws(TransferError) { response = try arrival.take(step.index) } catch { throw failure(what, error) }
+            text = try self.text(step, behind: text, response, what, isKept: number == steps.count - 1, &reader)
         }
         return text
     }
@@ -149,9 +149,9 @@ struct ManifestParts: Sendable {
         }
         let fetch = ahead ?? PartFetch([wanted], source)
         defer { fetch.cancel() }
-        let came: [Int: PartFetch.Received]
-        do throws(TransferError) { came = try fetch.take(0).get() } catch { throw failure("the dictionary", error) }
-        return try text(wanted, behind: nil, came[0], "the dictionary", isKept: true, &reader)
+        let response: [Int: PartFetch.Received]
+        do throws(TransferError) { response = try fetch.take(0).get() } catch { throw failure("the dictionary", error) }
+        return try text(wanted, behind: nil, response[0], "the dictionary", isKept: true, &reader)
     }
 
     /// Decodes a text from received bytes, or fetches it again.
@@ -167,19 +167,19 @@ struct ManifestParts: Sendable {
         var wrong: PartFetch.Received?
         for repetition in 0...(Self.repetitions + 1) {
             if source.stop.isStopped { throw EngineError(.interrupted, "stopped while reading the manifest") }
-            if let came = received {
+            if let response = received {
                 // The same bytes from the same place: they would only come again.
-                guard came.bytes != wrong?.bytes || came.url != wrong?.url else { break }
-                if came.bytes != wrong?.bytes, let text = reader.text(came.bytes, wanted.own, behind: prefix) {
+                guard response.bytes != wrong?.bytes || response.url != wrong?.url else { break }
+                if response.bytes != wrong?.bytes, let text = reader.text(response.bytes, wanted.own, behind: prefix) {
                     if isKept, !isLocal(wanted) {
-                        source.parts.keep(prefix == nil ? came.bytes : reader.stored(text), wanted.own.digest)
+                        source.parts.keep(prefix == nil ? response.bytes : reader.stored(text), wanted.own.digest)
                     }
                     return text
                 }
                 // Reading a local file again gives the same bytes.
                 guard repetition <= Self.repetitions, !isLocal(wanted) else { break }
-                wrong = came
-                if let url = came.url {
+                wrong = response
+                if let url = response.url {
                     source.transport.reportFault(url: url, reason: "a part of the manifest is wrong")
                 }
             }
@@ -225,16 +225,16 @@ private final class Arrival {
     /// Waits for a text; `nil` if it did not come with its request, or was dropped.
     func take(_ index: Int) throws(TransferError) -> PartFetch.Received? {
         if received[index] == nil {
-            for (index, came) in try fetch.take(index).get() {
-                received[index] = came
-                bytes += came.bytes.count
+            for (index, response) in try fetch.take(index).get() {
+                received[index] = response
+                bytes += response.bytes.count
             }
         }
-        let came = received[index]
+        let response = received[index]
         uses[index, default: 1] -= 1
         if uses[index] == 0 { bytes -= received.removeValue(forKey: index)?.bytes.count ?? 0 }
         if bytes > Self.most { (received, bytes) = ([:], 0) }
-        return came
+        return response
     }
 }
 

@@ -106,7 +106,7 @@ struct ManifestSource: Sendable {
         let request = TransferRequest(
             id: .next(), urls: [url], limit: UInt64(ChannelIndex.limit), priority: .max)
         // Only used in a message.
-        return try? ChannelIndex(json: bring(request, until: .now + .seconds(10)).get().bytes)
+        return try? ChannelIndex(json: fetch(request, until: .now + .seconds(10)).get().bytes)
     }
 
     /// The location most likely meant, without a request: a directory stands for the manifest in it.
@@ -227,7 +227,7 @@ struct ManifestSource: Sendable {
             let request = TransferRequest(
                 id: .next(), urls: [attempt.url], limit: UInt64(limits.ownTextBytes),
                 knownValidator: usable?.validator, priority: .max)
-            switch bring(request) {
+            switch fetch(request) {
             case .failure(let error):
                 if stop.reason == .late { throw .late("\(redacted(url: url)): \(error.detail)") }
                 if stop.isStopped { throw EngineError(.interrupted, "stopped while fetching the manifest") }

@@ -69,7 +69,7 @@ extension ManifestSource {
         let request = TransferRequest(
             id: .next(), urls: ["\(base.prefix)sha256:\(layer.digest)"],
             limit: UInt64(limits.ownTextBytes), priority: .max, referrer: place.referrer)
-        switch bring(request) {
+        switch fetch(request) {
         case .failure(let error):
             if stop.isStopped { throw EngineError(.interrupted, "stopped while fetching the manifest") }
             throw refusal(error)
@@ -152,10 +152,10 @@ extension ManifestSource {
             id: .next(), urls: [url], limit: UInt64(RegistryAnswer.limit), priority: .max,
             reload: reload)
         request.accepted = RegistryAnswer.accepted
-        return bring(request).map { came in
+        return fetch(request).map { response in
             let digest = RegistryAddress.sha256(Substring(base.reference))
-            guard digest == nil || (try? sha256(came.bytes)) == digest,
-                case .release(let release)? = try? RegistryAnswer.read(came.bytes, prefix: base.prefix)
+            guard digest == nil || (try? sha256(response.bytes)) == digest,
+                case .release(let release)? = try? RegistryAnswer.read(response.bytes, prefix: base.prefix)
             else { return nil }
             published.withLock { $0[key] = release }
             return release

@@ -46,7 +46,7 @@ extension ManifestSource {
 
     /// Asks a registry about a tag with HEAD; `nil` if the registry has no HEAD.
     private func head(of address: RegistryAddress, at endpoint: String) -> Result<TransferReport?, TransferError> {
-        switch bring(request(address.manifestURL(endpoint, address.reference), isHeadOnly: true)) {
+        switch fetch(request(address.manifestURL(endpoint, address.reference), isHeadOnly: true)) {
         case .success(let answer): return .success(answer.report)
         // Some registries have no HEAD.
         case .failure(let error):
@@ -104,7 +104,7 @@ extension ManifestSource {
         _ address: RegistryAddress, at endpoint: String, _ reference: String, _ expected: SHA256Digest?
     ) throws(EngineError) -> (text: [UInt8], digest: SHA256Digest, isPublic: Bool?) {
         let url = address.manifestURL(endpoint, reference)
-        switch bring(request(url, isHeadOnly: false)) {
+        switch fetch(request(url, isHeadOnly: false)) {
         case .failure(let error): throw refusal(error, address, endpoint)
         case .success((let text, let report)):
             let digest: SHA256Digest

@@ -49,21 +49,22 @@ package final class RegistryTransport: Transport {
         let pack = RegistryRelease.pack(path)
         // A file that is fetched in several requests stays the same blob in all of them.
         let known = pack ?? request.validator.flatMap(Self.digest)
-        @Sendable func bring(_ digest: SHA256Digest, from endpoint: String) {
+        @Sendable func fetch(_ digest: SHA256Digest, from endpoint: String) {
             guard pack != nil else {
                 return startFile(digest, from: endpoint, for: request, sink: sink, completion: completion)
             }
             // The pack's name fixes the blob, so the sink may be divided.
             var blob = request
             blob.urls = [blobURL(digest, at: endpoint)]
-            inner.start(blob, sink: sink) { [self] result in completion(result.mapError { told($0, by: endpoint) }) }
+            inner.start(blob, sink: sink) { [self] result in completion(result.mapError { detailed($0, by: endpoint) })
+            }
         }
-        if let known, let endpoint = state.withLock({ $0.endpoint }) { return bring(known, from: endpoint) }
+        if let known, let endpoint = state.withLock({ $0.endpoint }) { return fetch(known, from: endpoint) }
         find(address.endpoints[...], for: request) { result in
             switch result {
             case .failure(let error): completion(.failure(error))
             case .success((let endpoint, let release)):
-                if let digest = known ?? release.blob(path) { return bring(digest, from: endpoint) }
+                if let digest = known ?? release.blob(path) { return fetch(digest, from: endpoint) }
                 let detail = "the release has no \(escaped(path))"
                 completion(.failure(TransferError(code: .badStatus(404), url: url, detail: detail)))
             }
@@ -97,7 +98,7 @@ package final class RegistryTransport: Transport {
             return completion(bad(.misuse, "\(error)"))
         }
         inner.start(blob, sink: proved) { [self] result in
-            let outcome = result.mapError { told($0, by: endpoint) }
+            let outcome = result.mapError { detailed($0, by: endpoint) }
             completion(
                 outcome.flatMap { report in
                     // A range cannot be checked. A wrong whole file with this validator would never be fetched again.
@@ -149,23 +150,23 @@ package final class RegistryTransport: Transport {
             // A server that speaks TLS answers plain HTTP with 400.
             case .failure(let error) where error.code.status == 400 && endpoints.count > 1:
                 find(endpoints.dropFirst(), for: request, then)
-            case .failure(let error): then(.failure(told(error, by: endpoint)))
+            case .failure(let error): then(.failure(detailed(error, by: endpoint)))
             }
         }
     }
 
     /// The error to report for a registry that denies access. If its token server cannot be reached, nobody has refused
     /// anything: the registry counts as unreachable, and what was fetched before may be shown.
-    private func told(_ error: TransferError, by endpoint: String) -> TransferError {
+    private func detailed(_ error: TransferError, by endpoint: String) -> TransferError {
         guard error.cause == .access else { return error }
-        var told = error
+        var detailed = error
         let trouble = registries.trouble(endpoint)
         if trouble?.isPassing == true {
-            told = TransferError(code: .unreachable, url: error.url, detail: "", requests: error.requests)
+            detailed = TransferError(code: .unreachable, url: error.url, detail: "", requests: error.requests)
         }
         // No trouble is known if it has passed, or if the login is not the cause.
-        told.detail = trouble?.reason ?? address.refusal(error)
-        return told
+        detailed.detail = trouble?.reason ?? address.refusal(error)
+        return detailed
     }
 
     /// The release that an answer says the tag names.
@@ -241,7 +242,7 @@ package final class RegistryTransport: Transport {
 /// Passes on the bytes of a blob with a better validator than the server's, and computes their digest.
 private final class ValidatedSink: TransferSink {
     /// The digest of received bytes, from the first one on and without a gap.
-    private struct Come: ~Copyable {
+    private struct ReceivedDigest: ~Copyable {
         private var hasher: SHA256Hasher
         /// **Bytes**.
         private var count: UInt64 = 0
@@ -260,15 +261,15 @@ private final class ValidatedSink: TransferSink {
 
     private let sink: any TransferSink
     private let validator: Validator
-    private let come: Mutex<Come>
+    private let received: Mutex<ReceivedDigest>
 
     init(_ sink: any TransferSink, _ validator: Validator) throws(DigestError) {
         (self.sink, self.validator) = (sink, validator)
-        come = Mutex(try Come())
+        received = Mutex(try ReceivedDigest())
     }
 
     /// The digest of all received bytes; called once, at the end.
-    func finish() -> SHA256Digest? { come.withLock { $0.finish() } }
+    func finish() -> SHA256Digest? { received.withLock { $0.finish() } }
 
     func begin(_ response: ResponseHead) -> UInt64 {
         var response = response
@@ -280,7 +281,7 @@ private final class ValidatedSink: TransferSink {
         let outcome = sink.receive(bytes, at: offset)
         if case .taken = outcome {
             let piece = Array(bytes)
-            come.withLock { come in piece.withUnsafeBytes { come.take($0, at: offset) } }
+            received.withLock { received in piece.withUnsafeBytes { received.take($0, at: offset) } }
         }
         return outcome
     }

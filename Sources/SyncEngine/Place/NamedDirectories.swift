@@ -16,7 +16,7 @@ struct NamedDirectories {
     private var table: FileTable { manifest.directories }
 
     /// The state of a directory's place: its status, `nil` if it is missing, or why it cannot be there.
-    func look(at row: Int, _ directories: Directories) -> Result<FileStatus?, FileError> {
+    func state(at row: Int, _ directories: Directories) -> Result<FileStatus?, FileError> {
         table.withPath(row) { path in
             do throws(FileError) {
                 let found = try directories.withLeaf(of: path) { directory, leaf throws(FileError) -> FileStatus? in
@@ -47,7 +47,7 @@ struct NamedDirectories {
         var (missing, taken) = ([Int](), [(row: Int, error: FileError)]())
         var closed: [(row: Int, mode: FileMode)] = []
         for row in rows {
-            switch look(at: row, directories) {
+            switch state(at: row, directories) {
             case .success(let status?):
                 guard isClosed(row, status, directories) else { break }
                 closed.append((row, FileMode(status.permissions)))
@@ -119,7 +119,7 @@ struct NamedDirectories {
         let directories = Directories(destination)
         for row in rows {
             guard let mode = table.traits(row).mode else { continue }
-            switch look(at: row, directories) {
+            switch state(at: row, directories) {
             case .success(nil) where 0o055 & ~mode != 0:
                 table.withPath(row) { path in
                     // An error here occurs at the end as well and is reported then.
@@ -157,7 +157,7 @@ struct NamedDirectories {
             do throws(FileError) {
                 var wasMissing = announced.contains(row)
                 var found: FileStatus
-                if let known = try look(at: row, directories).get() {
+                if let known = try state(at: row, directories).get() {
                     found = known
                 } else {
                     // Something of ours was in the way when the run began.

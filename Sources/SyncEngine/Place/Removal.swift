@@ -34,7 +34,7 @@ struct Removal: Sendable {
     }
 
     /// Checks the places of files that we installed, as ``remove(_:)`` will.
-    func look(at positions: [Int]) -> [Finding] {
+    func findings(at positions: [Int]) -> [Finding] {
         let directories = Directories(destination)
         return positions.map { position in
             guard let record = index.record(position) else { return .missing }
@@ -138,15 +138,15 @@ struct Removal: Sendable {
 
     /// Whether the directory of a path exists and is no link or file by now; a missing one is looked for twice.
     private func isReachable(_ path: UnsafeBufferPointer<UInt8>, _ directories: Directories) throws(FileError) -> Bool {
-        func look() throws(FileError) -> Bool {
+        func check() throws(FileError) -> Bool {
             do throws(FileError) { return try directories.descriptor(path.parentPath, create: false) != nil } catch {
                 if error.isMissing || error.code == .tooManySymbolicLinkLevels { return false }
                 throw error
             }
         }
-        if try look() { return true }
+        if try check() { return true }
         directories.forgetMissing()
-        return try look()
+        return try check()
     }
 
     /// - Returns: The state before; an entry that was `ours` is removed.

@@ -102,7 +102,7 @@ package struct ManifestInHand: Sendable {
 }
 
 extension PullEngine {
-    /// Finds a manifest as ``plan(_:telling:)`` does, with the signatures that its project's pin asks for.
+    /// Finds a manifest as ``plan(_:emitting:)`` does, with the signatures that its project's pin asks for.
     ///
     /// - Parameters:
     ///   - looksBack: Whether it may be a release that was the newest at some time.
@@ -141,7 +141,7 @@ extension ManifestInHand {
     ///     byte is passed on.
     /// - Throws: ``EngineError``: 65 for bytes that are wrong from every source, 77 when a server refuses them, 69 when
     ///   they cannot be fetched otherwise.
-    package func bring(_ row: Int, in directory: String, to take: (UnsafeRawBufferPointer) throws(EngineError) -> Void)
+    package func fetch(_ row: Int, in directory: String, to take: (UnsafeRawBufferPointer) throws(EngineError) -> Void)
         throws(EngineError)
     {
         let file = try brought(row, in: directory)
@@ -238,8 +238,8 @@ extension ManifestInHand {
         let urls = resolve(pack.urls, against: found.bases)
         let request = TransferRequest(urls, range, of: pack.size, priority: 0, referrer: found.referrer)
         let what = "bytes of the pack \(pack.sha256.hex)"
-        switch source.bring(request) {
-        case .success(let came) where UInt64(came.bytes.count) == range.length: return came.bytes
+        switch source.fetch(request) {
+        case .success(let response) where UInt64(response.bytes.count) == range.length: return response.bytes
         case .success: throw EngineError(.dataInvalid, "fewer \(what) arrived than the manifest says")
         case .failure(let error):
             if source.stop.isStopped { throw EngineError(.interrupted, "stopped while fetching \(what)") }
@@ -256,8 +256,8 @@ extension ManifestInHand {
         let request = TransferRequest(
             id: .next(), urls: [url], limit: UInt64(Role.release.limit), priority: .max,
             referrer: found.referrer)
-        switch source.bring(request) {
-        case .success(let came): return came.bytes
+        switch source.fetch(request) {
+        case .success(let response): return response.bytes
         case .failure(let error):
             if source.stop.isStopped { throw EngineError(.interrupted, "stopped while looking at signatures") }
             if error.code == .tooLarge {

@@ -68,16 +68,16 @@ struct ChunkSources: Sendable {
             }
         }
         guard !sources.places.isEmpty else { return sources }
-        sources.look(into: reader.mappedFiles(parts), with: reader, isStopped)
+        sources.readMap(into: reader.mappedFiles(parts), with: reader, isStopped)
         sources.cut(unknown, with: reader, isStopped)
         return sources
     }
 
     /// Reads the map and picks the wanted chunks.
-    private mutating func look(
+    private mutating func readMap(
         into mapped: [UInt64: LocalFile], with reader: ChunkReader, _ isStopped: () -> Bool
     ) {
-        guard var map = ChunkMap(reader.destination) else { return lookAtWholeFiles(with: reader) }
+        guard var map = ChunkMap(reader.destination) else { return addWholeFiles(with: reader) }
         while let record = map.nextFile() {
             guard let local = mapped[record.digest.firstWord] else { continue }
             var opened: ChunkFile?
@@ -91,7 +91,7 @@ struct ChunkSources: Sendable {
                 take(chunk.digest, from: found, at: offset)
             }
         }
-        lookAtWholeFiles(with: reader)
+        addWholeFiles(with: reader)
     }
 
     /// Cuts files that are in no map, as the publisher would cut them.
@@ -111,7 +111,7 @@ struct ChunkSources: Sendable {
     }
 
     /// Finds whole files that are a chunk of a wanted one.
-    private mutating func lookAtWholeFiles(with reader: ChunkReader) {
+    private mutating func addWholeFiles(with reader: ChunkReader) {
         for entry in 0..<reader.index.count {
             guard let record = reader.index.record(entry), record.kind != .link,
                 places[record.digest.firstWord]?.file == Self.nowhere, let length = UInt32(exactly: record.status.size),

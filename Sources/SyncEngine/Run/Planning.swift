@@ -8,11 +8,11 @@ import SyncSystem
 
 /// What a pull would do, determined without creating anything.
 extension PullEngine {
-    /// - Parameter tell: Receives directories to make, then every file and link in the order of their paths, unchanged
+    /// - Parameter emit: Receives directories to make, then every file and link in the order of their paths, unchanged
     ///   ones included, then directories to remove.
     /// - Returns: The plan. If it can be made although the pull would be refused, ``PlanReport/refusal`` says why.
     /// - Throws: ``EngineError``, as the pull would, where there is nothing to plan.
-    package func plan(_ recipe: RunRecipe, telling tell: ((PlannedFile) -> Void)? = nil) throws(EngineError)
+    package func plan(_ recipe: RunRecipe, emitting emit: ((PlannedFile) -> Void)? = nil) throws(EngineError)
         -> PlanReport
     {
         let found = try find(recipe)
@@ -30,7 +30,9 @@ extension PullEngine {
         // In the order in which a pull would find them.
         var refusals = obstacles(to: recipe, session: session, space, destination, hasTrees: trees != nil)
         if let trees {
-            do throws(FileError) { try trees.foresee() } catch { refusals.append(EngineError(switching: error)) }
+            do throws(FileError) { try trees.anticipateRemovals() } catch {
+                refusals.append(EngineError(switching: error))
+            }
         }
         let old = try destination.map { (place) throws(EngineError) in try Self.index(of: place) } ?? .empty
         if let destination { try PullRun.requireOwner(old, of: destination, project: found.project) }
@@ -41,20 +43,20 @@ extension PullEngine {
         var named = recipe
         named.session = session
         try checkRevision(manifest, named)
-        let index = try foreseenIndex(old, in: destination, found, recipe)
+        let index = try expectedIndex(old, in: destination, found, recipe)
         let wholeRefusal = try wholeRefusal(
             found, manifest, recipe, in: trees, destination, old: old, known: index)
         if let wholeRefusal { refusals.append(wholeRefusal) }
         let survey = try destination.map { [recipe] (place) throws(EngineError) -> Survey in
             var survey = try Survey(recipe, manifest, rows: rows, in: place, index, mends: false, environment)
-            survey.foresee()
+            survey.anticipateRemovals()
             return survey
         }
         let outlook = Outlook(recipe, manifest, rows: rows, survey, environment)
         if let refusal = outlook.pruneRefusal { refusals.append(refusal.error) }
         if let refusal = outlook.linkRefusal { refusals.append(refusal) }
         if let shortage = try outlook.shortage(on: space, path) { refusals.append(shortage) }
-        if let tell { tellAll(outlook, tell) }
+        if let emit { emitAll(outlook, emit) }
         if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while planning") }
         var report = report(outlook, found, at: path, refusal: refusals.first)
         if !isWhole { report.replaced = outlook.inventory.foreign.intersection(outlook.wanted).count }
@@ -90,7 +92,7 @@ extension PullEngine {
     /// joined.
     ///
     /// - Parameter old: The index on disk.
-    private func foreseenIndex(
+    private func expectedIndex(
         _ old: StatIndex, in destination: Destination?, _ found: FoundManifest, _ recipe: RunRecipe
     ) throws(EngineError) -> StatIndex {
         guard let destination else { return old }
@@ -153,30 +155,30 @@ extension PullEngine {
             priority: .max, referrer: found.referrer)
         request.isHeadOnly = true
         // A failure only leaves the quota out.
-        return (try? found.source.bring(request, until: .now + .seconds(10)).get())?.report.quota
+        return (try? found.source.fetch(request, until: .now + .seconds(10)).get())?.report.quota
     }
 
     /// Reports directories to make, every file and link, and directories to remove.
-    private func tellAll(_ outlook: Outlook, _ tell: (PlannedFile) -> Void) {
+    private func emitAll(_ outlook: Outlook, _ emit: (PlannedFile) -> Void) {
         for row in outlook.missingDirectories {
-            tell(PlannedFile(path: outlook.manifest.directories.path(row), action: .new, isDirectory: true))
+            emit(PlannedFile(path: outlook.manifest.directories.path(row), action: .new, isDirectory: true))
         }
-        tellFiles(outlook, tell)
+        emitFiles(outlook, emit)
         let action: PlannedFile.Action = outlook.recipe.prune ? .removed : .obsolete
         for position in outlook.goingDirectories {
-            tell(PlannedFile(path: outlook.index.text(position), action: action, isDirectory: true))
+            emit(PlannedFile(path: outlook.index.text(position), action: action, isDirectory: true))
         }
     }
 
     /// Reports every file and link in the order of their paths, those to be removed included.
-    private func tellFiles(_ outlook: Outlook, _ tell: (PlannedFile) -> Void) {
+    private func emitFiles(_ outlook: Outlook, _ emit: (PlannedFile) -> Void) {
         let (files, index, survey) = (outlook.manifest.files, outlook.index, outlook.survey)
         let reasons = Dictionary(
             outlook.inventory.obstructed.map { ($0.row, $0.error.reason) }, uniquingKeysWith: { first, _ in first })
         let makingRoom = Set(survey?.blocking ?? [])
         let directories = survey.map { Directories($0.pruning.destination) }
         var gone = (survey?.obsolete ?? [])[...]
-        func tellGone(before row: Int?) {
+        func emitRemoved(before row: Int?) {
             while let position = gone.first, !environment.stop.isStopped {
                 let comesFirst = index.withPath(position) { path in
                     row.map { files.withPath($0) { PathOrder.compare(path, $0) < 0 } } ?? true
@@ -184,11 +186,11 @@ extension PullEngine {
                 guard comesFirst else { return }
                 gone.removeFirst()
                 let goes = outlook.recipe.prune || makingRoom.contains(position)
-                tell(PlannedFile(path: index.text(position), action: goes ? .removed : .obsolete))
+                emit(PlannedFile(path: index.text(position), action: goes ? .removed : .obsolete))
             }
         }
         for row in outlook.rows where !environment.stop.isStopped {
-            tellGone(before: row)
+            emitRemoved(before: row)
             let isUnchanged = outlook.inventory.records.has(row)
             let isNew = !isUnchanged && !Self.isTaken(row, of: files, directories)
             let action: PlannedFile.Action =
@@ -201,9 +203,9 @@ extension PullEngine {
                 file.from = outlook.source(of: row)
                 file.here = file.from == nil ? outlook.local.bytes(of: row) : files.size(row)
             }
-            tell(file)
+            emit(file)
         }
-        tellGone(before: nil)
+        emitRemoved(before: nil)
     }
 
     /// Whether anything exists at a row's path.
@@ -284,8 +286,8 @@ private struct Outlook {
     var linkRefusal: EngineError? {
         guard let survey else { return nil }
         let links = UpwardLinks(manifest, survey.pruning.destination, index)
-        let straying = links.straying(survey.left(of: survey.unnamed), rows: rows)
-        return straying.first { index.record($0)?.installed != true }.map(links.refusal)
+        let escaping = links.escaping(survey.left(of: survey.unnamed), rows: rows)
+        return escaping.first { index.record($0)?.installed != true }.map(links.refusal)
     }
 
     /// The refusal for lack of space on the disk.

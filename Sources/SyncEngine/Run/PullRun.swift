@@ -27,7 +27,7 @@ struct PullRun {
     /// The run to take over; `nil` to start a new one.
     let recorded: StoredRun?
     /// Whether another process has worked on the run before.
-    var isTakenUp = false
+    var isContinued = false
     /// Whether a syncfs has failed: then nothing is removed.
     private var hasSyncFailed = false
     /// Whether files are in place that may not be durable: then the log stays.
@@ -73,12 +73,12 @@ struct PullRun {
             destination = try building.build(found.digest)
             trees = building
         }
-        let isUntold = trees?.isUntold ?? false
+        let isUnannounced = trees?.isUnannounced ?? false
         let promised = recorded == nil ? try stored(environment.store.promisedHooks(of: session, to: recipe)) : []
         let names: [String]
         var manifest: Manifest?
         var named: NamedHooks?
-        if completion != nil, !isUntold, (recipe.hooks + promised).isEmpty,
+        if completion != nil, !isUnannounced, (recipe.hooks + promised).isEmpty,
             environment.namedHooks.isEmpty || recipe.piece != nil
         {
             names = index.owner.split(separator: "\n").dropFirst().map(String.init)
@@ -93,19 +93,19 @@ struct PullRun {
         try enter(groups)
         if let named { journal.undefined(named) }
         do throws(EngineError) {
-            if let completion { try trees?.know(completion, revision: facts.revision ?? 0, run: report.run) }
+            if let completion { try trees?.recordShown(completion, revision: facts.revision ?? 0, run: report.run) }
             // The whole's index has every file: the shards' state is no longer needed.
             if completion != nil, recipe.join != nil { destination.forgetShards() }
             if let manifest {
                 if let completion {
                     var files = try unchanged(completion, manifest, index)
-                    if isUntold, let trees {
-                        try claim(files.unseen(since: try trees.formerIndex()), &files, isReused: !isTakenUp)
+                    if isUnannounced, let trees {
+                        try claim(files.unseen(since: try trees.formerIndex()), &files, isReused: !isContinued)
                         list(files)
                     }
                     return try conclude(files)
                 }
-                let files = try bring(manifest, index)
+                let files = try update(manifest, index)
                 try show(files)
                 return try conclude(files)
             }
@@ -205,7 +205,7 @@ struct PullRun {
     // MARK: Fetching and placing
 
     /// In this order: check, make room, fetch and place, remove, create the directories, write the index.
-    private mutating func bring(_ listed: Manifest, _ index: StatIndex) throws(EngineError) -> RunFiles {
+    private mutating func update(_ listed: Manifest, _ index: StatIndex) throws(EngineError) -> RunFiles {
         let rows = try recipe.selectedRows(of: listed, environment.stop)
         let known = recipe.piece == nil ? index : try known(index, of: listed, rows)
         let (manifest, unknown) = try learn(listed, rows, known)
@@ -215,17 +215,17 @@ struct PullRun {
         report.files.total = rows.count
         report.bytes.total = files.bytes
 
-        environment.live.look(at: files)
-        var survey = try look(at: files, index)
+        environment.live.setTotal(of: files)
+        var survey = try inspect(files, index)
         for row in rows where survey.inventory.records.has(row) { files[row] = .unchanged }
-        try takeUp(survey, &files)
+        try recover(survey, &files)
         if let beforeJoin { try claim(files.unseen(since: beforeJoin), &files, isReused: false) }
-        if let begun { try claim(begun.ahead, &files, isReused: !isTakenUp) }
+        if let begun { try claim(begun.ahead, &files, isReused: !isContinued) }
         IndexLog.remove(destination)
         try makeRoom(&survey, files)
         let tasks = environment.live.begin(files)
-        leave(unknown, &survey, &files)
-        leaveObstructed(&survey, &files)
+        failUnlearned(unknown, &survey, &files)
+        failObstructed(&survey, &files)
         do throws(EngineError) {
             if !survey.inventory.wanted.isEmpty {
                 try fetch(&survey, &files, tasks)
@@ -274,7 +274,7 @@ struct PullRun {
         learning.keepFirst(manifest.files, rows: rows)
         guard !manifest.files.checks.isEmpty else { return (manifest, []) }
         let waiting = RunFiles(manifest, rows, .waiting)
-        environment.live.look(at: waiting)
+        environment.live.setTotal(of: waiting)
         _ = environment.live.begin(waiting)
         (learning.place, learning.index) = (trees?.shown, index)
         let outcome = try learning.run(manifest, rows: rows)
@@ -286,7 +286,7 @@ struct PullRun {
     }
 
     /// Fails files that could not be learned.
-    private mutating func leave(_ unknown: [RowFailure], _ survey: inout Survey, _ files: inout RunFiles) {
+    private mutating func failUnlearned(_ unknown: [RowFailure], _ survey: inout Survey, _ files: inout RunFiles) {
         guard !unknown.isEmpty else { return }
         for failure in unknown where files[failure.row] == .waiting {
             fail(failure.row, failure.reason, failure.cause, &files)
@@ -302,7 +302,7 @@ struct PullRun {
     }
 
     /// Determines the changes and refuses forbidden ones, before anything is changed.
-    private func look(at files: RunFiles, _ index: StatIndex) throws(EngineError) -> Survey {
+    private func inspect(_ files: RunFiles, _ index: StatIndex) throws(EngineError) -> Survey {
         let manifest = files.manifest
         let known = try stored(environment.store.installedRevision(of: session))
         let newer = try refuseOlder(manifest, recipe, index: index.revision, session: known)
@@ -343,13 +343,14 @@ struct PullRun {
         if !survey.inventory.wanted.isEmpty || !survey.obsolete.isEmpty { survey.directories.prepare() }
         if recipe.prune { survey.directories.prepare(former: survey.formerDirectories) }
         remove(survey.blocking + survey.pruning.blockingDirectories(survey.formerDirectories), &survey)
-        try removeStraying(&survey, files.rows)
+        try removeEscaping(&survey, files.rows)
         guard !survey.gone.isEmpty, !survey.inventory.obstructed.isEmpty else { return }
         // An obstacle may have been one of the removed entries.
         let taken = survey.inventory.obstructed.filter { $0.error.trouble == .inTheWay }
         let again = InventoryScan(
             manifest: files.manifest, rows: taken.map(\.row), destination: destination, index: survey.index,
-            logged: survey.logged, wear: PlaceReader.Wear(in: destination, mends: true), environment: environment,
+            logged: survey.logged, traitPolicy: PlaceReader.TraitPolicy(in: destination, mends: true),
+            environment: environment,
             progress: progress
         ).run()
         survey.inventory.obstructed.removeAll { $0.error.trouble == .inTheWay }
@@ -358,13 +359,13 @@ struct PullRun {
     }
 
     /// Fails files whose places cannot be used.
-    private func leaveObstructed(_ survey: inout Survey, _ files: inout RunFiles) {
+    private func failObstructed(_ survey: inout Survey, _ files: inout RunFiles) {
         for obstruction in survey.inventory.obstructed {
             fail(obstruction.row, obstruction.error.reason, obstruction.error.cause, &files)
         }
         let links = UpwardLinks(files.manifest, destination, survey.index)
-        for row in survey.inventory.wanted where links.isAstray(row) {
-            fail(row, UpwardLinks.astray, .inTheWay, &files)
+        for row in survey.inventory.wanted where links.isEscaping(row) {
+            fail(row, UpwardLinks.escapingReason, .inTheWay, &files)
         }
         survey.inventory.wanted.removeAll { files[$0] == .failed }
     }
@@ -397,7 +398,7 @@ struct PullRun {
             progress.add(files: rows.count)
         }
         context.fetched = fetched
-        var step = BringStep(context, wanted: wanted, from: found, connections: recipe.plannedConnections, progress)
+        var step = FetchStep(context, wanted: wanted, from: found, connections: recipe.plannedConnections, progress)
         let (journal, total) = (journal, report.files.total)
         let unchanged = files.count(.unchanged)
         let result = Result { () throws(EngineError) in
@@ -512,12 +513,12 @@ struct PullRun {
     /// Removes links of earlier revisions that would lead out of the new tree.
     ///
     /// - Throws: ``EngineError`` with status 77 when one of them cannot be removed, or is not ours to remove.
-    private mutating func removeStraying(_ survey: inout Survey, _ rows: [Int]) throws(EngineError) {
+    private mutating func removeEscaping(_ survey: inout Survey, _ rows: [Int]) throws(EngineError) {
         let index = survey.index
         let links = UpwardLinks(survey.pruning.manifest, destination, index)
-        let straying = links.straying(survey.left(of: survey.unnamed), rows: rows)
-        remove(straying.filter { index.record($0)?.installed == true }, &survey)
-        if let left = survey.left(of: straying).first { throw links.refusal(left) }
+        let escaping = links.escaping(survey.left(of: survey.unnamed), rows: rows)
+        remove(escaping.filter { index.record($0)?.installed == true }, &survey)
+        if let left = survey.left(of: escaping).first { throw links.refusal(left) }
     }
 
     /// Creates the directories and reports those that failed. A piece leaves that to the join: others may use them now.
@@ -604,7 +605,7 @@ struct PullRun {
             list(files)
             let unlisted: Destination? =
                 try isKnown ? nil : switching(trees.home.destination(tree.number, umask: trees.umask))
-            tellRemoved(former, beside: try trees.index(of: tree), files, in: unlisted)
+            emitRemoved(former, beside: try trees.index(of: tree), files, in: unlisted)
             if !isDone {
                 try trees.finish(content(files), manifest: nil, sweeps: isKnown)
                 try exchange(trees, manifest, isRollback: true)
@@ -619,7 +620,7 @@ struct PullRun {
     ///   - former: The index of the tree that they had.
     ///   - index: The index of the other tree, with the files of runs with other selections.
     ///   - unlisted: The other tree, if its index was lost and cannot say what is in it.
-    private mutating func tellRemoved(
+    private mutating func emitRemoved(
         _ former: StatIndex, beside index: StatIndex, _ files: RunFiles, in unlisted: Destination?
     ) {
         var walk = IndexWalk(index: index)
@@ -633,12 +634,12 @@ struct PullRun {
             }
         }
         report.files.removed = gone.count
-        if !isTakenUp { for position in gone { journal.removed(former.text(position)) } }
+        if !isContinued { for position in gone { journal.removed(former.text(position)) } }
     }
 
     /// Lists the files in the status of a run that fetches nothing.
     private func list(_ files: RunFiles) {
-        environment.live.look(at: files)
+        environment.live.setTotal(of: files)
         _ = environment.live.begin(files)
     }
 
@@ -692,14 +693,14 @@ extension PullRun {
         let run: String
         if let recorded {
             run = try stored(environment.store.take(run: recorded.identifier, now: environment.now()).identifier)
-            isTakenUp = recorded.started != nil
+            isContinued = recorded.started != nil
         } else {
             let prepared = PreparedRun(recipe: recipe, found: found, facts: facts, groups: groups)
             let started = try environment.begin(prepared, in: destination, isHeld: true)
             run = started.run.identifier
-            isTakenUp = started.isContinued
+            isContinued = started.isContinued
         }
-        if isTakenUp { try? environment.store.forgetTasks(of: run) }  // They are tried again.
+        if isContinued { try? environment.store.forgetTasks(of: run) }  // They are tried again.
         (report.run, report.source) = (run, facts.source)
         journal = RunJournal(environment: environment, session: session, run: run)
         journal.open()
@@ -806,8 +807,8 @@ extension PullRun {
     /// - Throws: ``EngineError`` when the store cannot record it; then the next pull calls the hooks.
     private func completeGroups(_ files: RunFiles) throws(EngineError) -> Bool {
         let manifest = files.manifest
-        let told = try recording { () throws(StoreError) in try withUntold(files) }
-        let changed = report.changed + files.count(.unchanged) - told.count(.unchanged)
+        let counted = try recording { () throws(StoreError) in try withUnreported(files) }
+        let changed = report.changed + files.count(.unchanged) - counted.count(.unchanged)
         var ends = [CompletedGroup(name: RunRecipe.groupOfAll, result: report.result, changed: changed)]
         let selected = Set(recipe.completing(manifest.groups.map(\.name)))
         for group in manifest.groups where selected.contains(group.name) {
@@ -816,7 +817,7 @@ extension PullRun {
                 // The groups stay incomplete, and the run is taken over later.
                 throw EngineError(.interrupted, "stopped while looking for the files of the groups")
             }
-            ends.append(told.end(of: group.name, rows))
+            ends.append(counted.end(of: group.name, rows))
         }
         if isWithheld { ends = ends.map { CompletedGroup(name: $0.name, result: .failed, changed: 0) } }
         return try recording { () throws(StoreError) -> Bool in
@@ -833,7 +834,7 @@ extension PullRun {
                 var input = HookInput(
                     report: report, group: end, destination: destination.path, userData: facts.userData,
                     digest: manifest.digest, revision: manifest.revision, batch: hook.batch, manifest: manifest,
-                    files: hook.batch == nil ? told : files)
+                    files: hook.batch == nil ? counted : files)
                 input.rows = selection.map { some in files.rows.filter(some.contains) } ?? files.rows
                 if hook.batch != nil {
                     let earlier = try earlierRows(hook, files)
@@ -848,9 +849,9 @@ extension PullRun {
     /// Files that earlier runs, or earlier processes of this one, installed and a batch hook has not accepted.
     private func earlierRows(_ hook: StoredHook, _ files: RunFiles) throws(StoreError) -> Set<Int> {
         let store = environment.store
-        guard let work = try store.untold(hook, includingOwn: isTakenUp) else { return [] }
+        guard let work = try store.unreported(hook, includingOwn: isContinued) else { return [] }
         let here = files.manifest.files.indices.filter { files[$0] == .unchanged }
-        let known = try store.untold(here, of: files.manifest, in: hook.session, work)
+        let known = try store.unreported(here, of: files.manifest, in: hook.session, work)
         let rows =
             known ?? StatIndex.read(from: destination).changed(here, of: files.manifest.files, since: work.since)
         return Set(rows)

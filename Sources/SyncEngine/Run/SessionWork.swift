@@ -129,8 +129,8 @@ extension PullEngine {
         let lock = try Self.lock(found)
         // After a switch that was cut short the ledger does not say which tree readers see.
         let home = try usable(TreeHome.find(path))
-        if let home { try switching(home.settle(now: environment.now())) }
-        // `settle` may have moved the destination's state.
+        if let home { try switching(home.reconcile(now: environment.now())) }
+        // `reconcile` may have moved the destination's state.
         let destination = try usable(home?.shown()) ?? found
         if !keepsStaging {
             destination.findMounts(on: try Self.index(of: destination))
@@ -152,7 +152,7 @@ extension PullEngine {
         let ours = (0..<index.count).filter { index.record($0)?.installed == true }
         let result = Removal(destination: destination, index: index).remove(ours)
         // Links to removed files now lead nowhere.
-        if let home { try switching(home.settle(now: environment.now())) }
+        if let home { try switching(home.reconcile(now: environment.now())) }
         if let error = result.failures.first?.error {
             let rest = result.failures.count - 1
             let text = rest > 0 ? "\(error), and \(rest) more" : "\(error)"
@@ -227,9 +227,11 @@ extension PullEngine {
     ///
     /// - Parameter run: Only this run; `nil` for all of the session.
     /// - Returns: Whether there was anything to do.
-    @discardableResult package func settle(_ session: String, run: String? = nil) throws(EngineError) -> Bool {
+    @discardableResult package func finishEarlierRuns(of session: String, run: String? = nil) throws(EngineError)
+        -> Bool
+    {
         let found = try recording { () throws(StoreError) -> StoredSession? in
-            let runs = try Self.unsettledRuns(of: session, in: environment.store)
+            let runs = try Self.owedRuns(of: session, in: environment.store)
             guard runs.contains(where: { run == nil || $0.identifier == run }) else { return nil }
             return try environment.store.session(session)
         }
@@ -240,13 +242,13 @@ extension PullEngine {
         }
         let lock = try Self.lock(destination)
         let home = try usable(TreeHome.find(found.destination))
-        _ = try settle(session, run: run, in: destination, of: home, resuming: false)
+        _ = try finishEarlierRuns(of: session, run: run, in: destination, of: home, resuming: false)
         _ = consume lock
         return true
     }
 
-    /// The runs with work for ``settle(_:run:)``: those that owe hooks first, oldest first.
-    package static func unsettledRuns(of session: String, in store: SyncStore) throws(StoreError) -> [StoredRun] {
+    /// The runs with work for ``finishEarlierRuns(of:run:)``: those that owe hooks first, oldest first.
+    package static func owedRuns(of session: String, in store: SyncStore) throws(StoreError) -> [StoredRun] {
         var runs: [StoredRun] = []
         for hook in try store.owedHooks(session: session) where !runs.contains(where: { $0.identifier == hook.run }) {
             runs.append(try store.run(hook.run))
@@ -264,15 +266,15 @@ extension PullEngine {
         return complete
     }
 
-    /// As ``settle(_:run:in:of:resuming:)``, before a run of one's own.
+    /// As ``reconcile(_:run:in:of:resuming:)``, before a run of one's own.
     ///
     /// - Throws: ``EngineError`` with status 130 if a stop leaves hooks owed, or a run to be ended: then no run begins,
     ///   which would take that one's place.
     func settleFirst(
         _ session: String, in destination: Destination, of home: TreeHome? = nil, resuming: Bool = true
     ) throws(EngineError) -> Bool {
-        let haveSucceeded = try settle(session, in: destination, of: home, resuming: resuming)
-        if environment.stop.isStopped, try !stored(Self.unsettledRuns(of: session, in: environment.store)).isEmpty {
+        let haveSucceeded = try finishEarlierRuns(of: session, in: destination, of: home, resuming: resuming)
+        if environment.stop.isStopped, try !stored(Self.owedRuns(of: session, in: environment.store)).isEmpty {
             throw EngineError(.interrupted, "stopped in the hooks of an earlier run; the next pull calls them")
         }
         return haveSucceeded
@@ -283,8 +285,8 @@ extension PullEngine {
     ///   - home: The trees of the destination; `nil` for one whose files change one by one.
     ///   - resuming: Whether paused runs count, too, because the session is to be resumed.
     /// - Returns: Whether every hook that was due did its work.
-    func settle(
-        _ session: String, run only: String? = nil, in destination: Destination, of home: TreeHome? = nil,
+    func finishEarlierRuns(
+        of session: String, run only: String? = nil, in destination: Destination, of home: TreeHome? = nil,
         resuming: Bool
     ) throws(EngineError) -> Bool {
         try recording { () throws(StoreError) -> Bool in

@@ -222,7 +222,7 @@ extension PullEngine {
         for row in directories {
             let path = manifest.directories.path(row)
             var problem: VerifyReport.Problem? =
-                switch named.look(at: row, places) {
+                switch named.state(at: row, places) {
                 case .success(nil): .init(path: path, reason: "missing")
                 case .success(let found?): .init(manifest.directories, row, found)
                 case .failure: .init(path: path, reason: "is not a directory")

@@ -48,21 +48,21 @@ extension PullEngine {
             // In a tree all known files count as installed.
             let pruning = Pruning(manifest: manifest, destination: former, index: known.allInstalled)
             let going = pruning.unnamed()
-            let findings = Removal(destination: former, index: pruning.index).look(at: going)
+            let findings = Removal(destination: former, index: pruning.index).findings(at: going)
             let count = findings.count { $0 == .ours || $0 == .unreachable }
             if let refusal = pruning.refusal(recipe, removing: count) { throw refusal.error }
         }
-        let strangers: Strangers
+        let foreignEntries: ForeignEntries
         do throws(FileError) {
-            strangers = try Strangers(
+            foreignEntries = try ForeignEntries(
                 in: former, beside: known, manifest, sparesTop: layout == .links, threads: environment.workers,
                 isStopped: environment.isStopped)
         } catch { throw EngineError(.ioError, "\(escaped(former.path)): \(error)", cause: error.cause) }
         if environment.stop.isStopped {
             throw EngineError(.interrupted, "stopped while looking through \(escaped(former.path))")
         }
-        try strangers.refuse(in: former.path, keepsForeign: recipe.atomic?.keepForeign ?? false)
-        let taken = Set(strangers.tops.map { String(decoding: $0, as: UTF8.self) })
+        try foreignEntries.refuse(in: former.path, keepsForeign: recipe.atomic?.keepForeign ?? false)
+        let taken = Set(foreignEntries.tops.map { String(decoding: $0, as: UTF8.self) })
         if !taken.isEmpty, let name = manifest.tops.first(where: taken.contains) {
             throw TreeSwitch.isInTheWay(name, of: former.path)
         }
@@ -85,7 +85,7 @@ extension PullEngine {
                 // The pull first completes what was cut short.
                 guard !home.ledger.isGathering, home.ledger.step == nil else { return nil }
                 try TreeSwitch(home, recipe, shown: destination, known: known, environment)
-                    .foresee(found.digest, manifest)
+                    .preflight(found.digest, manifest)
             } else if let wishes = recipe.atomic, let destination {
                 let layout = wishes.layout ?? TreeHome.prospectiveLayout(destination.path)
                 try requireFit(destination, layout, recipe, found)
@@ -139,7 +139,7 @@ extension PullEngine {
             try manifestSource(caching: true).keep(found)
         }
         let session = recipe.session ?? found.project
-        let (destination, trees) = try look(at: home, recipe)
+        let (destination, trees) = try shownTree(of: home, recipe)
         if let recorded, recorded.recipe.rollback {
             let report = try goBack(recorded, on: found, in: destination, trees, started: started, progress)
             _ = consume lock
@@ -163,12 +163,12 @@ extension PullEngine {
         guard let lock = try switching(home.lock()) else {
             throw Self.isAtWork(in: try switching(home.anchor(umask: recipe.umask ?? CurrentProcess.umask)))
         }
-        try switching(home.settle(now: environment.now()))
+        try switching(home.reconcile(now: environment.now()))
         return lock
     }
 
     /// The tree that readers see, and the switch with what is known of it.
-    private func look(at home: TreeHome, _ recipe: RunRecipe) throws(EngineError) -> (Destination, TreeSwitch) {
+    private func shownTree(of home: TreeHome, _ recipe: RunRecipe) throws(EngineError) -> (Destination, TreeSwitch) {
         let umask = recipe.umask ?? CurrentProcess.umask
         let shown = try switching(home.shown(umask: umask))
         var known = StatIndex.empty
@@ -198,7 +198,7 @@ extension PullEngine {
             let cache = try manifestSource(caching: true).cache,
             try Self.known({ () throws(FileError) in try cache.hasBody(completion.manifest) })
         {
-            try trees.know(completion, revision: known.revision?.number ?? 0)
+            try trees.recordShown(completion, revision: known.revision?.number ?? 0)
         }
         if let shown { return (shown, trees) }
         return (try switching(home.anchor(umask: umask)), trees)
@@ -227,7 +227,7 @@ extension PullEngine {
         }
         var recipe = try rollbackRecipe(like: last, of: known, keepForeign: keepForeign)
         let lock = try take(home, recipe)
-        let (destination, trees) = try look(at: home, recipe)
+        let (destination, trees) = try shownTree(of: home, recipe)
         let open = try openRollback(of: session, home.ledger)
         let hasRollbackSucceeded = try finishRollback(of: session, in: destination, trees)
         let haveOwedSucceeded =
@@ -349,7 +349,7 @@ extension PullEngine {
         throws(EngineError) -> Bool
     {
         let ledger = trees.home.ledger
-        guard trees.isUntold, let shown = ledger.shownTree, let digest = shown.manifest,
+        guard trees.isUnannounced, let shown = ledger.shownTree, let digest = shown.manifest,
             let open = try openRollback(of: session, ledger),
             let known = try stored(environment.store.session(session))
         else { return true }
@@ -439,7 +439,7 @@ extension TreeSwitch {
         let isHere = there.count > 0 || !there.owner.isEmpty
         let isKnown = isHere && !tree.isUnlisted
         // Strangers are refused before the whole tree is read.
-        if !isKnown { _ = try strangers(nil) }
+        if !isKnown { _ = try foreignEntries(nil) }
         let index = isHere ? there : known.replacingRecords { _ in } ?? there
         let shared = index.sharing(with: known)
         let (missing, records) = try read(files, in: place, beside: shared, progress)
@@ -534,7 +534,7 @@ extension TreeSwitch {
         _ files: RunFiles, in place: Destination, beside index: StatIndex, _ progress: ProgressCount
     ) throws(EngineError) -> (changed: [Int], records: RecordColumn) {
         let found = InventoryScan(
-            manifest: files.manifest, rows: files.rows, destination: place, index: index, wear: .ignored,
+            manifest: files.manifest, rows: files.rows, destination: place, index: index, traitPolicy: .ignored,
             environment: environment, progress: progress
         ).run()
         if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while a tree was checked") }

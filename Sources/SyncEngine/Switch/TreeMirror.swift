@@ -279,7 +279,7 @@ struct TreeMirror {
             let found = mirror.known.withPath(position) { [directories] place -> Result<FileStatus?, FileError> in
                 do throws(FileError) {
                     let found = try directories.withLeaf(of: place) { directory, leaf throws(FileError) in
-                        try look(at: place, leaf, in: directory)
+                        try treeStatus(of: place, leaf, in: directory)
                     }
                     return .success(found ?? nil)
                 } catch { return .failure(error) }
@@ -310,7 +310,7 @@ struct TreeMirror {
         mutating func resolved() throws(FileError) -> (steps: [Step], ahead: [Int]) {
             let found = InventoryScan(
                 manifest: mirror.manifest, rows: open.map(\.row), destination: mirror.source, index: mirror.known,
-                wear: .ignored, environment: mirror.environment, progress: mirror.progress
+                traitPolicy: .ignored, environment: mirror.environment, progress: mirror.progress
             ).run()
             for (step, row, position, own) in open {
                 let right = found.records[row].map { Entry(path: .row(row), record: $0, isHere: false) }
@@ -414,10 +414,10 @@ struct TreeMirror {
                 return try to.withLeaf(of: path, create: true) { directory, leaf throws(FileError) -> IndexRecord? in
                     if record.kind == .directory { return try place(record, leaf, in: directory, path) }
                     return try from.withLeaf(of: path) { source, name throws(FileError) -> IndexRecord? in
-                        guard let wanted = try look(at: path, name, in: source), record.matches(wanted) else {
+                        guard let wanted = try treeStatus(of: path, name, in: source), record.matches(wanted) else {
                             return nil
                         }
-                        if let there = try look(at: path, leaf, in: directory) {
+                        if let there = try treeStatus(of: path, leaf, in: directory) {
                             let isRight =
                                 there.isSameFile(as: wanted)
                                 || former.map {
@@ -451,14 +451,14 @@ struct TreeMirror {
         private func place(
             _ record: IndexRecord, _ leaf: UnsafePointer<CChar>, in directory: Int32, _ path: UnsafeBufferPointer<UInt8>
         ) throws(FileError) -> IndexRecord? {
-            if let there = try look(at: path, leaf, in: directory), there.kind != .directory {
+            if let there = try treeStatus(of: path, leaf, in: directory), there.kind != .directory {
                 removeFile(leaf, in: directory)
             }
             let mode = mirror.target.umask.holding(in: directory).less(0o777)
             if let code = makeDirectory(leaf, in: directory, mode: mode), code != .fileExists {
                 throw FileError(step: "create directory", path: shown(path), code: code)
             }
-            guard let found = try look(at: path, leaf, in: directory) else { return nil }
+            guard let found = try treeStatus(of: path, leaf, in: directory) else { return nil }
             // The run sets its mode and time.
             return IndexRecord(directory: found, keeping: .none, installed: record.installed)
         }
@@ -482,7 +482,7 @@ struct TreeMirror {
             if wanted.permissions & 0o222 != 0 {
                 _ = setMode(leaf, in: directory, FileMode(wanted.permissions & ~0o222))
             }
-            guard let found = try look(at: path, leaf, in: directory), record.isSameContent(as: found) else {
+            guard let found = try treeStatus(of: path, leaf, in: directory), record.isSameContent(as: found) else {
                 removeFile(leaf, in: directory)
                 return nil
             }
@@ -505,7 +505,7 @@ struct TreeMirror {
             }
             if let code { throw failed("create link", path, code) }
             _ = setModified(leaf, in: directory, wanted.modified)
-            guard let found = try look(at: path, leaf, in: directory) else { return nil }
+            guard let found = try treeStatus(of: path, leaf, in: directory) else { return nil }
             return made(record, found)
         }
 
@@ -554,7 +554,7 @@ struct TreeMirror {
 /// The status of a path in one of the trees; `nil` if there is nothing, or no longer anything.
 ///
 /// - Throws: ``FileError`` if the status is unknown: there may be somebody's file, which would be lost with the tree.
-func look(at path: some Collection<UInt8>, _ leaf: UnsafePointer<CChar>, in directory: Int32) throws(FileError)
+func treeStatus(of path: some Collection<UInt8>, _ leaf: UnsafePointer<CChar>, in directory: Int32) throws(FileError)
     -> FileStatus?
 {
     switch status(directory, leaf) {

@@ -27,7 +27,7 @@ struct TreeSwitch {
     }
 
     /// Whether readers see a tree whose groups are not on record as complete: the process that showed it was killed.
-    var isUntold: Bool { home.ledger.shownTree.map { !$0.isAnnounced } ?? false }
+    var isUnannounced: Bool { home.ledger.shownTree.map { !$0.isAnnounced } ?? false }
 
     /// The index of the tree that readers saw before the present one; empty if that tree is not kept.
     func formerIndex() throws(EngineError) -> StatIndex {
@@ -36,9 +36,9 @@ struct TreeSwitch {
     }
 
     /// Throws the refusals of ``build(_:)`` and ``begin(_:rows:_:)``, before anything is created.
-    func foresee(_ digest: SHA256Digest, _ manifest: Manifest) throws(EngineError) {
+    func preflight(_ digest: SHA256Digest, _ manifest: Manifest) throws(EngineError) {
         try refuseHeld(digest)
-        _ = try strangers(manifest)
+        _ = try foreignEntries(manifest)
         try refuseNamesInTheWay(of: manifest)
     }
 
@@ -73,12 +73,12 @@ struct TreeSwitch {
     /// The entries of the shown tree that no pull has put there.
     ///
     /// - Throws: ``EngineError`` with status 77 if they would be lost.
-    func strangers(_ manifest: Manifest?) throws(EngineError) -> Strangers? {
+    func foreignEntries(_ manifest: Manifest?) throws(EngineError) -> ForeignEntries? {
         guard let shown else { return nil }
         let place = escaped(home.path)
-        let found: Strangers
+        let found: ForeignEntries
         do throws(FileError) {
-            found = try Strangers(
+            found = try ForeignEntries(
                 in: shown, beside: known, manifest, seal: home.ledger.shownTree?.seal, threads: environment.workers)
         } catch { throw EngineError(.ioError, "\(place): \(error)", cause: error.cause) }
         try found.refuse(in: home.path, keepsForeign: wishes.keepForeign)
@@ -87,7 +87,7 @@ struct TreeSwitch {
 
     /// Makes the tree like the one that readers see.
     func begin(_ manifest: Manifest, rows: [Int], _ progress: ProgressCount) throws(EngineError) -> TreeMirror.Outcome {
-        let strangers = try strangers(manifest)
+        let foreignEntries = try foreignEntries(manifest)
         try refuseNamesInTheWay(of: manifest)
         let tree = try switching(home.destination(number, umask: umask))
         guard let shown else {
@@ -95,10 +95,10 @@ struct TreeSwitch {
         }
         let outcome = try TreeMirror(
             source: shown, known: known, target: tree, sharing: home.ledger.sharing, manifest: manifest, rows: rows,
-            isExact: strangers?.isExact ?? false, environment: environment, progress: progress
+            isExact: foreignEntries?.isExact ?? false, environment: environment, progress: progress
         ).run()
         // What the run puts into the directories gets what those hand down that readers see.
-        try switching { () throws(FileError) in try liken(known, in: tree, to: shown) }
+        try switching { () throws(FileError) in try copyAccess(known, in: tree, to: shown) }
         return outcome
     }
 
@@ -121,7 +121,7 @@ struct TreeSwitch {
     /// as a whole.
     ///
     /// - Parameter run: The run that found it out; `nil` for none.
-    func know(_ completion: StatIndex.Completion, revision: UInt64, run: String? = nil) throws(EngineError) {
+    func recordShown(_ completion: StatIndex.Completion, revision: UInt64, run: String? = nil) throws(EngineError) {
         guard let shown = home.ledger.shownTree, shown.manifest == nil else { return }
         let content = TreeLedger.Content(
             manifest: completion.manifest, revision: revision, run: run, files: completion.files,
@@ -137,7 +137,7 @@ struct TreeSwitch {
     ///   - sweeps: Whether everything else that the tree's index does not name is removed; otherwise only older states
     ///     of carried-over files, by their names.
     func finish(_ content: TreeLedger.Content, manifest: Manifest?, sweeps: Bool = true) throws(EngineError) {
-        let strangers = try strangers(manifest)
+        let foreignEntries = try foreignEntries(manifest)
         let tree = try switching(home.destination(number, umask: umask))
         let index = try PullEngine.index(of: tree)
         // The index was written just now. Without it everything in the tree would be removed as unknown.
@@ -146,18 +146,18 @@ struct TreeSwitch {
                 .ioError, "\(escaped(home.treePath(number))): its index is no longer there; nothing was changed")
         }
         try switching { () throws(FileError) in
-            if let shown { try liken(index, in: tree, to: shown) }
+            if let shown { try copyAccess(index, in: tree, to: shown) }
             // The state of the directories before their names are read: later changes are seen.
             let seal = tree.seal(of: index.directories, before: index.stamp)
             // Files that a killed run has left without a record, or that were carried over before.
-            let left = try Strangers(in: tree, beside: index, threads: environment.workers)
-            let carried: Set<[UInt8]>? = sweeps ? nil : Set(strangers?.paths ?? [])
+            let left = try ForeignEntries(in: tree, beside: index, threads: environment.workers)
+            let carried: Set<[UInt8]>? = sweeps ? nil : Set(foreignEntries?.paths ?? [])
             try left.remove(from: tree, keeping: index) { path in
                 let isReplaced = path.withUnsafeBufferPointer { known.position(of: $0) } != nil
                 if manifest == nil, isReplaced { return false }
                 return carried?.contains(path) ?? true
             }
-            if let shown { try strangers?.carry(from: shown, to: tree, beside: index) }
+            if let shown { try foreignEntries?.carry(from: shown, to: tree, beside: index) }
             if environment.isDurable { try environment.synchronize(tree) }
             try home.record(isUrgent: false) {
                 $0[number]?.content = content
@@ -168,14 +168,14 @@ struct TreeSwitch {
 
     /// Gives directories the ACLs and, unless a manifest keeps it, the mode that readers see: somebody may have closed
     /// one, and it stays closed, as it would where files change one by one.
-    private func liken(_ index: StatIndex, in tree: Destination, to shown: Destination) throws(FileError) {
+    private func copyAccess(_ index: StatIndex, in tree: Destination, to shown: Destination) throws(FileError) {
         let (from, to) = (Directories(shown), Directories(tree))
         let withACLs = canHaveACLs(shown.root)
         for directory in index.directories {
             let position = directory.withUnsafeBufferPointer { index.position(of: $0) }
             let keepsMode = position.flatMap(index.record)?.keepsMode == true
             guard withACLs || !keepsMode else { continue }
-            try to.liken(directory, to: from, withACLs: withACLs, keepsMode: keepsMode)
+            try to.copyAccess(of: directory, from: from, withACLs: withACLs, keepsMode: keepsMode)
         }
     }
 

@@ -75,7 +75,7 @@ struct ReleaseSource {
         if isSigned, source.cache?.body(digest) == nil {
             do throws(Failure) {
                 found = try source.manifest(digest, size: nil, at: manifestURL(location), location, reload: false).found
-            } catch { throw error.told }
+            } catch { throw error.engineError }
         } else {
             found = try source.recorded(digest, project: project, location: location, wanted, isPublic: isPublic)
         }
@@ -102,7 +102,7 @@ struct ReleaseSource {
             end = min(last, .now + patience)
         }
 
-        mutating func beginAnew() { end = min(last, .now + patience) }
+        mutating func restart() { end = min(last, .now + patience) }
     }
 
     /// Why a place was of no use.
@@ -114,7 +114,7 @@ struct ReleaseSource {
         /// Another process has stored something newer.
         case overtaken
 
-        var told: EngineError {
+        var engineError: EngineError {
             switch self {
             case .refused(let refusal, let url): ReleaseSource.refused(url, refusal)
             case .engine(let error), .settled(let error): error
@@ -155,7 +155,7 @@ struct ReleaseSource {
                         continue
                     }
                     guard case .refused(let cause, let url) = error else {
-                        other = other ?? error.told
+                        other = other ?? error.engineError
                         break
                     }
                     // A cache may have an old statement: bypass it, once.
@@ -167,14 +167,18 @@ struct ReleaseSource {
                     }
                     // The pull ends with the error of one of the places.
                     let isAnother = (cause.cause.isSilence ? refusal ?? other : refusal) != nil
-                    if cause.cause.isSilence { other = other ?? error.told } else { refusal = refusal ?? error.told }
+                    if cause.cause.isSilence {
+                        other = other ?? error.engineError
+                    } else {
+                        refusal = refusal ?? error.engineError
+                    }
                     // An unreachable place may be back the next time, or this machine may have been offline.
                     if places.count > 1, ![.clock, .unreachable].contains(cause.cause) {
                         try penalise(place, &believed, now)
                     }
                     if places.count > 1 || cause.cause != .unreachable {
                         let next = SuspendingClock.now < last ? places[(number + 1)...].first : nil
-                        environment.events.tell(
+                        environment.events.emit(
                             .refused(url, cause, asking: next, isAnother: isAnother, at: environment.now()))
                     }
                 }
@@ -252,7 +256,7 @@ struct ReleaseSource {
         var refusal: TrustRefusal?
         let number = check.pin.root.content.number
         do throws(TrustRefusal) { try check.take(served.bytes) } catch { refusal = error }
-        if check.pin.root.content.number > number { asked.beginAnew() }
+        if check.pin.root.content.number > number { asked.restart() }
         // An accepted root stays, whatever comes after it. TUF 5.3.8.
         if check.pin != believed.pin, believed.kept != nil {
             try keep(check.pin, &believed)
@@ -287,7 +291,7 @@ struct ReleaseSource {
         let isKept = try engine { [kept = believed.kept] () throws(EngineError) in try pins.keep(pin, inPlaceOf: kept) }
         guard isKept else { throw .overtaken }
         believed.kept = pin
-        if let news = believed.news.take() { environment.events.tell(news(environment.now())) }
+        if let news = believed.news.take() { environment.events.emit(news(environment.now())) }
     }
 
     /// The manifest that the statements agree on.
@@ -314,13 +318,13 @@ struct ReleaseSource {
             let manifest = check.isKnown ? nil : try engine { () throws(EngineError) in try kept.decode() }
             try accept(&check, manifest, place)
         } else {
-            let came = try source.manifest(
+            let response = try source.manifest(
                 digest, size: size, at: place, location, reload: asked.reload, within: choice.patience)
-            found = came.found
-            try accept(&check, engine { () throws(EngineError) in try came.found.decode() }, place)
+            found = response.found
+            try accept(&check, engine { () throws(EngineError) in try response.found.decode() }, place)
             let entry = ManifestCache.Entry(
                 digest: digest, validator: Validator(), isCompressed: true, project: project)
-            source.cache?.remember(entry, body: came.body, for: name)
+            source.cache?.remember(entry, body: response.body, for: name)
         }
         let pin = try engine { () throws(EngineError) in
             var pin = check.pin
@@ -329,7 +333,7 @@ struct ReleaseSource {
             return pin
         }
         try keep(pin, &believed)
-        if let grace = check.grace { environment.events.tell(.stale(grace, pin, at: environment.now())) }
+        if let grace = check.grace { environment.events.emit(.stale(grace, pin, at: environment.now())) }
         found.release = TrustedRelease(check)
         found.release?.beginning = believed.beginning
         found.add(check.root.mirrors)
@@ -397,7 +401,7 @@ extension ManifestSource {
     {
         let request = TransferRequest(
             id: .next(), urls: [url], limit: UInt64(limit), priority: .max, reload: reload)
-        return bring(request, until: end)
+        return fetch(request, until: end)
     }
 
     /// Fetches the manifest with this digest from a place.
@@ -417,7 +421,7 @@ extension ManifestSource {
         let (body, isPublic): ([UInt8], Bool?)
         let end = patience.map { SuspendingClock.now + $0 + .seconds((size ?? 0) / 1024) }
         switch fetch(url, limit: bound, reload: reload, until: end) {
-        case .success(let came): (body, isPublic) = (came.bytes, came.report.isPublic)
+        case .success(let response): (body, isPublic) = (response.bytes, response.report.isPublic)
         case .failure(let error):
             if stop.isStopped { throw .engine(EngineError(.interrupted, "stopped while fetching the manifest")) }
             if error.status == 404 || error.status == 410 {
@@ -426,8 +430,8 @@ extension ManifestSource {
             if bound < most, error.code == .tooLarge {
                 throw .refused(TrustRefusal(.mixed, "it is longer than the signed manifest"), url: url)
             }
-            let told = refusal(error)
-            throw told.status == .unavailable ? Self.silence(error, url, until: end) : .engine(told)
+            let engineError = refusal(error)
+            throw engineError.status == .unavailable ? Self.silence(error, url, until: end) : .engine(engineError)
         }
         let limit = size.map { Int($0) } ?? most
         guard (try? sha256(decodeZstd(body, limit: limit))) == digest else {
@@ -449,7 +453,7 @@ extension ManifestSource {
         return cached(entry, at: found) { () throws(EngineError) in
             do throws(ReleaseSource.Failure) {
                 return try manifest(digest, size: nil, at: place, location, reload: true).found
-            } catch { throw error.told }
+            } catch { throw error.engineError }
         }
     }
 }

@@ -148,7 +148,7 @@ extension ReleaseSource {
             // A denied first root is an error; after the last root, a denial may only mean that there is none.
             if name == "1.root", let denied = served.refusal { throw ManifestSource.refusal(denied) }
             return (served.bytes, redacted(url: url))
-        } catch { throw error.told }
+        } catch { throw error.engineError }
     }
 }
 

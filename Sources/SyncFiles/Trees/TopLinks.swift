@@ -88,7 +88,7 @@ struct TopLinks: Sendable {
     }
 
     /// The first of these names that belongs to somebody else.
-    func stranger(among names: some Sequence<String>) throws(FileError) -> String? {
+    func foreignName(among names: some Sequence<String>) throws(FileError) -> String? {
         for name in names where try holder(of: Array(name.utf8CString)) == .other { return name }
         return nil
     }

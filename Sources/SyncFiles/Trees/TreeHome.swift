@@ -221,7 +221,7 @@ package final class TreeHome: Sendable {
     // MARK: Making
 
     /// Examines the contents of a destination before they become the first tree in a layout.
-    package typealias Look = (_ former: Destination, AtomicSwitch.Layout) throws(FileError) -> Void
+    package typealias Inspection = (_ former: Destination, AtomicSwitch.Layout) throws(FileError) -> Void
 
     /// The trees of a destination, created if there are none. Existing contents become the first tree, with their
     /// recorded state.
@@ -229,12 +229,12 @@ package final class TreeHome: Sendable {
     /// - Parameters:
     ///   - layout: The requested layout; `nil` for the existing one, or the first that the place allows.
     ///   - now: **Milliseconds** since 1970.
-    ///   - look: Called with the future first tree and the layout before anything is created. If it throws, everything
+    ///   - inspect: Called with the future first tree and the layout before anything is created. If it throws, everything
     ///     stays as it is. Its errors have no code, since a code would make another layout be tried.
     /// - Throws: ``FileError`` if there can be no trees.
     package static func make(
         _ path: String, layout: AtomicSwitch.Layout? = nil, umask: Umask, now: Int64,
-        lookingAt look: Look = { _, _ in }
+        inspecting inspect: Inspection = { _, _ in }
     ) throws(FileError) -> TreeHome {
         if let found = try find(path) {
             guard let layout, layout != found.ledger.layout else { return found }
@@ -258,14 +258,14 @@ package final class TreeHome: Sendable {
                 remark: "it leads to a path that is not UTF-8, and can change only file by file")
         }
         if layout != .links {
-            do throws(FileError) { return try makeExchange(place, umask, now: now, look) } catch {
+            do throws(FileError) { return try makeExchange(place, umask, now: now, inspect) } catch {
                 // A destination that has begun with one layout continues with it.
                 guard layout == nil, let code = error.code, needsLinks.contains(code), try !place.hasLedger() else {
                     throw error
                 }
             }
         }
-        return try makeLinks(place, umask, now: now, look)
+        return try makeLinks(place, umask, now: now, inspect)
     }
 
     /// The errors where directories cannot be exchanged, or nothing can be put beside the destination.
@@ -275,7 +275,7 @@ package final class TreeHome: Sendable {
         .readOnlyFileSystem, .fileNameTooLong,
     ]
 
-    private static func makeExchange(_ place: Place, _ umask: Umask, now: Int64, _ look: Look) throws(FileError)
+    private static func makeExchange(_ place: Place, _ umask: Umask, now: Int64, _ inspect: Inspection) throws(FileError)
         -> TreeHome
     {
         try place.asLinks?.requireNoLedger()
@@ -283,7 +283,7 @@ package final class TreeHome: Sendable {
         try place.requireNoLedger()
         do throws(FileError) {
             try requireExchange(home.raw, place)
-            if let there = try asItIs(place, umask) { try look(there, .exchange) }
+            if let there = try asItIs(place, umask) { try inspect(there, .exchange) }
             var made = TreeLedger(layout: .exchange, sharing: try sharing(in: home.raw, place))
             let opened = try open(place, home, made)
             guard let former = try formerDestination(place, umask) else {
@@ -323,12 +323,12 @@ package final class TreeHome: Sendable {
     }
 
     /// The same for trees inside the destination.
-    private static func makeLinks(_ place: Place, _ umask: Umask, now: Int64, _ look: Look) throws(FileError)
+    private static func makeLinks(_ place: Place, _ umask: Umask, now: Int64, _ inspect: Inspection) throws(FileError)
         -> TreeHome
     {
         try place.requireNoLedger()
         try place.asLinks?.requireNoLedger()
-        if let there = try asItIs(place, umask) { try look(there, .links) }
+        if let there = try asItIs(place, umask) { try inspect(there, .links) }
         let former = try Destination.openInPlace(path: place.path, create: true, umask: umask)
         try place.requireNoLedger()
         guard let place = try place.asLinks else { throw .last("open the destination", place.path) }
@@ -424,7 +424,7 @@ package final class TreeHome: Sendable {
 
     /// The present contents of the destination; `nil` for none.
     private static func formerDestination(_ place: Place, _ umask: Umask) throws(FileError) -> Destination? {
-        guard try look(place.name, in: place.parent, place.path) != nil else { return nil }
+        guard try destinationStatus(place.name, in: place.parent, place.path) != nil else { return nil }
         return try Destination.openInPlace(path: place.path, create: true, umask: umask)
     }
 
@@ -549,9 +549,9 @@ package final class TreeHome: Sendable {
     /// Makes ledger and directories agree after an interruption. The caller has the lock.
     ///
     /// - Parameter now: **Milliseconds** since 1970.
-    package func settle(now: Int64) throws(FileError) {
+    package func reconcile(now: Int64) throws(FileError) {
         try gather()
-        var there = try look()
+        var there = try shownStatus()
         if there == nil { there = try linkAgain() }
         var ledger = self.ledger
         if let step = ledger.step, step.from == nil, there == nil { ledger.forgetStep() }
@@ -593,7 +593,7 @@ package final class TreeHome: Sendable {
         }
     }
 
-    /// Throws what ``settle(now:)`` would where somebody else has a name at the top that readers need.
+    /// Throws what ``reconcile(now:)`` would where somebody else has a name at the top that readers need.
     package func foresee() throws(FileError) {
         guard let links, let current = ledger.current, !ledger.isGathering,
             try isThere("\(current)", in: trees.raw, shown: treePath(current))
@@ -614,16 +614,16 @@ package final class TreeHome: Sendable {
         return there
     }
 
-    /// The tree that ``settle(now:)`` leads readers to again; `nil` if they see one, or none is left.
+    /// The tree that ``reconcile(now:)`` leads readers to again; `nil` if they see one, or none is left.
     package func lost(umask: Umask = CurrentProcess.umask) throws(FileError) -> Destination? {
-        guard links != nil, let current = ledger.current, try look() == nil,
+        guard links != nil, let current = ledger.current, try shownStatus() == nil,
             try isThere("\(current)", in: trees.raw, shown: treePath(current))
         else { return nil }
         return try destination(current, umask: umask)
     }
 
     /// The status of the tree that readers see; `nil` for none.
-    private func look() throws(FileError) -> FileStatus? {
+    private func shownStatus() throws(FileError) -> FileStatus? {
         if let links {
             guard let number = try links.current else { return nil }
             var found = status(trees.raw, "\(number)")
@@ -634,11 +634,11 @@ package final class TreeHome: Sendable {
             case .failure(let code): throw FileError(step: "look at", path: treePath(number), code: code)
             }
         }
-        return try Self.look(name, in: parent, path)
+        return try Self.destinationStatus(name, in: parent, path)
     }
 
     /// The status of the destination: a directory, or nothing.
-    private static func look(_ name: String, in parent: SharedDescriptor, _ path: String) throws(FileError)
+    private static func destinationStatus(_ name: String, in parent: SharedDescriptor, _ path: String) throws(FileError)
         -> FileStatus?
     {
         var found = status(parent.raw, name)
@@ -717,7 +717,7 @@ package final class TreeHome: Sendable {
 
     /// The tree that readers see, as a destination; `nil` for none yet.
     package func shown(usesState: Bool = true, umask: Umask = CurrentProcess.umask) throws(FileError) -> Destination? {
-        guard let there = try look() else { return nil }
+        guard let there = try shownStatus() else { return nil }
         guard let number = ledger.seen(inode: there.inode, mark: there.modified) else { return nil }
         return try destination(number, seen: number, usesState: usesState, umask: umask)
     }
@@ -772,7 +772,7 @@ package final class TreeHome: Sendable {
         guard let directory = openDirectory("\(number)", in: trees.raw, .noFollow) else {
             throw .last("open", treePath(number))
         }
-        try liken(directory.raw, of: number, isBuilt: true)
+        try copyAccess(to: directory.raw, of: number, isBuilt: true)
         guard case .success(let found?) = status(trees.raw, "\(number)") else {
             throw .last("look at", treePath(number))
         }
@@ -785,7 +785,7 @@ package final class TreeHome: Sendable {
 
     /// The first of these names at the top of a tree that somebody else has at the destination's top.
     package func nameInTheWay(_ names: some Sequence<String>) throws(FileError) -> String? {
-        try links?.stranger(among: names)
+        try links?.foreignName(among: names)
     }
 
     /// Removes trees that readers do not see, and their state. If that fails, the rest is removed at the trees' next
@@ -826,13 +826,13 @@ package final class TreeHome: Sendable {
     // MARK: Switching
 
     /// Switches readers to a tree: records the switch, exchanges the directories, and records that it is done. After a
-    /// kill in between, ``settle(now:)`` finds out which tree readers see.
+    /// kill in between, ``reconcile(now:)`` finds out which tree readers see.
     ///
     /// - Parameter now: **Milliseconds** since 1970.
     /// - Returns: How long the exchange took, in **nanoseconds**.
     package func show(_ number: UInt64, isRollback: Bool = false, now: Int64) throws(FileError) -> Int64 {
         let former = ledger.current
-        let own = try liken(number)
+        let own = try copyAccess(to: number)
         try links?.cover(number)
         try record {
             $0[number]?.inode = own.inode
@@ -881,14 +881,14 @@ package final class TreeHome: Sendable {
 
     /// Whether readers see a tree of the recorded switch.
     private func isShown(_ number: UInt64) throws(FileError) -> Bool {
-        guard let there = try look() else { return false }
+        guard let there = try shownStatus() else { return false }
         return ledger.seen(inode: there.inode, mark: there.modified) == number
     }
 
     /// Gives a tree's directory the owner, the group, the ACLs and the mode of the destination.
     ///
     /// - Parameter isBuilt: Whether the tree is still built: this user may change the directory then.
-    private func liken(_ directory: Int32, of number: UInt64, isBuilt: Bool = false) throws(FileError) {
+    private func copyAccess(to: _ directory: Int32, of number: UInt64, isBuilt: Bool = false) throws(FileError) {
         guard let there = openDirectory(name, in: parent.raw, .noFollow) else {
             let error = FileError.last("open", path)
             if error.isMissing { return }
@@ -902,11 +902,11 @@ package final class TreeHome: Sendable {
     }
 
     /// Makes a tree's directory like the destination, with a time by which it is recognized.
-    private func liken(_ number: UInt64) throws(FileError) -> FileStatus {
+    private func copyAccess(to number: UInt64) throws(FileError) -> FileStatus {
         guard let directory = openDirectory("\(number)", in: trees.raw, .noFollow) else {
             throw .last("open", treePath(number))
         }
-        try liken(directory.raw, of: number)
+        try copyAccess(to: directory.raw, of: number)
         if ledger[number]?.mark ?? 0 == 0 { _ = touch(directory.raw) }
         guard let own = status(directory.raw) else { throw .last("look at", treePath(number)) }
         return own

@@ -369,10 +369,10 @@ struct ListTests {
         let new = ServedObject(patternedBytes(size: 3_000_000, seed: 5))
         other.serve(new, at: "/any")
         let half = FaultAnswer.object(old).dropping(at: 1_000_000)
-        let untold = FaultAnswer.object(new).withoutValidators()
+        let unreported = FaultAnswer.object(new).withoutValidators()
         let stories: [(name: String, answers: [FaultAnswer], right: ServedObject)] = [
             ("same", [half, .object(old)], old), ("changed", [half, .object(new)], new),
-            ("untold", [half.withoutValidators(), untold], new), ("elsewhere", [half, .status(404)], new),
+            ("untold", [half.withoutValidators(), unreported], new), ("elsewhere", [half, .status(404)], new),
         ]
         for (name, answers, right) in stories {
             for size in ["<size>3000000</size>", ""] {

@@ -19,7 +19,7 @@ struct ReadingTests {
     private func bytes(_ hand: ManifestInHand, _ path: String) throws -> [UInt8] {
         let row = try #require(hand.row(of: path))
         var bytes: [UInt8] = []
-        try hand.bring(row, in: scene.root.path) { piece throws(EngineError) in
+        try hand.fetch(row, in: scene.root.path) { piece throws(EngineError) in
             bytes.append(contentsOf: piece)
         }
         return bytes
@@ -89,7 +89,7 @@ struct ReadingTests {
         scene.transport.forget()
         var calls = 0
         let error = #expect(throws: EngineError.self) {
-            try hand.bring(row, in: scene.root.path) { _ throws(EngineError) in
+            try hand.fetch(row, in: scene.root.path) { _ throws(EngineError) in
                 calls += 1
                 throw EngineError(.ioError, "the disk is full")
             }
@@ -109,7 +109,7 @@ struct ReadingTests {
         let row = try #require(hand.row(of: "bin/plain"))
         var given = 0
         let wrong = #expect(throws: EngineError.self) {
-            try hand.bring(row, in: scene.root.path) { piece throws(EngineError) in given += piece.count }
+            try hand.fetch(row, in: scene.root.path) { piece throws(EngineError) in given += piece.count }
         }
         #expect(wrong?.status == .dataInvalid && given == 0)
         #expect(wrong?.message.hasPrefix("bin/plain: ") == true)

@@ -35,7 +35,7 @@ struct RegistryTransportTests {
     }
 
     /// Brings a file, and waits for it.
-    private func bring(_ path: String, _ transport: RegistryTransport, knowing known: Validator? = nil)
+    private func fetch(_ path: String, _ transport: RegistryTransport, knowing known: Validator? = nil)
         -> (result: Result<TransferReport, TransferError>, bytes: [UInt8])
     {
         let request = TransferRequest(
@@ -55,17 +55,17 @@ struct RegistryTransportTests {
         var access = RegistryAccess()
         access.trouble = { _ in (reason: "no token: status 503", isPassing: true) }
         inner.script(manifestURL, .fail(.authentication))
-        let first = error(bring("manifest.json.zst", transport(access)).result)
+        let first = error(fetch("manifest.json.zst", transport(access)).result)
         #expect(first?.code == .unreachable && first?.status == nil && first?.detail == "no token: status 503")
         // A blob is asked for by itself, and a pack without the tag once the registry has answered.
         inner.script(blobURL, .fail(.authentication))
         let asked = transport(access)
-        #expect(error(bring("manifest.json.zst", asked).result)?.code == .unreachable)
+        #expect(error(fetch("manifest.json.zst", asked).result)?.code == .unreachable)
         inner.script(blobURL, .fail(.authentication))
-        #expect(error(bring("packs/\(digest).pack", asked).result)?.code == .unreachable)
+        #expect(error(fetch("packs/\(digest).pack", asked).result)?.code == .unreachable)
         // Any other failure has its own words.
         inner.script(manifestURL, .fail(.timedOut))
-        let late = error(bring("manifest.json.zst", asked).result)
+        let late = error(fetch("manifest.json.zst", asked).result)
         #expect(late?.code == .timedOut && late?.detail == "timedOut")
     }
 
@@ -74,25 +74,25 @@ struct RegistryTransportTests {
         var access = RegistryAccess()
         access.trouble = { _ in (reason: "it refuses the login", isPassing: false) }
         inner.script(manifestURL, .fail(.authentication))
-        let refused = error(bring("manifest.json.zst", transport(access)).result)
+        let refused = error(fetch("manifest.json.zst", transport(access)).result)
         #expect(refused?.code == .authentication && refused?.detail == "it refuses the login")
     }
 
     @Test("All of a blob must be what its digest says; then that is its version, and it is not asked for again")
     func proof() throws {
         let transport = transport()
-        let first = bring("manifest.json.zst", transport)
+        let first = fetch("manifest.json.zst", transport)
         #expect(first.bytes == document)
         let validator = try first.result.get().response.validator
         #expect(validator == Validator(etag: "\"sha256:\(digest)\""))
         inner.forget()
-        let again = bring("manifest.json.zst", transport, knowing: validator)
+        let again = fetch("manifest.json.zst", transport, knowing: validator)
         #expect(try again.result.get().response.status == 304)
         #expect(inner.asked.map(\.url) == [manifestURL])
         inner.script(blobURL, .bytes(Array("another text".utf8)))
-        #expect(error(bring("manifest.json.zst", transport).result)?.code == .badAnswer)
+        #expect(error(fetch("manifest.json.zst", transport).result)?.code == .badAnswer)
         // It was wrong once.
-        #expect(bring("manifest.json.zst", transport).bytes == document)
+        #expect(fetch("manifest.json.zst", transport).bytes == document)
     }
 
     @Test("Under a tag that has an image now there is no set any more; what is no manifest says nothing of the tag")
@@ -106,7 +106,7 @@ struct RegistryTransportTests {
         ]
         for (text, status, cause) in answers {
             inner.script(manifestURL, .bytes(Array(text.utf8)))
-            let failure = error(bring("manifest.json.zst", transport()).result)
+            let failure = error(fetch("manifest.json.zst", transport()).result)
             #expect(failure?.code.status == status && failure?.cause == cause, "\(text)")
         }
     }

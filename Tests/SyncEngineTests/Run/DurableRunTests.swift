@@ -75,7 +75,7 @@ struct DurableRunTests {
     @Test(
         "A file that a killed process had put in place and not told of is told once, before its group is complete [S25 S29 S30]"
     )
-    func untold() throws {
+    func unreported() throws {
         let run = try leaveUntold()
         let destination = try Destination.open(path: scene.destination, create: false)
         let hook = RecordingHook()
@@ -324,10 +324,10 @@ struct DurableRunTests {
         let number = try #require(try scene.store.hooks(run: run).first).identifier
         try scene.store.replay(hook: number)
         let stop = StopRequest()
-        try scene.engine(hooks: StoppedHook(stop), stop: stop).settle("com.example.tower")
+        try scene.engine(hooks: StoppedHook(stop), stop: stop).finishEarlierRuns(of: "com.example.tower")
         #expect(try scene.store.hook(number).state == .pending)
         let hook = RecordingHook(.exited(75))
-        try scene.engine(hooks: hook).settle("com.example.tower")
+        try scene.engine(hooks: hook).finishEarlierRuns(of: "com.example.tower")
         #expect(hook.calls.map { $0.environment["SYNCAGENT_ATTEMPT"] } == ["3", "4"])
         let stored = try scene.store.hook(number)
         #expect(stored.state == .done && stored.ended == "exit 0")

@@ -190,7 +190,7 @@ struct ObserverFeedTests {
     func order() {
         let listener = Listener()
         let feed = ObserverFeed(listener, names: ["prune.failed"])
-        for number in 0..<2_000 { feed.tell(event(number)) }
+        for number in 0..<2_000 { feed.emit(event(number)) }
         #expect(feed.close(patience: .seconds(20)))
         #expect(listener.events.count == 1_000)
         #expect(listener.events.first?.json.hasSuffix("\"path\":\"1\"}") == true)
@@ -215,7 +215,7 @@ struct ObserverFeedTests {
         let release = DispatchSemaphore(value: 0)
         let listener = Listener { release.wait() }
         let feed = ObserverFeed(listener)
-        for number in 0..<(ObserverFeed.capacity + 5_000) { feed.tell(event(number)) }
+        for number in 0..<(ObserverFeed.capacity + 5_000) { feed.emit(event(number)) }
         #expect(!feed.close(patience: .milliseconds(40)))
         for _ in 0..<100 { release.signal() }
         #expect(feed.close(patience: .seconds(20)))
@@ -231,7 +231,7 @@ struct ObserverFeedTests {
             throw PluginError(plugin: "chat", code: .refused, message: "no")
         }
         let feed = ObserverFeed(listener) { error in failures.withLock { $0.append(error) } }
-        for number in 0..<1_200 { feed.tell(event(number)) }
+        for number in 0..<1_200 { feed.emit(event(number)) }
         #expect(feed.close(patience: .seconds(20)))
         #expect(failures.withLock { $0 }.map(\.message) == ["no"])
     }

@@ -215,7 +215,7 @@ struct LinkedPullTests: ChangesAsAWhole {
         #expect(symlink(".syncagent/now/nothing", scene.destination + "/nothing") == 0)
         #expect(unlink(scene.destination + "/large") == 0)
         let again = try #require(try TreeHome.find(scene.destination))
-        try again.settle(now: 6)
+        try again.reconcile(now: 6)
         try expect(isShown ? 1 : 2)
         try expect(3, pull(3))
     }

@@ -34,7 +34,7 @@ package final class ObserverFeed: Sendable {
 
     /// Queues an event, if it is wanted and there is room. The first one starts the thread, so that a feed without
     /// events need not be closed.
-    package func tell(_ event: SyncEvent) {
+    package func emit(_ event: SyncEvent) {
         guard names.isEmpty || names.contains(event.name.rawValue) else { return }
         let isFirst = state.change { state -> Bool in
             guard !state.isClosed else { return false }

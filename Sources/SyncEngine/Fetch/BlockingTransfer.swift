@@ -8,7 +8,7 @@ extension ManifestSource {
     ///
     /// - Parameter end: When the transfer is cancelled as well; `nil` for as long as the transport takes.
     /// - Returns: The body and the report; the failure is `tooLarge` for more bytes than the request's limit.
-    func bring(_ asked: TransferRequest, until end: SuspendingClock.Instant? = nil) -> Result<
+    func fetch(_ asked: TransferRequest, until end: SuspendingClock.Instant? = nil) -> Result<
         (bytes: [UInt8], report: TransferReport), TransferError
     > {
         let request: TransferRequest

@@ -190,7 +190,7 @@ struct FetchRounds: Sendable {
                 let words = Self.words(
                     trouble.reason, found: trouble.found, wanted: manifest.files.digest(trouble.row))
                 if let sender {
-                    environment.tellWrongBytes(manifest.files, trouble.row, from: sender, words, found: trouble.found)
+                    environment.emitWrongBytes(manifest.files, trouble.row, from: sender, words, found: trouble.found)
                 }
                 if let known, known.cause.isOfDisk || trouble.span == nil { continue }
                 failures[trouble.row] =
@@ -221,11 +221,11 @@ extension EngineEnvironment {
     /// Reports a source that delivered wrong bytes, whether or not another one helps.
     ///
     /// - Parameter words: The fault of the source, for people.
-    func tellWrongBytes(_ files: FileTable, _ row: Int, from url: String, _ words: String, found: SHA256Digest?) {
+    func emitWrongBytes(_ files: FileTable, _ row: Int, from url: String, _ words: String, found: SHA256Digest?) {
         let (path, source, wanted) = (files.path(row), redacted(url: url), files.digest(row))
         let failure = FileFailure(path: path, reason: "\(source): \(words)", cause: .wrongBytes, isFinal: false)
         let note = "\(escaped(path)): \(source) \(words)"
-        events.tellTransfer {
+        events.emitTransfer {
             SyncEvent(.sourceWrongBytes, time: now(), note: note, failure: failure, session: $0, run: $1) {
                 $0.field("path", path)
                 $0.field("source", source)

@@ -2,7 +2,7 @@ import GRDB
 package import SyncModel
 
 /// The work of a session whose files a file hook has not accepted yet.
-package struct UntoldWork: Sendable, Equatable {
+package struct UnreportedWork: Sendable, Equatable {
     /// When the first of it began, **milliseconds** since 1970.
     package let since: Int64
     /// The work begins after the first `group.completed` that comes after this event; `nil` for the very first event …
@@ -21,7 +21,7 @@ extension SyncStore {
     ///   - hook: A hook of a run.
     ///   - includingOwn: Whether files installed by its own run count, too, since another process installed them.
     /// - Returns: `nil` if there is none.
-    package func untold(_ hook: StoredHook, includingOwn: Bool) throws(StoreError) -> UntoldWork? {
+    package func unreported(_ hook: StoredHook, includingOwn: Bool) throws(StoreError) -> UnreportedWork? {
         try read { db in
             let number = try StoredRun.named(hook.run, db).number ?? 0
             let session = try StoredSession.named(hook.session, db)
@@ -42,7 +42,7 @@ extension SyncStore {
                     WHERE runs.number = \(told) AND groups.name = \(hook.group)
                     """
                 ).fetchOne(db) ?? nil
-            return UntoldWork(
+            return UnreportedWork(
                 since: since, after: after, through: try StoredGroup.lastEvent(of: hook.group, in: hook.run, db),
                 isOnRecord: session.prunedSequence <= after ?? 0)
         }

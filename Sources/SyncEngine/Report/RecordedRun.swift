@@ -86,7 +86,7 @@ extension PullEngine {
         let event = environment.store.recordTry(
             recipe, error.after(environment.stop.reason), report, now: environment.now(), random: environment.random())?
             .event
-        if let event { environment.events.tellOnly(event) }
+        if let event { environment.events.notifyListener(event) }
     }
 }
 
@@ -144,7 +144,7 @@ extension RunJournal {
         environment.live.close()
         let event = Self.last(report, error: error?.message, at: environment.now())
         try recording { () throws(StoreError) in
-            try environment.events.tell([event]) { lines throws(StoreError) in
+            try environment.events.emit([event]) { lines throws(StoreError) in
                 try store.finish(
                     run: run, result: report.result, counts: report.counts, error: error?.message, cause: error?.cause,
                     exitStatus: report.status.rawValue, work: work.map(SessionTotals.init), events: lines,

@@ -163,7 +163,7 @@ struct FileHookTests {
         let hook = try stored()
         try scene.store.replay(hook: hook.identifier)
         let again = RecordingHook()
-        try scene.engine(hooks: again).settle(hook.session)
+        try scene.engine(hooks: again).finishEarlierRuns(of: hook.session)
         #expect(try calls(again.calls).map(\.paths) == [["sheets/b"]])
         #expect(try scene.store.hook(hook.identifier).state == .done)
     }
@@ -187,7 +187,7 @@ struct FileHookTests {
 
         try scene.store.replay(hook: older.identifier)
         let hook = RecordingHook()
-        try scene.engine(hooks: hook).settle(older.session)
+        try scene.engine(hooks: hook).finishEarlierRuns(of: older.session)
         let calls = try calls(hook.calls)
         #expect(calls.map(\.paths) == [["sheets/b", "sheets/h"]] && calls.allSatisfy { $0.isLate })
         // Its manifest is not kept any more: whose the files are is told.
@@ -209,7 +209,7 @@ struct FileHookTests {
         try scene.store.prune(eventBytes: 1)
         try scene.store.replay(hook: older.identifier)
         let late = RecordingHook()
-        try scene.engine(hooks: late).settle(older.session)
+        try scene.engine(hooks: late).finishEarlierRuns(of: older.session)
         #expect(late.calls.isEmpty)
         let failed = try scene.store.hook(older.identifier)
         #expect(failed.state == .failed && failed.ended?.contains("no longer on record") == true)

@@ -30,7 +30,7 @@ struct PlaceReader: ~Copyable {
     deinit { buffer.deallocate() }
 
     /// The treatment of a mode or time that differs from the manifest's, if the content is right.
-    enum Wear {
+    enum TraitPolicy {
         /// The difference is corrected.
         case mended
         /// The file counts as wrong: another tree shares it, so it must not be changed.
@@ -48,15 +48,16 @@ struct PlaceReader: ~Copyable {
     ///
     /// - Parameters:
     ///   - known: A record for the content, which is not read while the record matches.
-    ///   - wear: The treatment of a mode or time that differs from the manifest's.
+    ///   - traitPolicy: The treatment of a mode or time that differs from the manifest's.
     mutating func verify(
-        _ row: Int, of manifest: Manifest, installed: Bool, known: IndexRecord? = nil, wear: Wear = .mended
+        _ row: Int, of manifest: Manifest, installed: Bool, known: IndexRecord? = nil,
+        traitPolicy: TraitPolicy = .mended
     ) -> IndexRecord? {
         let files = manifest.files
         return files.withPath(row) { path in
             let found = try? directories.withLeaf(of: path) { directory, leaf -> FileStatus? in
                 guard let found = content(of: row, files, directory, leaf, known: known).found else { return nil }
-                switch wear {
+                switch traitPolicy {
                 case .mended: return Self.mended(found, row, files, directory, leaf)
                 case .counts: return Self.isAsListed(found, row, files) ? found : nil
                 case .ignored: return found
@@ -66,7 +67,9 @@ struct PlaceReader: ~Copyable {
             guard let found, let status = found, let digest = files.contentDigest(row) else { return nil }
             var kind = files.kind(row)
             // A record has the kind of the file that is there, not the listed one.
-            if wear == .ignored, !Self.hasListedBit(status, row, files) { kind = kind == .file ? .executable : .file }
+            if traitPolicy == .ignored, !Self.hasListedBit(status, row, files) {
+                kind = kind == .file ? .executable : .file
+            }
             return IndexRecord(status: status, digest: digest, kind: kind, installed: installed)
         }
     }

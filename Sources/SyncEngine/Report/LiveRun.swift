@@ -60,7 +60,7 @@ package final class LiveRun: Sendable {
     func note(_ progress: PullProgress) { state.withLock { $0.progress = progress } }
 
     /// Takes the files of the run, before the destination is checked for them.
-    func look(at files: RunFiles) { state.withLock { $0.total = (files.rows.count, files.bytes) } }
+    func setTotal(of files: RunFiles) { state.withLock { $0.total = (files.rows.count, files.bytes) } }
 
     /// Starts the tasks of the run.
     func begin(_ files: RunFiles) -> TaskTracker {

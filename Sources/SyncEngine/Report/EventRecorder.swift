@@ -46,7 +46,7 @@ package final class EventRecorder: Sendable {
     }
 
     /// Reports an event and records it with the next ones.
-    func tell(_ event: SyncEvent) {
+    func emit(_ event: SyncEvent) {
         let full = state.withLock { state -> EventLog? in
             defer { listener(event) }
             guard let log = state.recording?.log, log.gather(event.json.bytes, time: event.time) else { return nil }
@@ -57,22 +57,22 @@ package final class EventRecorder: Sendable {
     }
 
     /// Reports an event that is not recorded: it concerns this process only.
-    func tellOnly(_ event: SyncEvent) { state.withLock { _ in listener(event) } }
+    func notifyListener(_ event: SyncEvent) { state.withLock { _ in listener(event) } }
 
     /// Reports an event of a transport for the run. Never waits for the store: see ``record(then:)``.
-    package func tell(transfer event: TransferEvent, time: Int64) {
+    package func emit(transfer event: TransferEvent, time: Int64) {
         if let id = event.transfer, let input = event.input { subjects.note(input, of: id) }
         // The event is not reported, so its subject is not looked up.
         if case .asked = event { return }
         let subject = event.transfer.flatMap { subjects.subject(of: $0) }
-        tellTransfer { SyncEvent(transfer: event, time: time, subject: subject, session: $0, run: $1) }
+        emitTransfer { SyncEvent(transfer: event, time: time, subject: subject, session: $0, run: $1) }
     }
 
     /// Reports an event of a transfer as one of the run's events.
     ///
     /// - Parameter event: Makes the event for the open session and run, `nil` where none is open; returns `nil` for no
     ///   event.
-    func tellTransfer(_ event: (_ session: String?, _ run: String?) -> SyncEvent?) {
+    func emitTransfer(_ event: (_ session: String?, _ run: String?) -> SyncEvent?) {
         state.withLock { state in
             guard let event = event(state.recording?.log.session, state.recording?.run) else { return }
             if let log = state.recording?.log {
@@ -126,7 +126,7 @@ package final class EventRecorder: Sendable {
     }
 
     /// Records pending events together with `events` in one transaction of the caller's, then reports them.
-    func tell(_ events: [SyncEvent], recordedBy record: ([[UInt8]]) throws(StoreError) -> Void) throws(StoreError) {
+    func emit(_ events: [SyncEvent], recordedBy record: ([[UInt8]]) throws(StoreError) -> Void) throws(StoreError) {
         // Under the lock, so that no other event comes in between.
         let failure = state.withLock { state -> StoreError? in
             do throws(StoreError) {

@@ -16,9 +16,9 @@ struct RunJournal: Sendable {
             name, time: environment.now(), note: note, failure: failure, session: session, run: run, fields: fill)
     }
 
-    private func tell(
+    private func emit(
         _ name: EventName, note: String? = nil, failure: FileFailure? = nil, _ fill: (inout JSONLine) -> Void
-    ) { environment.events.tell(event(name, note: note, failure: failure, fill)) }
+    ) { environment.events.emit(event(name, note: note, failure: failure, fill)) }
 
     /// - Parameter former: The previous request, if the session followed another channel.
     func started(
@@ -28,7 +28,7 @@ struct RunJournal: Sendable {
         let note = former.map {
             "\(escaped(destination)) now follows \(words(recipe.channel)) instead of \(words($0.channel))"
         }
-        tell(.runStarted, note: note) {
+        emit(.runStarted, note: note) {
             $0.field("project", found.project)
             $0.field("manifest", found.shown)
             $0.field("manifest_sha256", found.digest.hex)
@@ -48,7 +48,7 @@ struct RunJournal: Sendable {
             isOlder
             ? "revision \(revision), older than \(installed), which was installed"
             : "the same revision as the installed one, \(revision), but is a different one"
-        tell(.manifestRevision, note: "the manifest has \(note)") {
+        emit(.manifestRevision, note: "the manifest has \(note)") {
             $0.field("reason", isOlder ? "older" : "repeated")
             $0.field("revision", revision)
             $0.field("installed", installed)
@@ -56,7 +56,7 @@ struct RunJournal: Sendable {
     }
 
     func planned(_ plan: Plan, total: Int, unchanged: Int) {
-        tell(.planReady) {
+        emit(.planReady) {
             $0.field("files", total)
             $0.field("unchanged", unchanged)
             $0.field("wanted", plan.files)
@@ -71,7 +71,7 @@ struct RunJournal: Sendable {
     ///   reported that.
     func installed(_ row: Int, of manifest: Manifest, isReused: Bool?) {
         let (files, kind) = (manifest.files, manifest.files.kind(row))
-        tell(.taskInstalled) {
+        emit(.taskInstalled) {
             $0.field("path", files.path(row))
             $0.content(of: row, files)
             $0.field("source", isReused.map { $0 ? "reused" : kind == .link ? "manifest" : "network" } ?? "unknown")
@@ -83,7 +83,7 @@ struct RunJournal: Sendable {
         let isCancelled = cause == .cancelled
         let failure = isCancelled ? nil : FileFailure(path: path, reason: reason, cause: cause)
         let name = isCancelled ? EventName.taskCancelled : .taskFailed
-        tell(name, note: "\(escaped(path)): \(reason)", failure: failure) {
+        emit(name, note: "\(escaped(path)): \(reason)", failure: failure) {
             $0.field("path", path)
             $0.field("reason", reason)
             $0.field("cause", cause)
@@ -96,7 +96,7 @@ struct RunJournal: Sendable {
     ///   - tree: Its number.
     ///   - gap: The duration of the exchange, in **nanoseconds**.
     func switched(_ manifest: SHA256Digest, revision: UInt64, tree: UInt64, gap: Int64, isRollback: Bool) {
-        tell(.treeSwitched) {
+        emit(.treeSwitched) {
             $0.field("revision", revision)
             $0.field("manifest_sha256", manifest.hex)
             $0.field("tree", tree)
@@ -105,11 +105,11 @@ struct RunJournal: Sendable {
         }
     }
 
-    func removed(_ path: String) { tell(.taskRemoved) { $0.field("path", path) } }
+    func removed(_ path: String) { emit(.taskRemoved) { $0.field("path", path) } }
 
     /// Reports an entry that could not be reached, backed up or removed: no file of the manifest has failed.
     func notRemoved(_ path: String, reason: String) {
-        tell(.pruneFailed, note: "\(escaped(path)) is not removed: \(reason)") {
+        emit(.pruneFailed, note: "\(escaped(path)) is not removed: \(reason)") {
             $0.field("path", path)
             $0.field("reason", reason)
         }
@@ -126,7 +126,7 @@ struct RunJournal: Sendable {
             }
         }
         var owed: [StoredHook] = []
-        try environment.events.tell(events) { lines throws(StoreError) in
+        try environment.events.emit(events) { lines throws(StoreError) in
             owed = try environment.store.complete(
                 groups, of: run, events: lines, counts: report.counts, now: environment.now())
         }
@@ -136,7 +136,7 @@ struct RunJournal: Sendable {
     /// Reports hooks that are not defined here, each once; the last event stands for those beyond the limit.
     func undefined(_ hooks: NamedHooks) {
         for (index, note) in hooks.notes.enumerated() {
-            tell(.hookUnknown, note: note) {
+            emit(.hookUnknown, note: note) {
                 if index < hooks.unknown.count {
                     $0.field("group", hooks.unknown[index].group)
                     $0.field("hook", hooks.unknown[index].name)
@@ -148,11 +148,11 @@ struct RunJournal: Sendable {
     }
 
     /// - Parameter write: Adds fields behind those of the attempt.
-    private func tell(
+    private func emit(
         _ name: EventName, _ hook: StoredHook, _ input: HookInput, attempt: Int, note: String?,
         _ write: (inout JSONLine) -> Void = { _ in }
     ) {
-        tell(name, note: note) {
+        emit(name, note: note) {
             $0.field("group", hook.group)
             $0.field("program", Self.program(hook))
             $0.field("attempt", attempt)
@@ -172,7 +172,7 @@ struct RunJournal: Sendable {
             "hook \(escaped(Self.program(hook))): its run's manifest is no longer kept; it gets the files of manifest "
                 + $0.digest.hex
         }
-        tell(.hookStarted, hook, input, attempt: attempt, note: note)
+        emit(.hookStarted, hook, input, attempt: attempt, note: note)
     }
 
     /// - Parameters:
@@ -185,7 +185,7 @@ struct RunJournal: Sendable {
         let tail = lines.map { "\n    " + escaped(String($0)) }.joined()
         let place = hook.batch == nil ? "" : ", batch \(calls) of \(input.calls)"
         let note = outcome.succeeded ? nil : "hook \(escaped(Self.program(hook))): \(result)\(place)\(tail)"
-        tell(.hookFinished, hook, input, attempt: attempt, note: note) {
+        emit(.hookFinished, hook, input, attempt: attempt, note: note) {
             if hook.batch != nil { $0.field("calls", calls) }
             $0.field("result", result)
             $0.field("output", outcome.output)
@@ -202,7 +202,7 @@ struct RunJournal: Sendable {
         _ report: PullReport, tasks steps: TaskTracker.Steps? = nil, stopped: StopReason? = nil,
         origins: [String: OriginLedger.Entry] = [:], otherBytes: UInt64
     ) {
-        tell(.runSummary) { line in
+        emit(.runSummary) { line in
             line.field("elapsed_ms", report.elapsedMilliseconds)
             line.field("requests", report.requests)
             line.field("received", report.bytes.received)
@@ -235,9 +235,9 @@ struct RunJournal: Sendable {
     /// Reports that the run is stopped before its end. The final event is only shown and not recorded, since the run
     /// continues later.
     func stopped(_ report: PullReport, error: String? = nil, _ reason: StopReason) {
-        tell(.runStopped) { $0.field("reason", reason.rawValue) }
+        emit(.runStopped) { $0.field("reason", reason.rawValue) }
         let event = Self.last(report, error: error, stopped: reason, at: environment.now())
-        environment.events.tellOnly(event)
+        environment.events.notifyListener(event)
     }
 
     /// The last event; its fields are the contract's, in that order.

@@ -43,16 +43,16 @@ struct Learning {
         var outcome = Outcome(manifest: manifest)
         let open = rows.filter { files.checks[$0] != nil && learned[$0] == nil }
         if !open.isEmpty {
-            let here = lookHere(open, files)
+            let here = findLocally(open, files)
             learned.merge(here) { $1 }
             if let destination {
                 LearnedDigests.append(here.map { line($0.key, $0.value, files) ?? "" }.joined(), in: destination)
             }
             for (row, result) in try fetch(open.filter { here[$0] == nil }, files) {
                 switch result {
-                case .success(let come):
-                    learned[row] = come.content
-                    if come.isWhole { outcome.fetched.insert(come.content.digest) }
+                case .success(let received):
+                    learned[row] = received.content
+                    if received.isWhole { outcome.fetched.insert(received.content.digest) }
                 case .failure(let failure): outcome.failures.append(failure)
                 }
             }
@@ -65,10 +65,10 @@ struct Learning {
     }
 
     /// The manifest, completed with facts learnt before and with those of local files. The destination is not changed.
-    func look(_ manifest: Manifest, rows: [Int]) throws(EngineError) -> Manifest {
+    func completed(_ manifest: Manifest, rows: [Int]) throws(EngineError) -> Manifest {
         let learned = known(manifest.files)
         let open = rows.filter { manifest.files.checks[$0] != nil && learned[$0] == nil }
-        return try self.manifest(manifest, with: learned.merging(lookHere(open, manifest.files)) { $1 })
+        return try self.manifest(manifest, with: learned.merging(findLocally(open, manifest.files)) { $1 })
     }
 
     private func manifest(_ manifest: Manifest, with learned: [Int: LearnedContent]) throws(EngineError) -> Manifest {
@@ -144,7 +144,7 @@ struct Learning {
     // MARK: What is here
 
     /// Local files that match the listing: at their own paths or, if only the size is unknown, anywhere in the index.
-    private func lookHere(_ rows: [Int], _ files: FileTable) -> [Int: LearnedContent] {
+    private func findLocally(_ rows: [Int], _ files: FileTable) -> [Int: LearnedContent] {
         guard let place = place ?? destination, !rows.isEmpty else { return [:] }
         var here = sizesInIndex(rows, files)
         let candidates = rows.filter { files.checks[$0]?.digest != nil && here[$0] == nil }
@@ -219,7 +219,7 @@ struct Learning {
     /// Fetches each content once, for all rows that have it. Wrong bytes are fetched again, from elsewhere if there is
     /// more than one place.
     private func fetch(_ rows: [Int], _ files: FileTable) throws(EngineError)
-        -> [(row: Int, result: Result<LearningSink.Come, RowFailure>)]
+        -> [(row: Int, result: Result<LearningSink.Outcome, RowFailure>)]
     {
         guard !rows.isEmpty else { return [] }
         progress?.begin(.fetching, files: rows.count, bytes: rows.reduce(UInt64(0)) { $0 &+ files.size($1) })
@@ -227,7 +227,7 @@ struct Learning {
         var same: [SHA256Digest: [Int]] = [:]
         for row in rows { same[files.digest(row), default: []].append(row) }
         var open = rows.filter { same[files.digest($0)]?.first == $0 }
-        var results: [(row: Int, result: Result<LearningSink.Come, RowFailure>)] = []
+        var results: [(row: Int, result: Result<LearningSink.Outcome, RowFailure>)] = []
         for attempt in 0..<FetchRounds.rounds where !open.isEmpty {
             let isLast = attempt + 1 == FetchRounds.rounds
             let groups = open.map { same[files.digest($0)] ?? [$0] }
@@ -250,10 +250,10 @@ struct Learning {
     ///
     /// - Parameter isAgain: Whether to bypass caches, which may have had wrong bytes.
     private func transfer(_ groups: [[Int]], _ files: FileTable, _ store: LearningStore?, isAgain: Bool)
-        -> [(rows: [Int], result: Result<LearningSink.Come, RowFailure>)]
+        -> [(rows: [Int], result: Result<LearningSink.Outcome, RowFailure>)]
     {
         let end = Monitor<(open: Int, cancelled: Bool, running: Set<TransferID>)>((0, false, []))
-        let results = Monitor<[(rows: [Int], result: Result<LearningSink.Come, RowFailure>)]>([])
+        let results = Monitor<[(rows: [Int], result: Result<LearningSink.Outcome, RowFailure>)]>([])
         let isLocal = isLocal([url(groups[0][0], files)])
         let transport = isLocal ? environment.localTransport : environment.transport
         environment.stop.onStop {
@@ -290,12 +290,12 @@ struct Learning {
             let completion = { @Sendable [self] (result: Result<TransferReport, TransferError>) in
                 let outcome = sink.finish(result, rows)
                 switch outcome {
-                case .success(let come):
+                case .success(let received):
                     // Under the lock, and at once, so that it is not lost if this process ends.
-                    results.withLock { _ in keep(come.content, of: rows, files) }
-                    let bytes = come.content.size &* UInt64(rows.count)
+                    results.withLock { _ in keep(received.content, of: rows, files) }
+                    let bytes = received.content.size &* UInt64(rows.count)
                     if size == nil { progress?.expect(bytes: bytes) }
-                    if come.isWhole { progress?.add(files: rows.count, bytes: bytes) }
+                    if received.isWhole { progress?.add(files: rows.count, bytes: bytes) }
                 case .failure(let failure): reportFault(sink.source, for: failure, row, files)
                 }
                 results.withLock { $0.append((rows, outcome)) }
@@ -341,7 +341,7 @@ struct Learning {
         environment.transport.reportFault(url: source, reason: "wrong bytes")
         guard let found = failure.found else { return }
         let words = "gave wrong bytes: SHA-256 \(found) instead of \(files.digest(row))"
-        environment.tellWrongBytes(files, row, from: source, words, found: found)
+        environment.emitWrongBytes(files, row, from: source, words, found: found)
     }
 }
 

@@ -7,7 +7,7 @@ import SyncSystem
 extension PullRun {
     /// Takes over what a killed process of this run, or of a run that it replaces, put in place: those files count as
     /// installed by this run, and missing events are recorded now, before their group is complete.
-    func takeUp(_ survey: Survey, _ files: inout RunFiles) throws(EngineError) {
+    func recover(_ survey: Survey, _ files: inout RunFiles) throws(EngineError) {
         guard !survey.logged.isEmpty else { return }
         let table = files.manifest.files
         let placed = files.rows.filter { row in
@@ -21,11 +21,11 @@ extension PullRun {
             }
         }
         try recording { () throws(StoreError) in
-            let told = try toldPaths(of: loggingRun(), atMost: files.rows.count)
+            let logged = try recordedPaths(of: loggingRun(), atMost: files.rows.count)
             for row in placed {
-                let isReused = told[StoredEvent.spelled(table.path(row))]
+                let isReused = logged[StoredEvent.spelled(table.path(row))]
                 // A run that has ended has counted the file.
-                if isReused != nil, !isTakenUp { continue }
+                if isReused != nil, !isContinued { continue }
                 files[row] = isReused == true ? .reused : .installed
                 if isReused == nil { journal.installed(row, of: files.manifest, isReused: nil) }
             }
@@ -44,10 +44,10 @@ extension PullRun {
         let table = files.manifest.files
         let rows = unseen.filter { files[$0] == .unchanged }
         guard !rows.isEmpty else { return }
-        let run = isTakenUp ? report.run : nil
-        let told = try recording { () throws(StoreError) in try toldPaths(of: run, atMost: files.rows.count) }
+        let run = isContinued ? report.run : nil
+        let logged = try recording { () throws(StoreError) in try recordedPaths(of: run, atMost: files.rows.count) }
         for row in rows {
-            let before = told[StoredEvent.spelled(table.path(row))]
+            let before = logged[StoredEvent.spelled(table.path(row))]
             files[row] = before ?? isReused ? .reused : .installed
             if before ?? isReused { report.bytes.reused = report.bytes.reused.saturatingAdd(table.size(row)) }
             if before == nil { journal.installed(row, of: files.manifest, isReused: isReused ? true : nil) }
@@ -56,9 +56,9 @@ extension PullRun {
 
     /// The files as hooks are to see them: with those that earlier processes of this run have put in place, or earlier
     /// runs that did not get as far as their groups.
-    func withUntold(_ files: RunFiles) throws(StoreError) -> RunFiles {
+    func withUnreported(_ files: RunFiles) throws(StoreError) -> RunFiles {
         // Files of a new tree that its readers did not have are counted by `claim`.
-        guard trees == nil, let last = try isTakenUp ? report.run : former()?.identifier else { return files }
+        guard trees == nil, let last = try isContinued ? report.run : former()?.identifier else { return files }
         // A run that has reached its groups has counted earlier files, whatever its result.
         let all = try environment.store.groups(of: last).first { $0.name == RunRecipe.groupOfAll }
         guard all?.result == nil else { return files }
@@ -83,19 +83,19 @@ extension PullRun {
 
     /// The run that the log belongs to; `nil` for one that this run replaces, of which nothing has been counted.
     private func loggingRun() throws(StoreError) -> String? {
-        if isTakenUp { return report.run }
+        if isContinued { return report.run }
         let former = try former()
         return former?.state == .superseded ? nil : former?.identifier
     }
 
     /// Paths with a recorded `task.installed` of a run, as spelled in the events, and whether their bytes were local.
-    private func toldPaths(of run: String?, atMost count: Int) throws(StoreError) -> [[UInt8]: Bool] {
+    private func recordedPaths(of run: String?, atMost count: Int) throws(StoreError) -> [[UInt8]: Bool] {
         guard let run else { return [:] }
-        var told: [[UInt8]: Bool] = [:]
+        var logged: [[UInt8]: Bool] = [:]
         try scan(atMost: count) { event in
-            if let path = event.installedPath, event.isOf(run: run) { told[path] = event.isReused }
+            if let path = event.installedPath, event.isOf(run: run) { logged[path] = event.isReused }
         }
-        return told
+        return logged
     }
 
     /// Passes on the session's latest events: enough of them for `count` files.

@@ -25,7 +25,7 @@ struct UpwardLinks {
     /// - Parameters:
     ///   - unnamed: Positions in the index that the manifest does not name.
     ///   - rows: The rows that the run places, ascending.
-    func straying(_ unnamed: [Int], rows: [Int]) -> [Int] {
+    func escaping(_ unnamed: [Int], rows: [Int]) -> [Int] {
         var kept = unnamed.filter(index.isLink)
         if rows.count < manifest.files.count { kept += unselected(rows) }
         return kept.filter(leadsOut)
@@ -68,12 +68,12 @@ struct UpwardLinks {
         }
     }
 
-    /// Why a row for which ``isAstray(_:)`` holds is not placed.
-    static let astray = "its target goes up (“..”) from a link or a file here, not a directory; move that away"
+    /// Why a row for which ``isEscaping(_:)`` holds is not placed.
+    static let escapingReason = "its target goes up (“..”) from a link or a file here, not a directory; move that away"
 
     /// Whether a row's target goes up behind a link in the destination. The manifest has a directory there, so the link
     /// is not ours: one that a pull installed would have been removed as an obstacle.
-    func isAstray(_ row: Int) -> Bool {
+    func isEscaping(_ row: Int) -> Bool {
         manifest.files.withLinkTarget(row) { target in
             guard target.goesUpBehindName else { return false }
             return manifest.files.withPath(row) { leadsOut(target, at: $0, isReachedThroughLink) }

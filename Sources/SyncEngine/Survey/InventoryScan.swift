@@ -25,7 +25,7 @@ extension InventoryScan {
         /// The index's record is still true.
         case unchanged
         /// The content is as in the index; mode or time differ from what the manifest keeps.
-        case worn
+        case traitsDiffer
         case absent
         /// - Parameter isOurs: Whether it is as a pull has left it.
         case differs(isOurs: Bool)
@@ -110,10 +110,10 @@ extension InventoryScan {
         if let known, known.matches(status), known.kind == files.kind(row), index.trusts(known) {
             guard known.digest == files.contentDigest(row) else { return .differs(isOurs: isOurs) }
             if files.traits(row).hold(of: status) { return .unchanged }
-            return wear == .counts ? .differs(isOurs: isOurs) : .worn
+            return traitPolicy == .counts ? .differs(isOurs: isOurs) : .traitsDiffer
         }
         // A file that another tree shares is replaced by a copy and not mended.
-        if wear == .counts, let known, known.matches(status), index.trusts(known),
+        if traitPolicy == .counts, let known, known.matches(status), index.trusts(known),
             known.digest == files.contentDigest(row)
         {
             return .differs(isOurs: isOurs)
@@ -132,7 +132,7 @@ struct InventoryScan: Sendable {
     /// Paths that an interrupted run put in place, which count as installed.
     var logged: Set<[UInt8]> = []
     /// The treatment of a mode or time that differs from the manifest's.
-    var wear: PlaceReader.Wear
+    var traitPolicy: PlaceReader.TraitPolicy
     /// Directories that this user cannot enter before a pull opens them. Entries below are taken from the index.
     var closed: [[UInt8]] = []
     let environment: EngineEnvironment
@@ -143,15 +143,15 @@ struct InventoryScan: Sendable {
         var inventory = Inventory()
         inventory.records = RecordColumn(manifest.files, old: index)
         let slices = rows.evenSlices(rows.count < 2048 ? 1 : environment.workers)
-        let looks = concurrently(slices.count, name: "stat") { look(at: slices[$0]) }
+        let scans = concurrently(slices.count, name: "stat") { scan(slices[$0]) }
         var unknown: [Unknown] = []
-        for look in looks {
-            inventory.records.take(old: look.unchanged)
-            inventory.wanted += look.found.wanted
-            inventory.foreign.formUnion(look.found.foreign)
-            inventory.obstructed += look.found.obstructed
-            unknown += look.unknown
-            inventory.addFolding(look.found.folding)
+        for scan in scans {
+            inventory.records.take(old: scan.unchanged)
+            inventory.wanted += scan.found.wanted
+            inventory.foreign.formUnion(scan.found.foreign)
+            inventory.obstructed += scan.found.obstructed
+            unknown += scan.unknown
+            inventory.addFolding(scan.found.folding)
         }
         if !unknown.isEmpty { hash(unknown, into: &inventory) }
         inventory.foreign = inventory.foreign.filter { !inventory.records.has($0) && !isAsInstalled($0) }
@@ -164,7 +164,7 @@ struct InventoryScan: Sendable {
     /// Walks the rows and the index side by side; both stand in ``PathOrder``.
     ///
     /// - Returns: The inventory, still without records; rows that are as the index has them; and rows to be read.
-    private func look(at rows: ArraySlice<Int>) -> (
+    private func scan(_ rows: ArraySlice<Int>) -> (
         found: Inventory, unchanged: [(row: Int, position: Int)], unknown: [Unknown]
     ) {
         var (result, folding) = (Inventory(), [[UInt8]]())
@@ -180,9 +180,9 @@ struct InventoryScan: Sendable {
             let known = position.flatMap(index.record)
             switch verdict(row: row, known: known, directories: directories) {
             case .unchanged,
-                .worn where wear == .ignored:
+                .traitsDiffer where traitPolicy == .ignored:
                 if let position { unchanged.append((row, position)) }
-            case .worn: unknown.append((row, known?.installed ?? false, known))
+            case .traitsDiffer: unknown.append((row, known?.installed ?? false, known))
             case .absent: result.wanted.append(row)
             case .differs(let isOurs):
                 result.wanted.append(row)
@@ -201,7 +201,7 @@ struct InventoryScan: Sendable {
     private func isAsInstalled(_ row: Int) -> Bool {
         let position = manifest.files.withPath(row, index.position(of:))
         guard let position, index.record(position)?.installed == true else { return false }
-        return Removal(destination: destination, index: index).look(at: [position]) == [.ours]
+        return Removal(destination: destination, index: index).findings(at: [position]) == [.ours]
     }
 
     private func isLogged(_ row: Int) -> Bool {
@@ -219,7 +219,8 @@ struct InventoryScan: Sendable {
         ) { reader, position -> IndexRecord? in
             let entry = unknown[position]
             defer { progress?.add(files: 1) }
-            return reader.verify(entry.row, of: manifest, installed: entry.installed, known: entry.known, wear: wear)
+            return reader.verify(
+                entry.row, of: manifest, installed: entry.installed, known: entry.known, traitPolicy: traitPolicy)
         }
         var seen = Set<Int>()
         var right: [(row: Int, record: IndexRecord)] = []

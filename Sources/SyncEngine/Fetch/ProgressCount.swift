@@ -34,9 +34,9 @@ final class ProgressCount: Sendable {
 
     /// Reports until ``end()``.
     init(_ environment: EngineEnvironment) {
-        report = { [live = environment.live, tell = environment.progress] progress in
+        report = { [live = environment.live, notify = environment.progress] progress in
             if progress.isCounting { live.note(progress) }
-            tell(progress)
+            notify(progress)
         }
         // A login page served again and again is no progress.
         received = { [transport = environment.transport] in
@@ -47,7 +47,7 @@ final class ProgressCount: Sendable {
         _ = try? WorkerThread(name: "progress") { [self] in
             state.wait(every: Self.interval) { state -> Void? in
                 if state.isOver { return () }
-                tell(&state)
+                notify(&state)
                 return nil
             }
         }
@@ -63,7 +63,7 @@ final class ProgressCount: Sendable {
             state.progress.phase = phase
             state.progress.filesTotal = files
             state.progress.bytesTotal = bytes
-            tell(&state)
+            notify(&state)
         }
     }
 
@@ -94,13 +94,13 @@ final class ProgressCount: Sendable {
     func end() {
         state.change { state in
             guard !state.isOver else { return }
-            tell(&state)
+            notify(&state)
             state.isOver = true
         }
     }
 
     /// Called under the lock, so that no older number is reported after a newer one.
-    private func tell(_ state: inout State) {
+    private func notify(_ state: inout State) {
         state.progress.received = received()
         let here = min(max(state.verified, state.estimate), state.progress.bytesTotal)
         state.progress.bytesDone = max(state.progress.bytesDone, here)

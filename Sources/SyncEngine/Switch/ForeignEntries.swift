@@ -4,7 +4,7 @@ import SyncModel
 import SyncSystem
 
 /// Entries of a tree that no pull has put there.
-struct Strangers {
+struct ForeignEntries {
     /// Paths of files, links and others, relative to the tree.
     private(set) var paths: [[UInt8]] = []
     /// Places where another file system is mounted, which no switch can take along.
@@ -42,18 +42,18 @@ struct Strangers {
         let search = Search(
             destination: destination, mount: MountIdentity(of: destination.root), known: known, manifest: manifest,
             sparesTop: sparesTop)
-        let looks = concurrently(
+        let scans = concurrently(
             over: all.count, threads: known.count < 2048 ? 1 : threads, name: "names", isStopped: isStopped,
             by: { _ in Directories(destination) }
-        ) { directories, place in search.look(at: all[place], directories) }
-        guard looks.count == all.count || isStopped() else {
+        ) { directories, place in search.scan(all[place], directories) }
+        guard scans.count == all.count || isStopped() else {
             throw FileError(step: "read", path: destination.path, code: .noMemory)
         }
         var unknown: [[UInt8]] = []
-        for look in looks.sorted(by: { $0.place < $1.place }) { unknown += try take(look.result) }
+        for scan in scans.sorted(by: { $0.place < $1.place }) { unknown += try take(scan.result) }
         let directories = Directories(destination)
         while !isStopped(), let directory = unknown.popLast() {
-            unknown += try take(search.look(at: directory, directories))
+            unknown += try take(search.scan(directory, directories))
         }
     }
 
@@ -90,13 +90,13 @@ struct Strangers {
             var failure: FileError?
         }
 
-        func look(at directory: [UInt8], _ directories: Directories) -> Found {
+        func scan(_ directory: [UInt8], _ directories: Directories) -> Found {
             var found = Found()
-            do throws(FileError) { try look(at: directory, directories, &found) } catch { found.failure = error }
+            do throws(FileError) { try scan(directory, directories, &found) } catch { found.failure = error }
             return found
         }
 
-        private func look(at directory: [UInt8], _ directories: Directories, _ found: inout Found) throws(FileError) {
+        private func scan(_ directory: [UInt8], _ directories: Directories, _ found: inout Found) throws(FileError) {
             let raw: Int32?
             do throws(FileError) {
                 raw = try directory.withUnsafeBufferPointer { path throws(FileError) in
@@ -113,7 +113,7 @@ struct Strangers {
                 return
             }
             guard MountIdentity(of: raw) == mount else { return found.mounts.append(directory) }
-            guard let copy = openDirectory(".", in: raw) else { throw .last("read", Strangers.shown(directory)) }
+            guard let copy = openDirectory(".", in: raw) else { throw .last("read", ForeignEntries.shown(directory)) }
             let prefix = directory.isEmpty ? [] : directory + [0x2F]
             var names = Names()
             let code = try forEachName(in: copy) { name, length, isDirectory throws(FileError) in
@@ -125,15 +125,15 @@ struct Strangers {
                     return
                 }
                 if let isDirectory { return names.add(bytes, isDirectory: isDirectory) }
-                let found = try SyncEngine.look(at: prefix + bytes, name, in: raw)
+                let found = try treeStatus(of: prefix + bytes, name, in: raw)
                 names.add(bytes, isDirectory: found?.kind == .directory)
             }
-            if let code { throw FileError(step: "read", path: Strangers.shown(directory), code: code) }
+            if let code { throw FileError(step: "read", path: ForeignEntries.shown(directory), code: code) }
             guard names.sum != known.sum(ofNamesIn: directory) else { return }
             found.isExact = false
             for path in names.all.map({ prefix + $0 }) {
                 let there = try directories.withLeaf(of: path) { directory, leaf throws(FileError) in
-                    try SyncEngine.look(at: path, leaf, in: directory)
+                    try treeStatus(of: path, leaf, in: directory)
                 }
                 guard let status = there ?? nil else { continue }
                 let isDirectory = status.kind == .directory
@@ -206,12 +206,12 @@ struct Strangers {
                                 return
                             }
                             throw FileError(
-                                step: "carry over", path: Strangers.shown(path), code: .isDirectory,
+                                step: "carry over", path: ForeignEntries.shown(path), code: .isDirectory,
                                 remark: "the new tree has a directory of that name; move it away")
                         }
                         let isRefused = code == .notPermitted
                         throw FileError(
-                            step: "carry over", path: Strangers.shown(path), code: code,
+                            step: "carry over", path: ForeignEntries.shown(path), code: code,
                             remark: isRefused
                                 ? "\(code); it can have no second name, such as another user's file; move it away" : nil
                         )
@@ -220,13 +220,13 @@ struct Strangers {
             } catch {
                 guard error.code == .notDirectory || error.code == .tooManySymbolicLinkLevels else { throw error }
                 throw FileError(
-                    step: "carry over", path: Strangers.shown(path),
+                    step: "carry over", path: ForeignEntries.shown(path),
                     remark: "the new tree has a file where a directory above it would be; move it away",
                     trouble: .inTheWay)
             }
         }
         let withACLs = canHaveACLs(source.root)
-        for directory in made { try to.liken(directory, to: from, withACLs: withACLs) }
+        for directory in made { try to.copyAccess(of: directory, from: from, withACLs: withACLs) }
     }
 
     /// Removes strangers, and directories that become empty.
@@ -241,7 +241,7 @@ struct Strangers {
         for path in paths where isMeant(path) {
             _ = try directories.withLeaf(of: path) { directory, leaf throws(FileError) in
                 if let code = removeFile(leaf, in: directory), code != .noSuchFileOrDirectory {
-                    throw FileError(step: "remove", path: Strangers.shown(path), code: code)
+                    throw FileError(step: "remove", path: ForeignEntries.shown(path), code: code)
                 }
             }
             directories.removeEmpty(Array(path[..<(path.lastIndex(of: 0x2F) ?? 0)])) { known.position(of: $0) == nil }
@@ -310,7 +310,9 @@ extension Directories {
     /// - Parameters:
     ///   - withACLs: Whether it gets the ACLs as well.
     ///   - keepsMode: Whether it keeps its own owner, group and mode.
-    func liken(_ path: [UInt8], to other: Directories, withACLs: Bool, keepsMode: Bool = false) throws(FileError) {
+    func copyAccess(of path: [UInt8], from other: Directories, withACLs: Bool, keepsMode: Bool = false)
+        throws(FileError)
+    {
         do throws(FileError) {
             _ = try other.withLeaf(of: path) { above, leaf throws(FileError) in
                 _ = try withLeaf(of: path) { directory, name throws(FileError) in

@@ -49,7 +49,7 @@ final class LearningStore: Sendable {
 /// before.
 final class LearningSink: TransferSink, @unchecked Sendable {  // Safe: calls never overlap.
     /// The result of a transfer.
-    struct Come {
+    struct Outcome {
         var content: LearnedContent
         /// Whether the whole file is here, and right; otherwise only its size is known.
         var isWhole: Bool
@@ -154,7 +154,7 @@ final class LearningSink: TransferSink, @unchecked Sendable {  // Safe: calls ne
     }
 
     /// The content of the file, for all rows that have it.
-    func finish(_ result: Result<TransferReport, TransferError>, _ rows: [Int]) -> Result<Come, RowFailure> {
+    func finish(_ result: Result<TransferReport, TransferError>, _ rows: [Int]) -> Result<Outcome, RowFailure> {
         let row = rows[0]
         if let trouble { return .failure(RowFailure(row: row, disk: trouble)) }
         if leaving != nil, case .failure(let error) = result, error.code == .stoppedBySink, let told,
@@ -162,7 +162,7 @@ final class LearningSink: TransferSink, @unchecked Sendable {  // Safe: calls ne
         {
             file = nil
             if length > 0 { store?.leave(name, digest) } else { drop() }
-            return .success(Come(content: (digest, told), isWhole: false))
+            return .success(Outcome(content: (digest, told), isWhole: false))
         }
         if case .failure(let error) = result {
             // The part stays: with a digest, the next run can continue it.
@@ -196,7 +196,7 @@ final class LearningSink: TransferSink, @unchecked Sendable {  // Safe: calls ne
                 RowFailure(row: row, disk: FileError(step: "move", path: ".syncagent/learning/\(name)", code: .last)))
         }
         file = nil
-        return .success(Come(content: (digest, length), isWhole: true))
+        return .success(Outcome(content: (digest, length), isWhole: true))
     }
 
     private func drop() { if let store { removeFile(name, in: store.directory.raw) } }

@@ -57,11 +57,11 @@ struct Survey {
         if mends { directories.open(former: formerDirectories, of: manifest.files) }
         inventory = InventoryScan(
             manifest: manifest, rows: rows, destination: destination, index: index, logged: logged,
-            wear: PlaceReader.Wear(in: destination, mends: mends),
+            traitPolicy: PlaceReader.TraitPolicy(in: destination, mends: mends),
             closed: mends ? [] : places.closed.map { manifest.directories.withPath($0.row) { Array($0) } },
             environment: environment, progress: progress
         ).run()
-        Self.lookAtMounts(in: destination, of: manifest, logged, &inventory, stages: mends)
+        Self.checkMounts(in: destination, of: manifest, logged, &inventory, stages: mends)
         do throws(EngineError) {
             try environment.refuseMeetingNames(of: manifest, in: destination, folding: inventory.folding)
         } catch {
@@ -70,7 +70,7 @@ struct Survey {
         }
         unnamed = pruning.unnamed()
         let installed = unnamed.filter { index.record($0)?.installed == true }
-        let found = Removal(destination: destination, index: index).look(at: installed)
+        let found = Removal(destination: destination, index: index).findings(at: installed)
         obsolete = zip(installed, found).filter { $0.1 == .ours || $0.1 == .unreachable }.map(\.0)
         gone = Set(zip(installed, found).filter { $0.1 == .missing }.map(\.0))
         blocking = pruning.blocking(obsolete)
@@ -85,7 +85,7 @@ struct Survey {
     /// Finds file systems that are mounted below, on the way to wanted or logged rows.
     ///
     /// - Parameter stages: Whether staging directories are made there. Rows for which there can be none are obstructed.
-    private static func lookAtMounts(
+    private static func checkMounts(
         in destination: Destination, of manifest: Manifest, _ logged: Set<[UInt8]>, _ inventory: inout Inventory,
         stages: Bool
     ) {
@@ -132,7 +132,7 @@ struct Survey {
 
     /// For a plan: counts rows as wanted if their places will be free once obstacles are removed, and links as
     /// obstructed if their targets would lead out of the tree. A run finds out both when it has made room.
-    mutating func foresee() {
+    mutating func anticipateRemovals() {
         let (manifest, going) = (pruning.manifest, inTheWay)
         var freed: Set<Int> = []
         for row in inventory.obstructed.map(\.row) {
@@ -143,13 +143,13 @@ struct Survey {
         inventory.obstructed.removeAll { freed.contains($0.row) }
         inventory.wanted = (inventory.wanted + freed).sorted()
         let links = UpwardLinks(manifest, pruning.destination, index)
-        let astray = inventory.wanted.filter(links.isAstray)
-        inventory.obstructed += astray.map { row in
+        let escaping = inventory.wanted.filter(links.isEscaping)
+        inventory.obstructed += escaping.map { row in
             let path = manifest.files.path(row)
-            let error = FileError(step: "place", path: path, remark: UpwardLinks.astray, trouble: .inTheWay)
+            let error = FileError(step: "place", path: path, remark: UpwardLinks.escapingReason, trouble: .inTheWay)
             return (row: row, error: error)
         }
-        inventory.wanted = inventory.wanted.without(Set(astray))
+        inventory.wanted = inventory.wanted.without(Set(escaping))
     }
 
     /// Closes the directories that were opened for the survey, when nothing is to be changed.

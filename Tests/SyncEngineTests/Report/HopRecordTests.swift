@@ -52,7 +52,7 @@ struct HopRecordTests {
         try SQLFile(scene.root.path("state") + "/syncagent.sqlite").whileWriting {
             // Whoever waited for the store here would wait for the end of this.
             for number in 1...3 {
-                recorder.tell(transfer: Self.hop(number), time: 1)
+                recorder.emit(transfer: Self.hop(number), time: 1)
                 let waits = recorder.record {
                     let count = (try? hops(scene)) ?? -1
                     seen.change { $0.append(count) }
@@ -63,7 +63,7 @@ struct HopRecordTests {
         let counts = seen.wait { $0.count == 3 ? $0 : nil }
         #expect(counts.allSatisfy { $0 >= 1 } && counts.last == 3, "\(counts)")
         // The thread has ended, or not: the next one is recorded, too.
-        recorder.tell(transfer: Self.hop(4), time: 1)
+        recorder.emit(transfer: Self.hop(4), time: 1)
         let waits = recorder.record { seen.change { $0.append(0) } }
         #expect(waits)
         seen.wait { $0.count == 4 ? true : nil }
@@ -77,7 +77,7 @@ struct HopRecordTests {
     func many() throws {
         let scene = try scene()
         let recorder = try recorder(scene)
-        for number in 1...1_001 { recorder.tell(transfer: Self.hop(number), time: 1) }
+        for number in 1...1_001 { recorder.emit(transfer: Self.hop(number), time: 1) }
         let waits = recorder.record(then: {})
         #expect(!waits)
         try recorder.close()

@@ -6,7 +6,7 @@ import SyncSystem
 
 /// Gets files to the destination, each from the nearest source of its bytes: another local file, the remains of an
 /// interrupted run, chunks of older files, the network.
-struct BringStep {
+struct FetchStep {
     private let context: RunContext
     private let wanted: [Int]
     private let progress: ProgressCount

@@ -171,8 +171,8 @@ extension PullEngine {
             let manifest = try manifest(of: run, project: project ?? "")
             let here = try presentRows(hook, run, manifest, in: destination)
             let changed = try recording { () throws(StoreError) in
-                try environment.store.untold(hook, includingOwn: true).map { work throws(StoreError) in
-                    try environment.store.untold(here, of: manifest, in: run.session, work)
+                try environment.store.unreported(hook, includingOwn: true).map { work throws(StoreError) in
+                    try environment.store.unreported(here, of: manifest, in: run.session, work)
                 }
             }
             input.manifest = manifest
@@ -216,7 +216,7 @@ extension PullEngine {
         }
         let scan = InventoryScan(
             manifest: manifest, rows: rows, destination: destination, index: StatIndex.read(from: destination),
-            wear: .ignored, environment: environment)
+            traitPolicy: .ignored, environment: environment)
         return rows.filter(scan.run().records.has)
     }
 }
@@ -224,7 +224,7 @@ extension PullEngine {
 // The files that a batch hook has not been given: those placed since it last did its work.
 extension SyncStore {
     /// Of `rows`, those that work has placed, according to its events; `nil` if some events are no longer kept.
-    func untold(_ rows: [Int], of manifest: Manifest, in session: String, _ work: UntoldWork) throws(StoreError)
+    func unreported(_ rows: [Int], of manifest: Manifest, in session: String, _ work: UnreportedWork) throws(StoreError)
         -> [Int]?
     {
         guard work.isOnRecord else { return nil }
