@@ -18,7 +18,7 @@ struct AgentCall: Sendable {
     private static let connectTimeout = 5_000
 
     /// How often the call checks for cancellation while nothing arrives, in **milliseconds**.
-    private static let look: Int32 = 1_000
+    private static let pollInterval: Int32 = 1_000
 
     /// Runs the call on the calling thread, which waits.
     ///
@@ -42,21 +42,21 @@ struct AgentCall: Sendable {
                 exitStatus: .configuration)
         }
         // Checks the peer before a byte is sent: it may be another user's agent.
-        var stranger: uid_t?
+        var otherUser: uid_t?
         call.mayUse = { socket in
             let peer = peerUser(of: socket)
             if peer == CurrentProcess.user { return true }
-            stranger = peer ?? .max
+            otherUser = peer ?? .max
             return false
         }
         let end: HTTPCall.End
         do throws(CurlError) {
             end = try call.perform(
-                until: timeout.map { ContinuousClock.now + .milliseconds($0) }, every: Self.look,
+                until: timeout.map { ContinuousClock.now + .milliseconds($0) }, every: Self.pollInterval,
                 isStopped: { cancellation.isSet }, receive: receive)
         } catch { throw ControlError(.internal, "libcurl cannot be initialized.", exitStatus: .internalError) }
         if cancellation.isSet { throw CancellationError() }
-        if let stranger { throw foreign(stranger) }
+        if let otherUser { throw foreign(otherUser) }
         switch end {
         case .answered(let status): return status
         case .failed(let code): throw unreachable(code)

@@ -14,20 +14,20 @@ package func runSyncagent() -> Never {
     boundHeaps(processors: ProcessInfo.processInfo.activeProcessorCount)
     do {
         try checkLimits()
-        let words = try AtomicWish.named(ScheduleOptions.joined(arguments()))
+        let words = try LayoutChoice.named(ScheduleOptions.joined(arguments()))
         var command = try SyncagentCommand.parse(words)
         guard let asynchronous = command as? any AsyncParsableCommand else {
             try command.run()
-            leave(ExitStatus.done.rawValue)
+            terminate(ExitStatus.done.rawValue)
         }
         Task {
             var command = asynchronous
             do {
                 try await command.run()
-                leave(ExitStatus.done.rawValue)
+                terminate(ExitStatus.done.rawValue)
             } catch {
                 // A pull has printed its last line by now.
-                leave(because: error)
+                terminate(because: error)
             }
         }
         // The task ends the process; signals only interrupt the wait.
@@ -37,13 +37,13 @@ package func runSyncagent() -> Never {
         let words = ((try? argumentBytes()) ?? []).map { String(decoding: $0, as: UTF8.self) }
         if words.contains("--json") {
             switch words.first {
-            case "pull": PullEnd().tell(error, on: Output())
+            case "pull": PullEnd().write(error, on: Output())
             case "publish" where !SyncagentCommand.exitCode(for: error).isSuccess:
-                PublishCommand.tell(error, isDryRun: words.contains("--dry-run"), 0, Output())
+                PublishCommand.write(error, isDryRun: words.contains("--dry-run"), 0, Output())
             default: break
             }
         }
-        leave(because: error)
+        terminate(because: error)
     }
 }
 
@@ -110,14 +110,14 @@ private func argumentBytes() throws(CommandFailure) -> [Data] {
 ///
 /// Not with exit(3): its handlers, such as `OPENSSL_cleanup` of OPENSSL_init_crypto(3), destroy state that threads may
 /// still use, such as one that hashes or one that waits for a name server past a deadline.
-private func leave(_ status: Int32) -> Never {
+private func terminate(_ status: Int32) -> Never {
     // A truncated listing must not exit with 0, nor with diff's 1.
     guard let lost = Output.lost, status <= 1 else { CurrentProcess.exit(status) }
     Output().error("cannot write to standard output: \(lost)")
     CurrentProcess.exit(ExitStatus.ioError.rawValue)
 }
 
-private func leave(because error: any Error) -> Never {
+private func terminate(because error: any Error) -> Never {
     if let failure = CommandFailure(error) {
         // Help in place of an error needs no program name before it.
         if failure.message.hasPrefix("OVERVIEW:") {
@@ -125,7 +125,7 @@ private func leave(because error: any Error) -> Never {
         } else if !failure.message.isEmpty {
             Output().error(failure.message)
         }
-        leave(failure.status.rawValue)
+        terminate(failure.status.rawValue)
     }
     // Wrong arguments, and --help and --version, which end a parse by throwing.
     let (code, text) = (SyncagentCommand.exitCode(for: error), SyncagentCommand.fullMessage(for: error))
@@ -134,7 +134,7 @@ private func leave(because error: any Error) -> Never {
     } else if !text.isEmpty {
         Output().message(text)
     }
-    leave(code.rawValue)
+    terminate(code.rawValue)
 }
 
 /// A command that only has subcommands. Alone it ends with its help as an error, so that a script with an empty verb

@@ -85,10 +85,10 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
         let (output, end) = (reporting.output(), PullEnd())
         do {
             try await pull(output, end)
-            if reporting.json { end.tell(nil, on: output) }
+            if reporting.json { end.write(nil, on: output) }
         } catch {
-            if !dryRun, !later.background, !end.isTold { record(error) }
-            if reporting.json { end.tell(error, on: output) }
+            if !dryRun, !later.background, !end.hasEnded { record(error) }
+            if reporting.json { end.write(error, on: output) }
             throw error
         }
     }

@@ -78,7 +78,7 @@ extension ServeCommand {
         if verbose { log = { output.message(Self.line($0)) } }
         let cache = CacheServer(
             settings, origin: published, identity: Self.identity, now: { SystemTime.milliseconds() / 1_000 },
-            say: { output.warning($0) }, log: log)
+            warn: { output.warning($0) }, log: log)
         try await cache.run(
             listening: { [bind] (port: Int) in
                 output.line(Self.url(address: bind, port: port, path: "/manifest.json"))

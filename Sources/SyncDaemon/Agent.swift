@@ -269,13 +269,13 @@ extension Agent {
     /// Checks every few seconds whether a run may go on. If not, stops it at a checkpoint, but never while it calls
     /// hooks.
     private func watch(_ job: SessionJob) async {
-        while !job.isOver, (try? await environment.sleep(environment.lookInterval)) != nil, !job.isOver {
+        while !job.isOver, (try? await environment.sleep(environment.pollInterval)) != nil, !job.isOver {
             // Once its hooks are called, all its files are in place.
             guard job.conditions != nil, !job.isCallingHooks else { continue }
             job.holdRate()
             // If no thread can be started, the next check will do.
-            let mayGoOn = try? await onThread("look") { job.mayGoOn() }
-            if mayGoOn == false, !job.isCallingHooks { return job.stop.stop(.policy) }
+            let mayContinue = try? await onThread("look") { job.mayContinue() }
+            if mayContinue == false, !job.isCallingHooks { return job.stop.stop(.policy) }
         }
     }
 
@@ -312,19 +312,21 @@ extension Agent {
         let seconds: Int64 = reason == .sessionBusy ? 1 : min(1 << Int64(min(count, 12)), 3_600)
         let now = environment.now()
         retries[job.session] = (now, seconds * 1_000)
-        func tell() { if let error { environment.log("\(escaped(job.session)): \(error); retrying in \(seconds) s") } }
+        func report() {
+            if let error { environment.log("\(escaped(job.session)): \(error); retrying in \(seconds) s") }
+        }
         do throws(StoreError) {
             if let run = job.run {
                 let stored = try store.run(run)
-                guard stored.state == .waiting else { return tell() }
+                guard stored.state == .waiting else { return report() }
                 // From here on the store records the wait, for this run alone.
                 retries[job.session] = nil
                 if try isGivenUp(stored, last: error?.message, now: now) { return }
                 try store.hold(
                     run: run, reason: reason, error: error?.message, cause: error?.cause,
-                    due: nextLook(at: now + seconds * 1_000, stored, now: now))
+                    due: nextPoll(at: now + seconds * 1_000, stored, now: now))
             }
-            tell()
+            report()
         } catch {
             retries[job.session] = (now, seconds * 1_000)
             environment.log("\(error)")
@@ -341,7 +343,7 @@ extension Agent {
             if try isGivenUp(stored, last: report.reason, now: now) { return }
             let check = job.conditions?.nextCheck(report) ?? now + environment.blockedInterval
             try store.hold(
-                run: run, reason: reason, error: report.reason, due: nextLook(at: check, stored, now: now),
+                run: run, reason: reason, error: report.reason, due: nextPoll(at: check, stored, now: now),
                 since: report.since)
             if stored.reason != reason {
                 environment.log("\(escaped(job.session)): waits, \(escaped(report.reason ?? ""))")
@@ -353,7 +355,7 @@ extension Agent {
     }
 
     /// When a run that waits until some time is looked at again: then, or at its deadline, if that comes first.
-    private func nextLook(at time: Int64, _ run: StoredRun, now: Int64) -> Int64 {
+    private func nextPoll(at time: Int64, _ run: StoredRun, now: Int64) -> Int64 {
         min(time, max(run.deadline ?? time, now + 1_000))
     }
 

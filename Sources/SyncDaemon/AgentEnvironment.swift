@@ -43,7 +43,7 @@ package struct AgentEnvironment: Sendable {
     /// The calendar, for rates by time of day.
     package var windowClock: WindowClock = wallClock
     /// The interval between checks of the conditions of a running run.
-    package var lookInterval: Duration = .seconds(5)
+    package var pollInterval: Duration = .seconds(5)
     /// The interval between checks of the conditions of a run that waits for them, in **milliseconds**.
     package var blockedInterval: Int64 = 30_000
     /// The schedules that the agent fires itself; `nil` for none.

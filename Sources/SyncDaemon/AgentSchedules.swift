@@ -5,7 +5,7 @@ package import SyncSchedule
 /// The schedules that the agent's own clock fires, where neither systemd nor cron runs.
 package struct AgentSchedules: Sendable {
     /// The schedules at one moment.
-    package struct Look: Sendable {
+    package struct Snapshot: Sendable {
         /// A schedule with its last handled occurrence.
         package typealias Entry = (name: String, clock: ScheduleClock, handled: Slot?)
 
@@ -22,7 +22,7 @@ package struct AgentSchedules: Sendable {
     }
 
     /// Reads the schedules. Called again and again, since people add and remove them.
-    package var load: @Sendable () -> Look
+    package var load: @Sendable () -> Snapshot
     /// The request for an occurrence, and the reason for its start time, for the log.
     package var request: @Sendable (_ name: String, Occurrence) -> Result<(EnqueueRequest, String?), ControlError>
     /// Records that an occurrence was handled, and by which run.
@@ -33,7 +33,7 @@ package struct AgentSchedules: Sendable {
     package var failed: @Sendable (_ name: String, ControlError) -> Void
 
     package init(
-        load: @escaping @Sendable () -> Look,
+        load: @escaping @Sendable () -> Snapshot,
         request: @escaping @Sendable (String, Occurrence) -> Result<(EnqueueRequest, String?), ControlError>,
         remember: @escaping @Sendable (String, Occurrence, EnqueueReply) -> Bool,
         failed: @escaping @Sendable (String, ControlError) -> Void = { _, _ in }
@@ -44,16 +44,16 @@ package struct AgentSchedules: Sendable {
 
 extension Agent {
     /// Longest time between two reads of the schedules: clocks jump, and people add schedules.
-    private static let longestLook = Duration.seconds(60)
+    private static let longestPoll = Duration.seconds(60)
 
     /// Fires the agent's own schedules until it is stopped or the task is cancelled.
     func followSchedules() async {
         guard let schedules = environment.schedules else { return }
         while stopMode == nil, !Task.isCancelled {
             let next = await fireDue(schedules)
-            let wait = next.map { Duration.milliseconds(max(1, $0 - environment.now())) } ?? Self.longestLook
+            let wait = next.map { Duration.milliseconds(max(1, $0 - environment.now())) } ?? Self.longestPoll
             // Cancelled: the agent ends.
-            guard (try? await environment.sleep(min(wait, Self.longestLook))) != nil else { return }
+            guard (try? await environment.sleep(min(wait, Self.longestPoll))) != nil else { return }
         }
     }
 
@@ -64,11 +64,11 @@ extension Agent {
     ///
     /// - Returns: When to check again, **milliseconds** since 1970.
     private func fireDue(_ schedules: AgentSchedules) async -> Int64? {
-        let look = schedules.load()
-        hasSchedules = !look.isEmpty
+        let snapshot = schedules.load()
+        hasSchedules = !snapshot.isEmpty
         var next: Int64?
         func later(_ time: Int64?) { if let time { next = min(next ?? time, time) } }
-        for entry in look.entries where stopMode == nil {
+        for entry in snapshot.entries where stopMode == nil {
             let name = entry.name
             let now = environment.now()
             let handled = [entry.handled, handledSlots[name]].compactMap(\.self).filter {

@@ -58,7 +58,7 @@ extension SessionJob {
         }
         guard let session, run.state == .waiting else { return nil }
         conditions = try RunConditionCheck(run, destination: session.destination, environment)
-        return mayGoOn() ? nil : conditions?.block
+        return mayContinue() ? nil : conditions?.block
     }
 
     /// Runs owed hooks and ends runs that only have to be ended, each with an engine as its client requested.

@@ -109,30 +109,30 @@ extension AgentSchedules {
         reason: @escaping @Sendable (ReadyBy, Int64) -> String, log: @escaping @Sendable (String) -> Void
     ) {
         // A fault in a schedule's file is logged once, not at every read.
-        let told = ToldOnce()
-        let tell: @Sendable (String) -> Void = { if told.isNew($0) { log($0) } }
+        let known = MessageDeduplicator()
+        let warn: @Sendable (String) -> Void = { if known.isNew($0) { log($0) } }
         self.init(
             load: {
                 let names: [String]
                 do throws(ScheduleError) { names = try records.names() } catch {
-                    tell("\(error)")
-                    return Look([], hasUnread: true)
+                    warn("\(error)")
+                    return Snapshot([], hasUnread: true)
                 }
-                var look = Look([])
+                var snapshot = Snapshot([])
                 for name in names {
                     do throws(ScheduleError) {
                         guard let record = try records.find(name), record.backend.needsAgent,
                             !record.definition.isPaused
                         else { continue }
-                        look.entries.append((name, record.clock, record.memory.handled))
+                        snapshot.entries.append((name, record.clock, record.memory.handled))
                     } catch {
                         // A malformed file stays so until somebody writes it again.
                         let isUnread = error.isOfReading
-                        if isUnread { look.hasUnread = true }
-                        tell("schedule \(name)\(isUnread ? " does not run until it can be read" : ""): \(error)")
+                        if isUnread { snapshot.hasUnread = true }
+                        warn("schedule \(name)\(isUnread ? " does not run until it can be read" : ""): \(error)")
                     }
                 }
-                return look
+                return snapshot
             },
             request: { name, occurrence in
                 do throws(ScheduleError) {

@@ -140,7 +140,7 @@ final class SessionJob: Sendable {
     }
 
     /// Evaluates the conditions and records changes; blocks for seconds at most.
-    func mayGoOn() -> Bool {
+    func mayContinue() -> Bool {
         let (check, handle) = state.withLock { ($0.isOver ? nil : $0.conditions, $0.handle) }
         return check?.evaluate(received: handle?.received ?? 0) ?? true
     }

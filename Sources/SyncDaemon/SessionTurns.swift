@@ -76,7 +76,7 @@ extension Agent {
                     try store.apply(.resumed, to: run.identifier, now: environment.now())
                     changes[session] = environment.now()
                 }
-                try store.hasten(run: run.identifier)
+                try store.expedite(run: run.identifier)
             }
         }
     }

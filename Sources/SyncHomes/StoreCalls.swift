@@ -155,7 +155,7 @@ final class StoreCalls: Sendable {
     }
 
     /// Reports the reason for the wait, if a notice is due.
-    private func tell(_ reason: String, _ shown: String) {
+    private func warn(_ reason: String, _ shown: String) {
         let isTime = nextNotice.withLock { next in
             let now = ContinuousClock.now
             guard let time = next, time <= now else { return false }
@@ -178,7 +178,7 @@ final class StoreCalls: Sendable {
             ?? min(policy.wait(failures: failures, random: configuration.random()), .seconds(20))
         let end = ContinuousClock.now + wait
         while !isStopped(), case let rest = end - .now, rest > .zero {
-            tell(reason, shown)
+            warn(reason, shown)
             pauseThread(milliseconds: Int(min(rest, .milliseconds(100)).milliseconds) + 1)
         }
     }

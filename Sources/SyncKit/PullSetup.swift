@@ -129,7 +129,7 @@ struct PullSetup {
     }
 
     /// Works with an engine on a thread of its own; cancelling the task stops it.
-    static func look<R: Sendable>(
+    static func inspect<R: Sendable>(
         _ pull: Sync.Pull, _ work: @escaping @Sendable (PullEngine, RunRecipe) throws(EngineError) -> R
     ) async throws -> R {
         let stop = StopRequest()

@@ -21,7 +21,7 @@ final class PullWork: Sendable {
 
     private enum Item: Sendable {
         case event(SyncEvent)
-        case told(Sync.Event)
+        case value(Sync.Event)
     }
 
     private struct State: Sendable {
@@ -50,14 +50,14 @@ final class PullWork: Sendable {
         mutating func takeLatest() -> Item? {
             if let latest = requests {
                 requests = nil
-                return .told(.requests(latest))
+                return .value(.requests(latest))
             }
             if let latest = files {
                 files = nil
-                return .told(.files(latest))
+                return .value(.files(latest))
             }
             defer { progress = nil }
-            return progress.map { .told(.progress($0)) }
+            return progress.map { .value(.progress($0)) }
         }
 
         /// Drops taken items once they are the larger part: moving the rest up costs nothing beside that.
@@ -71,9 +71,9 @@ final class PullWork: Sendable {
     /// The most events that wait.
     private static let limit = 4_096
     /// The time between checks of the conditions while the pull works.
-    private static let look = Duration.seconds(5)
+    private static let pollInterval = Duration.seconds(5)
     /// The same while a condition blocks, in **milliseconds**.
-    private static let blockedLook: Int64 = 5_000
+    private static let blockedPollInterval: Int64 = 5_000
 
     private let pull: Sync.Pull
     private let state = Monitor(State())
@@ -106,7 +106,7 @@ final class PullWork: Sendable {
             return state.takeLatest()
         }
         switch item {
-        case .told(let event): return .success(event)
+        case .value(let event): return .success(event)
         case .event(let event): return .success(Sync.Event(event.name.rawValue, event.json.text))
         case nil: return state.withLock(\.end)?.map { nil }
         }
@@ -159,17 +159,17 @@ final class PullWork: Sendable {
         } catch { throw Sync.Failure(.ioError, "\(error)") }
     }
 
-    private func finish(_ result: Result<Void, any Error>) { tell { $0.end = result } }
+    private func finish(_ result: Result<Void, any Error>) { deliver { $0.end = result } }
 
-    private func tell(_ item: Item) {
+    private func deliver(_ item: Item) {
         // The consumer makes room.
         state.wait { state in state.waiting < Self.limit || state.isAbandoned || state.isStopped ? true : nil }
-        tell { state in if !state.isAbandoned { state.items.append(item) } }
+        deliver { state in if !state.isAbandoned { state.items.append(item) } }
     }
 
-    private func tell(_ progress: PullProgress) {
+    private func deliver(_ progress: PullProgress) {
         guard progress.phase != .looking, progress.phase != .waiting else { return }
-        tell {
+        deliver {
             $0.progress = Sync.Progress(
                 filesDone: progress.filesDone, filesTotal: progress.filesTotal, bytesDone: progress.bytesDone,
                 bytesTotal: progress.bytesTotal, received: progress.received)
@@ -177,7 +177,7 @@ final class PullWork: Sendable {
     }
 
     /// - Parameter json: The record that ``/SyncEngine/LiveRun`` writes.
-    private func tell(requests json: [UInt8]) {
+    private func deliver(requests json: [UInt8]) {
         guard let list = try? JSONDecoder().decode(RequestList.self, from: Data(json)),
             let parts = JSONValue(text: String(decoding: json, as: UTF8.self))?["parts"]?.array
         else { return }
@@ -187,13 +187,13 @@ final class PullWork: Sendable {
             else { return nil }
             return Sync.FileProgress(path: path, bytesDone: done, bytesTotal: total)
         }
-        tell { state in
+        deliver { state in
             state.requests = list
             if !files.isEmpty { state.files = files }
         }
     }
 
-    private func tell(_ change: (inout State) -> Void) {
+    private func deliver(_ change: (inout State) -> Void) {
         let waiter = state.change { state -> CheckedContinuation<Void, Never>? in
             change(&state)
             defer { state.waiter = nil }
@@ -227,8 +227,8 @@ final class PullWork: Sendable {
                 listener: { [self] event in
                     note(event.name)
                     // The end is reported later, with the exit status of the command.
-                    if event.name != .pullFinished { tell(.event(event)) }
-                }, progress: { [self] in tell($0) }, requests: { [self] in tell(requests: $0) })
+                    if event.name != .pullFinished { deliver(.event(event)) }
+                }, progress: { [self] in deliver($0) }, requests: { [self] in deliver(requests: $0) })
             let ended = StopFlag()
             let before = earlier
             let watch: WorkerThread?
@@ -259,7 +259,7 @@ final class PullWork: Sendable {
             if stop.isStopped, report.result != .ok { throw CancellationError() }
             // The latest progress is reported before the end.
             state.change { state in while let last = state.takeLatest() { state.items.append(last) } }
-            tell(.told(.finished(Sync.Summary(report))))
+            deliver(.value(.finished(Sync.Summary(report))))
         case .failure(let error):
             if stop.isStopped { throw CancellationError() }
             throw Sync.Failure(error.status, error.message)
@@ -275,16 +275,16 @@ final class PullWork: Sendable {
             guard let condition = report.condition, report.isBlocked else { break }
             if blocking != condition {
                 blocking = condition
-                tell(.told(.blocked(condition: condition, reason: report.reason ?? "")))
+                deliver(.value(.blocked(condition: condition, reason: report.reason ?? "")))
             }
-            let due = report.nextCheck(after: now, every: Self.blockedLook)
-            let wait = Duration.milliseconds(min(max(1, due - now), Self.blockedLook))
+            let due = report.nextCheck(after: now, every: Self.blockedPollInterval)
+            let wait = Duration.milliseconds(min(max(1, due - now), Self.blockedPollInterval))
             // A stop is noticed at once.
             let end = ContinuousClock.now + wait
             state.wait(every: 200) { $0.isStopped || ContinuousClock.now >= end ? true : nil }
             if isStopped { throw CancellationError() }
         }
-        if let blocking { tell(.told(.unblocked(condition: blocking))) }
+        if let blocking { deliver(.value(.unblocked(condition: blocking))) }
     }
 
     /// Checks the conditions while the pull works; a hook is never stopped.
@@ -294,11 +294,11 @@ final class PullWork: Sendable {
     ) throws(ThreadError) -> WorkerThread? {
         guard !check.isEmpty else { return nil }
         return try WorkerThread(name: "conditions") { [self] in
-            var next = ContinuousClock.now + Self.look
+            var next = ContinuousClock.now + Self.pollInterval
             while !ended.isSet, !stop.isStopped {
                 pauseThread(milliseconds: 50)
                 guard ContinuousClock.now >= next, !isCallingHook else { continue }
-                next = ContinuousClock.now + Self.look
+                next = ContinuousClock.now + Self.pollInterval
                 let now = SystemTime.milliseconds()
                 let context = ConditionContext(destination: destination, receivedBytes: received(), now: now)
                 if check.evaluate(context).isBlocked, !isCallingHook { stop.stop(.policy) }

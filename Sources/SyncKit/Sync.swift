@@ -53,7 +53,7 @@ public enum Sync {
         _ manifest: String, into destination: String, options: Options = Options(), plugins: Plugins = Plugins()
     ) async throws -> Planned {
         let pull = Pull(.manifest(manifest), destination: destination, options: options, plugins: plugins)
-        return try await PullSetup.look(pull) { engine, recipe throws(EngineError) in
+        return try await PullSetup.inspect(pull) { engine, recipe throws(EngineError) in
             let report = try engine.plan(recipe)
             if let refusal = report.refusal { throw refusal }
             return Planned(
@@ -71,7 +71,7 @@ public enum Sync {
         _ manifest: String, into destination: String, options: Options = Options(), plugins: Plugins = Plugins()
     ) async throws -> [FailedFile] {
         let pull = Pull(.manifest(manifest), destination: destination, options: options, plugins: plugins)
-        return try await PullSetup.look(pull) { engine, recipe throws(EngineError) in
+        return try await PullSetup.inspect(pull) { engine, recipe throws(EngineError) in
             let report = try engine.verify(recipe)
             if let place = report.missingPlace { throw EngineError(.noInput, "\(escaped(place)) does not exist") }
             return report.problems.map { FailedFile(path: $0.path, reason: $0.reason, cause: .wrongBytes) }

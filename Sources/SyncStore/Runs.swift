@@ -72,7 +72,7 @@ extension SyncStore {
                 try open[index].close(now: now, db)
             }
             if var run = same {
-                try goOn(&run, in: session, as: start, isHeld: isHeld, now: now, db)
+                try continueRun(&run, in: session, as: start, isHeld: isHeld, now: now, db)
             } else {
                 try Self.insert(start, session, isHeld, now, db)
             }
@@ -102,7 +102,7 @@ extension SyncStore {
     }
 
     /// Continues an open run, whatever process worked on it before: the caller holds its session's lease.
-    private func goOn(
+    private func continueRun(
         _ run: inout StoredRun, in session: StoredSession, as start: RunStart, isHeld: Bool, now: Int64, _ db: Database
     ) throws {
         let recipe = start.recipe
@@ -187,7 +187,7 @@ extension SyncStore {
     }
 
     /// Makes a waiting run be checked again at once, on a person's request. The delay of a hook's run ends, too.
-    package func hasten(run: String) throws(StoreError) {
+    package func expedite(run: String) throws(StoreError) {
         try write(.eventual) { db in
             var found = try StoredRun.named(run, db)
             guard found.state == .waiting else { return }

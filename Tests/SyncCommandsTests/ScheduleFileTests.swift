@@ -73,7 +73,7 @@ struct ScheduleFileTests {
 
     @Test("\"atomic\": true is --atomic without a value, the first layout that is possible; a name is that one")
     func atomic() throws {
-        let wishes: [(String, AtomicWish?)] = [("true", .auto), (#""links""#, .links), ("false", nil)]
+        let wishes: [(String, LayoutChoice?)] = [("true", .auto), (#""links""#, .links), ("false", nil)]
         for (value, wish) in wishes {
             let text = Self.whole + #", "nightly": "02:00", "atomic": \#(value)"#
             let entry = try #require(try ScheduleFile(Self.file(text), shown: "f").entries.first)

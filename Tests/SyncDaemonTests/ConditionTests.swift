@@ -39,7 +39,7 @@ struct ConditionTests {
     private func agent(_ bench: AgentBench, _ conditions: [any Condition]) -> Agent {
         bench.agent {
             $0.conditionCheck = { _, since in .success(ConditionCheck(conditions, blockedSince: since)) }
-            $0.lookInterval = .milliseconds(10)
+            $0.pollInterval = .milliseconds(10)
             $0.blockedInterval = 20
         }
     }
@@ -334,7 +334,7 @@ struct ConditionTests {
                     return handle
                 }
             }
-            environment.lookInterval = .milliseconds(5)
+            environment.pollInterval = .milliseconds(5)
         }
         bench.stall()
         try await whileRunning(agent) {
@@ -379,7 +379,7 @@ struct ConditionTests {
                 }
                 return wallClock(window, now)
             }
-            environment.lookInterval = .milliseconds(5)
+            environment.pollInterval = .milliseconds(5)
         }
         bench.stall()
         try await whileRunning(agent) {

@@ -17,7 +17,7 @@ struct ThreeNightsTests {
 
     private func agent(_ bench: AgentBench) -> Agent {
         bench.agent {
-            $0.lookInterval = .milliseconds(10)
+            $0.pollInterval = .milliseconds(10)
             $0.blockedInterval = 100
         }
     }

@@ -6,34 +6,34 @@ import SyncSystem
 
 /// Answers the requests to a cache.
 final class CacheAnswers: Sendable {
-    private let desk: CacheDesk
+    private let context: CacheContext
     private let identity: String
     private let log: (@Sendable (AccessRecord) -> Void)?
     private let documents: DocumentCache
     private let objects: ObjectCache
-    private let book: FactBook
+    private let facts: FactIndex
 
     /// A file that is no pack and longer than this many **bytes** is kept only if a client asks for all of it.
     private static let longestByRange: UInt64 = 64 << 20
     /// Most **bytes** that wait for a client.
     private static let streamCapacity = 256 << 10
 
-    init(_ desk: CacheDesk, identity: String, log: (@Sendable (AccessRecord) -> Void)?) {
-        (self.desk, self.identity, self.log) = (desk, identity, log)
-        documents = DocumentCache(desk)
-        objects = ObjectCache(desk)
-        book = FactBook(documents: documents, objects: objects, desk)
+    init(_ context: CacheContext, identity: String, log: (@Sendable (AccessRecord) -> Void)?) {
+        (self.context, self.identity, self.log) = (context, identity, log)
+        documents = DocumentCache(context)
+        objects = ObjectCache(context)
+        facts = FactIndex(documents: documents, objects: objects, context)
     }
 
     func respond(to request: HTTPRequest) async -> HTTPResponse {
         let start = ContinuousClock.now
-        desk.counts.requests.add(1)
+        context.counts.requests.add(1)
         var response = await answer(request)
         let status = response.status
         let hasBody = !request.isHead && status != 304
-        response.whenSent = { [desk, log] bytes, isComplete in
+        response.whenSent = { [context, log] bytes, isComplete in
             let sent = hasBody ? bytes : 0
-            desk.counts.sentBytes.add(sent)
+            context.counts.sentBytes.add(sent)
             log?(AccessRecord(request, status: status, bytes: sent, isComplete: isComplete, since: start))
         }
         return response
@@ -56,7 +56,7 @@ final class CacheAnswers: Sendable {
             return HTTPResponse(status: error == .malformed ? 400 : 404)
         }
         if !path.isHidden, DocumentCache.isDocument(path.names) { return await document(request, path) }
-        guard let (object, map) = await book.object(at: path) else {
+        guard let (object, map) = await facts.object(at: path) else {
             return path.isHidden ? HTTPResponse(status: 404) : await pass(request, path)
         }
         return await self.object(request, path, object, map)
@@ -82,8 +82,8 @@ final class CacheAnswers: Sendable {
 
     private func metrics() -> HTTPResponse {
         HTTPResponse(
-            status: 200, headers: [.contentType: CacheDesk.metricsType, .cacheControl: "no-store"],
-            body: .bytes(Array(desk.metrics.utf8)))
+            status: 200, headers: [.contentType: CacheContext.metricsType, .cacheControl: "no-store"],
+            body: .bytes(Array(context.metrics.utf8)))
     }
 
     /// The answer to a client after a failed request to the origin.
@@ -103,12 +103,12 @@ final class CacheAnswers: Sendable {
 
 extension CacheAnswers {
     private func document(_ request: HTTPRequest, _ path: RequestPath) async -> HTTPResponse {
-        switch await documents.current(path.names, reload: Self.passesCachesBy(request)) {
+        switch await documents.current(path.names, reload: Self.bypassesCache(request)) {
         case .current(let document, let file): return Self.answer(request, path, document, file)
         case .stale(let document, let file):
-            desk.counts.stale.add(1)
+            context.counts.stale.add(1)
             var response = Self.answer(request, path, document, file)
-            response.headers[.age] = String(max(0, desk.now() - document.checked))
+            response.headers[.age] = String(max(0, context.now() - document.checked))
             response.headers[.warning] = "111 - \"Revalidation failed\""
             return response
         case .failed(let error): return Self.response(to: error)
@@ -119,7 +119,7 @@ extension CacheAnswers {
 
     /// Whether a client asks to bypass caches: then those on the way to the publisher are bypassed, too. RFC 9111
     /// §5.2.1.4
-    private static func passesCachesBy(_ request: HTTPRequest) -> Bool {
+    private static func bypassesCache(_ request: HTTPRequest) -> Bool {
         request.headers[.cacheControl]?.lowercased().contains("no-cache") == true
     }
 
@@ -203,7 +203,7 @@ extension CacheAnswers {
             return response
         }
         let reading = ObjectCache.Reading(object: object, names: path.names, size: size, map: map, range: range)
-        let reload = Self.passesCachesBy(request)
+        let reload = Self.bypassesCache(request)
         let isWhole = range.lowerBound == 0 && range.upperBound == size
         if !object.isPack, size > Self.longestByRange, !isWhole, !objects.isHeld(object.digest, at: range.lowerBound) {
             return await passObject(reading, response, reload)
@@ -214,7 +214,7 @@ extension CacheAnswers {
         case .failed(let error): return Self.response(to: error)
         case .stopped: return HTTPResponse(status: 503, headers: [.retryAfter: "1"])
         case .pass: return await passObject(reading, response, reload)
-        case .bytes(_, _, let wasHeld): (wasHeld ? desk.counts.hits : desk.counts.misses).add(1)
+        case .bytes(_, _, let wasHeld): (wasHeld ? context.counts.hits : context.counts.misses).add(1)
         }
         response.body = Self.body(range, isHead: false) { await self.send(reading, first, to: $0) }
         return response
@@ -237,10 +237,11 @@ extension CacheAnswers {
                 let passing = Passing(reading, from: position)
                 // A whole object that is not verified to its end must not look whole.
                 if position > 0, reading.range == 0..<reading.size, passing.check == nil { return stream.breakOff() }
-                desk.counts.passed.add(1)
+                context.counts.passed.add(1)
                 let download = Download.start(
-                    desk.origin.request(reading.names, range: position..<reading.range.upperBound, size: reading.size),
-                    on: desk.origin.transport)
+                    context.origin.request(
+                        reading.names, range: position..<reading.range.upperBound, size: reading.size),
+                    on: context.origin.transport)
                 return await Self.send(download, passing, to: stream)
             }
             guard position < reading.range.upperBound else { return stream.end() }
@@ -274,10 +275,10 @@ extension CacheAnswers {
     private func passObject(_ reading: ObjectCache.Reading, _ prepared: HTTPResponse, _ reload: Bool) async
         -> HTTPResponse
     {
-        desk.counts.passed.add(1)
+        context.counts.passed.add(1)
         let download = Download.start(
-            desk.origin.request(reading.names, range: reading.range, size: reading.size, reload: reload),
-            on: desk.origin.transport)
+            context.origin.request(reading.names, range: reading.range, size: reading.size, reload: reload),
+            on: context.origin.transport)
         if case .failure(let error) = await download.head() { return Self.response(to: error) }
         var response = prepared
         response.body = Self.body(reading.range, isHead: false) {
@@ -288,14 +289,14 @@ extension CacheAnswers {
 
     /// Passes a request through for a path that no digest names.
     private func pass(_ request: HTTPRequest, _ path: RequestPath) async -> HTTPResponse {
-        desk.counts.passed.add(1)
+        context.counts.passed.add(1)
         if request.isHead || request.headers[.range] != nil, let response = await passPart(request, path) {
             return response
         }
-        var asked = desk.origin.request(path.names, reload: Self.passesCachesBy(request))
+        var asked = context.origin.request(path.names, reload: Self.bypassesCache(request))
         let known = Validator(etag: request.headers[.ifNoneMatch], lastModified: request.headers[.ifModifiedSince])
         if !known.isEmpty { asked.knownValidator = known }
-        let download = Download.start(asked, on: desk.origin.transport)
+        let download = Download.start(asked, on: context.origin.transport)
         switch await download.head() {
         case .failure(let error): return Self.response(to: error)
         case .success(let head):
@@ -323,9 +324,9 @@ extension CacheAnswers {
 
     /// Passes a HEAD request through, or one for a part; `nil` if the origin does not say how long the file is.
     private func passPart(_ request: HTTPRequest, _ path: RequestPath) async -> HTTPResponse? {
-        let reload = Self.passesCachesBy(request)
+        let reload = Self.bypassesCache(request)
         let look = Download.start(
-            desk.origin.request(path.names, range: 0..<1, reload: reload), on: desk.origin.transport)
+            context.origin.request(path.names, range: 0..<1, reload: reload), on: context.origin.transport)
         let head: ResponseHead
         switch await look.head() {
         case .failure(let error): return error.code.status == 416 ? nil : Self.response(to: error)
@@ -344,9 +345,9 @@ extension CacheAnswers {
             response.body = Self.body(range, isHead: true) { _ in }
             return response
         }
-        var asked = desk.origin.request(path.names, range: range, size: size, reload: reload)
+        var asked = context.origin.request(path.names, range: range, size: size, reload: reload)
         asked.validator = head.validator
-        let download = Download.start(asked, on: desk.origin.transport)
+        let download = Download.start(asked, on: context.origin.transport)
         if case .failure(let error) = await download.head() { return Self.response(to: error) }
         response.body = Self.body(range, isHead: false) { stream in
             var passing = Passing()

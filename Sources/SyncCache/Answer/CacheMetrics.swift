@@ -1,7 +1,7 @@
 import SyncPlugins
 
 /// The counters of a cache since its start, as OpenMetrics 1.0 text.
-extension CacheDesk {
+extension CacheContext {
     static let metricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
     var metrics: String {

@@ -30,21 +30,21 @@ package struct CacheServer: Sendable {
     private let origin: CacheOrigin
     private let identity: String
     private let now: @Sendable () -> Int64
-    private let say: @Sendable (String) -> Void
+    private let warn: @Sendable (String) -> Void
     private let log: (@Sendable (AccessRecord) -> Void)?
 
     /// - Parameters:
     ///   - identity: The name in the `Via` of requests to the origin, by which a cache that is its own origin is
     ///     detected.
     ///   - now: **Seconds** since 1970.
-    ///   - say: Gets messages for the operator.
+    ///   - warn: Gets messages for the operator.
     ///   - log: Called after each answer, from any thread.
     package init(
         _ settings: Settings, origin: CacheOrigin, identity: String, now: @escaping @Sendable () -> Int64,
-        say: @escaping @Sendable (String) -> Void, log: (@Sendable (AccessRecord) -> Void)?
+        warn: @escaping @Sendable (String) -> Void, log: (@Sendable (AccessRecord) -> Void)?
     ) {
         (self.settings, self.origin, self.identity) = (settings, origin, identity)
-        (self.now, self.say, self.log) = (now, say, log)
+        (self.now, self.warn, self.log) = (now, warn, log)
     }
 
     /// Serves until `stop` returns or the task is cancelled; then gives answers under way five seconds to end, and
@@ -58,9 +58,9 @@ package struct CacheServer: Sendable {
         // Work that no client waits for alone.
         let (works, source) = AsyncStream.makeStream(of: (@Sendable () async -> Void).self)
         let store = try CacheStore(path: settings.store, most: settings.most, now: now)
-        let desk = CacheDesk(
-            store: store, origin: origin, say: Self.seldom(say), start: { source.yield($0) }, now: now)
-        let answers = CacheAnswers(desk, identity: identity, log: log)
+        let context = CacheContext(
+            store: store, origin: origin, warn: Self.seldom(warn), start: { source.yield($0) }, now: now)
+        let answers = CacheAnswers(context, identity: identity, log: log)
         var limits = HTTPServer.Limits(
             maximumConnections: settings.maximumConnections, idleTimeout: settings.timeout,
             requestTimeout: settings.timeout, bodyLength: 0, stopTimeout: .seconds(5), threads: max(4, processorCount))
@@ -96,9 +96,9 @@ package struct CacheServer: Sendable {
     }
 
     /// Passes the same line on at most once a minute.
-    private static func seldom(_ say: @escaping @Sendable (String) -> Void) -> @Sendable (String) -> Void {
+    private static func seldom(_ warn: @escaping @Sendable (String) -> Void) -> @Sendable (String) -> Void {
         let said = Remembered()
-        return { text in if let line = said.line(text) { say(line) } }
+        return { text in if let line = said.line(text) { warn(line) } }
     }
 }
 

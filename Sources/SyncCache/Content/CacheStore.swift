@@ -331,11 +331,11 @@ extension CacheStore {
     }
 
     /// Notes that a write has failed.
-    func isInTrouble() { state.withLock { $0.troubledUntil = ContinuousClock.now + .seconds(5) } }
+    func recordTrouble() { state.withLock { $0.troubledUntil = ContinuousClock.now + .seconds(5) } }
 
     private func failed(_ code: Errno, _ bytes: UInt64) -> Errno {
         giveBack(bytes)
-        isInTrouble()
+        recordTrouble()
         return code
     }
 
@@ -423,7 +423,7 @@ extension CacheStore {
             let file = Descriptor(
                 opening: name, in: unfinished.raw, .newFile.union(.readWrite), mode: 0o600)
         else {
-            isInTrouble()
+            recordTrouble()
             return nil
         }
         return UnfinishedFile(name, SharedDescriptor(file), in: unfinished)

@@ -117,11 +117,11 @@ final class Shared<Value: Sendable>: Sendable {
 }
 
 /// The state that every part of a cache shares: its store and its origin, messages to its operator, and its counters.
-struct CacheDesk: Sendable {
+struct CacheContext: Sendable {
     let store: CacheStore
     let origin: CacheOrigin
     /// Passes a line to the operator, the same one at most once a minute.
-    let say: @Sendable (String) -> Void
+    let warn: @Sendable (String) -> Void
     /// Runs work that nobody waits for, until the cache ends.
     let start: @Sendable (_ work: @escaping @Sendable () async -> Void) -> Void
     /// **Seconds** since 1970.
@@ -130,8 +130,8 @@ struct CacheDesk: Sendable {
 
     /// Reports that something could not be kept; nothing more is written for some seconds.
     func couldNotKeep(_ code: Errno) {
-        store.isInTrouble()
-        say("The store cannot be written; answers are sent without storing them: \(code).")
+        store.recordTrouble()
+        warn("The store cannot be written; answers are sent without storing them: \(code).")
     }
 }
 

@@ -75,12 +75,12 @@ final class DocumentCache: Sendable {
     /// Most **bytes** of a document that is kept.
     private static let longest: UInt64 = 128 << 20
 
-    private let desk: CacheDesk
+    private let context: CacheContext
     private let state = Mutex(State())
 
-    init(_ desk: CacheDesk) {
-        self.desk = desk
-        for name in desk.store.documentNames { read(name) }
+    init(_ context: CacheContext) {
+        self.context = context
+        for name in context.store.documentNames { read(name) }
     }
 
     /// Documents that have arrived since the last call, the latest first.
@@ -110,17 +110,17 @@ final class DocumentCache: Sendable {
 
     /// The name of a document's file. It depends on the origin, so that a store never shows a document of another
     /// origin.
-    private func fileName(_ path: String) -> String? { (try? SyncContent.sha256(desk.origin.name + path))?.hex }
+    private func fileName(_ path: String) -> String? { (try? SyncContent.sha256(context.origin.name + path))?.hex }
 
     /// Reads the file of a document; a damaged one is removed.
     @discardableResult private func read(_ name: String) -> Document? {
-        guard let file = desk.store.openDocument(name) else { return nil }
+        guard let file = context.store.openDocument(name) else { return nil }
         guard let found = status(file.raw), found.size >= Document.start,
             let block = readBytes(file.raw, 0, Int(Document.start)), let document = Document(block: block),
             fileName(document.path) == name, found.size == Document.start.saturatingAdd(document.size),
             Self.sha256(of: file, document.size) == document.sha256
         else {
-            desk.store.dropDocument(name)
+            context.store.dropDocument(name)
             return nil
         }
         state.withLock { $0.hold(document, found) }
@@ -143,7 +143,7 @@ final class DocumentCache: Sendable {
     /// The held document of a path, verified; a file that was changed is read again.
     private func held(_ path: String) -> (Document, SharedDescriptor)? {
         guard let known = state.withLock({ $0.documents[path] }), let name = fileName(path) else { return nil }
-        guard let file = desk.store.openDocument(name), let found = status(file.raw) else { return nil }
+        guard let file = context.store.openDocument(name), let found = status(file.raw) else { return nil }
         if found == known.status { return (known.document, file) }
         guard var document = read(name) else { return nil }
         document.checked = known.document.checked
@@ -152,7 +152,7 @@ final class DocumentCache: Sendable {
 
     private func forget(_ path: String) {
         state.withLock { $0.documents[path] = nil }
-        if let name = fileName(path) { desk.store.dropDocument(name) }
+        if let name = fileName(path) { context.store.dropDocument(name) }
     }
 }
 
@@ -174,7 +174,7 @@ extension DocumentCache {
             return (shared, true)
         }
         if isNew {
-            desk.start {
+            context.start {
                 var outcome = await self.ask(names, path, named, reload: reload)
                 if case .refused = outcome { outcome = await self.ask(names, path, named, reload: true) }
                 self.state.withLock { $0.running[question] = nil }
@@ -193,14 +193,14 @@ extension DocumentCache {
 
     private func ask(_ names: [[UInt8]], _ path: String, _ named: SHA256Digest?, reload: Bool) async -> Outcome {
         let known = held(path)
-        let now = desk.now()
+        let now = context.now()
         let (isGone, refusal) = state.withLock { state in
             (state.goneUntil.map { ContinuousClock.now < $0 } ?? false, state.refusals[path])
         }
         if isGone, let former = Self.former(known, refusal) { return former }
-        var request = desk.origin.request(names, reload: reload)
+        var request = context.origin.request(names, reload: reload)
         if let known, !known.0.validator.isEmpty { request.knownValidator = known.0.validator }
-        let download = Download.start(request, on: desk.origin.transport)
+        let download = Download.start(request, on: context.origin.transport)
         switch await download.head() {
         case .failure(let error): return failed(error, known, path)
         case .success(let head):
@@ -218,8 +218,8 @@ extension DocumentCache {
                 download.cancel()
                 return .pass
             }
-            guard let file = desk.store.unfinishedFile() else {
-                desk.couldNotKeep(.last)
+            guard let file = context.store.unfinishedFile() else {
+                context.couldNotKeep(.last)
                 download.cancel()
                 return .pass
             }
@@ -232,7 +232,7 @@ extension DocumentCache {
             // A refusal: the held document must not be shown to those who may not see it, even after a restart.
             if status < 500, status != 408, status != 429 {
                 if [401, 403, 404, 410].contains(status) { forget(path) }
-                if error.cause != .notThere { desk.say("\(error)") }
+                if error.cause != .notThere { context.warn("\(error)") }
                 state.withLock { $0.note(error, at: path) }
                 return .failed(error)
             }
@@ -240,10 +240,10 @@ extension DocumentCache {
             state.withLock { $0.goneUntil = ContinuousClock.now + .seconds(5) }
         }
         guard let former = Self.former(known, state.withLock({ $0.refusals[path] })) else {
-            desk.say("\(error)")
+            context.warn("\(error)")
             return .failed(error)
         }
-        desk.say("Served from the store, because the origin did not confirm it: \(escaped(path)). \(error)")
+        context.warn("Served from the store, because the origin did not confirm it: \(escaped(path)). \(error)")
         return former
     }
 
@@ -267,7 +267,7 @@ extension DocumentCache {
             case .failed(let error): return failed(error, known, path)
             case .bytes(let bytes):
                 let code = bytes.withUnsafeBytes { writeAll($0, to: file.descriptor.raw, at: Document.start + size) }
-                if let code { desk.couldNotKeep(code) }
+                if let code { context.couldNotKeep(code) }
                 size += UInt64(bytes.count)
                 guard code == nil, size <= Self.longest,
                     (try? bytes.withUnsafeBytes({ try hasher.update($0) })) != nil
@@ -279,18 +279,18 @@ extension DocumentCache {
         }
         guard let digest = try? hasher.finish() else { return .pass }
         let document = Document(
-            path: path, validator: head.validator, size: size, sha256: digest, checked: desk.now())
+            path: path, validator: head.validator, size: size, sha256: digest, checked: context.now())
         state.withLock { $0.goneUntil = nil }
         if let named, !isManifest(named, file, size) {
-            desk.counts.refused.add(1)
-            desk.say("Does not match its name, and was not kept: \(escaped(path)).")
+            context.counts.refused.add(1)
+            context.warn("Does not match its name, and was not kept: \(escaped(path)).")
             return .refused
         }
         if isWebPage(readBytes(file.descriptor.raw, Document.start, Int(min(size, 512))) ?? []) {
             // A log-in page, or what a server shows for everything: it says nothing of the document, and is not kept.
             guard known != nil else { return .current(document, file.descriptor) }
             let page = TransferError(
-                code: .badAnswer, url: desk.origin.url(names), detail: "a web page in place of the document")
+                code: .badAnswer, url: context.origin.url(names), detail: "a web page in place of the document")
             return failed(page, known, path)
         }
         // A document that cannot be kept is still an answer.
@@ -298,10 +298,10 @@ extension DocumentCache {
         let whole = Document.start + size
         var code = block.withUnsafeBytes { writeAll($0, to: file.descriptor.raw, at: 0) }
         if code == nil {
-            guard desk.store.reserve(whole) else { return .current(document, file.descriptor) }
-            code = desk.store.keep(file, asDocument: name, bytes: whole)
+            guard context.store.reserve(whole) else { return .current(document, file.descriptor) }
+            code = context.store.keep(file, asDocument: name, bytes: whole)
         }
-        if let code { desk.couldNotKeep(code) }
+        if let code { context.couldNotKeep(code) }
         guard code == nil, let found = status(file.descriptor.raw) else { return .current(document, file.descriptor) }
         state.withLock { $0.hold(document, found) }
         return .current(document, file.descriptor)

@@ -138,7 +138,7 @@ final class Flight: TransferSink {
     }
 
     /// Frees the memory; readers get the rest from elsewhere.
-    func letGo() {
+    func release() {
         state.withLock { state in if case .memory = state.buffer { state.buffer = .memory([]) } }
     }
 

@@ -85,10 +85,10 @@ final class ObjectCache: Sendable {
     /// Most slices on their way for fetching ahead; slices that a client waits for are not limited.
     private static let mostAhead = 64
 
-    private let desk: CacheDesk
+    private let context: CacheContext
     private let state = Mutex(State())
 
-    init(_ desk: CacheDesk) { self.desk = desk }
+    init(_ context: CacheContext) { self.context = context }
 
     /// The length of an object that no manifest names, as the origin says. It is asked for again after a while, until
     /// the whole object has been verified.
@@ -97,13 +97,13 @@ final class ObjectCache: Sendable {
         if let known = state.withLock({ $0.sizes[place] }), known.until.map({ now < $0 }) ?? true {
             return .success(known.size)
         }
-        let download = Download.start(desk.origin.request(names, range: 0..<1), on: desk.origin.transport)
+        let download = Download.start(context.origin.request(names, range: 0..<1), on: context.origin.transport)
         let head = await download.head()
         download.cancel()
         return head.flatMap { head in
             guard let size = head.objectSize else {
                 let words = "the server does not say how long it is"
-                return .failure(TransferError(code: .badAnswer, url: desk.origin.url(names), detail: words))
+                return .failure(TransferError(code: .badAnswer, url: context.origin.url(names), detail: words))
             }
             state.withLock { $0.note(size, of: place, until: now + .seconds(30)) }
             return .success(size)
@@ -111,7 +111,7 @@ final class ObjectCache: Sendable {
     }
 
     /// Whether a file of the store has a byte of the object, verified or not yet.
-    func isHeld(_ object: SHA256Digest, at offset: UInt64) -> Bool { desk.store.has(object, at: offset) }
+    func isHeld(_ object: SHA256Digest, at offset: UInt64) -> Bool { context.store.has(object, at: offset) }
 }
 
 // MARK: Reading
@@ -172,11 +172,11 @@ extension ObjectCache {
     /// The next pieces from the store, verified.
     private func held(_ reading: Reading, at offset: UInt64, _ cursor: ReadCursor) async -> [UInt8]? {
         while true {
-            guard let slice = desk.store.slice(of: reading.object.digest, at: offset) else { return nil }
+            guard let slice = context.store.slice(of: reading.object.digest, at: offset) else { return nil }
             if cursor.slice != slice {
-                guard let (file, known) = desk.store.open(slice) else {
+                guard let (file, known) = context.store.open(slice) else {
                     // The slice is still there if this process has no descriptor left for it.
-                    if desk.store.slice(of: slice.object, at: offset) == slice { return nil }
+                    if context.store.slice(of: slice.object, at: offset) == slice { return nil }
                     continue
                 }
                 var proof = known
@@ -210,9 +210,9 @@ extension ObjectCache {
     }
 
     private func drop(_ slice: CacheStore.Slice, _ reading: Reading) {
-        desk.counts.damaged.add(1)
-        desk.say("Damaged in the store, fetched again: \(Self.shown(slice, reading.names)).")
-        desk.store.drop(slice)
+        context.counts.damaged.add(1)
+        context.warn("Damaged in the store, fetched again: \(Self.shown(slice, reading.names)).")
+        context.store.drop(slice)
     }
 
     private func check(of slice: CacheStore.Slice, _ reading: Reading) -> SliceCheck? {
@@ -232,7 +232,7 @@ extension ObjectCache {
             return (shared, true)
         }
         if isNew {
-            desk.start {
+            context.start {
                 let proof = await self.prove(file, slice, check)
                 self.state.withLock { $0.proving[slice] = nil }
                 shared.finish(proof)
@@ -265,7 +265,7 @@ extension ObjectCache {
         }
         guard verifier.end(at: slice.end), status(file.raw) == before else { return nil }
         let proof = CacheStore.Proof(status: before, sums: sums)
-        desk.store.note(proof, of: slice)
+        context.store.note(proof, of: slice)
         return proof
     }
 
@@ -292,9 +292,9 @@ extension ObjectCache {
     private func fetchAhead(_ reading: Reading, from start: UInt64) {
         var offset = start
         // Not so far that fetched slices evict slices that are not sent yet.
-        let end = min(reading.range.upperBound, start.saturatingAdd(min(Self.ahead, desk.store.most / 4)))
+        let end = min(reading.range.upperBound, start.saturatingAdd(min(Self.ahead, context.store.most / 4)))
         while offset < end {
-            if let slice = desk.store.slice(of: reading.object.digest, at: offset) {
+            if let slice = context.store.slice(of: reading.object.digest, at: offset) {
                 offset = slice.end
                 continue
             }
@@ -319,7 +319,7 @@ extension ObjectCache {
             if let map = reading.map, !state.rangeless.contains(reading.place),
                 let found = map.slice(
                     at: offset, until: reading.range.upperBound,
-                    isThere: { flight(at: $0) != nil || self.desk.store.has(object, at: $0) })
+                    isThere: { flight(at: $0) != nil || self.context.store.has(object, at: $0) })
             {
                 (range, check) = found
             }
@@ -342,15 +342,15 @@ extension ObjectCache {
     ) -> Way {
         let isInMemory =
             slice.length <= Self.longestInMemory && state.memory.saturatingAdd(slice.length) <= Self.mostMemory
-        let hasRoom = desk.store.reserve(slice.length)
+        let hasRoom = context.store.reserve(slice.length)
         var file: UnfinishedFile?
         if !isInMemory {
             guard hasRoom else { return .pass }
-            file = desk.store.unfinishedFile()
+            file = context.store.unfinishedFile()
             if file == nil {
                 let code = Errno.last
-                desk.start { [desk] in desk.couldNotKeep(code) }
-                desk.store.giveBack(slice.length)
+                context.start { [context] in context.couldNotKeep(code) }
+                context.store.giveBack(slice.length)
                 return .pass
             }
         }
@@ -364,25 +364,25 @@ extension ObjectCache {
                 }
             }
         } catch {
-            if hasRoom { desk.store.giveBack(slice.length) }
+            if hasRoom { context.store.giveBack(slice.length) }
             return .pass
         }
         state.flights[place, default: []].append(flight)
         state.flightCount += 1
         if isInMemory { state.memory += slice.length }
-        let request = desk.origin.request(
+        let request = context.origin.request(
             reading.names, range: slice.start..<slice.end, size: reading.size, reload: isAgain)
-        let (transport, desk) = (desk.origin.transport, desk)
+        let (transport, context) = (context.origin.transport, context)
         // Not under the lock: a transport that has ended completes at once.
-        desk.start {
+        context.start {
             transport.start(request, sink: flight) { result in
-                desk.start { self.settle(flight, result, reading, hasRoom: hasRoom, isInMemory: isInMemory) }
+                context.start { self.conclude(flight, result, reading, hasRoom: hasRoom, isInMemory: isInMemory) }
             }
         }
         return .flight(flight)
     }
 
-    private func settle(
+    private func conclude(
         _ flight: Flight, _ result: Result<TransferReport, TransferError>, _ reading: Reading, hasRoom: Bool,
         isInMemory: Bool
     ) {
@@ -393,19 +393,19 @@ extension ObjectCache {
         if isProved, hasRoom {
             let code = keep(flight)
             isKept = code == nil
-            if let code { desk.couldNotKeep(code) }
+            if let code { context.couldNotKeep(code) }
         } else if hasRoom {
-            desk.store.giveBack(slice.length)
+            context.store.giveBack(slice.length)
         }
-        if let code = flight.trouble { desk.couldNotKeep(code) }
+        if let code = flight.trouble { context.couldNotKeep(code) }
         let now = ContinuousClock.now
         // A slice that could not be kept stays for a moment, for others who need it at about the same time.
         let lingers = isProved && !isKept && isInMemory
         if lingers {
-            desk.start {
+            context.start {
                 try? await Task.sleep(for: .seconds(15))
                 self.forget(flight, of: place, isInMemory: true)
-                flight.letGo()
+                flight.release()
             }
         } else {
             forget(flight, of: place, isInMemory: isInMemory)
@@ -427,10 +427,10 @@ extension ObjectCache {
             state.wrong[place] = known.isEmpty ? nil : known.suffix(1_000)
         }
         if case .wrong = outcome {
-            desk.counts.refused.add(1)
-            desk.say("Does not match its name, and was not kept: \(Self.shown(slice, reading.names)).")
+            context.counts.refused.add(1)
+            context.warn("Does not match its name, and was not kept: \(Self.shown(slice, reading.names)).")
         }
-        if case .failed(let error) = outcome { desk.say("\(error)") }
+        if case .failed(let error) = outcome { context.warn("\(error)") }
         flight.finish(outcome)
     }
 
@@ -447,17 +447,17 @@ extension ObjectCache {
     private func keep(_ flight: Flight) -> Errno? {
         let slice = flight.slice
         let (bytes, held) = flight.content
-        guard let file = held ?? desk.store.unfinishedFile() else {
-            desk.store.giveBack(slice.length)
+        guard let file = held ?? context.store.unfinishedFile() else {
+            context.store.giveBack(slice.length)
             return .last
         }
-        guard let bytes else { return desk.store.keep(file, as: slice, nil) }
+        guard let bytes else { return context.store.keep(file, as: slice, nil) }
         let (code, sums) = bytes.withUnsafeBytes { (writeAll($0, to: file.descriptor.raw, at: 0), pieceSums($0)) }
         if let code {
-            desk.store.giveBack(slice.length)
+            context.store.giveBack(slice.length)
             return code
         }
-        guard let found = status(file.descriptor.raw) else { return desk.store.keep(file, as: slice, nil) }
-        return desk.store.keep(file, as: slice, CacheStore.Proof(status: found, sums: sums))
+        guard let found = status(file.descriptor.raw) else { return context.store.keep(file, as: slice, nil) }
+        return context.store.keep(file, as: slice, CacheStore.Proof(status: found, sums: sums))
     }
 }

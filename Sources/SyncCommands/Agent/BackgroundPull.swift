@@ -80,7 +80,7 @@ extension EngineCall {
     private func lookedUp(isReadOnly: Bool) async throws -> PreparedRun {
         var unnamed = recipe
         unnamed.session = nil
-        return try await looking { [unnamed] in try $0.prepare(unnamed, isReadOnly: isReadOnly) }
+        return try await withReadOnlyEngine { [unnamed] in try $0.prepare(unnamed, isReadOnly: isReadOnly) }
     }
 
     private static func event(_ reply: EnqueueReply) -> JSONLine {

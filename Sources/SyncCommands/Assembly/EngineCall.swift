@@ -19,7 +19,7 @@ struct EngineCall: Sendable {
     let end: PullEnd
     /// Which files are listed one by one.
     let detail: PlanDetail
-    private let notes = ToldOnce(most: 1_000)
+    private let notes = MessageDeduplicator(most: 1_000)
     private let failures = Monitor(FailureSums())
 
     init(
@@ -39,12 +39,12 @@ struct EngineCall: Sendable {
     func pull() async throws -> PullReport { try await changing { [self] in try $0.pull(recipe) } }
 
     /// Rolls a session back to a former revision; its last JSON line is printed here.
-    func rollback(_ session: String, to wish: String?, keepForeign: Bool) async throws -> PullReport {
-        try await changing { try $0.rollback(session, to: wish, keepForeign: keepForeign) }
+    func rollback(_ session: String, to choice: String?, keepForeign: Bool) async throws -> PullReport {
+        try await changing { try $0.rollback(session, to: choice, keepForeign: keepForeign) }
     }
 
     private func changing(_ work: @escaping @Sendable (PullEngine) throws -> PullReport) async throws -> PullReport {
-        defer { tellFailures() }
+        defer { writeFailures() }
         return try await stoppable { [self] in
             let store = try StateAccess.open(EnvironmentPaths.ofProcess.stateDirectory(), warn: output.warning)
             return try await withEngine(store: store) { engine, stop in
@@ -66,26 +66,26 @@ struct EngineCall: Sendable {
     /// with the pull's status, as far as that is known in advance.
     func plan(explains: Bool = false) async throws {
         let (report, routes) = try await stoppable { [self] in
-            let report = try await looking { [self] engine in
-                try engine.plan(recipe, emitting: detail.isWanted ? { tell($0) } : nil)
+            let report = try await withReadOnlyEngine { [self] engine in
+                try engine.plan(recipe, emitting: detail.isWanted ? { write($0) } : nil)
             }
             let probe = RouteProbe(
                 sources: report.sources(of: report.referrer?.url ?? recipe.manifest), referrer: report.referrer,
                 request: request)
             return (report, explains ? try await probe.run() : [])
         }
-        for route in routes { tell(route.event(time: SystemTime.milliseconds()), route.lines) }
-        tell(SyncEvent(.plan, time: SystemTime.milliseconds()) { report.write(to: &$0) }, report.lines)
+        for route in routes { write(route.event(time: SystemTime.milliseconds()), route.lines) }
+        write(SyncEvent(.plan, time: SystemTime.milliseconds()) { report.write(to: &$0) }, report.lines)
         if report.status != .done { throw CommandFailure(report.status, report.refusal?.message ?? "") }
     }
 
     /// Prints a result: as an event with `--json`, and otherwise as lines.
-    private func tell(_ event: SyncEvent, _ lines: [String]) {
+    private func write(_ event: SyncEvent, _ lines: [String]) {
         if json { return output.event(event.json, flushing: true) }
         for line in lines { output.line(line) }
     }
 
-    private func tell(_ file: PlannedFile) {
+    private func write(_ file: PlannedFile) {
         guard detail.shows(file) else { return }
         if json {
             let event = SyncEvent(.planFile, time: SystemTime.milliseconds()) { file.write(to: &$0) }
@@ -96,14 +96,16 @@ struct EngineCall: Sendable {
     }
 
     func verify() async throws {
-        let report = try await stoppable { [self] in try await looking { engine in try engine.verify(recipe) } }
-        tell(SyncEvent(.verifyFinished, time: SystemTime.milliseconds()) { report.write(to: &$0) }, report.lines)
+        let report = try await stoppable { [self] in
+            try await withReadOnlyEngine { engine in try engine.verify(recipe) }
+        }
+        write(SyncEvent(.verifyFinished, time: SystemTime.milliseconds()) { report.write(to: &$0) }, report.lines)
         if !report.isWhole { throw CommandFailure(.incomplete) }
     }
 
     /// Reads manifests, with progress and signals as ``plan(explains:)``. Nothing is recorded.
     func reading<R: Sendable>(_ work: @escaping @Sendable (PullEngine) throws -> R) async throws -> R {
-        try await stoppable { [self] in try await looking(work) }
+        try await stoppable { [self] in try await withReadOnlyEngine(work) }
     }
 
     /// Runs blocking work of the engine on a thread of its own. If the task is cancelled, the work is asked to stop.
@@ -113,7 +115,7 @@ struct EngineCall: Sendable {
         let stop = StopRequest()
         var request = request
         request.stop = stop
-        (request.listener, request.progress) = ({ [self] in observe($0) }, { [self] in tell($0) })
+        (request.listener, request.progress) = ({ [self] in observe($0) }, { [self] in write($0) })
         // The deadline applies to the whole command, whatever it waits for, and not to each transfer.
         let deadline = request.settings?.transfer.deadline
         request.settings?.transfer.deadline = nil
@@ -142,14 +144,14 @@ struct EngineCall: Sendable {
 
     /// As ``withEngine(store:keepsMetrics:_:)``, for work that records nothing and leaves the recorded metrics as they
     /// are.
-    func looking<R: Sendable>(_ work: @escaping @Sendable (PullEngine) throws -> R) async throws -> R {
+    func withReadOnlyEngine<R: Sendable>(_ work: @escaping @Sendable (PullEngine) throws -> R) async throws -> R {
         // Existing sessions and their holders are looked up. If there is no store, none is created.
         let known = try StateAccess(output: output).existingStore()
         let store = try known ?? SyncStore.inMemory()
         return try await withEngine(store: store, keepsMetrics: false) { engine, _ in try work(engine) }
     }
 
-    private func tell(_ progress: PullProgress) {
+    private func write(_ progress: PullProgress) {
         display.report(ProgressSnapshot(progress))
         guard tellsProgress else { return }
         output.event(SyncEvent(progress: progress, time: SystemTime.milliseconds()).json, flushing: true)
@@ -186,22 +188,22 @@ struct EngineCall: Sendable {
     }
 
     /// Prints why files are missing, each cause once: how many files, some of their names, and what to do.
-    private func tellFailures() {
+    private func writeFailures() {
         let problems = failures.withLock(\.problems)
-        for (place, problem) in problems.prefix(Self.toldCauses).enumerated() {
+        for (place, problem) in problems.prefix(Self.shownCauses).enumerated() {
             var lines = [problem.summary, problem.paths].compactMap(\.self)
             // The same advice is printed once, too.
-            let isLast = !problems.prefix(Self.toldCauses).dropFirst(place + 1).contains {
+            let isLast = !problems.prefix(Self.shownCauses).dropFirst(place + 1).contains {
                 $0.advice == problem.advice
             }
             if isLast { lines.append("-> \(problem.advice)") }
             output.warning(lines.map(escaped).joined(separator: "\n    "))
         }
-        let more = problems.count - Self.toldCauses
+        let more = problems.count - Self.shownCauses
         if more > 0 { output.warning("\(Figures.count(more, "more cause")); 'syncagent report' and -v list them all") }
     }
 
-    private static let toldCauses = 8
+    private static let shownCauses = 8
 
     private static func failure(_ error: any Error, after reason: StopReason?) -> any Error {
         guard let error = (error as? EngineError)?.after(reason) else { return error }

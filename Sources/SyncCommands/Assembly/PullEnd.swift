@@ -10,7 +10,7 @@ import SyncSystem
 final class PullEnd: Sendable {
     /// The run's own last line, printed at the end, when the exit status is known; and the transport that counts its
     /// requests.
-    private let state = Mutex((told: JSONLine?.none, transport: (any Transport)?.none))
+    private let state = Mutex((finished: JSONLine?.none, transport: (any Transport)?.none))
     private let start = ContinuousClock.now
 
     /// Takes an event of the run.
@@ -18,12 +18,12 @@ final class PullEnd: Sendable {
     /// - Returns: Whether the event is held back for the end.
     func keeps(_ event: SyncEvent) -> Bool {
         guard event.name == .pullFinished else { return false }
-        state.withLock { $0.told = event.json }
+        state.withLock { $0.finished = event.json }
         return true
     }
 
     /// Whether a run has reported its end, which is then recorded.
-    var isTold: Bool { state.withLock { $0.told != nil } }
+    var hasEnded: Bool { state.withLock { $0.finished != nil } }
 
     /// Sets the transport that counts requests.
     func count(_ transport: any Transport) { state.withLock { $0.transport = transport } }
@@ -31,12 +31,12 @@ final class PullEnd: Sendable {
     /// Prints the last line: the run's own, or else what is known, with the reason for an early end.
     ///
     /// - Parameter error: The error that ends the process; `nil` for success.
-    func tell(_ error: (any Error)?, on output: Output) {
-        let (told, transport) = state.withLock { ($0.told, $0.transport) }
+    func write(_ error: (any Error)?, on output: Output) {
+        let (finished, transport) = state.withLock { ($0.finished, $0.transport) }
         let cause = error.map { Self.cause($0) }
-        var line = told
+        var line = finished
         if let (status, message) = cause, status != ExitStatus.done.rawValue {
-            var end = told ?? Self.unknown(transport, since: start)
+            var end = finished ?? Self.unknown(transport, since: start)
             // A run that is only stopped has no error of its own: it continues later.
             if JSONValue(text: end.text)?["error"] == nil { end.extend { $0.error(status, message) } }
             line = end

@@ -242,8 +242,8 @@ struct DestinationOptions: ParsableArguments {
         name: .customLong("atomic"),
         help:
             "Build the new revision beside the old one and show all of it in one step. Files that the manifest does not list are not in it. A destination keeps its layout; a new one gets the first that is possible, unless a value is given."
-            .taking("layout"), completion: .list(AtomicWish.allCases.map(\.rawValue)), transform: AtomicWish.named)
-    var atomic: AtomicWish?
+            .taking("layout"), completion: .list(LayoutChoice.allCases.map(\.rawValue)), transform: LayoutChoice.named)
+    var atomic: LayoutChoice?
 
     @Option(
         help: "With --atomic: how many former revisions to keep for 'syncagent rollback'.  (default: 1)"
@@ -292,7 +292,7 @@ struct DestinationOptions: ParsableArguments {
     }
 
     /// The first option given that only a destination switched as a whole accepts.
-    private var wish: String? {
+    private var choice: String? {
         let given = [
             ("--keep", keep != nil), ("--keep-for", keepFor != nil), ("--check", check != nil),
             ("--keep-foreign", keepForeign),
@@ -304,7 +304,7 @@ struct DestinationOptions: ParsableArguments {
     fileprivate var lack: String? {
         guard atomic == nil else { return nil }
         if force, !prune { return "--force needs --prune; without it there is nothing to force." }
-        if let wish { return "\(wish) needs --atomic." }
+        if let choice { return "\(choice) needs --atomic." }
         return maxDelete != nil && !prune ? "--max-delete needs --prune; without it nothing is removed." : nil
     }
 
@@ -315,7 +315,7 @@ struct DestinationOptions: ParsableArguments {
             try maxDelete.map { try setting(of: "--max-delete", SettingValue.count($0)) } ?? file.maxDelete
         recipe.backupDir = try backupDir.map { try setting(of: "--backup-dir", base.absolute($0)) } ?? file.backupDir
         recipe.umask = try umask.map { try setting(of: "--umask", SettingValue.umask($0)) } ?? file.umask
-        guard atomic != nil || wish != nil else { return }
+        guard atomic != nil || choice != nil else { return }
         var wishes = AtomicSwitch()
         wishes.layout = atomic?.layout
         wishes.keep = try keep.map { text in
@@ -332,14 +332,14 @@ struct DestinationOptions: ParsableArguments {
 }
 
 /// A requested layout, or any.
-enum AtomicWish: String, Sendable, CaseIterable {
+enum LayoutChoice: String, Sendable, CaseIterable {
     case auto, exchange, links
 
     var layout: AtomicSwitch.Layout? { AtomicSwitch.Layout(rawValue: rawValue) }
 
     /// The layout with a name.
-    @Sendable static func named(_ name: String) throws -> AtomicWish {
-        if let wish = AtomicWish(rawValue: name) { return wish }
+    @Sendable static func named(_ name: String) throws -> LayoutChoice {
+        if let choice = LayoutChoice(rawValue: name) { return choice }
         throw ValidationError(
             "--atomic takes 'exchange', 'links', or nothing for the first that is possible, not '\(escaped(name))'.")
     }

@@ -74,7 +74,7 @@ struct PluginsCheckCommand: AsyncParsableCommand {
                 reports = try await Self.check(subject, points)
             }
         } catch let error as PluginError { throw CommandFailure(.configuration, "\(error)") }
-        for report in reports { tell(report, output) }
+        for report in reports { write(report, output) }
         if reports.contains(where: { !$0.results.allSatisfy(\.passed) }) { throw CommandFailure(.incomplete) }
     }
 
@@ -88,7 +88,7 @@ struct PluginsCheckCommand: AsyncParsableCommand {
         }
     }
 
-    private func tell(_ report: PointReport, _ output: Output) {
+    private func write(_ report: PointReport, _ output: Output) {
         if json {
             for result in report.results { output.line(report.json(result).text) }
             return

@@ -243,7 +243,7 @@ struct PublishCommand: AsyncParsableCommand {
         let (output, start) = (reporting.output(), ContinuousClock.now)
         do { try await publish(output, start) } catch {
             let elapsed = Int64((ContinuousClock.now - start) / .milliseconds(1))
-            if reporting.json { Self.tell(error, isDryRun: isDryRun, elapsed, output) }
+            if reporting.json { Self.write(error, isDryRun: isDryRun, elapsed, output) }
             throw error
         }
     }
@@ -251,7 +251,7 @@ struct PublishCommand: AsyncParsableCommand {
     /// Prints the last line of `publish --json` after a failure, however early.
     ///
     /// - Parameter elapsed: **Milliseconds**.
-    static func tell(_ error: any Error, isDryRun: Bool, _ elapsed: Int64, _ output: Output) {
+    static func write(_ error: any Error, isDryRun: Bool, _ elapsed: Int64, _ output: Output) {
         let cause = PullEnd.cause(error) { "stopped" }
         let line = PublishReport().json(isDryRun: isDryRun, time: now(), elapsed: elapsed, failure: cause)
         output.event(line, flushing: true)

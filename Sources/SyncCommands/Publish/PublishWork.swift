@@ -27,7 +27,7 @@ extension PublishCommand {
                                 try body(options, { flag.isSet }) { display.report(ProgressSnapshot($0)) }
                             }
                         }
-                        return try await served.call.looking { engine in
+                        return try await served.call.withReadOnlyEngine { engine in
                             let hand = try engine.read(served.recipe)
                             var options = options
                             options.base = .served(

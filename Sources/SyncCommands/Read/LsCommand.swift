@@ -67,7 +67,7 @@ struct LsCommand: AsyncParsableCommand, ReadingOptions {
         let folders = Listing(hand.manifest, \.directories)
         let time = SystemTime.milliseconds()
         let width = rows.map { "\(hand.manifest.files.size($0))".utf8.count }.max() ?? 1
-        func tell(_ row: Int, _ listing: Listing) {
+        func write(_ row: Int, _ listing: Listing) {
             if reporting.json {
                 output.event(SyncEvent(.lsFile, time: time) { listing.write(row, to: &$0) }.json)
             } else {
@@ -77,12 +77,12 @@ struct LsCommand: AsyncParsableCommand, ReadingOptions {
         var waiting = directories[...]
         for row in rows {
             while let directory = waiting.first, folders.precedes(directory, files, row) {
-                tell(directory, folders)
+                write(directory, folders)
                 waiting.removeFirst()
             }
-            tell(row, files)
+            write(row, files)
         }
-        for directory in waiting { tell(directory, folders) }
+        for directory in waiting { write(directory, folders) }
         output.flush()
     }
 }

@@ -75,7 +75,7 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         MetricsFile.keepAfterChange(output)
         let state = try StateAccess(output: output)
         if plan.backend.needsAgent { try await state.reachAgent() }
-        tell(plan, reason, isReplaced: replaced, state, output)
+        write(plan, reason, isReplaced: replaced, state, output)
         records.warn(ofRivals: plan, output: output)
     }
 
@@ -135,7 +135,7 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         for (place, time) in words.nextTimes(plan.clock).enumerated() {
             output.message((place == 0 ? "Next: " : "      ") + time)
         }
-        tellConditions(plan, output)
+        writeConditions(plan, output)
         warnOfZone(plan, output)
         output.warn(ofHooks: plan.definition.request.hooks)
         output.message("Nothing was changed.")
@@ -151,12 +151,12 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
                 + "without TZ to see when it starts.")
     }
 
-    private func tellConditions(_ plan: ScheduleRecords.Record, _ output: Output) {
+    private func writeConditions(_ plan: ScheduleRecords.Record, _ output: Output) {
         let conditions = plan.definition.request.conditions.words
         if !conditions.isEmpty { output.message("It runs only \(conditions.joined(separator: ", ")).") }
     }
 
-    private func tell(
+    private func write(
         _ plan: ScheduleRecords.Record, _ reason: String, isReplaced: Bool, _ state: StateAccess, _ output: Output
     ) {
         let (clock, backend) = (plan.clock, plan.backend)
@@ -175,6 +175,6 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         warnOfZone(plan, output)
         output.warn(ofHooks: plan.definition.request.hooks)
         if let advice = backend.advice { output.message(advice) }
-        tellConditions(plan, output)
+        writeConditions(plan, output)
     }
 }

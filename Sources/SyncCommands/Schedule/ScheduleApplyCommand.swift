@@ -36,7 +36,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         var failure: CommandFailure?
         var (needsAgent, isChanged) = (false, false)
         func apply(_ name: String, _ work: () async throws -> ScheduleRecords.Change) async {
-            do { tell(name, try await work(), output) } catch {
+            do { write(name, try await work(), output) } catch {
                 let error = CommandFailure(error) ?? CommandFailure(.internalError, "\(error)")
                 output.error("\(name): \(error.message)")
                 failure = failure ?? error
@@ -73,7 +73,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         if let failure { throw CommandFailure(failure.status) }
     }
 
-    private func tell(_ name: String, _ change: ScheduleRecords.Change, _ output: Output) {
+    private func write(_ name: String, _ change: ScheduleRecords.Change, _ output: Output) {
         if json {
             let line = JSONLine.object { line in
                 line.field("schedule", name)

@@ -118,7 +118,7 @@ struct ScheduleFile: Sendable {
         return Entry(
             name: name, place: "\(shown):\(node.line): \(name)",
             // `true` becomes a bare `--atomic`, which has a meaning of its own.
-            arguments: AtomicWish.named(arguments + ["--", manifest]), keys: keys, isPaused: isPaused)
+            arguments: LayoutChoice.named(arguments + ["--", manifest]), keys: keys, isPaused: isPaused)
     }
 
     /// A key and its value as on a command line; `nil` for a value that no option takes.

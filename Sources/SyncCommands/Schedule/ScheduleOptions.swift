@@ -57,7 +57,7 @@ struct ScheduleOptions: ParsableArguments {
 
     enum Answer: String, ExpressibleByArgument, CaseIterable { case yes, no }
 
-    @Option(help: "What starts the runs: auto, systemd, cron or agent.".taking("what")) var backend = BackendWish()
+    @Option(help: "What starts the runs: auto, systemd, cron or agent.".taking("what")) var backend = BackendChoice()
 
     @Flag(help: "Run even if the machine is busy; without this, runs are --discretionary.") var interactive = false
 
@@ -128,7 +128,7 @@ private func checked<R>(_ check: @autoclosure () throws(ScheduleError) -> R, nam
 }
 
 /// The value of `--backend`: `auto`, or the name of a backend.
-struct BackendWish: ExpressibleByArgument {
+struct BackendChoice: ExpressibleByArgument {
     static let allValueStrings = ScheduleInstallation().backends.map(\.choice).reduce(into: ["auto"]) {
         if !$0.contains($1) { $0.append($1) }
     }

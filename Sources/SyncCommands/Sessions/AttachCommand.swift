@@ -57,7 +57,7 @@ struct AttachCommand: AsyncParsableCommand {
         let status = try await client.session(watch.session)
         let session = AgentSession(watch.session, client: client)
         let start = since ?? status.lastSequence
-        if case .over(let status, let words) = try watch.look() {
+        if case .over(let status, let words) = try watch.check() {
             if json { try printRest(after: start, watch, state) }
             return try watch.end(status, words, state)
         }
@@ -82,20 +82,20 @@ struct AttachCommand: AsyncParsableCommand {
                 return last
             }
             // The end is read from the store, whatever process worked on the run.
-            var care = RunCare(state)
+            var follower = SessionFollower(state)
             while true {
-                let sight = try watch.look()
-                if sight.isResting {
+                let work = try watch.check()
+                if work.isResting {
                     group.cancelAll()
                     // Events that have not arrived are in the store.
                     let last = try await group.next() ?? start
                     if json { try printRest(after: last, watch, state) }
                 }
-                switch sight {
+                switch work {
                 case .over(let status, let words): return try watch.end(status, words, state)
                 case .open(let status):
-                    try care.endIfPaused(status)
-                    try await care.look(at: status)
+                    try follower.endIfPaused(status)
+                    try await follower.update(with: status)
                     if let progress = status.run?.progress, !hasNews.withLock({ $0 }) {
                         display.report(ProgressSnapshot(progress))
                     }

@@ -44,7 +44,7 @@ struct EventsCommand: AsyncParsableCommand {
         let (json, follow) = (format.json, follow)
         try await StopSignals.ending(within: StopSignals.onlooker) {
             var feed = start
-            var care = RunCare(state)
+            var follower = SessionFollower(state)
             let watch = RunWatch(store: store, session: name)
             while true {
                 let events = try feed.next()
@@ -53,7 +53,7 @@ struct EventsCommand: AsyncParsableCommand {
                 guard !output.isBroken else { return }
                 guard events.isEmpty else { continue }
                 guard follow else { return }
-                if case .open(let status) = try watch.look() { try await care.look(at: status) }
+                if case .open(let status) = try watch.check() { try await follower.update(with: status) }
                 try await Task.sleep(for: .milliseconds(200))
             }
         }

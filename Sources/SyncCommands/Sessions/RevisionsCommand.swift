@@ -90,9 +90,9 @@ struct RollbackCommand: AsyncParsableCommand {
             let report = try await call.rollback(name, to: revision, keepForeign: keepForeign)
             output.message(PullCommand.summary(report))
             if report.status != .done { throw CommandFailure(report.status) }
-            if reporting.json { end.tell(nil, on: output) }
+            if reporting.json { end.write(nil, on: output) }
         } catch {
-            if reporting.json { end.tell(error, on: output) }
+            if reporting.json { end.write(error, on: output) }
             throw error
         }
     }

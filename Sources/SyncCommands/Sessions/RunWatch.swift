@@ -11,7 +11,7 @@ struct RunWatch: Sendable {
     let session: String
 
     /// The state of a session's work.
-    enum Sight: Sendable, Equatable {
+    enum Work: Sendable, Equatable {
         /// Work is in progress, or waits.
         case open(SessionStatus)
         /// No work is open any more.
@@ -26,7 +26,7 @@ struct RunWatch: Sendable {
         }
     }
 
-    func look() throws -> Sight {
+    func check() throws -> Work {
         let status = try store.sessionStatus(session, now: SystemTime.milliseconds())
         guard status.state == .idle, status.owedHooks == 0 else { return .open(status) }
         guard let run = status.run else { return .over(.done, "nothing has been requested") }
@@ -40,16 +40,16 @@ struct RunWatch: Sendable {
     ///   - interval: The interval between reads of the store.
     ///   - isOpen: Called while work is open; throws to stop waiting.
     func wait(
-        _ state: StateAccess, for waiter: RunCare.Waiter = .person, every interval: Duration,
-        isOpen: (SessionStatus, RunCare) throws -> Void
+        _ state: StateAccess, for waiter: SessionFollower.Waiter = .person, every interval: Duration,
+        isOpen: (SessionStatus, SessionFollower) throws -> Void
     ) async throws {
-        var care = RunCare(state, for: waiter)
+        var follower = SessionFollower(state, for: waiter)
         while true {
-            switch try look() {
+            switch try check() {
             case .over(let status, let words): return try end(status, words, state)
             case .open(let status):
-                try isOpen(status, care)
-                try await care.look(at: status)
+                try isOpen(status, follower)
+                try await follower.update(with: status)
                 try await Task.sleep(for: interval)
             }
         }
@@ -70,7 +70,7 @@ struct RunWatch: Sendable {
     }
 
     /// The result of a finished run, for a command that waited for it.
-    static func end(of run: RunStatus, failedHooks: Int) -> Sight {
+    static func end(of run: RunStatus, failedHooks: Int) -> Work {
         switch (run.state, run.result) {
         case (.finished, .ok) where failedHooks > 0:
             return .over(.hookFailed, failedHooks == 1 ? "a hook failed" : "\(failedHooks) hooks failed")

@@ -14,15 +14,15 @@ extension StatusCommand {
         let output = access.output
         try await StopSignals.ending(within: StopSignals.onlooker, atOnce: { output.clearProgress() }) {
             defer { output.clearProgress() }
-            try await look(access)
+            try await refresh(access)
         }
     }
 
-    private func look(_ access: StateAccess) async throws {
+    private func refresh(_ access: StateAccess) async throws {
         let isDrawn =
             !format.json && isTerminal(STDOUT_FILENO) && isTerminal(STDERR_FILENO)
             && EnvironmentPaths.ofProcess.hasCapableTerminal
-        var cares: [String: RunCare] = [:]
+        var followers: [String: SessionFollower] = [:]
         var shown: [String]?
         var store: SyncStore?
         while true {
@@ -32,7 +32,7 @@ extension StatusCommand {
             if let store {
                 let known = try await sessions(in: store, access)
                 for status in known.all where status.state != .idle || status.owedHooks > 0 {
-                    try await cares[status.session, default: RunCare(access)].look(at: status)
+                    try await followers[status.session, default: SessionFollower(access)].update(with: status)
                 }
                 lines = try self.lines(known, in: store)
             }

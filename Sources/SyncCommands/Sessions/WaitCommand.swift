@@ -32,11 +32,11 @@ struct WaitCommand: AsyncParsableCommand {
         let timeout = timeout
         try await StopSignals.ending(within: StopSignals.onlooker) {
             let start = ContinuousClock.now
-            try await watch.wait(state, every: .milliseconds(200)) { status, care in
+            try await watch.wait(state, every: .milliseconds(200)) { status, follower in
                 if let timeout, ContinuousClock.now - start >= timeout {
                     throw CommandFailure(.busy, "\(escaped(watch.session)) is still \(status.state).")
                 }
-                try care.endIfPaused(status)
+                try follower.endIfPaused(status)
             }
         }
     }

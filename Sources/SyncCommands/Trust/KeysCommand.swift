@@ -87,7 +87,7 @@ struct KeysNewCommand: AsyncParsableCommand {
             until: now + until, root: RoleKeys(keys: others, threshold: threshold), release: RoleKeys(),
             fresh: RoleKeys(), mirrors: mirrors)
         let (root, keys) = try KeyDirectory.make(directory, beginning, rootKeys: rootKeys)
-        guard let made = keys else { return root.tell(output) }
+        guard let made = keys else { return root.write(output) }
         output.message("\(escaped(made.path)): keys of \(project), root \(made.newest.content.number)")
         output.message("Sign with:  syncagent publish … --sign \(escaped(made.path))")
         if after != nil {
@@ -199,7 +199,7 @@ struct KeysRotateCommand: AsyncParsableCommand {
         let other = try by.map { try publicKey($0, option: "--by") }
         let outcome = try KeyDirectory(directory).rotated(
             role, replacing: replace, by: other, now: now, until: now + until)
-        guard let keys = outcome.keys else { return outcome.root.tell(output) }
+        guard let keys = outcome.keys else { return outcome.root.write(output) }
         output.message(
             "\(escaped(keys.path)): new \(role.rawValue) key, root \(keys.newest.content.number)"
                 + (keys.kept.map { "; the old key is kept as \(escaped($0))" } ?? ""))
@@ -277,7 +277,7 @@ struct KeysSignCommand: AsyncParsableCommand {
 // The messages about a pending root.
 extension PendingRoot {
     /// Shows a pending root that was just created.
-    fileprivate func tell(_ output: Output) {
+    fileprivate func write(_ output: Output) {
         show(output)
         conclude(written: path, output)
     }

@@ -51,7 +51,7 @@ private struct GarbageCollection {
     func history() throws {
         let found = try store.prunable()
         if !isDryRun { try store.prune() }
-        tell("history", found.runs, "run", UInt64(clamping: found.eventBytes))
+        write("history", found.runs, "run", UInt64(clamping: found.eventBytes))
     }
 
     func manifests() throws {
@@ -86,7 +86,7 @@ private struct GarbageCollection {
             count += 1
             bytes += found.size
         }
-        tell("cached manifests", count, "file", bytes)
+        write("cached manifests", count, "file", bytes)
     }
 
     /// Removes copies of repositories that no session pulls from.
@@ -94,7 +94,7 @@ private struct GarbageCollection {
         let locations = try store.runs(limit: 100_000).map(\.location)
         let found = GitStore.collect(
             in: state.place.stateDirectory, keeping: locations, now: SystemTime.milliseconds(), isDryRun: isDryRun)
-        tell("git", found.copies, "copy of a repository", found.bytes, many: "copies of repositories")
+        write("git", found.copies, "copy of a repository", found.bytes, many: "copies of repositories")
     }
 
     /// The files of the parts of needed manifests: `<digest>.parts` lists them, `<digest>.part` is one.
@@ -163,7 +163,7 @@ private struct GarbageCollection {
         }
         _ = consume lock
         func bytes(_ sizes: [UInt64]) -> UInt64 { sizes.reduce(0) { $0.saturatingAdd($1) } }
-        tell(
+        write(
             "unfinished files in \(escaped(path))", max(0, found.count - left.count), "file",
             bytes(found).saturatingSubtract(bytes(left)))
         if let failure { throw failure }
@@ -179,7 +179,7 @@ private struct GarbageCollection {
             do throws(FileError) {
                 let destination = try Destination.open(path: path, create: false)
                 let count = HookReceipt.collect(in: destination, before: oldest, keeping: needed, isDryRun: isDryRun)
-                tell("receipts of hooks in \(escaped(path))", count, "file", 0)
+                write("receipts of hooks in \(escaped(path))", count, "file", 0)
             } catch {
                 // A missing destination has no receipts; one that cannot be read is for the doctor.
                 guard !error.isMissing else { continue }
@@ -188,7 +188,7 @@ private struct GarbageCollection {
         }
     }
 
-    private func tell(_ what: String, _ count: Int, _ one: String, _ bytes: UInt64, many: String? = nil) {
+    private func write(_ what: String, _ count: Int, _ one: String, _ bytes: UInt64, many: String? = nil) {
         guard count > 0 || bytes > 0 else { return }
         state.output.line("\(what): \(Figures.count(count, one, many)), \(ByteCount(bytes)) \(verb)")
     }

@@ -41,7 +41,7 @@ final class EventStreams: Sendable {
         }
         return .stream(stream) { stream in
             await withDiscardingTaskGroup { group in
-                group.addTask { await Self.tell(lines, to: stream) }
+                group.addTask { await Self.send(lines, to: stream) }
                 await stream.left()
                 group.cancelAll()
             }
@@ -49,7 +49,7 @@ final class EventStreams: Sendable {
         }
     }
 
-    private static func tell(_ lines: AsyncThrowingStream<String, any Error>, to stream: BodyStream) async {
+    private static func send(_ lines: AsyncThrowingStream<String, any Error>, to stream: BodyStream) async {
         do {
             for try await line in lines where await !stream.write(line.utf8 + [0x0A]) { break }
         } catch is CancellationError {

@@ -72,7 +72,7 @@ package final class RegistryStore: ObjectStore {
     // MARK: Reading
 
     /// Reads the release with the tag, and the list of tags, once.
-    private func look(_ state: inout State) throws(PublishError) {
+    private func load(_ state: inout State) throws(PublishError) {
         guard state.tags == nil else { return }
         let tags = Set(try client.tags())
         if let kept = try kept(address.reference) {
@@ -85,8 +85,8 @@ package final class RegistryStore: ObjectStore {
     }
 
     /// Reads the releases that have tags of their own, once.
-    private func lookBack(_ state: inout State) throws(PublishError) -> [UInt64: Kept] {
-        try look(&state)
+    private func loadHistory(_ state: inout State) throws(PublishError) -> [UInt64: Kept] {
+        try load(&state)
         if let releases = state.releases { return releases }
         var releases: [UInt64: Kept] = [:]
         for tag in (state.tags ?? []).sorted() {
@@ -131,7 +131,7 @@ package final class RegistryStore: ObjectStore {
     }
 
     private func find(_ name: String, _ state: inout State) throws(PublishError) -> Found? {
-        try look(&state)
+        try load(&state)
         if state.removed.contains(name) { return nil }
         if let bytes = state.pending[name] { return .bytes(bytes, tag: try RegistryClient.digest(of: bytes).hex) }
         if name == Self.manifest {
@@ -143,19 +143,19 @@ package final class RegistryStore: ObjectStore {
             return .bytes(bytes, tag: try RegistryClient.digest(of: bytes).hex)
         }
         if name.hasPrefix("packs/") {
-            _ = try lookBack(&state)
+            _ = try loadHistory(&state)
             guard let digest = Self.pack(name), let size = state.packs[digest] else { return nil }
             return .blob(RegistryRelease.Layer(path: name, digest: digest, size: size))
         }
         if name.hasPrefix("manifests/") {
-            let all = try lookBack(&state).values + [state.named].compactMap(\.self)
+            let all = try loadHistory(&state).values + [state.named].compactMap(\.self)
             let kept = all.first { "manifests/\($0.release.manifest)\(Self.suffix)" == name }
             return kept?.release.layer(Self.frame).map { .blob($0) }
         }
         if let layer = state.named?.release.layer(name) { return .blob(layer) }
         // A statement about an older release is kept with that release.
         guard name.hasPrefix("trust/") else { return nil }
-        for kept in try lookBack(&state).values where name == Self.statement(kept.release) {
+        for kept in try loadHistory(&state).values where name == Self.statement(kept.release) {
             return kept.release.layer(name).map { .blob($0) }
         }
         return nil
@@ -200,7 +200,7 @@ package final class RegistryStore: ObjectStore {
 
     private func marks(_ state: inout State) throws(PublishError) -> [UInt8]? {
         if let known = state.marks { return known }
-        try look(&state)
+        try load(&state)
         var found: [UInt8]?
         if state.tags?.contains(marksTag) == true, let answer = try client.manifest(marksTag),
             let value = answer.bytes.withUnsafeBytes({ JSONParser.parse($0) }),
@@ -216,21 +216,21 @@ package final class RegistryStore: ObjectStore {
 
     package func list(_ prefix: String) throws(PublishError) -> [String: StoredObject] {
         try state.withLock { state throws(PublishError) in
-            try look(&state)
+            try load(&state)
             var names = Set(state.pending.keys)
             switch prefix {
             case Self.manifest: if state.named != nil { names.formUnion([Self.manifest, Self.frame]) }
             case "packs/":
-                _ = try lookBack(&state)
+                _ = try loadHistory(&state)
                 names.formUnion(state.packs.keys.map { "packs/\($0.packName)" })
             case "manifests/":
-                for kept in try lookBack(&state).values + [state.named].compactMap(\.self) {
+                for kept in try loadHistory(&state).values + [state.named].compactMap(\.self) {
                     names.insert("manifests/\(kept.release.manifest)\(Self.suffix)")
                 }
                 if try marks(&state) != nil { names.insert(Self.marks) }
             default:
                 names.formUnion((state.named?.release.layers ?? []).map(\.path))
-                for kept in try lookBack(&state).values { names.insert(Self.statement(kept.release)) }
+                for kept in try loadHistory(&state).values { names.insert(Self.statement(kept.release)) }
             }
             var all: [String: StoredObject] = [:]
             for name in names where name.hasPrefix(prefix) { all[name] = try find(name, &state)?.object }
@@ -238,7 +238,7 @@ package final class RegistryStore: ObjectStore {
         }
     }
 
-    package func look(at name: String) throws(PublishError) -> StoredObject? {
+    package func stat(_ name: String) throws(PublishError) -> StoredObject? {
         try state.withLock { state throws(PublishError) in try find(name, &state)?.object }
     }
 
@@ -297,7 +297,7 @@ package final class RegistryStore: ObjectStore {
 
     private func put(pack: NewObject, as name: String, if condition: PutCondition) throws(PublishError) -> String? {
         let sent = try state.withLock { state throws(PublishError) in
-            try look(&state)
+            try load(&state)
             return state.sent
         }
         guard Self.pack(name) == pack.digest else {
@@ -379,7 +379,7 @@ package final class RegistryStore: ObjectStore {
     package func namedElsewhere(_ names: [String]) throws(PublishError) -> Set<String> {
         try state.withLock { state throws(PublishError) in
             var artifacts: [String: SHA256Digest] = [:]
-            for kept in try lookBack(&state).values {
+            for kept in try loadHistory(&state).values {
                 artifacts["manifests/\(kept.release.manifest)\(Self.suffix)"] = kept.artifact
             }
             let wanted = names.filter { artifacts[$0] != nil }
@@ -391,7 +391,7 @@ package final class RegistryStore: ObjectStore {
 
     package func remove(_ names: [String]) throws(PublishError) {
         try state.withLock { state throws(PublishError) in
-            _ = try lookBack(&state)
+            _ = try loadHistory(&state)
             for name in names {
                 state.pending[name] = nil
                 if let pack = Self.pack(name) {
@@ -456,7 +456,7 @@ package final class RegistryStore: ObjectStore {
     /// Tags the manifest that was put: first with the release's own tag, then with the set's tag.
     package func commit() throws(PublishError) {
         try state.withLock { state throws(PublishError) in
-            try look(&state)
+            try load(&state)
             let names = state.pending.keys.filter { $0 == Self.frame || $0.hasPrefix("trust/") }
             guard !names.isEmpty || !state.removed.isEmpty else { return }
             let release = try release(state: &state)

@@ -69,7 +69,7 @@ package final class S3Store: ObjectStore {
         throw PublishError(.dataInvalid, "\(shown): its list does not end", "is this the endpoint of a bucket?")
     }
 
-    package func look(at name: String) throws(PublishError) -> StoredObject? {
+    package func stat(_ name: String) throws(PublishError) -> StoredObject? {
         let answer = try client.send(S3Client.Request(method: "HEAD", name: name), expecting: [404])
         guard answer.status != 404 else { return nil }
         return try object(answer, name)
@@ -140,14 +140,14 @@ package final class S3Store: ObjectStore {
         case .always: break
         case .absent where knows.absent: request.headers = [("if-none-match", "*")]
         case .unchanged(let tag) where knows.unchanged: request.headers = [("if-match", tag)]
-        case .absent: if try look(at: name) != nil { return nil }
-        case .unchanged(let tag): if try look(at: name)?.tag != tag { return nil }
+        case .absent: if try stat(name) != nil { return nil }
+        case .unchanged(let tag): if try stat(name)?.tag != tag { return nil }
         }
         request.headers.append(("content-type", Self.type(of: name)))
         let answer = try client.send(request, expecting: [404, 412])
         if answer.status < 300 {
             if let tag = answer.headers.etag { return tag }
-            return try look(at: name)?.tag
+            return try stat(name)?.tag
         }
         guard answer.status == 412 || condition != .always else {
             throw PublishError(

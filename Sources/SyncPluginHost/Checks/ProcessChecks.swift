@@ -7,13 +7,13 @@ import SyncSystem
 /// - Parameter configuration: Includes the point and the settings. The program is started several times.
 package func check(process configuration: PluginConfiguration) -> [CheckResult] {
     var book: [CheckResult] = []
-    let told = Mutex<[PluginNotice]>([])
+    let notices = Mutex<[PluginNotice]>([])
     func client(_ change: (inout PluginConfiguration) -> Void = { _ in }) -> PluginClient {
         var configuration = configuration
-        let tell = configuration.notice
+        let notify = configuration.notice
         configuration.notice = { notice in
-            told.withLock { $0.append(notice) }
-            tell(notice)
+            notices.withLock { $0.append(notice) }
+            notify(notice)
         }
         // One start is enough to find out what is wrong with it.
         configuration.restart.mostEnds = 1
@@ -66,11 +66,11 @@ package func check(process configuration: PluginConfiguration) -> [CheckResult] 
         "It exits when it is asked to shut down", "Answer shutdown and exit; also exit at the end of standard input."
     ) {
         client.close()
-        return told.withLock { notices in notices.first { $0.text.contains("did not exit") }?.text }
+        return notices.withLock { notices in notices.first { $0.text.contains("did not exit") }?.text }
     }
     book.rule(
         "Its standard output contains only messages",
         "Log to standard error, and send the output of libraries there, too."
-    ) { told.withLock { notices in notices.first { $0.kind == .warning }?.text } }
+    ) { notices.withLock { notices in notices.first { $0.kind == .warning }?.text } }
     return book
 }

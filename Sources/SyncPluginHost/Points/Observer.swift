@@ -46,7 +46,7 @@ package struct PluginObserver: EventObserver {
 /// Checks an observer: it must accept and acknowledge any event.
 package func check(observer: any EventObserver) -> [CheckResult] {
     var book: [CheckResult] = []
-    func tell(_ events: [ObservedEvent]) -> String? {
+    func send(_ events: [ObservedEvent]) -> String? {
         guard case .failure(let error) = Result(catching: { () throws(PluginError) in try observer.observe(events) })
         else {
             return nil
@@ -59,23 +59,23 @@ package func check(observer: any EventObserver) -> [CheckResult] {
         name: "pull.finished", json: "{\"event\":\"pull.finished\",\(time),\"run\":\"r\",\"result\":\"complete\"}")
 
     book.rule("A run's first and last event are accepted", "Answer null when the events are accepted.") {
-        tell([started, finished])
+        send([started, finished])
     }
-    book.rule("An empty list of events is accepted", "Answer an empty list like any other.") { tell([]) }
+    book.rule("An empty list of events is accepted", "Answer an empty list like any other.") { send([]) }
     book.rule(
         "Ten thousand events are accepted, in batches", "Answer soon and work later; events queue until you answer."
     ) {
-        tell(
+        send(
             (0..<10_000).map {
                 ObservedEvent(
                     name: "file.committed", json: "{\"event\":\"file.committed\",\(time),\"path\":\"f\($0)\"}")
             })
     }
     book.rule("An unknown event is accepted", "Later versions add more; ignore what you do not know.") {
-        tell([ObservedEvent(name: "moon.rose", json: "{\"event\":\"moon.rose\",\"deep\":[[[[{}]]]],\"null\":null}")])
+        send([ObservedEvent(name: "moon.rose", json: "{\"event\":\"moon.rose\",\"deep\":[[[[{}]]]],\"null\":null}")])
     }
     book.rule("It handles odd strings", "Events contain file names with any characters, escaped as in JSON.") {
-        tell([
+        send([
             ObservedEvent(
                 name: "file.committed",
                 json: "{\"event\":\"file.committed\",\(time),\"path\":\"a\\u0000\\n\\\"\\u202e\u{1F5BC}"

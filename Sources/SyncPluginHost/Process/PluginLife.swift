@@ -48,7 +48,7 @@ extension PluginWorker {
         }
         restart.ended(at: now)
         endReason = error.message
-        tell(.ended, error.message)
+        notify(.ended, error.message)
         if restart.isGivenUp { giveUp(error.message) }
     }
 
@@ -133,11 +133,11 @@ extension PluginWorker {
             child.closeInput()
             enter(.ending(.inputClosed), for: limits.shutdown)
         case .inputClosed:
-            tell(.warning, "it did not exit when it was asked to shut down")
+            notify(.warning, "it did not exit when it was asked to shut down")
             child.program.signalGroup(.terminate)
             enter(.ending(.terminated), for: limits.shutdown)
         case .terminated:
-            tell(.warning, "it did not exit on SIGTERM either, and was killed")
+            notify(.warning, "it did not exit on SIGTERM either, and was killed")
             child.program.signalGroup(.kill)
             enter(.ending(.killed), for: nil)
         case .killed: phaseDue = nil
@@ -148,8 +148,8 @@ extension PluginWorker {
     private static let lastMoment = Duration.milliseconds(500)
 
     /// Handles the plugin's exit, once it has happened.
-    func lookForEnd(_ isTold: Bool) {
-        guard let child, isTold || child.program.ended < 0 || broken != nil, child.program.hasEnded else {
+    func checkForExit(_ isSignalled: Bool) {
+        guard let child, isSignalled || child.program.ended < 0 || broken != nil, child.program.hasEnded else {
             // An exiting process closes its pipes first, and its exit says more than they do.
             if let broken, broken.since + Self.lastMoment <= now { breakOff(broken.reason) }
             return
@@ -157,8 +157,8 @@ extension PluginWorker {
         // Its last answers may still be in the pipe.
         readOutput()
         readErrors()
-        errorLog.finish(at: now) { tell(.output, $0) }
-        if framing.hasPartialLine, endReason == nil { tell(.warning, "its last line has no end") }
+        errorLog.finish(at: now) { notify(.output, $0) }
+        if framing.hasPartialLine, endReason == nil { notify(.warning, "its last line has no end") }
         let end = child.reap()
         let reason = endReason.map { "\($0), and was ended" } ?? end
         self.child = nil
@@ -169,7 +169,7 @@ extension PluginWorker {
         if !isClosing {
             endReason = reason
             restart.ended(at: now)
-            tell(.ended, reason)
+            notify(.ended, reason)
         }
         var unanswered = unavailable("\(reason), before it answered")
         unanswered.wasAsked = true
@@ -189,7 +189,7 @@ extension PluginWorker {
         restart.giveUp(at: now)
         if givenUpReason.isEmpty {
             givenUpReason = reason
-            tell(.givenUp, reason)
+            notify(.givenUp, reason)
         }
         for request in requests.removeAll() { request.completion(.failure(unavailable(givenUpReason))) }
         makeEnd(reason)
@@ -209,7 +209,7 @@ extension PluginWorker {
 
     var cancelled: PluginError { failure(.cancelled, "the request was cancelled") }
 
-    func tell(_ kind: PluginNotice.Kind, _ text: String) {
+    func notify(_ kind: PluginNotice.Kind, _ text: String) {
         configuration.notice(PluginNotice(plugin: configuration.program.name, kind: kind, text: text))
     }
 }

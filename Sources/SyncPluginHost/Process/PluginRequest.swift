@@ -59,10 +59,10 @@ struct RequestTable {
     }
 
     /// The receiver of notifications about a request, and their number so far.
-    mutating func notified(_ number: Int64) -> (told: @Sendable (String, JSONValue) -> Void, earlier: Int)? {
-        guard let entry = pending[number], entry.isSent, let told = entry.notified else { return nil }
+    mutating func notified(_ number: Int64) -> (handler: @Sendable (String, JSONValue) -> Void, earlier: Int)? {
+        guard let entry = pending[number], entry.isSent, let handler = entry.notified else { return nil }
         pending[number]?.notifications += 1
-        return (told, entry.notifications)
+        return (handler, entry.notifications)
     }
 
     /// Restarts a request's time, within its limit.

@@ -201,13 +201,13 @@ final class PluginWorker {
             PollEntry(child?.program.ended ?? -1),
         ]
         guard waitForAny(of: &entries, atMost: timeToWait) else {
-            lookForEnd(false)
+            checkForExit(false)
             return
         }
         if entries[0].isReady { inbox.pipe.drain() }
         if entries[3].isReady { readErrors() }
         if entries[2].isReady { readOutput() }
-        lookForEnd(entries[4].isReady)
+        checkForExit(entries[4].isReady)
     }
 
     private var timeToWait: Int32 {
@@ -256,7 +256,7 @@ extension PluginWorker {
             garbage += 1
             if garbage <= 3 {
                 let text = escaped(String(decoding: line.prefix(120), as: UTF8.self))
-                tell(.warning, "it wrote a line that is not a JSON-RPC message: \(text)")
+                notify(.warning, "it wrote a line that is not a JSON-RPC message: \(text)")
             }
             if garbage > limits.garbageLines {
                 makeEnd("it wrote more than \(limits.garbageLines) lines that are not messages")
@@ -270,7 +270,7 @@ extension PluginWorker {
         case .notification(let method, let parameters): notified(method, parameters, size: line.count)
         case .request(let method):
             let name = escaped(String(method.prefix(60)))
-            tellRarely("it asked for '\(name)'; a plugin sends no requests", line.count)
+            notifyLimited("it asked for '\(name)'; a plugin sends no requests", line.count)
         }
     }
 
@@ -288,7 +288,7 @@ extension PluginWorker {
         }
         let (request, wasSent) = requests.answered(number)
         guard wasSent else {
-            return tellRarely("it answered a request that was not sent, or was answered before: \(number)", size)
+            return notifyLimited("it answered a request that was not sent, or was answered before: \(number)", size)
         }
         unansweredSince = nil
         request?.completion(.success(answer))
@@ -303,11 +303,11 @@ extension PluginWorker {
             let time = requests.pending[number]?.timeout ?? .zero
             if requests.extend(number, by: time, at: now) { unansweredSince = nil }
             useUnasked(size)
-            if let told = requests.pending[number]?.notified { told(method, parameters) }
-        } else if let (told, earlier) = requests.notified(number) {
+            if let handler = requests.pending[number]?.notified { handler(method, parameters) }
+        } else if let (handler, earlier) = requests.notified(number) {
             // A few are normal for each request; more count as unsolicited.
             if earlier >= Self.freeNotifications { useUnasked(size) }
-            told(method, parameters)
+            handler(method, parameters)
         } else {
             useUnasked(size)
         }
@@ -315,8 +315,8 @@ extension PluginWorker {
 
     private static let freeNotifications = 4
 
-    private func tellRarely(_ text: String, _ size: Int) {
-        if errorLog.mayTell(at: now) { tell(.warning, text) }
+    private func notifyLimited(_ text: String, _ size: Int) {
+        if errorLog.mayNotify(at: now) { notify(.warning, text) }
         useUnasked(size)
     }
 
@@ -333,7 +333,7 @@ extension PluginWorker {
                     errorIsClosed = true
                     return
                 }
-                errorLog.take(UnsafeRawBufferPointer(rebasing: buffer[..<count]), at: now) { tell(.output, $0) }
+                errorLog.take(UnsafeRawBufferPointer(rebasing: buffer[..<count]), at: now) { notify(.output, $0) }
             }
         }
     }
@@ -350,11 +350,11 @@ struct ErrorLog {
 
     init(_ allowance: Allowance) { self.allowance = allowance }
 
-    mutating func mayTell(at now: Duration) -> Bool { allowance.use(1, at: now) }
+    mutating func mayNotify(at now: Duration) -> Bool { allowance.use(1, at: now) }
 
-    mutating func take(_ bytes: UnsafeRawBufferPointer, at now: Duration, _ tell: (String) -> Void) {
+    mutating func take(_ bytes: UnsafeRawBufferPointer, at now: Duration, _ notify: (String) -> Void) {
         for piece in bytes.split(separator: 0x0A, omittingEmptySubsequences: false).enumerated() {
-            if piece.offset > 0 { end(at: now, tell) }
+            if piece.offset > 0 { end(at: now, notify) }
             let room = Self.longest - line.count
             line.append(contentsOf: piece.element.prefix(room))
             if piece.element.count > room { isCut = true }
@@ -363,27 +363,27 @@ struct ErrorLog {
 
     /// Handles the end of the process: reports its last line, which may be unterminated, and the number of dropped
     /// lines.
-    mutating func finish(at now: Duration, _ tell: (String) -> Void) {
-        end(at: now, tell)
-        tellDropped(tell)
+    mutating func finish(at now: Duration, _ notify: (String) -> Void) {
+        end(at: now, notify)
+        notifyDropped(notify)
     }
 
-    private mutating func end(at now: Duration, _ tell: (String) -> Void) {
+    private mutating func end(at now: Duration, _ notify: (String) -> Void) {
         defer {
             line.removeAll(keepingCapacity: true)
             isCut = false
         }
         guard !line.isEmpty else { return }
-        guard mayTell(at: now) else {
+        guard mayNotify(at: now) else {
             dropped += 1
             return
         }
-        tellDropped(tell)
-        tell(escaped(String(decoding: line, as: UTF8.self)) + (isCut ? " …" : ""))
+        notifyDropped(notify)
+        notify(escaped(String(decoding: line, as: UTF8.self)) + (isCut ? " …" : ""))
     }
 
-    private mutating func tellDropped(_ tell: (String) -> Void) {
-        if dropped > 0 { tell("(\(dropped) lines left out)") }
+    private mutating func notifyDropped(_ notify: (String) -> Void) {
+        if dropped > 0 { notify("(\(dropped) lines left out)") }
         dropped = 0
     }
 }

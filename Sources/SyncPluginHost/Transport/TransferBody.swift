@@ -47,7 +47,7 @@ extension TransferPump {
     func pump(_ transfer: PluginTransfer, _ attempt: TransferAttempt) {
         var pieces = 0
         while pieces < 16, takePiece(transfer, attempt) { pieces += 1 }
-        if transfer.attempt === attempt, attempt.isBodyOver { settle(transfer, attempt) }
+        if transfer.attempt === attempt, attempt.isBodyOver { endIfComplete(transfer, attempt) }
     }
 
     /// Reads a piece from the pipe; `false` if there is none now, or none is wanted.
@@ -122,13 +122,13 @@ extension TransferPump {
         let held = attempt.held
         attempt.held = []
         guard held.withUnsafeBytes({ offer(transfer, attempt, $0) }), !attempt.isPaused else { return }
-        if attempt.answer != nil || attempt.isBodyOver { settle(transfer, attempt) }
+        if attempt.answer != nil || attempt.isBodyOver { endIfComplete(transfer, attempt) }
     }
 
     // MARK: End
 
     /// Ends an attempt once its body and its answer are complete.
-    func settle(_ transfer: PluginTransfer, _ attempt: TransferAttempt) {
+    func endIfComplete(_ transfer: PluginTransfer, _ attempt: TransferAttempt) {
         guard !attempt.isPaused else { return }
         if attempt.isBodyOver { attempt.pipe.close() }
         guard let answer = attempt.answer else { return }

@@ -11,7 +11,7 @@ final class TransferPump {
         case reportFault(String)
         case stop
         /// A notification of the plugin about an attempt.
-        case told(TransferID, attempt: Int, String, JSONValue)
+        case notified(TransferID, attempt: Int, String, JSONValue)
         case answered(TransferID, attempt: Int, Result<RPCAnswer, PluginError>)
         /// Number of transfers that the plugin handles at a time.
         case concurrency(Int)
@@ -100,14 +100,14 @@ final class TransferPump {
         case .reportFault(let url): faulty.insert(origins[url] ?? url)
         case .stop: isStopping = true
         case .concurrency(let number): concurrency = number
-        case .told(let id, let number, let method, let value):
+        case .notified(let id, let number, let method, let value):
             guard let (transfer, attempt) = current(id, number) else { return }
             attempt.lastSign = now
             if method == "transport.head" { begin(transfer, attempt, value) }
         case .answered(let id, let number, let answer):
             guard let (transfer, attempt) = current(id, number) else { return }
             attempt.answer = answer
-            settle(transfer, attempt)
+            endIfComplete(transfer, attempt)
         }
     }
 
@@ -162,7 +162,7 @@ final class TransferPump {
             PluginRequest(
                 method: "transport.fetch", parameters: parameters(transfer, url, pipe.path),
                 notified: { [inbox, number = attempts] method, value in
-                    inbox.post(.told(id, attempt: number, method, value))
+                    inbox.post(.notified(id, attempt: number, method, value))
                 }, completion: { [inbox, number = attempts] in inbox.post(.answered(id, attempt: number, $0)) }))
     }
 

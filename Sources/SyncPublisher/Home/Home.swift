@@ -198,7 +198,7 @@ final class Home {
     func forget(_ folder: Folder, _ name: String) {
         held[folder.path(name)] = nil
         // If that fails, a put finds out what the file is now.
-        do throws(PublishError) { known[folder]?[name] = try store.look(at: folder.path(name)) } catch {}
+        do throws(PublishError) { known[folder]?[name] = try store.stat(folder.path(name)) } catch {}
     }
 
     /// Those of these manifests that something outside the set names: they stay, with every pack that they name.
@@ -211,13 +211,15 @@ final class Home {
     /// Whether the store has a file now as it was seen, by its size.
     func isThere(_ folder: Folder, _ name: String) throws(PublishError) -> Bool {
         let seen = try files(folder)[name]
-        return try store.look(at: folder.path(name))?.size == seen?.size
+        return try store.stat(folder.path(name))?.size == seen?.size
     }
 
     /// Waits until all packs are sent.
     ///
-    /// - Parameter tell: Gets the **bytes** of packs that were sent, and of all packs.
-    func settle(tell: (UInt64, UInt64) -> Void = { _, _ in }) throws(PublishError) { try sending.settle(tell: tell) }
+    /// - Parameter progress: Gets the **bytes** of packs that were sent, and of all packs.
+    func drain(progress: (UInt64, UInt64) -> Void = { _, _ in }) throws(PublishError) {
+        try sending.drain(progress: progress)
+    }
 
     /// Puts a file in place of the one that was seen, or where none was seen.
     ///
@@ -243,7 +245,7 @@ final class Home {
         _ bytes: [UInt8], _ object: NewObject, _ folder: Folder, _ name: String, if condition: PutCondition
     ) throws(PublishError) -> Bool {
         try rethrow()
-        try settle()
+        try drain()
         held[folder.path(name)] = nil
         guard let tag = try store.put(object, as: folder.path(name), if: condition) else { return false }
         _ = try files(folder)
@@ -263,8 +265,8 @@ final class Home {
             let condition = former.map { PutCondition.unchanged($0.tag) } ?? .absent
             if try put(frame, packed, .top, "manifest.json.zst", if: condition) { return }
             // A slower publisher has put an older frame, or a newer publish has put both files.
-            guard try store.look(at: "manifest.json")?.tag == own else { return }
-            known[.top]?["manifest.json.zst"] = try store.look(at: "manifest.json.zst")
+            guard try store.stat("manifest.json")?.tag == own else { return }
+            known[.top]?["manifest.json.zst"] = try store.stat("manifest.json.zst")
         }
         throw changed(.top, "manifest.json.zst")
     }
@@ -279,7 +281,7 @@ final class Home {
 
     func remove(_ names: [String], from folder: Folder) throws(PublishError) {
         try rethrow()
-        try settle()
+        try drain()
         let there = try files(folder)
         let names = names.filter { there[$0] != nil }
         guard !names.isEmpty else { return }
@@ -293,7 +295,7 @@ final class Home {
     /// Makes the files that were put visible, in a store where puts alone do not.
     func commit() throws(PublishError) {
         try rethrow()
-        try settle()
+        try drain()
         try store.commit()
     }
 }

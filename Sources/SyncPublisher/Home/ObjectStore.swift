@@ -22,7 +22,7 @@ package protocol ObjectStore: Sendable {
     func list(_ prefix: String) throws(PublishError) -> [String: StoredObject]
 
     /// The size and tag of an object; `nil` if there is none.
-    func look(at name: String) throws(PublishError) -> StoredObject?
+    func stat(_ name: String) throws(PublishError) -> StoredObject?
 
     /// The tag that an object with these bytes has in the store; `nil` if only a put can show it.
     func tag(of bytes: [UInt8]) -> String?

@@ -53,10 +53,10 @@ final class PackSender: Sendable {
 
     /// Waits until everything was sent.
     ///
-    /// - Parameter tell: Gets the **bytes** of packs that were sent, and of all packs, while this waits.
-    func settle(tell: (UInt64, UInt64) -> Void = { _, _ in }) throws(PublishError) {
+    /// - Parameter progress: Gets the **bytes** of packs that were sent, and of all packs, while this waits.
+    func drain(progress: (UInt64, UInt64) -> Void = { _, _ in }) throws(PublishError) {
         let failure = state.wait(every: 250) { state -> PublishError?? in
-            tell(state.sent, state.bytes)
+            progress(state.sent, state.bytes)
             if let failure = state.failure { return state.active == 0 ? .some(failure) : nil }
             return state.waiting.isEmpty && state.active == 0 ? .some(nil) : nil
         }
@@ -97,6 +97,6 @@ final class PackSender: Sendable {
         guard try store.put(object, as: name, if: .absent) == nil else { return }
         // Another publisher has sent the pack meanwhile. One of another length, left by a publish that ended early, is
         // replaced.
-        if try store.look(at: name)?.size != object.size { _ = try store.put(object, as: name, if: .always) }
+        if try store.stat(name)?.size != object.size { _ = try store.put(object, as: name, if: .always) }
     }
 }

@@ -167,7 +167,7 @@ private struct Sweep {
         marks.packs = marks.packs.filter { here.contains($0.key) }
         let manifests = Set(releases.map(\.digest))
         marks.manifests = marks.manifests.filter { manifests.contains($0.key) }
-        tell()
+        reportProgress()
     }
 
     /// Decides about manifests, and about the entries that lead to them.
@@ -245,7 +245,7 @@ private struct Sweep {
         return isRecent && !marks.going.contains(pack) ? ReleaseMarks.longestRemoval : 0
     }
 
-    private mutating func tell() {
+    private mutating func reportProgress() {
         var counted: Set<String> = []
         for place in entries + manifests.map(\.place) {
             let isFirst = counted.insert(place.room(in: target)).inserted

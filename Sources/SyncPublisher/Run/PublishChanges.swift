@@ -15,7 +15,7 @@ extension PublishReport {
         _ tree: SourceTree, _ digests: [Int: SHA256Digest], with base: Manifest?, hasOtherChoices: Bool, isShown: Bool,
         listsAll: Bool = false
     ) {
-        func tell(_ kind: Change.Kind, _ path: String, _ size: UInt64) {
+        func add(_ kind: Change.Kind, _ path: String, _ size: UInt64) {
             counts[kind, default: 0] += 1
             if listsAll || kind != .unchanged { changes.append(Change(kind: kind, path: path, size: size)) }
         }
@@ -25,20 +25,20 @@ extension PublishReport {
         for index in tree.entries.indices {
             tree.withPath(index) { path in
                 while row < former.count, former.withPath(row, { PathOrder.precedes($0, path) }) {
-                    tell(.removed, former.path(row), former.size(row))
+                    add(.removed, former.path(row), former.size(row))
                     row += 1
                 }
             }
             let size = tree.entries[index].kind == .link ? 0 : tree.entries[index].stamp.size
             guard row < former.count, former.withPath(row, { $0.elementsEqual(tree.path(index).utf8) }) else {
-                tell(.new, tree.path(index), size)
+                add(.new, tree.path(index), size)
                 continue
             }
             let isSame = Self.isSame(tree, index, digests[index], former, row)
-            tell(isSame ? .unchanged : .changed, tree.path(index), size)
+            add(isSame ? .unchanged : .changed, tree.path(index), size)
             row += 1
         }
-        for row in row..<max(row, former.count) { tell(.removed, former.path(row), former.size(row)) }
+        for row in row..<max(row, former.count) { add(.removed, former.path(row), former.size(row)) }
         let hasOtherDirectories = compare(tree.directories, base?.directories ?? FileTable())
         guard let base else { return }
         baseRevision = base.revision

@@ -200,7 +200,7 @@ struct PublishRun {
             tree: tree, ledger: ledger, places: catalogue.places, deltas: deltas,
             prefixes: choices.filePrefixes(ownPlace: placement.ownPlace))
         let parts = try isInParts(tree) ? makeParts(entries, writer) : nil
-        try output.home?.settle { sent, bytes in
+        try output.home?.drain { sent, bytes in
             progress(PublishProgress(step: .sending, files: last.files, bytes: sent, totalBytes: bytes))
         }
         usage = used(parts?.kept ?? [:])
@@ -266,7 +266,7 @@ struct PublishRun {
         }
         var (filled, budget) = (Set<String>(), PatternBudget(options.limits))
         try noteGroups(walk.tree, &filled, &budget, isCancelled: isCancelled)
-        try tell(walk.notes, filled, count: walk.count)
+        try reportNotes(walk.notes, filled, count: walk.count)
         // Moved, not copied: there may be millions of entries.
         var tree = walk.finish()
         spareUntouched(&tree)
@@ -287,7 +287,7 @@ struct PublishRun {
     /// - Parameters:
     ///   - filled: The groups that select something in the source.
     ///   - count: The number of its entries.
-    mutating func tell(_ notes: WalkNotes, _ filled: Set<String>, count: Int) throws(PublishError) {
+    mutating func reportNotes(_ notes: WalkNotes, _ filled: Set<String>, count: Int) throws(PublishError) {
         report.excluded = notes.excluded
         report.usuallyLeftOut = notes.usuallyLeftOut.sorted()
         report.warnings += notes.warnings + (base?.warnings ?? [])

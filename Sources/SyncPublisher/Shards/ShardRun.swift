@@ -168,7 +168,7 @@ extension PublishRun {
             notes.unsafeLinks = own.notes.unsafeLinks
             tree = own.tree
         }
-        try tell(notes, filled, count: first.count - leftOut)
+        try reportNotes(notes, filled, count: first.count - leftOut)
         return (tree, try listing.finish())
     }
 

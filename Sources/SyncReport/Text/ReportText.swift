@@ -50,7 +50,7 @@ package struct ReportText: Sendable {
             return lines
         }
         lines += problems(session)
-        lines += came(session)
+        lines += transferred(session)
         lines += from(session)
         if let reused = reused(session) { lines.append(row("reused", reused)) }
         lines += waits(session)
@@ -89,7 +89,7 @@ package struct ReportText: Sendable {
         return line.map { "it wrote: \(escaped(String($0.prefix(200))))" }
     }
 
-    private func came(_ session: SessionReport) -> [String] {
+    private func transferred(_ session: SessionReport) -> [String] {
         let amounts = session.amounts
         guard amounts.placed > 0 || amounts.removed > 0 || amounts.received > 0 else { return [] }
         var parts: [String] = []

@@ -132,7 +132,7 @@ extension ConnectionTable {
     }
 
     /// The first bytes have arrived: libmicrohttpd takes the connection, and the request timeout begins.
-    func beginsToAsk(_ connection: Connection) {
+    func requestBegan(_ connection: Connection) {
         change(connection) { entry, state in
             (entry.isSilent, entry.isIdle) = (false, false)
             arm(&entry, limits.requestTimeout, in: &state)

@@ -142,7 +142,7 @@ final class ConnectionWatch: Sendable {
         if found == .nothing { return }
         let address = SocketAddress.filled { getpeername(connection.descriptor, $0, $1) == 0 }
         guard case .bytes = found, let address else { return close(connection) }
-        table.beginsToAsk(connection)
+        table.requestBegan(connection)
         // On failure, the descriptor has already been closed.
         if !daemon.add(connection.descriptor, from: address) { table.remove(connection) }
     }

@@ -174,13 +174,13 @@ private let answer: MHD_AccessHandlerCallback = { context, raw, target, method, 
     switch exchange.next() {
     case .wait: return .YES
     case .answer(let response): return daemon.send(response, exchange, connection, raw)
-    case .think(let request):
+    case .respond(let request):
         daemon.table.isAtWork(connection)
         switch daemon.answering {
         case .atOnce(let respond): return daemon.send(respond(request), exchange, connection, raw)
         case .later(let respond):
             let handle = Handle(raw: raw)
-            guard exchange.think(handle, start: daemon.start, { await respond(request) }) else {
+            guard exchange.respond(handle, start: daemon.start, { await respond(request) }) else {
                 return daemon.send(HTTPResponse(status: 503), exchange, connection, raw)
             }
             return .YES

@@ -9,7 +9,7 @@ final class ServerExchange: Sendable {
         case head
         case body
         /// A task computes the answer; the connection is suspended.
-        case thinking
+        case responding
         case ready(HTTPResponse)
         /// The answer is libmicrohttpd's to send.
         case answering
@@ -48,7 +48,7 @@ final class ServerExchange: Sendable {
         case wait
         case answer(HTTPResponse)
         /// The request is complete.
-        case think(HTTPRequest)
+        case respond(HTTPRequest)
     }
 
     /// Handles the head.
@@ -83,11 +83,11 @@ final class ServerExchange: Sendable {
                 guard var request = state.request.take() else { return .wait }
                 request.body = state.isTooLong ? nil : state.body
                 state.body = []
-                return .think(request)
+                return .respond(request)
             case .ready(let response):
                 state.step = .answering
                 return .answer(response)
-            case .head, .thinking, .answering, .over: return .wait
+            case .head, .responding, .answering, .over: return .wait
             }
         }
     }
@@ -96,20 +96,20 @@ final class ServerExchange: Sendable {
     ///
     /// - Parameter start: Runs work in a task.
     /// - Returns: `false` if the server is stopping and connections may no longer be suspended.
-    func think(
+    func respond(
         _ connection: Handle, start: (_ work: @escaping @Sendable () async -> Void) -> Void,
-        _ think: @escaping @Sendable () async -> HTTPResponse
+        _ respond: @escaping @Sendable () async -> HTTPResponse
     ) -> Bool {
         let isAsleep = state.withLock { state in
             guard !state.isCutOff else { return false }
             state.connection = connection
-            state.step = .thinking
+            state.step = .responding
             MHD_suspend_connection(connection.raw)
             return true
         }
         guard isAsleep else { return false }
         start {
-            let response = await think()
+            let response = await respond()
             self.complete(response)
             if case .stream(let stream, let write) = response.body { await write(stream) }
         }
@@ -118,7 +118,7 @@ final class ServerExchange: Sendable {
 
     private func complete(_ response: HTTPResponse) {
         let isTaken = state.withLock { state in
-            guard case .thinking = state.step, let connection = state.connection else { return false }
+            guard case .responding = state.step, let connection = state.connection else { return false }
             state.step = .ready(response)
             MHD_resume_connection(connection.raw)
             return true
@@ -158,7 +158,7 @@ final class ServerExchange: Sendable {
     func cutOff() {
         let stream = state.withLock { state -> BodyStream? in
             state.isCutOff = true
-            guard case .thinking = state.step, let connection = state.connection else { return state.stream }
+            guard case .responding = state.step, let connection = state.connection else { return state.stream }
             state.step = .ready(Self.unavailable)
             MHD_resume_connection(connection.raw)
             return nil

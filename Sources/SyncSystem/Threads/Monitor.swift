@@ -132,7 +132,7 @@ package struct Mutex<Value: ~Copyable>: ~Copyable {
 extension Mutex: @unchecked Sendable where Value: ~Copyable {}  // Safe: `mutex` guards the value.
 
 /// Remembers messages, so that each is logged once: about a host that is down for an hour, or a faulty schedule file.
-package final class ToldOnce: Sendable {
+package final class MessageDeduplicator: Sendable {
     private let said = Mutex<Set<String>>([])
     private let most: Int
 

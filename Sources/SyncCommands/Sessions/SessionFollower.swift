@@ -4,7 +4,7 @@ import SyncSystem
 
 /// Follows a session for a command that waits for it: reports each change of what the session waits for, and starts an
 /// agent if there is work that no process has.
-struct RunCare: Sendable {
+struct SessionFollower: Sendable {
     /// The kind of caller that waits.
     enum Waiter: Sendable {
         case person
@@ -15,12 +15,12 @@ struct RunCare: Sendable {
 
     private let state: StateAccess
     private let waiter: Waiter
-    private var said: Sight?
+    private var reported: Snapshot?
     private var next = ContinuousClock.now
     private var isAgentMissed = false
 
     /// The parts of a status whose change is reported; times are not among them.
-    private struct Sight: Equatable {
+    private struct Snapshot: Equatable {
         var state: SessionState
         var reason: RestReason?
         var error: String?
@@ -44,9 +44,9 @@ struct RunCare: Sendable {
         self.waiter = waiter
     }
 
-    mutating func look(at status: SessionStatus) async throws {
-        await bringAgent(status)
-        if waiter == .person { say(status) }
+    mutating func update(with status: SessionStatus) async throws {
+        await ensureAgent(status)
+        if waiter == .person { report(status) }
         try Task.checkCancellation()
     }
 
@@ -64,11 +64,11 @@ struct RunCare: Sendable {
         return SessionText(now: SystemTime.milliseconds(), hasAgent: hasAgent).why(status)
     }
 
-    private mutating func say(_ status: SessionStatus) {
-        let sight = Sight(status)
-        guard sight != said else { return }
-        let isFirst = said == nil
-        said = sight
+    private mutating func report(_ status: SessionStatus) {
+        let snapshot = Snapshot(status)
+        guard snapshot != reported else { return }
+        let isFirst = reported == nil
+        reported = snapshot
         if let why = why(status) {
             state.output.message("\(escaped(status.session)): \(why)")
         } else if !isFirst, status.state == .running {
@@ -76,7 +76,7 @@ struct RunCare: Sendable {
         }
     }
 
-    private mutating func bringAgent(_ status: SessionStatus) async {
+    private mutating func ensureAgent(_ status: SessionStatus) async {
         guard isLeftAlone(status), ContinuousClock.now >= next else { return }
         next = .now + Self.interval
         do {

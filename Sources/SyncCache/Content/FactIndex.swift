@@ -8,7 +8,7 @@ import SyncSystem
 /// of a pack are unknown.
 ///
 /// Manifests are read when a request for a pack or a file needs them, one at a time, the latest first.
-final class FactBook: Sendable {
+final class FactIndex: Sendable {
     private struct State {
         /// By the path of the manifest, the one read last at the end.
         var facts: [(path: String, facts: SetFacts)] = []
@@ -18,7 +18,7 @@ final class FactBook: Sendable {
         var unread: [String] = []
         /// Paths of manifests of which something could not be fetched; they are tried again.
         var missed: [String] = []
-        /// When ``look()`` fetched the directory's own manifest last.
+        /// When ``refresh()`` fetched the directory's own manifest last.
         var looked: ContinuousClock.Instant?
         var isReading = false
         var waiters: [CheckedContinuation<Void, Never>] = []
@@ -32,18 +32,18 @@ final class FactBook: Sendable {
 
     private let documents: DocumentCache
     private let objects: ObjectCache
-    private let desk: CacheDesk
+    private let context: CacheContext
     private let state = Mutex(State())
 
-    init(documents: DocumentCache, objects: ObjectCache, _ desk: CacheDesk) {
-        (self.documents, self.objects, self.desk) = (documents, objects, desk)
+    init(documents: DocumentCache, objects: ObjectCache, _ context: CacheContext) {
+        (self.documents, self.objects, self.context) = (documents, objects, context)
     }
 
     /// The object that a path names by its digest; `nil` for any other path.
     func object(at path: RequestPath) async -> (object: NamedObject, map: PackMap?)? {
         await readNew()
         if let found = known(path) { return found }
-        await look()
+        await refresh()
         if let found = known(path) { return found }
         guard let digest = path.pack else { return nil }
         return (NamedObject(digest: digest, size: nil, isPack: true), nil)
@@ -87,7 +87,7 @@ final class FactBook: Sendable {
     }
 
     /// Fetches the directory's own manifest: a client that asks for a pack may have the manifest from elsewhere.
-    private func look() async {
+    private func refresh() async {
         let now = ContinuousClock.now
         let isDue = state.withLock { state in
             guard state.looked.map({ now - $0 >= .seconds(30) }) ?? true else { return false }
@@ -196,7 +196,7 @@ final class FactBook: Sendable {
             try text.withUnsafeBytes { try assembly.add($0) }
         }
         let manifest = try assembly.finish()
-        return drawn.facts(of: manifest, dictionary, desk.origin, directory)
+        return drawn.facts(of: manifest, dictionary, context.origin, directory)
     }
 
     private struct Unavailable: Error {}
@@ -210,7 +210,7 @@ final class FactBook: Sendable {
     ) async throws -> [UInt8] {
         let blob = own.blob
         guard blob.storedLength <= most, blob.rawLength <= most,
-            let names = pack.urls.lazy.compactMap({ self.desk.origin.names(of: $0, from: directory) }).first
+            let names = pack.urls.lazy.compactMap({ self.context.origin.names(of: $0, from: directory) }).first
         else { throw Unavailable() }
         let reading = ObjectCache.Reading(
             object: NamedObject(digest: pack.sha256, size: pack.size, isPack: true), names: names, size: pack.size,
