@@ -53,7 +53,7 @@ final class Installer: BlobConsumer {
 
     func take(_ stored: UnsafeRawBufferPointer, of slot: Int, from source: String?, worker: inout DecodeWorker) {
         let wanted = plan.slots[slot]
-        if let delta = wanted.delta { return apply(delta, stored, slot, source, &worker) }
+        if let delta = wanted.delta { return apply(delta, stored, to: slot, from: source, &worker) }
         if !wanted.codec.isCompressed { return install(stored, slot, source, &worker) }
         let raw = worker.scratch(Int(wanted.rawLength))
         do { try worker.decoder.decode(stored, as: wanted.codec, with: dictionary, into: raw) } catch {
@@ -64,7 +64,7 @@ final class Installer: BlobConsumer {
 
     /// Rebuilds a blob from its delta and a local base; nothing is written before the digest is right.
     private func apply(
-        _ delta: Int, _ stored: UnsafeRawBufferPointer, _ slot: Int, _ source: String?, _ worker: inout DecodeWorker
+        _ delta: Int, _ stored: UnsafeRawBufferPointer, to slot: Int, from source: String?, _ worker: inout DecodeWorker
     ) {
         let wanted = plan.slots[slot]
         var reason = "the previous version changed while it was being read"
@@ -145,7 +145,7 @@ final class Installer: BlobConsumer {
                 guard let span = self.span(toBlameFor: slot) else { continue }
                 let source = sender(of: slot)
                 guard told.insert(["\(span)", source]).inserted else { continue }
-                reportWrong(target.row, reason, found, span, source)
+                reportWrong(target.row, reason, found: found, span: span, source: source)
             }
             report(RowFailure(row: target.row, wrongBytes: reason))
         }
@@ -273,10 +273,12 @@ final class Installer: BlobConsumer {
 
     private func reportFault(_ slot: Int, _ source: String?, _ reason: String, found: SHA256Digest? = nil) {
         let span = span(toBlameFor: slot)
-        for target in plan.targets[plan.slots[slot].targets] { reportWrong(target.row, reason, found, span, source) }
+        for target in plan.targets[plan.slots[slot].targets] {
+            reportWrong(target.row, reason, found: found, span: span, source: source)
+        }
     }
 
-    private func reportWrong(_ row: Int, _ reason: String, _ found: SHA256Digest?, _ span: Int?, _ source: String?) {
+    private func reportWrong(_ row: Int, _ reason: String, found: SHA256Digest?, span: Int?, source: String?) {
         var failure = RowFailure(row: row, wrongBytes: reason)
         (failure.found, failure.span, failure.source) = (found, span, source)
         report(failure)

@@ -110,8 +110,8 @@ final class ChunkCopies: Sendable {
             let run = run(from: position, in: unit, blobs)
             let file = sources.files[Int(run.place.file)]
             let done: Int? = file.withDescriptor(reader.opener) { raw in
-                let shared = share(run, part, raw)
-                return put(run, shared, part, raw, unit.row, reader, onBytes)
+                let shared = share(run, with: part, from: raw)
+                return put(run, besides: shared, from: raw, into: part, of: unit.row, with: reader, onBytes: onBytes)
             }
             if done != run.blobs.count { state.withLock { _ = $0.missing.insert(unit.row) } }
             position = run.blobs.upperBound
@@ -145,7 +145,7 @@ final class ChunkCopies: Sendable {
     /// Shares the blocks that lie entirely in a run with the new file.
     ///
     /// - Returns: The **bytes** of the new file that are shared now.
-    private func share(_ run: Run, _ part: PartFile, _ source: Int32) -> Range<UInt64> {
+    private func share(_ run: Run, with part: PartFile, from source: Int32) -> Range<UInt64> {
         let block: UInt64 = 4096
         let none = run.target.lowerBound..<run.target.lowerBound
         guard run.place.offset % block == run.target.lowerBound % block, !copiesBytes.load(ordering: .relaxed) else {
@@ -168,8 +168,8 @@ final class ChunkCopies: Sendable {
     ///
     /// - Returns: The number of complete chunks.
     private func put(
-        _ run: Run, _ shared: Range<UInt64>, _ part: PartFile, _ source: Int32, _ row: Int, _ reader: ChunkReader,
-        _ onBytes: (UInt64) -> Void
+        _ run: Run, besides shared: Range<UInt64>, from source: Int32, into part: PartFile, of row: Int,
+        with reader: ChunkReader, onBytes: (UInt64) -> Void
     ) -> Int {
         var complete = 0
         var start = run.target.lowerBound

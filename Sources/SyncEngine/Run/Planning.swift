@@ -48,7 +48,8 @@ extension PullEngine {
             found, manifest, recipe, in: trees, destination, old: old, known: index)
         if let wholeRefusal { refusals.append(wholeRefusal) }
         let survey = try destination.map { [recipe] (place) throws(EngineError) -> Survey in
-            var survey = try Survey(recipe, manifest, rows: rows, in: place, index, mends: false, environment)
+            var survey = try Survey(
+                recipe, of: manifest, rows: rows, in: place, index: index, mends: false, environment: environment)
             survey.anticipateRemovals()
             return survey
         }

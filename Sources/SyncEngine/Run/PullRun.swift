@@ -310,8 +310,9 @@ struct PullRun {
         let log = try PullEngine.known { () throws(FileError) in try IndexLog.load(destination) }
         let index = try fold(log, into: index)
         let survey = try Survey(
-            recipe, manifest, rows: files.rows, in: destination, index, logged: Set(log.map(\.path)),
-            backup: try BackupDirectory.open(for: recipe, beside: destination), mends: true, environment, progress)
+            recipe, of: manifest, rows: files.rows, in: destination, index: index, logged: Set(log.map(\.path)),
+            backup: try BackupDirectory.open(for: recipe, beside: destination), mends: true, environment: environment,
+            progress: progress)
         if recipe.piece != nil, let mount = destination.mounts.first {
             survey.restore()
             throw EngineError(

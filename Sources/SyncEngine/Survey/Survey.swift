@@ -40,9 +40,9 @@ struct Survey {
     ///   - progress: Receives the progress of hashing.
     /// - Throws: ``EngineError`` for names that would collide, and for places that no manifest may fill.
     init(
-        _ recipe: RunRecipe, _ manifest: Manifest, rows: [Int], in destination: Destination, _ index: StatIndex,
-        logged: Set<[UInt8]> = [], backup: BackupDirectory? = nil, mends: Bool, _ environment: EngineEnvironment,
-        _ progress: ProgressCount? = nil
+        _ recipe: RunRecipe, of manifest: Manifest, rows: [Int], in destination: Destination, index: StatIndex,
+        logged: Set<[UInt8]> = [], backup: BackupDirectory? = nil, mends: Bool, environment: EngineEnvironment,
+        progress: ProgressCount? = nil
     ) throws(EngineError) {
         (self.index, self.logged) = (index, logged)
         try environment.refuseMeetingNames(of: manifest, in: destination)

@@ -431,7 +431,7 @@ struct TreeMirror {
                                 removeFile(leaf, in: directory)
                             }
                         }
-                        return try share(record, wanted, name, source, leaf, directory, path)
+                        return try share(record, wanted, from: name, in: source, as: leaf, in: directory, at: path)
                     } ?? nil
                 } ?? nil
             } catch {
@@ -471,13 +471,15 @@ struct TreeMirror {
         ///   - leaf: Its name in the target, in the directory with the descriptor `directory`; free by now.
         /// - Returns: Its record in the target; `nil` if it has changed meanwhile, or its owner lets nobody read it.
         private mutating func share(
-            _ record: IndexRecord, _ wanted: FileStatus, _ name: UnsafePointer<CChar>, _ source: Int32,
-            _ leaf: UnsafePointer<CChar>, _ directory: Int32, _ path: UnsafeBufferPointer<UInt8>
+            _ record: IndexRecord, _ wanted: FileStatus, from name: UnsafePointer<CChar>, in source: Int32,
+            as leaf: UnsafePointer<CChar>, in directory: Int32, at path: UnsafeBufferPointer<UInt8>
         ) throws(FileError) -> IndexRecord? {
-            if record.kind == .link { return try copyLink(record, wanted, name, source, leaf, directory, path) }
+            if record.kind == .link {
+                return try copyLink(record, wanted, from: name, in: source, as: leaf, in: directory, at: path)
+            }
             guard mirror.sharing == .link, addName(leaf, in: directory, to: name, in: source) == nil else {
                 // The file has too many names, or belongs to somebody else: link(2).
-                return try copyFile(record, wanted, name, source, leaf, directory, path)
+                return try copyFile(record, wanted, from: name, in: source, as: leaf, in: directory, at: path)
             }
             if wanted.permissions & 0o222 != 0 {
                 _ = setMode(leaf, in: directory, FileMode(wanted.permissions & ~0o222))
@@ -490,8 +492,8 @@ struct TreeMirror {
         }
 
         private func copyLink(
-            _ record: IndexRecord, _ wanted: FileStatus, _ name: UnsafePointer<CChar>, _ source: Int32,
-            _ leaf: UnsafePointer<CChar>, _ directory: Int32, _ path: UnsafeBufferPointer<UInt8>
+            _ record: IndexRecord, _ wanted: FileStatus, from name: UnsafePointer<CChar>, in source: Int32,
+            as leaf: UnsafePointer<CChar>, in directory: Int32, at path: UnsafeBufferPointer<UInt8>
         ) throws(FileError) -> IndexRecord? {
             guard let text = readLink(source, name) else {
                 let code = Errno.last
@@ -510,8 +512,8 @@ struct TreeMirror {
         }
 
         private mutating func copyFile(
-            _ record: IndexRecord, _ wanted: FileStatus, _ name: UnsafePointer<CChar>, _ source: Int32,
-            _ leaf: UnsafePointer<CChar>, _ directory: Int32, _ path: UnsafeBufferPointer<UInt8>
+            _ record: IndexRecord, _ wanted: FileStatus, from name: UnsafePointer<CChar>, in source: Int32,
+            as leaf: UnsafePointer<CChar>, in directory: Int32, at path: UnsafeBufferPointer<UInt8>
         ) throws(FileError) -> IndexRecord? {
             guard let reading = openToRead(source, name) else {
                 let code = Errno.last

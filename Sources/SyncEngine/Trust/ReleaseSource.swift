@@ -225,18 +225,21 @@ struct ReleaseSource {
             looksBack: looksBack)
         while true {
             switch check.want {
-            case .manifest(let digest, let size): return try finish(digest, size, &check, asked, location, &believed)
+            case .manifest(let digest, let size):
+                return try finish(&check, digest: digest, size: size, asked: asked, location: location, &believed)
             case .fresh:
                 let name = FreshStatement.name(wanted.channel)
-                try take(&check, name, Role.fresh.limit, &asked, &believed)
-            case .root(let number): try take(&check, "\(number).root", Role.root.limit, &asked, &believed)
-            case .release(let revision): try take(&check, "\(revision).release", Role.release.limit, &asked, &believed)
+                try take(&check, name, limit: Role.fresh.limit, from: &asked, &believed)
+            case .root(let number):
+                try take(&check, "\(number).root", limit: Role.root.limit, from: &asked, &believed)
+            case .release(let revision):
+                try take(&check, "\(revision).release", limit: Role.release.limit, from: &asked, &believed)
             }
         }
     }
 
     private func take(
-        _ check: inout TrustCheck, _ name: String, _ limit: Int, _ asked: inout Asked, _ believed: inout BelievedPin
+        _ check: inout TrustCheck, _ name: String, limit: Int, from asked: inout Asked, _ believed: inout BelievedPin
     ) throws(Failure) {
         let place = asked.place
         let url = resolve("trust/\(name)", against: place)
@@ -296,7 +299,7 @@ struct ReleaseSource {
 
     /// The manifest that the statements agree on.
     private func finish(
-        _ digest: SHA256Digest, _ size: UInt64, _ check: inout TrustCheck, _ asked: Asked, _ location: String,
+        _ check: inout TrustCheck, digest: SHA256Digest, size: UInt64, asked: Asked, location: String,
         _ believed: inout BelievedPin
     ) throws(Failure) -> FoundManifest {
         let place = asked.place

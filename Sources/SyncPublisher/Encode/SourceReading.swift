@@ -20,8 +20,8 @@ final class SourceReading: Sendable {
     private let privateKeys = Mutex<[Int]>([])
 
     init(
-        _ root: SourceRoot, _ tree: SourceTree, _ catalogue: Catalogue, _ options: PublishOptions,
-        _ dictionary: EncodingDictionary?, for purpose: Collector.Purpose
+        of tree: SourceTree, in root: SourceRoot, catalogue: Catalogue, options: PublishOptions,
+        dictionary: EncodingDictionary? = nil, for purpose: Collector.Purpose
     ) {
         (self.root, self.tree, self.catalogue, self.options) = (root, tree, catalogue, options)
         (self.dictionary, self.purpose) = (dictionary, purpose)

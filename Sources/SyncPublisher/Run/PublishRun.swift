@@ -169,7 +169,9 @@ struct PublishRun {
         let writer = try PackWriter(output, packSize: options.packSize, firstPack: base?.packs.count ?? 0)
         var collector = Collector(tree, catalogue, writer, base?.manifest, for: purpose)
         if !choices.isLoose { try chooseDictionary(root, tree, writer, progress: progress) }
-        report.bufferBytes = try SourceReading(root, tree, catalogue, options, dictionary, for: purpose).run(
+        report.bufferBytes = try SourceReading(
+            of: tree, in: root, catalogue: catalogue, options: options, dictionary: dictionary, for: purpose
+        ).run(
             &collector, isCancelled: isCancelled, progress: progress)
         if isCancelled() { throw .cancelled }
         var last = collector.progress
@@ -220,7 +222,7 @@ struct PublishRun {
         let writer = try PackWriter(output, packSize: options.packSize)
         let purpose = choices.isLoose ? Collector.Purpose.hashing : .counting
         var collector = Collector(tree, catalogue, writer, base?.manifest, for: purpose)
-        _ = try SourceReading(root, tree, catalogue, options, nil, for: purpose).run(
+        _ = try SourceReading(of: tree, in: root, catalogue: catalogue, options: options, for: purpose).run(
             &collector, isCancelled: isCancelled, progress: progress)
         if isCancelled() { throw .cancelled }
         fill(tree, collector)

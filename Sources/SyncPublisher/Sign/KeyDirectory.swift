@@ -367,7 +367,7 @@ package struct KeyDirectory {
                 try Self.move(beside, to: file, beside, number)
             } else {
                 // Where something else has the usual name, the new key stays beside it.
-                _ = try Self.isMoved(beside, to: "\(path)/\(role.rawValue).key", beside, number)
+                _ = try Self.isMoved(beside, to: "\(path)/\(role.rawValue).key", key: beside, root: number)
             }
             return (pending, keys)
         } catch { throw Self.refusal(path, error) }
@@ -452,27 +452,29 @@ package struct KeyDirectory {
     /// Renames the file of a former key to a free name beside it; errors are as with ``move(_:to:_:_:)``.
     private static func keep(_ name: String, _ new: String, _ root: UInt64) throws(PublishError) -> String {
         var number = 1
-        while try !isMoved(name, to: "\(name).\(number)", new, root) { number += 1 }
+        while try !isMoved(name, to: "\(name).\(number)", key: new, root: root) { number += 1 }
         return "\(name).\(number)"
     }
 
     /// Renames a key file after the new root has been signed; `new` is the file of the new key.
     static func move(_ name: String, to other: String, _ new: String, _ root: UInt64) throws(PublishError) {
-        if try !isMoved(name, to: other, new, root) { throw unmoved(name, other, .fileExists, new, root) }
+        if try !isMoved(name, to: other, key: new, root: root) {
+            throw unmoved(name, to: other, .fileExists, key: new, root: root)
+        }
     }
 
     /// The same; returns `false` where the other name is taken.
-    private static func isMoved(_ name: String, to other: String, _ new: String, _ root: UInt64) throws(PublishError)
+    private static func isMoved(_ name: String, to other: String, key new: String, root: UInt64) throws(PublishError)
         -> Bool
     {
         guard let code = renameEntry(name, in: currentDirectory, toFree: other, in: currentDirectory) else {
             return true
         }
-        guard code == .fileExists else { throw unmoved(name, other, code, new, root) }
+        guard code == .fileExists else { throw unmoved(name, to: other, code, key: new, root: root) }
         return false
     }
 
-    private static func unmoved(_ name: String, _ other: String, _ code: Errno, _ new: String, _ root: UInt64)
+    private static func unmoved(_ name: String, to other: String, _ code: Errno, key new: String, root: UInt64)
         -> PublishError
     {
         .cannotCreate(

@@ -72,13 +72,13 @@ enum StampCache {
         let file: Descriptor
         do throws(FileError) { file = try createFile(temporary, .writeOnly) } catch { return error.code }
         let head = withKeys ? magicWithKeys : magic
-        let code = writeRecords(count, head, file.raw, now, record) ?? renameEntry(temporary, to: path)
+        let code = writeRecords(count, after: head, to: file.raw, now: now, record) ?? renameEntry(temporary, to: path)
         if code != nil { removeFile(temporary) }
         return code
     }
 
     private static func writeRecords(
-        _ count: Int, _ head: [UInt8], _ file: Int32, _ now: Int64, _ record: (Int, Take) -> Void
+        _ count: Int, after head: [UInt8], to file: Int32, now: Int64, _ record: (Int, Take) -> Void
     ) -> Errno? {
         // Without a digest there is no cache.
         guard var hasher = try? SHA256Hasher() else { return .noMemory }
