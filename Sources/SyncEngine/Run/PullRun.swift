@@ -16,10 +16,9 @@ struct PullRun {
     private(set) var destination: Destination
     /// The switch of a destination that changes as a whole; `nil` if files change one by one.
     var trees: TreeSwitch?
-    /// Whether the new tree is not shown because it is not whole.
-    private var isWithheld = false
-    /// Whether the new tree is not shown because the run was stopped.
-    private var isUnshown = false
+    /// Why a new tree is not shown; `nil` if it is, or if there is none.
+    private enum Hidden { case incomplete, stopped }
+    private var hidden: Hidden?
     /// **Milliseconds** since 1970.
     let started: Int64
     let progress: ProgressCount
@@ -542,19 +541,17 @@ struct PullRun {
     private mutating func show(_ files: RunFiles) throws(EngineError) {
         guard let trees, files.count(.waiting) == 0 else { return }
         guard files.missing == 0, report.folders.failed == 0, report.status == .done else {
-            isWithheld = true
+            hidden = .incomplete
             return
         }
         let manifest = files.manifest
         let content = content(files)
-        isUnshown = environment.stop.isStopped
-        guard !isUnshown else { return }
+        if environment.stop.isStopped { return hidden = .stopped }
         try trees.finish(content, manifest: manifest)
         try trees.check(content, session: session)
         try trees.requireUntouched(files, progress)
         let hasWaited = waitForSwitch()
-        isUnshown = environment.stop.isStopped
-        guard !isUnshown else { return }
+        if environment.stop.isStopped { return hidden = .stopped }
         // A check, too, may have left files in the tree that do not belong there.
         if hasWaited || !trees.wishes.check.isEmpty { try trees.finish(content, manifest: manifest) }
         try exchange(trees, manifest)
@@ -764,12 +761,12 @@ extension PullRun {
             report.result = missing > 0 && report.files.total == missing ? .failed : .partial
             if report.status == .done { report.status = .incomplete }
         }
-        if isWithheld {
+        if hidden == .incomplete {
             // Readers see nothing of it.
             report.result = .failed
             if report.status == .done { report.status = .incomplete }
         }
-        if environment.stop.reason == .late, isUnshown {
+        if environment.stop.reason == .late, hidden == .stopped {
             throw .late("the new tree is complete, but not shown; the next pull shows it", .unavailable)
         }
         if environment.stop.reason == .late, pending > 0 {
@@ -777,13 +774,13 @@ extension PullRun {
             let what = "\(here) of \(report.files.total) files are in place; the next pull continues from there"
             throw .late(what, report.changed == 0 ? .unavailable : .incomplete)
         }
-        if let reason = environment.stop.reason, pending > 0 || isUnshown {
+        if let reason = environment.stop.reason, pending > 0 || hidden == .stopped {
             try rest(reason)
             return report
         }
         count()
         let haveHooksSucceeded = try completeGroups(files)
-        if let trees, !isWithheld {
+        if let trees, hidden == nil {
             // If it cannot be recorded, the next run announces it again.
             try? trees.home.record { [result = report.result] ledger in
                 guard let current = ledger.current else { return }
@@ -820,7 +817,7 @@ extension PullRun {
             }
             ends.append(counted.end(of: group.name, rows))
         }
-        if isWithheld { ends = ends.map { CompletedGroup(name: $0.name, result: .failed, changed: 0) } }
+        if hidden == .incomplete { ends = ends.map { CompletedGroup(name: $0.name, result: .failed, changed: 0) } }
         return try recording { () throws(StoreError) -> Bool in
             let owed = try journal.complete(ends, report)
             let hooks = OwedHooks(environment: environment, destination: destination)
