@@ -61,7 +61,7 @@ extension SyncStore {
         let requests = (live?.requests ?? []).map { ($0.transfer, (state: $0.state, reason: $0.reason)) }
         do throws(EngineError) {
             return try TaskListing(
-                run, project: session.project, store: self, stateDirectory: stateDirectory,
+                run, store: self, stateDirectory: stateDirectory,
                 requests: Dictionary(requests) { first, _ in first }, state: state, glob: path)
         } catch { throw ControlError(error) }
     }

@@ -139,8 +139,7 @@ struct ManifestSource: Sendable {
     /// - Parameter isPublic: Whether it came from a public address; `nil` if unknown.
     /// - Throws: ``EngineError``, also when there is another manifest at that place by now.
     func recorded(
-        _ digest: SHA256Digest, project: String, location: String, _ wanted: WantedRelease = WantedRelease(),
-        isPublic: Bool?
+        _ digest: SHA256Digest, location: String, _ wanted: WantedRelease = WantedRelease(), isPublic: Bool?
     ) throws(EngineError) -> FoundManifest {
         let place = place(location, isPublic: isPublic)
         if let cache, let (body, isCompressed) = cache.body(digest),

@@ -59,8 +59,7 @@ extension ManifestSource {
     ///
     /// - Parameter artifact: The digest of the artifact's own manifest.
     func found(
-        _ release: RegistryRelease, _ artifact: SHA256Digest, _ address: RegistryAddress, at place: ManifestPlace,
-        key: String
+        _ release: RegistryRelease, _ artifact: SHA256Digest, at place: ManifestPlace, key: String
     ) throws(EngineError) -> FoundManifest {
         guard let base = RegistryBase(place.baseURL), let layer = release.layer(RegistryRelease.manifestPath) else {
             throw EngineError(.dataInvalid, "\(place.shown): the release has no \(RegistryRelease.manifestPath)")

@@ -83,7 +83,7 @@ extension ManifestSource {
                 try RegistryAnswer.read(text, prefix: address.blobPrefix(endpoint))
             }
             switch read {
-            case .release(let release): return try self.found(release, first.digest, address, at: place, key: key)
+            case .release(let release): return try self.found(release, first.digest, at: place, key: key)
             case .files(let listing):
                 let source = SourceOrigin(
                     kind: RegistryAddress.scheme, url: place.location, at: "sha256:\(first.digest)")

@@ -167,8 +167,7 @@ extension PullEngine {
             revision: run.facts.revision, batch: hook.batch)
         guard hook.batch != nil else { return input }
         do throws(EngineError) {
-            let project = try stored(environment.store.session(run.session)?.project)
-            let manifest = try manifest(of: run, project: project ?? "")
+            let manifest = try manifest(of: run)
             let here = try presentRows(hook, run, manifest, in: destination)
             let changed = try recording { () throws(StoreError) in
                 try environment.store.unreported(hook, includingOwn: true).map { work throws(StoreError) in
@@ -189,12 +188,11 @@ extension PullEngine {
 
     /// The manifest of a run or, if that is no longer kept, the one of the session's latest run, which names what is
     /// there now.
-    private func manifest(of run: StoredRun, project: String) throws(EngineError) -> Manifest {
+    private func manifest(of run: StoredRun) throws(EngineError) -> Manifest {
         let source = try manifestSource(caching: true)
         func recorded(_ run: StoredRun) throws(EngineError) -> Manifest {
             try source.recorded(
-                run.manifest, project: project, location: run.location, WantedRelease(run.recipe),
-                isPublic: run.facts.isPublic
+                run.manifest, location: run.location, WantedRelease(run.recipe), isPublic: run.facts.isPublic
             ).decode()
         }
         do throws(EngineError) { return try recorded(run) } catch {

@@ -26,14 +26,14 @@ package final class TaskListing: Sendable {
     ///   - glob: Only tasks whose path matches, as in a group of a manifest.
     /// - Throws: ``EngineError`` with status 66 when the manifest is no longer kept.
     package init(
-        _ run: StoredRun, project: String, store: SyncStore, stateDirectory: String, requests: [UInt64: Request],
+        _ run: StoredRun, store: SyncStore, stateDirectory: String, requests: [UInt64: Request],
         state: TaskState? = nil, glob: String? = nil
     ) throws(EngineError) {
         self.run = run
         self.requests = requests
         wanted = state
         self.glob = glob.map(Glob.init)
-        manifest = try Self.manifest(of: run, project: project, stateDirectory)
+        manifest = try Self.manifest(of: run, stateDirectory)
         reasons = try recording { () throws(StoreError) in
             Dictionary(try store.tasks(of: run.identifier).map { ($0.path, $0.reason) }) { first, _ in first }
         }
@@ -50,9 +50,7 @@ package final class TaskListing: Sendable {
         marks = all
     }
 
-    private static func manifest(of run: StoredRun, project: String, _ stateDirectory: String) throws(EngineError)
-        -> Manifest
-    {
+    private static func manifest(of run: StoredRun, _ stateDirectory: String) throws(EngineError) -> Manifest {
         var limits = ManifestLimits(ownText: 1 << 30)
         // The run has accepted its URLs; nothing is fetched here.
         limits.schemes = nil
@@ -62,7 +60,7 @@ package final class TaskListing: Sendable {
             transport: nobody, localTransport: nobody, cache: cache,
             parts: PartCache(stateDirectory: stateDirectory, isReadOnly: true), stop: StopRequest(), limits: limits)
         do throws(EngineError) {
-            return try source.recorded(run.manifest, project: project, location: run.location, isPublic: nil).decode()
+            return try source.recorded(run.manifest, location: run.location, isPublic: nil).decode()
         } catch {
             throw EngineError(
                 .noInput,

@@ -196,10 +196,8 @@ extension PullEngine {
     ///
     /// - Throws: ``EngineError``, also when that manifest can no longer be had.
     package func names(_ paths: [String], _ run: StoredRun) throws(EngineError) -> Bool {
-        let project = try stored(environment.store.session(run.session)?.project)
         let found = try manifestSource(caching: true, of: run.recipe).recorded(
-            run.manifest, project: project ?? "", location: run.location, WantedRelease(run.recipe),
-            isPublic: run.facts.isPublic)
+            run.manifest, location: run.location, WantedRelease(run.recipe), isPublic: run.facts.isPublic)
         let files = try found.decode().files
         return paths.contains { !files.rows(below: Array($0.utf8)).isEmpty }
     }

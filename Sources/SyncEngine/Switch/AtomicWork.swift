@@ -250,8 +250,7 @@ extension PullEngine {
         let found: FoundManifest
         do throws(EngineError) {
             found = try manifestSource(caching: true).recorded(
-                digest, project: known.project, location: last.location, WantedRelease(recipe),
-                isPublic: last.facts.isPublic)
+                digest, location: last.location, WantedRelease(recipe), isPublic: last.facts.isPublic)
         } catch {
             // What is published is the manifest of another revision.
             guard error.status == .unavailable, error.cause == .badManifest else { throw error }
@@ -356,8 +355,7 @@ extension PullEngine {
         // Its process is gone: this one holds the session.
         _ = try stored(environment.store.recover(session: session, now: environment.now()))
         let found = try manifestSource(caching: true).recorded(
-            digest, project: known.project, location: open.location, WantedRelease(open.recipe),
-            isPublic: open.facts.isPublic)
+            digest, location: open.location, WantedRelease(open.recipe), isPublic: open.facts.isPublic)
         var recipe = open.recipe
         recipe.destination = known.destination
         recipe.hooks = try stored(environment.store.hooks(run: open.identifier, limit: .max).reversed().map(\.hook))

@@ -77,7 +77,7 @@ struct ReleaseSource {
                 found = try source.manifest(digest, size: nil, at: manifestURL(location), location, reload: false).found
             } catch { throw error.engineError }
         } else {
-            found = try source.recorded(digest, project: project, location: location, wanted, isPublic: isPublic)
+            found = try source.recorded(digest, location: location, wanted, isPublic: isPublic)
         }
         if isSigned, let pin { found.add(pin.root.content.mirrors) }
         return found

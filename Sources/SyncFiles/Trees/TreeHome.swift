@@ -275,7 +275,8 @@ package final class TreeHome: Sendable {
         .readOnlyFileSystem, .fileNameTooLong,
     ]
 
-    private static func makeExchange(_ place: Place, _ umask: Umask, now: Int64, _ inspect: Inspection) throws(FileError)
+    private static func makeExchange(_ place: Place, _ umask: Umask, now: Int64, _ inspect: Inspection)
+        throws(FileError)
         -> TreeHome
     {
         try place.asLinks?.requireNoLedger()
@@ -888,7 +889,7 @@ package final class TreeHome: Sendable {
     /// Gives a tree's directory the owner, the group, the ACLs and the mode of the destination.
     ///
     /// - Parameter isBuilt: Whether the tree is still built: this user may change the directory then.
-    private func copyAccess(to: _ directory: Int32, of number: UInt64, isBuilt: Bool = false) throws(FileError) {
+    private func copyAccess(to directory: Int32, of number: UInt64, isBuilt: Bool = false) throws(FileError) {
         guard let there = openDirectory(name, in: parent.raw, .noFollow) else {
             let error = FileError.last("open", path)
             if error.isMissing { return }

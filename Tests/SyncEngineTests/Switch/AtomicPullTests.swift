@@ -232,8 +232,7 @@ struct AtomicPullTests: ChangesAsAWhole {
     private func tasks() throws -> [TaskStatus] {
         let run = try #require(try scene.store.runs(session: "com.example.tower", limit: 1).first)
         let listing = try TaskListing(
-            run, project: "com.example.tower", store: scene.store, stateDirectory: scene.root.path("state"),
-            requests: [:])
+            run, store: scene.store, stateDirectory: scene.root.path("state"), requests: [:])
         var entries: [TaskStatus] = []
         while let entry = listing.next() { entries.append(entry) }
         return entries
