@@ -223,7 +223,7 @@ extension DocumentCache {
                 download.cancel()
                 return .pass
             }
-            return await take(download, head, into: file, at: path, named: named, known: known)
+            return await take(download, head, into: file, at: path, names: names, named: named, known: known)
         }
     }
 
@@ -256,8 +256,8 @@ extension DocumentCache {
     }
 
     private func take(
-        _ download: Download, _ head: ResponseHead, into file: UnfinishedFile, at path: String, named: SHA256Digest?,
-        known: (Document, SharedDescriptor)?
+        _ download: Download, _ head: ResponseHead, into file: UnfinishedFile, at path: String, names: [[UInt8]],
+        named: SHA256Digest?, known: (Document, SharedDescriptor)?
     ) async -> Outcome {
         var size: UInt64 = 0
         guard var hasher = try? SHA256Hasher() else { return .pass }
