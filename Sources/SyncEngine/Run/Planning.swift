@@ -30,7 +30,7 @@ extension PullEngine {
         // In the order in which a pull would find them.
         var refusals = obstacles(to: recipe, session: session, space, destination, hasTrees: trees != nil)
         if let trees {
-            do throws(FileError) { try trees.anticipateRemovals() } catch {
+            do throws(FileError) { try trees.preflight() } catch {
                 refusals.append(EngineError(switching: error))
             }
         }

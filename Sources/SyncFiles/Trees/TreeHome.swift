@@ -595,7 +595,7 @@ package final class TreeHome: Sendable {
     }
 
     /// Throws what ``reconcile(now:)`` would where somebody else has a name at the top that readers need.
-    package func foresee() throws(FileError) {
+    package func preflight() throws(FileError) {
         guard let links, let current = ledger.current, !ledger.isGathering,
             try isThere("\(current)", in: trees.raw, shown: treePath(current))
         else { return }
