@@ -261,18 +261,26 @@ struct ScheduleTests {
         #expect(added.error.contains("/opt/no/such/hook does not exist; the hook fails"), "\(added.error)")
     }
 
-    @Test("A schedule whose file cannot be parsed is not left out: in the list, the report and the metrics")
+    @Test("A schedule whose file cannot be parsed, or is refused, is in the list, the report and the metrics")
     func unparsed() throws {
         let set = try ScheduledSet()
         #expect(try set.published.pull().status == 0)
         #expect(try set.add("--nightly", "02:00").status == 0)
-        try set.published.scratch.write(Data("{".utf8), to: ".config/syncagent/schedules/tower.json")
+        let file = set.published.scratch.url.appendingPathComponent(".config/syncagent/schedules/tower.json")
+        let whole = try Data(contentsOf: file)
+        try Data("{".utf8).write(to: file)
         let listed = try set.tool.run(["schedule", "list"])
         #expect(listed.error.contains("tower.json cannot be parsed"), "\(listed.error)")
         #expect(!listed.error.contains("No schedules"), "\(listed.error)")
         let report = try set.tool.run(["report"]).output
         #expect(report.contains("ATTENTION  tower: its schedule could not start"), "\(report)")
         #expect(report.contains("tower.json cannot be parsed"), "\(report)")
+        #expect(try set.tool.run(["metrics"]).output.contains("\nsyncagent_failing_schedules 1\n"))
+        // Nor does one run whose file others could change.
+        try whole.write(to: file)
+        #expect(try set.tool.run(["metrics"]).output.contains("\nsyncagent_failing_schedules 0\n"))
+        try FileManager.default.setAttributes([.posixPermissions: 0o666], ofItemAtPath: file.path)
+        #expect(try set.tool.run(["report"]).output.contains("tower.json: others may write to it"))
         #expect(try set.tool.run(["metrics"]).output.contains("\nsyncagent_failing_schedules 1\n"))
     }
 

@@ -11,7 +11,7 @@ struct ReportSchedules: Sendable {
     /// One entry per schedule.
     private(set) var all: [ReportReader.Schedule] = []
 
-    /// Reads the schedules. One whose file cannot be parsed counts as one that could not start.
+    /// Reads the schedules. One whose file cannot be parsed, or is refused, counts as one that could not start.
     ///
     /// - Parameter now: **Milliseconds** since 1970.
     init(now: Int64, environment: EnvironmentPaths = .ofProcess) {
@@ -23,7 +23,7 @@ struct ReportSchedules: Sendable {
                 record = found
             } catch {
                 // Nothing is known of a file that this process may not read, as with `--system`.
-                guard !error.isOfReading else { continue }
+                guard error.isRefusal || !error.isOfReading else { continue }
                 var unread = ReportReader.Schedule()
                 (unread.name, unread.failure, unread.cause) = (name, error.description, .configuration)
                 all.append(unread)
