@@ -417,7 +417,7 @@ struct FailureCauseTests {
 
     @Test("A former revision that somebody has changed is no fault of a server")
     func changedRevision() {
-        let detail = "/srv/.syncagent-tower/rev/1: 1 file of the former revision, such as a, is no longer what it was"
+        let detail = "/srv/.syncagent-tower/rev/1: 1 file of the former revision, such as a, was changed or removed"
         #expect(Problem(kind: .wrongBytes, detail: detail, time: 0).advice.contains("syncagent revisions"))
     }
 

@@ -456,7 +456,7 @@ extension TreeSwitch {
         throw EngineError(
             .ioError,
             "\(escaped(home.treePath(tree.number))): \(Figures.count(count, "file")) of the former revision, such as "
-                + "\(escaped(first)), \(count == 1 ? "has" : "have") other contents now; nothing was changed. "
+                + "\(escaped(first)), \(count == 1 ? "was" : "were") changed or removed; readers see what they saw before. "
                 + "--to REVISION shows another one",
             cause: .wrongBytes)
     }

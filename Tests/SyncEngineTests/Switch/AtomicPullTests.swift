@@ -459,7 +459,10 @@ struct AtomicPullTests: ChangesAsAWhole {
         try Data("damaged".utf8).write(to: URL(fileURLWithPath: former))
         let damaged = #expect(throws: EngineError.self) { try scene.engine().rollback("com.example.tower", to: nil) }
         #expect(damaged?.status == .ioError)
-        #expect(damaged?.message.contains("each/now") == true)
+        #expect(damaged?.message.contains("such as each/now, was changed or removed") == true)
+        try FileManager.default.removeItem(atPath: former)
+        let removed = #expect(throws: EngineError.self) { try scene.engine().rollback("com.example.tower", to: nil) }
+        #expect(removed?.message.contains("such as each/now, was changed or removed") == true)
         try expect(2)
     }
 
