@@ -15,7 +15,7 @@ struct PlanCommand: AsyncParsableCommand, ReadingOptions {
             Reads the manifest and inspects the destination; fetches no files and changes nothing. If it is known in \
             advance how the pull would end, the exit status is the same: 2 if something is in the way of a file, 73 if \
             the destination cannot be created, 74 if there is not enough space, 75 if another process is using the \
-            session or the destination, 77 if the revision would be refused.
+            session or the destination, 77 if the revision or the prune would be refused.
 
             --explain shows which rule, credentials, proxy and TLS settings apply to each source, and where the \
             servers redirect to. To find out, it requests the first byte of one object from each source.
