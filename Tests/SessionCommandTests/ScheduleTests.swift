@@ -458,10 +458,14 @@ struct ScheduleTests {
     func zoneOfShell() throws {
         let set = try ScheduledSet()
         let add = ["schedule", "add", set.published.url, "--into", "tower", "--nightly", "02:00", "--dry-run"]
-        for (backend, isTold) in [("cron", true), ("agent", false)] {
-            let outcome = try set.tool.run(add + ["--backend", backend], environment: ["TZ": "America/New_York"])
+        let isUnset = !FileManager.default.fileExists(atPath: "/etc/localtime")
+        for (backend, zone, isTold) in [
+            ("cron", "Pacific/Chatham", true), ("agent", "Pacific/Chatham", false),
+            ("cron", ":/etc/localtime", isUnset),
+        ] {
+            let outcome = try set.tool.run(add + ["--backend", backend], environment: ["TZ": zone])
             #expect(outcome.status == 0, "\(outcome.error)")
-            #expect(outcome.error.contains("TZ is America/New_York here") == isTold, "\(outcome.error)")
+            #expect(outcome.error.contains("TZ is \(zone) here") == isTold, "\(outcome.error)")
         }
     }
 }

@@ -146,6 +146,10 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         guard !plan.backend.needsAgent, plan.timing.timeZone == nil, let zone = EnvironmentPaths.ofProcess.lookup("TZ"),
             !zone.isEmpty
         else { return }
+        // Many users set TZ to the machine's own zone, or to its file. A leading colon is optional: tzset(3).
+        let name = zone.hasPrefix(":") ? String(zone.dropFirst()) : zone
+        let file = name.hasPrefix("/") ? name : "/usr/share/zoneinfo/\(name)"
+        if let own = realPath("/etc/localtime"), own == realPath(file) { return }
         output.warning(
             "TZ is \(escaped(zone)) here, but \(plan.backend.words) goes by the machine's own time zone: run this "
                 + "without TZ to see when it starts.")
