@@ -75,8 +75,7 @@ struct MetricsFile: Sendable {
         try? MetricsFile(path: path).write(store)
     }
 
-    /// As ``keepAfterTry(_:_:)``, after a change to schedules, or of the list of sessions: a schedule that fails and is
-    /// gone, or paused, no longer counts.
+    /// As ``keepAfterTry(_:_:)``, after a change to schedules: what fails and is gone, or paused, no longer counts.
     static func keepAfterChange(_ output: Output) {
         guard let store = try? StateAccess(output: output).existingStore() else { return }
         keepAfterTry(nil, store)

@@ -149,7 +149,8 @@ struct RemoveCommand: AsyncParsableCommand {
                 guard try store.session(name) == nil else { throw error }
             }
         }
-        MetricsFile.keepAfterChange(output)
+        // The configured metrics file still has the session.
+        MetricsFile.keepAfterTry(nil, store)
         let rest = exists(status.destination) ? "; its files are still in \(escaped(status.destination))." : "."
         output.message("\(escaped(name)) is removed" + (files ? " with its files." : rest))
     }
