@@ -326,7 +326,7 @@ struct AgentTests {
         let bench = try AgentBench()
         let lines = Mutex<[String]>([])
         let agent = bench.agent { $0.log = { line in lines.withLock { $0.append(line) } } }
-        try await whileRunning(agent) {
+        let told = try await whileRunning(agent) {
             var request = bench.request()
             request.paused = true
             _ = try await agent.enqueue(request)
@@ -336,8 +336,9 @@ struct AgentTests {
             _ = try await agent.resume(session)
             for _ in 0..<2_000 where lines.withLock(\.isEmpty) { try await Task.sleep(for: .milliseconds(5)) }
             _ = try await agent.cancel(session)
+            // Before the agent logs that it stops.
+            return lines.withLock { $0 }
         }
-        let told = lines.withLock { $0 }
         #expect(told.count == 1 && told[0].hasSuffix("; retrying in 2 s"), "\(told)")
     }
 
