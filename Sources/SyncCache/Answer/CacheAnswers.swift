@@ -241,7 +241,7 @@ extension CacheAnswers {
                 let download = Download.start(
                     context.origin.request(
                         reading.names, range: position..<reading.range.upperBound, size: reading.size),
-                    on: context.origin.transport)
+                    on: context.origin.transport, isNamed: true)
                 return await Self.send(download, passing, to: stream)
             }
             guard position < reading.range.upperBound else { return stream.end() }
@@ -278,7 +278,7 @@ extension CacheAnswers {
         context.counts.passed.add(1)
         let download = Download.start(
             context.origin.request(reading.names, range: reading.range, size: reading.size, reload: reload),
-            on: context.origin.transport)
+            on: context.origin.transport, isNamed: true)
         if case .failure(let error) = await download.head() { return Self.response(to: error) }
         var response = prepared
         response.body = Self.body(reading.range, isHead: false) {

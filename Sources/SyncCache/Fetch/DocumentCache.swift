@@ -200,7 +200,7 @@ extension DocumentCache {
         if isGone, let former = Self.former(known, refusal) { return former }
         var request = context.origin.request(names, reload: reload)
         if let known, !known.0.validator.isEmpty { request.knownValidator = known.0.validator }
-        let download = Download.start(request, on: context.origin.transport)
+        let download = Download.start(request, on: context.origin.transport, isNamed: named != nil)
         switch await download.head() {
         case .failure(let error): return failed(error, known, path)
         case .success(let head):

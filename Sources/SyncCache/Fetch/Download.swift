@@ -28,12 +28,17 @@ final class Download: TransferSink {
     private let state = Mutex(State())
     private let transport: any Transport
     private let id: TransferID
+    private let isNamed: Bool
 
-    private init(_ transport: any Transport, _ id: TransferID) { (self.transport, self.id) = (transport, id) }
+    private init(_ transport: any Transport, _ id: TransferID, isNamed: Bool) {
+        (self.transport, self.id, self.isNamed) = (transport, id, isNamed)
+    }
 
     /// Starts a transfer.
-    static func start(_ request: TransferRequest, on transport: any Transport) -> Download {
-        let download = Download(transport, request.id)
+    ///
+    /// - Parameter isNamed: Whether a digest names the object, so that every answer is of the same version.
+    static func start(_ request: TransferRequest, on transport: any Transport, isNamed: Bool = false) -> Download {
+        let download = Download(transport, request.id, isNamed: isNamed)
         transport.start(request, sink: download) { download.complete($0) }
         return download
     }
@@ -100,9 +105,16 @@ final class Download: TransferSink {
         state.withLock { state -> CheckedContinuation<Void, Never>? in
             if state.head == nil, case .success(let report) = result { state.head = report.response }
             state.end = result
-            if state.isOther, case .failure(var error) = result {
-                (error.code, error.detail) = (.badAnswer, "interrupted, and perhaps of another version since")
-                state.end = .failure(error)
+            if state.isOther {
+                // Also if it ended well: what is here may be longer than all of the other version.
+                let url =
+                    switch result {
+                    case .success(let report): report.currentURL
+                    case .failure(let error): error.url
+                    }
+                state.end = .failure(
+                    TransferError(
+                        code: .badAnswer, url: url, detail: "interrupted, and perhaps of another version since"))
             }
             return state.waiter.take()
         }?.resume()
@@ -110,7 +122,7 @@ final class Download: TransferSink {
 
     func begin(_ response: ResponseHead) -> UInt64 {
         let (position, waiter) = state.withLock { state -> (UInt64, CheckedContinuation<Void, Never>?) in
-            if let head = state.head, state.position != nil || head.validator != response.validator {
+            if !isNamed, let head = state.head, state.position != nil || head.validator != response.validator {
                 state.isOther = !head.validator.isSameVersion(as: response.validator)
             }
             state.head = state.head ?? response

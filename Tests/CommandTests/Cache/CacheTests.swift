@@ -548,13 +548,17 @@ struct CacheTests {
         let scene = try CacheScene()
         let cache = try scene.cache()
         let old = ServedObject(text: String(repeating: "old ", count: 100_000))
-        let new = ServedObject(text: String(repeating: "new ", count: 100_000))
-        for path in ["channels/beta.json", "note.txt"] {
-            scene.origin.script("/set/" + path, FaultAnswer.object(old).dropping(at: 100_000), .object(new))
-            let cut = try cache.client.send("GET", "/" + path)
-            #expect(cut.status == 502 || cut.body.count < 400_000, "\(path)")
-            #expect(old.bytes.starts(with: cut.body), "\(path)")
-            #expect(try cache.client.send("GET", "/" + path).body == new.bytes, "\(path)")
+        // The last one is shorter than what had come of the old one.
+        for (number, count) in [100_000, 10_000].enumerated() {
+            let new = ServedObject(text: String(repeating: "new ", count: count))
+            for path in ["channels/beta\(number).json", "note\(number).txt"] {
+                scene.origin.script("/set/" + path, FaultAnswer.object(old).dropping(at: 100_000), .object(new))
+                let cut = try cache.client.send("GET", "/" + path)
+                // The head of a file that is passed through has been sent by then.
+                #expect(cut.status == (path.hasSuffix(".json") ? 502 : 200), "\(path)")
+                #expect(cut.body.count < 400_000 && old.bytes.starts(with: cut.body), "\(path)")
+                #expect(try cache.client.send("GET", "/" + path).body == new.bytes, "\(path)")
+            }
         }
     }
 
