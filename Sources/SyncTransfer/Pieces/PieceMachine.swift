@@ -78,7 +78,8 @@ struct PieceMachine: Equatable {
     /// Whether the piece has already retried at once after a broken connection; the next time it waits.
     private(set) var hasRetriedAtOnce = false
     private(set) var lastFault: Fault?
-    /// The next wanted **byte** when progress was measured last.
+    /// The furthest **byte** that has been the next wanted one when progress was measured. A sink that begins again has
+    /// made none before it gets further than that, or a server that always breaks off would be asked for ever.
     private(set) var mark: UInt64
 
     /// Most fresh redirects in a row that are requested because the target refuses: one for an expired link, one for
@@ -145,7 +146,7 @@ struct PieceMachine: Equatable {
         lastFault = fault
         let progress = failure.position - min(mark, failure.position)
         if progress > 0 { (failures, refusals) = (0, 0) }
-        mark = failure.position
+        mark = max(mark, failure.position)
         let isInterruption = (fault.kind == .broken || fault.kind == .idle) && progress > 0
         let isRedirectBad = failure.hasMoved && !isInterruption && fault.kind != .stopped
         return (isRedirectBad ? [.forgetRedirect] : []) + remedy(failure, isInterruption: isInterruption)

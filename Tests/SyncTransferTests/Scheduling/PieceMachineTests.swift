@@ -126,6 +126,17 @@ struct PieceMachineTests {
         }
     }
 
+    @Test("A sink that begins again after each interruption makes no progress before it gets further than before")
+    func rewound() {
+        var machine = machine()
+        var counts: [Int] = []
+        for (kind, position) in [(Fault.Kind.broken, UInt64(150)), (.rewound, 100), (.broken, 150), (.broken, 160)] {
+            _ = machine.failed(failure(kind, position: position))
+            counts.append(machine.failures)
+        }
+        #expect(counts == [1, 2, 3, 1])
+    }
+
     @Test("A remedy that helps once is used once a source, then the source is left")
     func strikes() {
         for (kind, strike) in [
