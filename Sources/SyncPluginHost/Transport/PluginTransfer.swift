@@ -19,7 +19,7 @@ final class PluginTransfer {
     var failuresOfSource: [Int: Int] = [:]
     /// Indices of URLs that have failed permanently.
     var deadSources: Set<Int> = []
-    /// Whether the last answer was of an object of another length than the manifest's.
+    /// Whether the last attempt found an object of another length than the manifest's.
     var isOtherSize = false
     /// The object's version in the last valid answer.
     var validator: Validator?

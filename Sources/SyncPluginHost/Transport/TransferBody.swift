@@ -16,7 +16,6 @@ extension TransferPump {
             return refuse("304 in reply to an unconditional request")
         }
         if head.status == 206, !isPart { return refuse("206 for a request for the whole object") }
-        transfer.isOtherSize = false
         if let told = head.objectSize, let expected = request.objectSize, told != expected {
             transfer.isOtherSize = true
             return refuse("the object has \(told) bytes, expected \(expected)")

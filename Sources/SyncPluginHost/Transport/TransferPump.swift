@@ -146,6 +146,7 @@ final class TransferPump {
             events(.moved(transfer.request.id, Hop(.mirror, from: redacted(url: before), to: redacted(url: url))))
         }
         transfer.lastSource = source
+        transfer.isOtherSize = false
         let pipe: BodyPipe
         do throws(PluginError) { pipe = try BodyPipe(in: client.directory, for: client) } catch {
             // The system may temporarily lack descriptors.
