@@ -174,6 +174,14 @@ struct SignedPlaceTests {
         }
         #expect(error.status == .refused)
         #expect(error.message.contains("/trust/fresh: a web page came in its place"), "\(error.message)")
+        // One of keys that are not there: the page is not taken for a root.
+        var other = try set.trust(.seconds(30))
+        other.anchor = .fingerprint(try #require(SHA256Digest(hex: String(repeating: "0", count: 64))))
+        guard case .refused(let none) = try await runner.pull(manifest, trust: other) else {
+            Issue.record("it was believed")
+            return
+        }
+        #expect(none.message.contains("none of the roots there is"), "\(none.message)")
     }
 
     @Test("A place that says to come back later than it has is left and named; when all do, it ends with 69")

@@ -246,9 +246,7 @@ struct ReleaseSource {
         var served = try source.statement(url, limit: limit, reload: asked.reload, until: asked.end)
         if let bytes = served.bytes, isWebPage(bytes) {
             // Some servers show a page for whatever they do not have, such as the next root.
-            guard case .root = check.want else {
-                throw .refused(TrustRefusal(.malformed, "a web page came in its place"), url: url)
-            }
+            guard case .root = check.want else { throw .refused(.webPage, url: url) }
             served.bytes = nil
         }
         if served.bytes != nil { believed.isPublic = served.isPublic }
@@ -354,6 +352,11 @@ struct ReleaseSource {
     private func engine<R>(_ work: () throws(EngineError) -> R) throws(Failure) -> R {
         do throws(EngineError) { return try work() } catch { throw .engine(error) }
     }
+}
+
+extension TrustRefusal {
+    /// A server shows a page where a statement has to be.
+    static let webPage = TrustRefusal(.malformed, "a web page came in its place")
 }
 
 // Fetches statements, and manifests by digest. Everything is bounded, and the manifest is the one asked for; whether

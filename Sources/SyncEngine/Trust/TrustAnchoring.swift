@@ -145,9 +145,14 @@ extension ReleaseSource {
         let url = resolve("trust/\(name)", against: manifestURL(location))
         do throws(ReleaseSource.Failure) {
             let served = try source.statement(url, limit: role.limit, reload: false, until: end)
-            // A denied first root is an error; after the last root, a denial may only mean that there is none.
-            if name == "1.root", let denied = served.refusal { throw ManifestSource.refusal(denied) }
-            return (served.bytes, redacted(url: url))
+            let isPage = served.bytes.map { isWebPage($0) } ?? false
+            // A denied first root, or a page in its place, is an error; after the last root, either may only mean that
+            // there is none.
+            if name == "1.root" {
+                if let denied = served.refusal { throw ManifestSource.refusal(denied) }
+                if isPage { throw .refused(.webPage, url: url) }
+            }
+            return (isPage ? nil : served.bytes, redacted(url: url))
         } catch { throw error.engineError }
     }
 }
