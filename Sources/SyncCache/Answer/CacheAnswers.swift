@@ -348,7 +348,14 @@ extension CacheAnswers {
         var asked = context.origin.request(path.names, range: range, size: size, reload: reload)
         asked.validator = head.validator
         let download = Download.start(asked, on: context.origin.transport)
-        if case .failure(let error) = await download.head() { return Self.response(to: error) }
+        switch await download.head() {
+        case .failure(let error): return Self.response(to: error)
+        case .success(let found) where found.validator.etag != head.validator.etag:
+            // A new version came between the two requests; the head of this answer is of the old one.
+            download.cancel()
+            return HTTPResponse(status: 503, headers: [.retryAfter: "1"])
+        case .success: break
+        }
         response.body = Self.body(range, isHead: false) { stream in
             var passing = Passing()
             (passing.length, passing.start) = (range.upperBound - range.lowerBound, range.lowerBound)

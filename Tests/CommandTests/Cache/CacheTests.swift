@@ -562,6 +562,17 @@ struct CacheTests {
         }
     }
 
+    @Test("A part of a new version is not sent with the tag of the old one")
+    func partOfAnother() throws {
+        let scene = try CacheScene()
+        let cache = try scene.cache()
+        let (old, new) = (ServedObject(text: "the old one"), ServedObject(text: "the new one"))
+        scene.origin.script("/set/note.txt", .object(old), .object(new))
+        #expect(try cache.client.send("GET", "/note.txt", ["Range": "bytes=4-6"]).status == 503)
+        let part = try cache.client.send("GET", "/note.txt", ["Range": "bytes=4-6"])
+        #expect(part.status == 206 && part.body == Array("new".utf8))
+    }
+
     @Test("However long an origin wants to be left alone, what is held is sent within seconds")
     func longWait() throws {
         let scene = try CacheScene()
