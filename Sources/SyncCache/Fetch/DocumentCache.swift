@@ -288,10 +288,16 @@ extension DocumentCache {
         }
         if isWebPage(readBytes(file.descriptor.raw, Document.start, Int(min(size, 512))) ?? []) {
             // A log-in page, or what a server shows for everything: it says nothing of the document, and is not kept.
-            guard known != nil else { return .current(document, file.descriptor) }
-            let page = TransferError(
-                code: .badAnswer, url: context.origin.url(names), detail: "a web page in place of the document")
-            return failed(page, known, path)
+            let detail = "a web page in place of the document"
+            guard known != nil else {
+                if path.hasSuffix(".root") {
+                    // To a pull, it ends the roots as a 404 does, and has to when the origin is gone.
+                    let none = TransferError(code: .badStatus(404), url: context.origin.url(names), detail: detail)
+                    state.withLock { $0.note(none, at: path) }
+                }
+                return .current(document, file.descriptor)
+            }
+            return failed(TransferError(code: .badAnswer, url: context.origin.url(names), detail: detail), known, path)
         }
         // A document that cannot be kept is still an answer.
         guard let name = fileName(path), let block = document.block else { return .pass }

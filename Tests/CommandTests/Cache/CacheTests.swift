@@ -532,7 +532,10 @@ struct CacheTests {
         let cache = try scene.cache()
         let page = ServedObject(text: "<!DOCTYPE html><title>Log in</title>", contentType: "text/html")
         scene.origin.serve(page, at: "/set/channels/beta.json")
-        #expect(try cache.client.send("GET", "/channels/beta.json").body == page.bytes)
+        scene.origin.serve(page, at: "/set/trust/2.root")
+        for path in ["/channels/beta.json", "/trust/2.root"] {
+            #expect(try cache.client.send("GET", path).body == page.bytes)
+        }
         #expect(try cache.client.send("GET", "/manifest.json").status == 200)
         scene.origin.serve(page, at: "/set/manifest.json")
         let held = try cache.client.send("GET", "/manifest.json")
@@ -540,6 +543,7 @@ struct CacheTests {
         try scene.origin.closePort()
         #expect(try scene.isRight(cache.client.send("GET", "/manifest.json"), "manifest.json"))
         #expect(try cache.client.send("GET", "/channels/beta.json").status == 504)
+        #expect(try cache.client.send("GET", "/trust/2.root").status == 404)
         #expect(try cache.stop().error.contains("a web page in place of the document"))
     }
 
