@@ -299,7 +299,7 @@ final class Exchange {
         let wanted = max(piece.sink.begin(head), piece.start)
         piece.position = min(wanted, piece.end ?? wanted)
         if piece.position < offset, !piece.isComplete {
-            piece.fault = Fault(.rewound, "it begins again at byte \(piece.position)")
+            piece.fault = Fault(.rewound, "the rest may be of another version; begins again at byte \(piece.position)")
         }
     }
 
