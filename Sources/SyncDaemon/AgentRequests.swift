@@ -225,7 +225,7 @@ extension Agent: AgentControl {
             EngineError(
                 .usage,
                 "the files in \(escaped(place)) are those of session '\(escaped(other))', too; nothing was changed. Remove that "
-                    + "session first, or leave --files out"))
+                    + "session first, or keep the files"))
     }
 
     /// Refuses the paths if the manifest of a session's run names none of them. If that cannot be found out, they are

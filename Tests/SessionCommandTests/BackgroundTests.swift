@@ -306,7 +306,7 @@ struct BackgroundTests {
         }
         let name = "com.example.tower.shard-0-of-2"
         let refused = try background.tool.run(["rm", name, "--files"])
-        #expect(refused.status == 64 && refused.error.contains("or leave --files out"), "\(refused.error)")
+        #expect(refused.status == 64 && refused.error.contains("or keep the files"), "\(refused.error)")
         #expect(try background.tool.run(["rm", name]).status == 0)
         #expect(try background.published.text("tower/a.txt") == "one")
         #expect(try background.published.text("tower/sheets/b.txt") == "two")

@@ -66,7 +66,7 @@ ONCE_BROKEN = (
     # A former revision that could not be looked at was forgotten.
     ("rollback", "newfstatat", "EACCES", "8TreeHomeC9nameTrees"),
     # The link to what readers see passed for none, and the tree that it leads to was removed.
-    ("links", "readlinkat", "EACCES", "8TreeHomeC6settle"),
+    ("links", "readlinkat", "EACCES", "8TreeHomeC9reconcile"),
     # Trees that could not be looked at passed for none, and a first record took the place of theirs.
     ("atomic", "newfstatat", "EACCES", "8TreeHomeC4make"),
     # The index was left behind in what readers see.

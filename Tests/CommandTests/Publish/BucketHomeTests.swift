@@ -166,7 +166,7 @@ struct BucketHomeTests {
             }
         }
         let late = try publish()
-        #expect(late.status == 75 && late.error.contains("faster"), "\(late.error)")
+        #expect(late.status == 75 && late.error.contains("changed by another publish"), "\(late.error)")
         #expect(bucket["maps/tiles/manifest.json"] == changed)
         bucket.change { $0.beforePut = nil }
         let puts = bucket.puts.filter { $0.key.hasSuffix(".pack") }

@@ -363,12 +363,11 @@ struct AtomicPullTests: ChangesAsAWhole {
         try expect(1)
     }
 
-    @Test("A pull that ends a rollback cut short has status 5 if that one's hook fails", arguments: [false, true])
-    func failedHookOfRollback(isKilled: Bool) throws {
+    @Test("A pull that ends a rollback cut short has status 5 if that one's hook fails")
+    func failedHookOfRollback() throws {
         for number in 1...2 { try expect(number, pull(number, hooks: RecordingHook())) }
         let stop = StopRequest()
         _ = try? scene.engine(hooks: StoppedHook(stop), stop: stop).rollback("com.example.tower", to: nil)
-        if isKilled { try forgetAnnouncement() }
         let hook = RecordingHook(.exited(3))
         #expect(try pull(3, hooks: hook).status == .hookFailed)
         #expect(hook.calls.map { $0.environment["SYNCAGENT_ROLLBACK"] } == ["1", nil])
