@@ -600,7 +600,7 @@ package struct StatIndexWriter: ~Copyable {
     /// Completes the file under its temporary name and renames it.
     ///
     /// The stamp is the filesystem's own clock: the change time of the temporary file, taken again until it
-    /// is later than every record, at most 25 times 2 ms.
+    /// is later than every record, for at most 50 ms.
     ///
     /// - Parameter durable: Whether to fdatasync(2) before the rename.
     /// - Throws: ``FileError``: the first failure since the index was started.
@@ -653,9 +653,11 @@ package struct StatIndexWriter: ~Copyable {
         var tries = 0
         while true {
             guard let status = SyncSystem.status(descriptor) else { return 0 }
-            if status.changed > newest || tries == 25 { return status.changed }
+            if status.changed > newest || tries == 50 { return status.changed }
+            // Since Linux 6.13 the next change gets an exact time, because this one has just been read; elsewhere times
+            // come from a clock that stands still for some milliseconds.
+            if tries > 0 { pauseThread(milliseconds: 1) }
             tries += 1
-            pauseThread(milliseconds: 2)
             _ = touch(descriptor)
         }
     }

@@ -32,7 +32,7 @@ extension Decodable where Self: FetchableRecord {
     ///   - column: The column that identifies it.
     /// - Throws: ``StoreError`` with code `damaged` that names the unreadable record.
     static func read(_ what: String, by column: String, _ query: SQL, _ db: Database) throws -> [Self] {
-        try SQLRequest<Row>(literal: query).fetchAll(db).map { row in
+        try SQLRequest<Row>(literal: query, cached: true).fetchAll(db).map { row in
             do { return try Self(row: row) } catch {
                 let name = (try? row.decode(String.self, forColumn: column)) ?? ""
                 throw StoreError.unreadable("\(what) \(name)")

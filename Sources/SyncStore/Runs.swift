@@ -71,14 +71,11 @@ extension SyncStore {
                 try open[index].updateChanges(db) { _ = try $0.move(.superseded, reason: .superseded) }
                 try open[index].close(now: now, db)
             }
-            if var run = same {
-                try continueRun(&run, in: session, as: start, isHeld: isHeld, now: now, db)
-            } else {
-                try Self.insert(start, session, isHeld, now, db)
-            }
+            let isContinued = same != nil
+            var run = try same ?? Self.insert(start, session, isHeld, now, db)
+            if isContinued { try continueRun(&run, in: session, as: start, isHeld: isHeld, now: now, db) }
             return StartedRun(
-                session: session, superseded: open.map(\.identifier),
-                run: try StoredRun.named(same?.identifier ?? start.run, db), isContinued: same != nil)
+                session: session, superseded: open.map(\.identifier), run: run, isContinued: isContinued)
         }
     }
 
@@ -131,7 +128,7 @@ extension SyncStore {
 
     private static func insert(
         _ start: RunStart, _ session: StoredSession, _ isHeld: Bool, _ now: Int64, _ db: Database
-    ) throws {
+    ) throws -> StoredRun {
         var run = StoredRun(start, of: session, isHeld: isHeld, now: now)
         try run.insert(db)
         for name in Set(start.groups).sorted() {
@@ -139,6 +136,7 @@ extension SyncStore {
             try group.insert(db)
         }
         for hook in start.recipe.hooks { try StoredHook.insert(hook, of: start.run, db) }
+        return run.withUserData
     }
 
     /// Starts a waiting run, in a new epoch of its session. The caller holds the session's lease.
@@ -282,8 +280,7 @@ extension SyncStore {
             var start = RunStart(session: session, run: run, manifest: last.manifest, recipe: recipe)
             start.recipe.paused = false
             start.groups += recipe.hooks.map(\.group)
-            try Self.insert(start, session, false, min(began, now), db)
-            var made = try StoredRun.named(run, db)
+            var made = try Self.insert(start, session, false, min(began, now), db)
             try made.updateChanges(db) { run in
                 _ = try run.move(.started)
                 _ = try run.move(.finished)

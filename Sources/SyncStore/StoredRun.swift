@@ -122,11 +122,17 @@ extension StoredRun: StoreRecord {
 
     static func all(where condition: SQL, _ db: Database) throws -> [StoredRun] {
         try read("run", by: "identifier", "SELECT * FROM runs WHERE \(condition)", db).map { run in
-            var run = run
+            var run = run.withUserData
             run.counts.files.limit()
-            run.recipe.userData = run.facts.userData.flatMap(JSONValue.init(text:))
             return run
         }
+    }
+
+    /// The same run with its data for hooks in the recipe, where it is not stored.
+    var withUserData: StoredRun {
+        var run = self
+        run.recipe.userData = facts.userData.flatMap(JSONValue.init(text:))
+        return run
     }
 
     /// A run by its name.
@@ -168,7 +174,6 @@ extension StoredRun: StoreRecord {
     /// worker had received according to its live file, since a budget is for all attempts. Once the groups are
     /// complete, the record has that already.
     ///
-    /// - Returns: Whether the run was running.
     /// - Returns: Whether it was running.
     mutating func lose(now: Int64, _ live: LiveFiles?, _ db: Database) throws -> Bool {
         let lost = try hasOnlyHooksLeft(db) ? nil : live?.work(of: identifier, epoch: epoch)

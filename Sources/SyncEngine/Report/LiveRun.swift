@@ -38,8 +38,7 @@ package final class LiveRun: Sendable {
     // MARK: Reported by the run
 
     /// Starts writing for a run. Without a thread nothing is written: that must not fail a pull.
-    func open(run: String, session: String, _ environment: EngineEnvironment) {
-        let epoch = try? environment.store.run(run).epoch
+    func open(run: String, session: String, epoch: Int64?, _ environment: EngineEnvironment) {
         let files = environment.store.liveFiles(of: session)
         state.withLock { $0 = State(run: run, epoch: epoch, files: files) }
         let thread = try? WorkerThread(name: "record") { [self] in work(environment) }

@@ -131,9 +131,11 @@ extension RunJournal {
     private var store: SyncStore { environment.store }
 
     /// Sends events to the store from here on.
-    func open() {
+    ///
+    /// - Parameter epoch: The session's epoch in which this process works on the run.
+    func open(epoch: Int64) {
         environment.events.open(session: session, run: run, in: store)
-        environment.live.open(run: run, session: session, environment)
+        environment.live.open(run: run, session: session, epoch: epoch, environment)
     }
 
     /// Records the end of the run together with its last event and what one process did for it, so that no crash can

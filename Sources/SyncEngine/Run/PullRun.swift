@@ -688,20 +688,19 @@ extension PullRun {
     mutating func enter(_ groups: [String]) throws(EngineError) {
         report.manifest = found.counts
         let former = try followed()
-        let run: String
+        let run: StoredRun
         if let recorded {
-            run = try stored(environment.store.take(run: recorded.identifier, now: environment.now()).identifier)
+            run = try stored(environment.store.take(run: recorded.identifier, now: environment.now()))
             isContinued = recorded.started != nil
         } else {
             let prepared = PreparedRun(recipe: recipe, found: found, facts: facts, groups: groups)
             let started = try environment.begin(prepared, in: destination, isHeld: true)
-            run = started.run.identifier
-            isContinued = started.isContinued
+            (run, isContinued) = (started.run, started.isContinued)
         }
-        if isContinued { try? environment.store.forgetTasks(of: run) }  // They are tried again.
-        (report.run, report.source) = (run, facts.source)
-        journal = RunJournal(environment: environment, session: session, run: run)
-        journal.open()
+        if isContinued { try? environment.store.forgetTasks(of: run.identifier) }  // They are tried again.
+        (report.run, report.source) = (run.identifier, facts.source)
+        journal = RunJournal(environment: environment, session: session, run: run.identifier)
+        journal.open(epoch: run.epoch)
         journal.started(found, destination: destination.path, userData: facts.userData, recipe, former: former)
     }
 

@@ -345,14 +345,14 @@ extension PullEngine {
     /// Ends a run whose groups are complete and whose hooks have ended: only that end was not recorded.
     private func finish(_ run: StoredRun) throws(StoreError) {
         let store = environment.store
-        let state = try store.run(run.identifier).state
+        var present = try store.run(run.identifier)
         // Paused or cancelled meanwhile: whoever did that has ended it, or resumes it.
-        guard state == .waiting || state == .running else { return }
-        if state == .waiting { _ = try store.take(run: run.identifier, now: environment.now()) }
+        guard present.state == .waiting || present.state == .running else { return }
+        if present.state == .waiting { present = try store.take(run: run.identifier, now: environment.now()) }
         let report = try recordedReport(of: run)
         let journal = RunJournal(environment: environment, session: run.session, run: run.identifier)
         let isSummarized = try journal.isSummarized()
-        journal.open()
+        journal.open(epoch: present.epoch)
         // How long the lost process worked is not known.
         if !isSummarized { journal.summary(report, otherBytes: report.bytes.received) }
         var last = report

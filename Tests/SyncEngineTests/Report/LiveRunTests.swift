@@ -48,7 +48,7 @@ struct LiveRunTests {
             process: 1, store: scene.store, stateDirectory: scene.root.path("state"), events: EventRecorder())
         environment.requests = { json in recorded.change { $0 = $0 ?? json } }
         _ = try scene.store.lease(of: "s", process: 1, now: 1)
-        environment.live.open(run: "r", session: "s", environment)
+        environment.live.open(run: "r", session: "s", epoch: nil, environment)
         let json = recorded.wait { $0 }
         environment.live.close()
         let object = try JSONSerialization.jsonObject(with: Data(json)) as? [String: Any]
