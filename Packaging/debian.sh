@@ -77,6 +77,8 @@ mkdir -p "$work/debian"
 printf 'Source: syncagent\n\nPackage: syncagent\nArchitecture: any\n' >"$work/debian/control"
 libraries=$(cd "$work" && dpkg-shlibdeps -O "tree/usr/bin/syncagent" 2>/dev/null | sed -n 's/^shlibs:Depends=//p')
 [ -n "$libraries" ] || { echo "debian.sh: dpkg-shlibdeps found no libraries" >&2; exit 1; }
+# It knows the versions of symbols, but not that of the loader, which must know RELR: see Package.swift.
+libraries=$(printf '%s\n' "$libraries" | sed 's/libc6 (>= 2\.3[0-5])/libc6 (>= 2.36)/')
 cat >"$tree/DEBIAN/control" <<END
 Package: syncagent
 Version: $version
