@@ -141,8 +141,9 @@ pull s3://assets/maps --channel stable --into stable --trust keys/1.root || { ca
 same set stable
 "$SYNCAGENT" keys refresh s3://assets/maps --sign keys >said 2>&1 || { cat said; fail "refresh"; }
 for shard in 0 1; do publish --shard $shard/2 || { cat said; fail "publish --shard $shard/2 of a signed set"; }; done
-publish --join 2 --sign keys && fail "a join signs what anybody could have put" || [ $? = 77 ] || { cat said; fail "publish --join --sign"; }
-grep -q -- "--accept-base" said || { cat said; fail "the join does not name --accept-base"; }
+publish --join 2 --sign keys --accept-base && fail "a join signs what anybody could have put" || [ $? = 77 ] ||
+    { cat said; fail "publish --join --sign"; }
+grep -q -- "--accept-shards" said || { cat said; fail "the join does not name --accept-shards"; }
 echo "Signed, restored and refreshed in the bucket."
 
 # A cache in front of the bucket: two machines pull what one copy of is fetched.

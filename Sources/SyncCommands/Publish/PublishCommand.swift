@@ -60,7 +60,7 @@ struct PublishCommand: AsyncParsableCommand {
 
     @Flag(
         help:
-            "With --sign: sign what the base says, even if this machine has not signed it and cannot check its signature; with --join in a bucket, also what the shards have put there."
+            "With --sign: sign what the base says, even if this machine has not signed it and cannot check its signature."
     )
     var acceptBase = false
 

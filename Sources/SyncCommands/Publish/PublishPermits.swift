@@ -37,6 +37,11 @@ struct PublishPermits: ParsableArguments {
     var allowsUnread = false
 
     @Flag(
+        name: .customLong("accept-shards"),
+        help: "With --sign and --join in a bucket: sign what the shards have put there, which is not signed itself.")
+    var acceptsShards = false
+
+    @Flag(
         name: .customLong("rename"),
         help: "Rename the set in the output directory to --project; its revision numbers continue."
     )
@@ -50,6 +55,7 @@ struct PublishPermits: ParsableArguments {
         if allowsUnsigned { permits.insert(.unsigned) }
         if renames { permits.insert(.otherProject) }
         if allowsUnread { permits.insert(.unreadPacks) }
+        if acceptsShards { permits.insert(.storedShards) }
         if allowsOtherKeys { permits.insert(.otherKeys) }
         return permits
     }

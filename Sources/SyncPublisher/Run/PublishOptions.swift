@@ -156,7 +156,7 @@ package struct PublishOptions: Sendable {
 
     /// What is refused, or left out, unless an option permits it.
     package struct Permits: OptionSet, Sendable {
-        package let rawValue: UInt8
+        package let rawValue: UInt16
         /// Files that are private keys.
         package static let privateKeys = Permits(rawValue: 1)
         /// What version control keeps: `.git`, `.hg`, `.svn`.
@@ -169,13 +169,14 @@ package struct PublishOptions: Sendable {
         package static let fewerFiles = Permits(rawValue: 16)
         /// Another project's name for the set in the output.
         package static let otherProject = Permits(rawValue: 32)
-        /// To sign a release whose base, or what shards have put into a store, this machine has neither signed itself nor
-        /// can check.
+        /// To sign a release whose base this machine has neither signed itself nor can check.
         package static let foreignBase = Permits(rawValue: 64)
         /// To sign packs of the base that are not on this machine, so that nobody has read them.
         package static let unreadPacks = Permits(rawValue: 128)
+        /// To sign what shards have put into a store, where others could have changed it.
+        package static let storedShards = Permits(rawValue: 256)
 
-        package init(rawValue: UInt8) { self.rawValue = rawValue }
+        package init(rawValue: UInt16) { self.rawValue = rawValue }
     }
 
     /// When blobs are made with a dictionary.

@@ -270,11 +270,11 @@ extension PublishRun {
     /// and anybody who may write there could have put others in their place. In a directory the records belong to this
     /// user.
     private func checkOrigin() throws(PublishError) {
-        guard output.home != nil, !options.permits.contains(.foreignBase) else { return }
+        guard output.home != nil, !options.permits.contains(.storedShards) else { return }
         throw .refused(
             "what the shards have put into \(shown(output.path)) is not signed, and anybody who may write there could have "
                 + "changed it",
-            "if only you may write there, add --accept-base; otherwise publish without shards, or join them in a "
+            "if only you may write there, add --accept-shards; otherwise publish without shards, or join them in a "
                 + "directory; nothing was published")
     }
 
