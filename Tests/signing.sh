@@ -206,6 +206,15 @@ if command -v ssh-keygen >/dev/null; then
     expect 0 pull
     grep -q four tower/a.txt || fail "the new release is not there"
 
+    step "a stop ends the program that signs"
+    printf '#!/bin/sh\necho $$ >"%s/slow.pid"\nexec sleep 60\n' "$work" >slow && chmod 755 slow
+    "$SYNCAGENT" keys refresh out --sign keys --signer ./slow >output 2>&1 &
+    refresh=$!
+    for _ in $(seq 100); do [ -s slow.pid ] && break; sleep 0.1; done
+    kill "$refresh"
+    wait "$refresh" && fail "a stopped refresh ends with 0" || [ $? = 143 ] || { cat output >&2; fail "a stopped refresh"; }
+    kill -0 "$(cat slow.pid)" 2>/dev/null && fail "the program that signs still runs"
+
     step "a key with a passphrase is used through ssh-agent"
     cp agent/release.key agent/fresh.key keys/
     for name in release fresh; do ssh-keygen -q -p -P '' -N 'correct horse' -f "keys/$name.key" >/dev/null; done

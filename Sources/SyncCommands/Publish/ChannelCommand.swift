@@ -108,7 +108,7 @@ struct ChannelSetCommand: AsyncParsableCommand {
         let output = Output()
         let name = ChannelName.meant(channel)
         let signer = try signing.signing(for: published.target.name, [.fresh])
-        let move = try await published.target.working(isWriting: true) { [release] place in
+        let move = try await published.target.working(isWriting: true, isSigning: signer != nil) { [release] place in
             try Channels(place, now: SystemTime.milliseconds()).point(name, at: release, signing: signer)
         }
         let project = escaped(move.project)
@@ -148,7 +148,7 @@ struct ChannelRemoveCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let signer = try signing.signing(for: published.target.name, [.fresh])
-        let fresh = try await published.target.working(isWriting: true) { [channel] place in
+        let fresh = try await published.target.working(isWriting: true, isSigning: signer != nil) { [channel] place in
             try Channels(place, now: SystemTime.milliseconds()).remove(channel, signing: signer)
         }
         output.message("The channel \(channel) is removed; its releases stay.")

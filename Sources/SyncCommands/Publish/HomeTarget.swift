@@ -48,13 +48,17 @@ struct HomeTarget {
         try home(isWriting: isWriting) { Output().warning($0) }.map { .store($0) } ?? .directory(name)
     }
 
-    /// Works on the place until a signal; on a thread of its own if it is a store, which may wait for the network.
+    /// Works on the place until a signal; on a thread of its own if it is a store, which may wait for the network, or
+    /// if a program may sign.
     ///
-    /// - Parameter isWriting: Whether the place may be written to.
-    func working<R: Sendable>(isWriting: Bool, _ work: @escaping @Sendable (TargetPlace) throws -> R) async throws -> R
-    {
+    /// - Parameters:
+    ///   - isWriting: Whether the place may be written to.
+    ///   - isSigning: Whether something is signed.
+    func working<R: Sendable>(
+        isWriting: Bool, isSigning: Bool = false, _ work: @escaping @Sendable (TargetPlace) throws -> R
+    ) async throws -> R {
         let place = try place(isWriting: isWriting)
-        guard case .store = place else { return try work(place) }
+        if case .directory = place, !isSigning { return try work(place) }
         do {
             return try await StopSignals.cancelling(notice: {}, atOnce: {}) {
                 try await onThread("releases") { _ in try work(place) }

@@ -151,7 +151,7 @@ struct ReleasesRestoreCommand: AsyncParsableCommand {
         let output = Output()
         let created = try PublishCommand.created()
         let signer = try signing.signing(for: published.target.name, [.release, .fresh])
-        let report = try await published.target.working(isWriting: true) { [revision] place in
+        let report = try await published.target.working(isWriting: true, isSigning: signer != nil) { [revision] place in
             try Restore(place, signing: signer).run(revision, created: created, now: SystemTime.milliseconds())
         }
         if format.json { output.event(report.json, flushing: true) }

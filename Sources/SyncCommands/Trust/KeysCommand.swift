@@ -144,7 +144,9 @@ struct KeysRefreshCommand: AsyncParsableCommand {
         guard let signed = try signing.signing(for: output, [.fresh]) else {
             throw CommandFailure(.usage, "--sign needs the directory with fresh.key and the roots")
         }
-        let refreshed = try await published.target.working(isWriting: true) { place in try signed.refresh(place) }
+        let refreshed = try await published.target.working(isWriting: true, isSigning: true) { place in
+            try signed.refresh(place)
+        }
         for (fresh, root) in refreshed.statements {
             if let channel = fresh.channel, fresh.isRemoved {
                 terminal.message("\(escaped(fresh.project)) channel \(channel) stays removed")

@@ -146,6 +146,7 @@ package struct Restore {
             }
         }
         for pack in manifest.packs {
+            if signing?.isStopped() == true { throw .cancelled }
             let name = pack.sha256.packName
             let fault: String?
             if try output.size(.packs, name) != pack.size {
