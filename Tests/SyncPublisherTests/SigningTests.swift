@@ -115,6 +115,13 @@ struct SigningTests {
         #expect(try set.publish().unchanged)
         let refreshed = try Self.fresh(keys, now: 1_000).refresh(place)
         #expect(refreshed.refused.isEmpty && refreshed.statements.map(\.fresh.revision) == [1])
+        // A channel points at such a release all the same.
+        try set.root.write("new", to: "in/new")
+        set.options.signing = try Signing(keys, [.release, .fresh], program: nil, now: 2_000_000)
+        (set.options.channel, set.options.keepsReleases) = ("beta", true)
+        try set.publish()
+        let other = try Self.fresh(keys, now: 1_000).refresh(place)
+        #expect(other.refused.count == 1 && other.ahead == nil)
     }
 
     @Test("A stop ends the program that signs, and it is said what is in place")

@@ -77,11 +77,13 @@ struct SignedOutput {
     /// each channel continues with exactly the release that the fresh keys of one of the roots have named.
     func refresh() throws(PublishError) -> Refreshed {
         var refreshed = Refreshed()
+        var named: UInt64 = 0
         for channel in try channels() {
             let word: (fresh: FreshStatement, root: UInt64)
             var known: SignedRelease?
             do throws(PublishError) {
                 word = try said(channel)
+                named = max(named, word.fresh.revision)
                 if !word.fresh.isRemoved { known = try signed(word.fresh) }
             } catch {
                 refreshed.refused.append(error)
@@ -101,8 +103,7 @@ struct SignedOutput {
                     "\(shown(output.path)) has no signed release", "publish one with 'syncagent publish --sign'")
         }
         // The statements are in place by now, so a release that cannot be read is no failure. A removed channel has
-        // pointed at its release, so that no publish was interrupted.
-        let named = refreshed.statements.map(\.fresh.revision).max() ?? 0
+        // pointed at its release, and a refused one may still do so: no publish was interrupted.
         refreshed.ahead = try? newestRelease(above: named)
         return refreshed
     }
