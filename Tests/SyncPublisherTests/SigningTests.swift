@@ -157,6 +157,10 @@ struct SigningTests {
         set.options.signing = try Self.signing(keys)
         set.options.keepsReleases = true
         try set.publish()
+        let idle = Self.error { () throws(PublishError) in
+            _ = try Signing(keys, [.fresh], program: ("/bin/false", []), now: 2_000)
+        }
+        #expect(idle?.exitStatus == .usage, "the program would not be called")
         unlink(set.root.path("keys/fresh.key"))
         let signing = try Signing(keys, [.fresh], program: ("/bin/false", []), now: 2_000)
         let error = Self.error { () throws(PublishError) in

@@ -38,18 +38,28 @@ package struct Signing: Sendable {
         (self.keys, self.program) = (keys, program)
         (self.now, self.validity) = (now, validity)
         for role in roles { try requireEnough(role, in: directory) }
+        // Whoever names a program trusts that no key in a file signs in its place.
+        guard program == nil || roles.contains(where: { counting($0).count < root[$0].threshold }) else {
+            throw .usage(
+                "the keys in \(shown(directory.path)) sign alone, and the program that --signer names would not be called",
+                "leave --signer out, or name a directory that has only the roots")
+        }
     }
 
     package var root: RootStatement { roots[roots.count - 1].content }
 
+    /// The keys at hand that count for a role.
+    private func counting(_ role: Role) -> Set<PublicKey> {
+        Set((keys[role] ?? []).map(\.publicKey)).intersection(root[role].keys)
+    }
+
     /// Checks, before anything is written, that there are enough keys to sign it.
     private func requireEnough(_ role: Role, in directory: KeyDirectory) throws(PublishError) {
         guard program == nil else { return }
-        let here = Set((keys[role] ?? []).map(\.publicKey))
-        let counting = here.intersection(root[role].keys)
+        let counting = counting(role)
         guard counting.count < root[role].threshold else { return }
         let folder = shown(directory.path)
-        guard !here.isEmpty else {
+        guard keys[role]?.isEmpty == false else {
             throw .refused(
                 "there is no \(folder)/\(role.rawValue).key",
                 "put it there, or name a program that signs with --signer; if it is lost: "
