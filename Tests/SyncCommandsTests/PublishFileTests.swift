@@ -101,7 +101,9 @@ struct PublishFileTests {
         (
             "{groups: {maps: {includes: []}}}",
             "publish.json:1: groups.maps.includes: no such key; did you mean “include”?"
-        ), ("{groups: {maps: [1]}}", "publish.json:1: groups.maps[0]: 1 was found"),
+        ), ("{groups: {maps: {hooks: ['h']}}}", "publish.json:1: groups.maps: no pattern says which files it has"),
+        ("{groups: {maps: []}}", "publish.json:1: groups.maps: no pattern says which files it has"),
+        ("{groups: {maps: [1]}}", "publish.json:1: groups.maps[0]: 1 was found"),
         ("{groups: []}", "publish.json:1: groups: an empty list was found; an object"),
         ("{level: 20}", "publish.json:1: level: 20 was found; a whole number from 1 to 19 is expected"),
         ("{dictionary: 'sometimes'}", "publish.json:1: dictionary: a string was found; \"auto\" or"),

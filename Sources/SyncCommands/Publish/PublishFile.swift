@@ -118,13 +118,16 @@ extension PublishOptions {
     private static func group(_ name: String, _ node: ConfigurationNode, _ groups: StrictObject) throws(SettingsError)
         -> Manifest.Group
     {
+        var group = Manifest.Group(name: name, include: [], hooks: [])
         if case .list = node.value {
-            let patterns = try groups.texts(name, "patterns")?.map(\.text) ?? []
-            return Manifest.Group(name: name, include: patterns, hooks: [])
+            group.include = try groups.texts(name, "patterns")?.map(\.text) ?? []
+        } else {
+            let object = try groups.element(node, name, keys: ["include", "hooks"])
+            group.include = try object.texts("include", "patterns")?.map(\.text) ?? []
+            group.hooks = try object.texts("hooks", "names of hooks")?.map(\.text) ?? []
         }
-        let object = try groups.element(node, name, keys: ["include", "hooks"])
-        return Manifest.Group(
-            name: name, include: try object.texts("include", "patterns")?.map(\.text) ?? [],
-            hooks: try object.texts("hooks", "names of hooks")?.map(\.text) ?? [])
+        // Its hooks would be called in every run.
+        guard !group.include.isEmpty else { throw groups.fault(node, name, "no pattern says which files it has") }
+        return group
     }
 }
