@@ -50,6 +50,7 @@ struct PublishFileTests {
         #expect(empty.mirrors == nil && empty.filesURL == nil && empty.isLoose == nil && empty.preserve == nil)
         #expect(empty.exclude.isEmpty && empty.givenPatterns.isEmpty && empty.isInParts == nil && empty.deltas)
         #expect(try parse("{groups: {}}").groups == [])
+        #expect(try parse("{preserve: []}").preserve == [])
         let named = try parse("{channel: 'default'}")
         #expect(named.channel == nil && named.keepsReleases)
     }

@@ -81,11 +81,15 @@ extension PublishOptions {
         mirrors = try root.texts("mirrors", "URLs")?.map(\.text) ?? mirrors
         filesURL = try root.text("files_url", "a URL") ?? filesURL
         isLoose = try root.flag("loose") ?? isLoose
-        for (text, place) in try root.texts("preserve", "words") ?? [] {
-            guard let kept = KeptTraits(words: [text]) else {
-                throw place.fault("it can be “times” and “modes”, not “\(escaped(text))”")
+        if let words = try root.texts("preserve", "words") {
+            var traits: KeptTraits = []
+            for (text, place) in words {
+                guard let kept = KeptTraits(words: [text]) else {
+                    throw place.fault("it can be “times” and “modes”, not “\(escaped(text))”")
+                }
+                traits.formUnion(kept)
             }
-            preserve = preserve?.union(kept) ?? kept
+            preserve = traits
         }
         exclude += try root.texts("exclude", "patterns")?.map(\.text) ?? []
         for (text, place) in try root.texts("exclude_from", "paths of files") ?? [] {
