@@ -39,16 +39,16 @@ struct ManifestSource: Sendable {
     /// manifest is read and compared. Never one that is in the cache.
     let ahead = Monitor<(digest: SHA256Digest, fetch: PartFetch)?>(nil)
 
+    /// Refuses a channel or revision of a place that has neither.
+    func check(_ wanted: WantedRelease, at location: String) throws(EngineError) {
+        guard wanted.path != nil, maker(of: location) != nil else { return }
+        let isRegistry = urlScheme(of: location) == RegistryAddress.scheme
+        let remedy = isRegistry ? "name the tag, as TAG.r42 for revision 42" : "leave out --channel and --revision"
+        throw EngineError(.usage, "\(redacted(url: location)) has no channels; \(remedy)")
+    }
+
     func find(_ location: String, _ wanted: WantedRelease = WantedRelease()) throws(EngineError) -> FoundManifest {
-        if let make = maker(of: location) {
-            guard wanted.path == nil else {
-                let isRegistry = urlScheme(of: location) == RegistryAddress.scheme
-                let remedy =
-                    isRegistry ? "name the tag, as TAG.r42 for revision 42" : "leave out --channel and --revision"
-                throw EngineError(.usage, "\(redacted(url: location)) has no channels; \(remedy)")
-            }
-            return try make(location)
-        }
+        if let make = maker(of: location) { return try make(location) }
         if let path = wanted.path { return try find(path, wanted, besides: Self.named(location)) }
         guard let scheme = urlScheme(of: location) else { return try read(location) }
         guard limits.schemes?.contains(scheme) ?? true else {

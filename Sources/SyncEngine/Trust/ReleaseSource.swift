@@ -40,6 +40,7 @@ struct ReleaseSource {
 
     private func release(at given: String) throws(EngineError) -> FoundManifest {
         let location = ManifestSource.named(given)
+        try source.check(wanted, at: location)
         if let anchored = try anchored(location) { return try signed(location, anchored) }
         let place = try PinStore.digest(location.withoutSecretsOfPlace)
         if let pin = try pins.pin(at: place) { return try signed(location, BelievedPin(pin: pin, kept: pin)) }

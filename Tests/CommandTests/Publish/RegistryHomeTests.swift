@@ -495,6 +495,8 @@ struct RegistryHomeTests {
         let first = try publish("--sign", "keys")
         #expect(first.status == 0, "\(first.error)")
         try pulled(into: "out", ["--trust", "keys/1.root"])
+        let former = try run(["pull", registry.location(":v1"), "--into", "out", "--revision", "7"])
+        #expect(former.status == 64 && former.error.contains("TAG.r42"), "\(former.error)")
         try write(Array("hello again".utf8), "README.md")
         #expect(try publish().status == 77)
         #expect(try publish("--sign", "keys").status == 0)
