@@ -9,7 +9,7 @@ import Testing
 struct PreviewTests {
     @Test("A dry run says what would be new, changed, unchanged and removed, and what would be compressed")
     func counts() throws {
-        let set = try BaseTests.published()
+        var set = try BaseTests.published()
         var tree = BaseTests.after
         tree.nodes["a link"] = .link("sheets/new")
         try set.replace(tree)
@@ -23,6 +23,8 @@ struct PreviewTests {
         #expect(preview.encodedBytes == 5_000)
         #expect(try set.publish().newBytes == 5_000)
         #expect(try set.options.preview().unchanged)
+        set.options.repack = true
+        #expect(try set.options.preview().warnings.contains { $0.contains("--repack") })
     }
 
     @Test("Of a large file only the chunks that are new are counted")

@@ -234,6 +234,10 @@ struct PublishRun {
         report.compare(
             tree, collector.ledger.digests, with: base?.manifest, hasOtherChoices: isOther, isShown: isThere,
             listsAll: options.listsUnchanged)
+        if report.unchanged, options.repack {
+            report.warnings.append(
+                "a dry run does not know which packs --repack rewrites: there is a new revision if it rewrites any")
+        }
         return report
     }
 
