@@ -109,9 +109,10 @@ package struct Restore {
         guard let first = found.first else {
             if let fault = releases.faults.first { throw fault }
             let there = releases.all.prefix(20).map { "\($0.revision)" }
+            let more = releases.all.count > there.count ? ", and older ones, which 'syncagent releases list' shows" : ""
             throw .notFound(
                 "\(shown(output.path)) has no release \(shown(wanted))",
-                there.isEmpty ? "publish first" : "available: \(there.joined(separator: ", "))")
+                there.isEmpty ? "publish first" : "available: \(there.joined(separator: ", "))\(more)")
         }
         guard found.count == 1 || first.isNamed else {
             throw PublishError(
