@@ -169,6 +169,11 @@ struct SigningTests {
         #expect(error?.details.first?.hasPrefix("beta points at revision 1, but it is not signed: ") == true)
         #expect(set.root.read("out/channels/beta.json.zst") != nil)
         #expect(set.root.read("out/trust/beta.fresh") == nil)
+        // Nobody can pull it without its file, whatever the list for people says.
+        let channels = try Channels(.directory(set.root.path("out")), isReadOnly: true)
+        #expect(try channels.list().count == 2)
+        unlink(set.root.path("out/channels/beta.json.zst"))
+        #expect(try channels.list().count == 1)
     }
 
     @Test("Of keys that do not suffice, the message says how many there are, and names the files that do not count")

@@ -67,7 +67,7 @@ package struct WantedRelease: Sendable, Equatable {
                     + "'publish --sign' or 'publish --channel' on")
         }
         let there =
-            switch names {
+            switch names?.filter({ $0 != self.channel }) {
             case nil: "the server does not list its channels"
             case []: "there is no channel but the default one"
             case .some(let names): "there are \(names.joined(separator: ", ")), and the default one"

@@ -31,10 +31,15 @@ package struct Channels {
 
     private func note() { if let now { ReleaseMarks.update(output, now: now) } }
 
-    /// The release of each channel, by name; the default one has no name.
+    /// The release of each channel, by name; the default one has no name. A channel whose file is gone cannot be pulled.
     package func list() throws(PublishError) -> [(channel: String?, revision: UInt64)] {
+        var list: [(channel: String?, revision: UInt64)] = []
+        if let revision = try ofDefault() { list.append((nil, revision)) }
         let named = try index()?.channels.sorted { $0.key < $1.key } ?? []
-        return try (ofDefault().map { [(nil, $0)] } ?? []) + named.map { ($0.key, $0.value) }
+        for (name, revision) in named where try output.size(.channels, "\(name).json.zst") != nil {
+            list.append((name, revision))
+        }
+        return list
     }
 
     /// Points a channel at a release published before; nothing is published anew.
