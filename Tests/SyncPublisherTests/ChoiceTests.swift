@@ -217,6 +217,10 @@ struct ChoiceTests {
         #expect(error?.exitStatus == .usage && error?.remedy.contains("--no-files-url") == true)
         try publish { ($0.filesURL, $0.mirrors) = ("", ["https://m.example/"]) }
         #expect(try set.manifest("www").files.urls(0) == ["other/a.txt", "https://m.example/other/a.txt"])
+        // A release in packs may have named these very files.
+        try publish { ($0.isLoose, $0.filesURL) = (false, "other/") }
+        try publish { $0.isLoose = true }
+        #expect(try set.manifest("www").files.urls(0) == ["other/a.txt", "https://m.example/other/a.txt"])
     }
 
     @Test(

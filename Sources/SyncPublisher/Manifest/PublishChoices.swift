@@ -39,7 +39,8 @@ struct PublishChoices: Sendable, Equatable {
         }
         filesURL =
             switch options.filesURL {
-            case nil: former.filesURL
+            // The place of these very files, which a base in packs can name, is not another one.
+            case nil: isLoose && former.filesURL == ownPlace ? nil : former.filesURL
             case "": nil
             case let url?: try PublishOptions.prefix(url, option: "the files' URL", mayBeRelative: true)
             }
