@@ -133,8 +133,27 @@ struct ReleaseSource {
 
     func refused(_ message: String) -> EngineError { EngineError(.refused, message, cause: .signature) }
 
+    /// The published manifest above a former one that is kept by its digest; `nil` for any other location.
+    private static func published(above location: String) -> String? {
+        let parts = location.split(separator: "/", omittingEmptySubsequences: false)
+        guard parts.count > 1, parts[parts.count - 2] == "manifests",
+            SHA256Digest(hex: String(parts[parts.count - 1].prefix(64))) != nil
+        else { return nil }
+        return (parts.dropLast(2) + ["manifest.json"]).joined(separator: "/")
+    }
+
     /// Asks one place after the other until one is accepted.
     private func signed(_ location: String, _ believed: BelievedPin) throws(EngineError) -> FoundManifest {
+        if looksBack, let published = Self.published(above: location) {
+            let kept = try source.find(location)
+            var releases = self
+            releases.wanted.revision = try kept.decode().revision
+            let found = try releases.signed(published, believed)
+            guard found.digest == kept.digest else {
+                throw refused("\(redacted(url: location)) is not the manifest that was signed; nothing was changed")
+            }
+            return found
+        }
         // One time for the whole check, however long it takes. TUF 5.1.
         let now = environment.now()
         var believed = believed

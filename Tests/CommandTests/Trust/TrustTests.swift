@@ -318,6 +318,25 @@ struct TrustTests {
         #expect(try diff("other", set.url).status == 77)
     }
 
+    @Test("diff looks back at a release that is named by its file in manifests/, if it was signed")
+    func lookingBackAtKept() throws {
+        let set = try SignedSet()
+        try set.pin()
+        func kept() throws -> Set<String> {
+            let names = try FileManager.default.contentsOfDirectory(atPath: "\(set.scratch.path)/site/manifests")
+            return Set(names.filter { $0.hasSuffix(".zst") })
+        }
+        let former = try kept()
+        try set.publish("two")
+        let first = try set.tool.run(["diff", "site/manifests/\(try #require(former.first))", "site"])
+        #expect(first.status == 1 && first.output.contains("changed  a.txt"), "\(first.error)")
+        let signed = try kept()
+        try set.scratch.write(Data("three".utf8), to: "assets/a.txt")
+        #expect(try set.tool.run(["publish", "assets", "--to", "site", "--allow-unsigned"]).status == 0)
+        let other = try #require(try kept().subtracting(signed).first)
+        #expect(try set.tool.run(["diff", "site/manifests/\(other)", "site"]).status == 66)
+    }
+
     @Test("An offline copy is held to its signatures, too")
     func offlineCopy() throws {
         let set = try SignedSet()
