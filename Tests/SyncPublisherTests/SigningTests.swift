@@ -176,6 +176,19 @@ struct SigningTests {
         #expect(try channels.list().count == 1)
     }
 
+    @Test("A channel that has moved although the list of the channels cannot be written is told of as moved")
+    func unlistedChannel() throws {
+        var set = try PublishedSet(Self.tree)
+        set.options.keepsReleases = true
+        try set.publish()
+        try set.root.write("in the way", to: "out/channels/index.json/file")
+        let error = Self.error { () throws(PublishError) in
+            _ = try Channels(.directory(set.root.path("out"))).point("beta", at: "1", signing: nil)
+        }
+        #expect(error?.details.first?.hasPrefix("beta points at revision 1 already") == true)
+        #expect(set.root.read("out/channels/beta.json.zst") != nil)
+    }
+
     @Test("Of keys that do not suffice, the message says how many there are, and names the files that do not count")
     func insufficientKeys() throws {
         let set = try PublishedSet(Self.tree)

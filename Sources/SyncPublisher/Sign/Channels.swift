@@ -68,6 +68,7 @@ package struct Channels {
                 "\(channel ?? ChannelName.ofDefault) has pointed at revision \(last), which is newer than \(revision)",
                 "machines do not go back: publish the older files again as a new revision")
         }
+        if let channel { _ = try index(with: channel, at: revision, kept.manifest.project) }
         note()
         defer { note() }
         try begin()
@@ -116,9 +117,16 @@ package struct Channels {
             "add --sign with the directory that has fresh.key and the roots")
     }
 
-    /// Records the revision of a channel in the list for people; `nil` removes the channel.
+    /// Records the revision of a channel in the list for people, after the channel itself has changed; `nil` removes it.
     func note(_ channel: String, _ revision: UInt64?, _ project: String) throws(PublishError) {
-        try output.put(try index(with: channel, at: revision, project), Self.index, in: .channels)
+        let json = try index(with: channel, at: revision, project)
+        do throws(PublishError) { try output.put(json, Self.index, in: .channels) } catch {
+            let change = revision.map { "\(channel) points at revision \($0)" } ?? "\(channel) is removed"
+            throw PublishError(
+                error.exitStatus, error.summary,
+                details: error.details + ["\(change) already; only the list of the channels does not say so"],
+                "correct this, and run the same command again")
+        }
     }
 
     /// The text of the list with one channel changed. Called before that channel moves, to show that the list has room
