@@ -222,6 +222,14 @@ extension OutputDirectory {
             try give("manifest.json.zst", name, in: .manifests, replacing: false)
         }
     }
+
+    /// The error of a step that follows a change which everybody sees already.
+    func after(_ change: String, _ error: PublishError) -> PublishError {
+        guard home?.namesAtOnce != false else { return error }
+        return PublishError(
+            error.exitStatus, error.summary, details: error.details + ["\(change) already"],
+            "correct this, and run the same command again")
+    }
 }
 
 extension PublishError {

@@ -94,7 +94,11 @@ package struct Restore {
         // This comes first, since it reserves the revision.
         if try output.hasChannels() { try output.put(frame, "\(revision).json.zst", in: .channels) }
         try output.putManifest(text, frame: frame)
-        try output.keep(digest)
+        if signing == nil {
+            do throws(PublishError) { try output.keep(digest) } catch {
+                throw output.after("revision \(revision) is published", error)
+            }
+        }
         let fresh = try sign(revision, digest, size: UInt64(text.count))
         ReleaseMarks.update(output, now: now)
         try output.home?.commit()

@@ -523,8 +523,11 @@ extension PublishRun {
             try output.give("\(revision).json.zst", from: .channels, "\(channel).json.zst", in: .channels)
             try Channels(output).note(channel, revision, project)
         }
-        if !choices.isLoose {
-            try output.keep(written.digest, ofRevision: options.channel == nil ? nil : revision)
+        // Signing does the same.
+        if !choices.isLoose, options.signing == nil {
+            do throws(PublishError) {
+                try output.keep(written.digest, ofRevision: options.channel == nil ? nil : revision)
+            } catch { throw output.after("revision \(revision) is published", error) }
         }
         report.revision = revision
         report.manifestDigest = written.digest

@@ -121,11 +121,7 @@ package struct Channels {
     func note(_ channel: String, _ revision: UInt64?, _ project: String) throws(PublishError) {
         let json = try index(with: channel, at: revision, project)
         do throws(PublishError) { try output.put(json, Self.index, in: .channels) } catch {
-            let change = revision.map { "\(channel) points at revision \($0)" } ?? "\(channel) is removed"
-            throw PublishError(
-                error.exitStatus, error.summary,
-                details: error.details + ["\(change) already; only the list of the channels does not say so"],
-                "correct this, and run the same command again")
+            throw output.after(revision.map { "\(channel) points at revision \($0)" } ?? "\(channel) is removed", error)
         }
     }
 
