@@ -382,6 +382,20 @@ struct ReleaseTests {
         #expect(try nights.set.unpacked().nodes == nights.trees[3]?.nodes)
     }
 
+    @Test("Restoring the newest release mends the file that keeps it for the channels, with which a publish begins")
+    func restoreKept() throws {
+        var nights = try Nights()
+        try nights.publish(2) { $0.keepsReleases = true }
+        try FileManager.default.removeItem(atPath: nights.set.root.path("out/channels/2.json.zst"))
+        try nights.set.root.write("junk", to: "out/channels/2.json.zst")
+        #expect(throws: PublishError.self) { try nights.set.publish() }
+        let report = try Restore(.directory(nights.target), signing: nil).run(
+            "2", created: "2027-01-01T02:00:00Z", now: nights.now)
+        #expect(report.isUnchanged && report.revision == 2)
+        try nights.publish()
+        #expect(try nights.revisions() == [3, 2, 1])
+    }
+
     @Test(
         "What was published under a former name is restored under the one that the set has now, which machines follow")
     func restoreRenamed() throws {

@@ -63,6 +63,7 @@ package struct Restore {
         let current = try signing == nil ? output.newestProject(releases) : nil
         let project = current ?? manifest.project
         if let (revision, digest, size) = try inPlace(former, project), revision >= newest {
+            try mendKept(revision)
             // A release whose run was killed before it was signed is signed now.
             let until = try sign(revision, digest, size: size)
             return Report(
@@ -105,6 +106,17 @@ package struct Restore {
         return Report(
             project: project, revision: revision, restored: release.revision, manifest: digest,
             isUnchanged: false, validUntil: fresh)
+    }
+
+    /// Replaces the file that keeps the newest release for the channels, if no manifest is in it: a publish begins with
+    /// that file.
+    private func mendKept(_ revision: UInt64) throws(PublishError) {
+        let name = "\(revision).json.zst"
+        guard try output.hasChannels() else { return }
+        if let text = try output.manifestText(.channels, name), (try? ManifestAssembly(text, digest: .zero)) != nil {
+            return
+        }
+        try output.give("manifest.json.zst", name, in: .channels)
     }
 
     private func find(_ wanted: String, in releases: Releases) throws(PublishError) -> Releases.Release {
