@@ -396,6 +396,17 @@ struct ReleaseTests {
         #expect(try nights.revisions() == [3, 2, 1])
     }
 
+    @Test("Where a channel's newest release is damaged, nobody is told to restore it for every machine")
+    func damagedChannel() throws {
+        var nights = try Nights()
+        try nights.publish { $0.keepsReleases = true }
+        try nights.publish { ($0.keepsReleases, $0.channel) = (true, "beta") }
+        try FileManager.default.removeItem(atPath: nights.set.root.path("out/channels/2.json.zst"))
+        try nights.set.root.write("junk", to: "out/channels/2.json.zst")
+        let error = nights.set.failure()
+        #expect(error?.remedy.contains("restore \(nights.target) 1'") == true, "\(String(describing: error))")
+    }
+
     @Test(
         "What was published under a former name is restored under the one that the set has now, which machines follow")
     func restoreRenamed() throws {

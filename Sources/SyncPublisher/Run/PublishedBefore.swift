@@ -104,9 +104,11 @@ extension OutputDirectory {
             return "repair it, publish with --no-base, or name another output directory"
         }
         if (try? hasForeignManifest(releases)) == true { return Self.remedyForForeign }
-        if let newest = releases.all.first(where: { !$0.isLoose }) {
+        // A newer release may be one of a channel for a few.
+        let packed = releases.all.filter { !$0.isLoose }
+        if let last = packed.first(where: { $0.channels.contains(ChannelName.ofDefault) }) ?? packed.first {
             return
-                "bring a release back, such as 'syncagent releases restore \(shown(path)) \(newest.revision)', repair it, or "
+                "bring a release back, such as 'syncagent releases restore \(shown(path)) \(last.revision)', repair it, or "
                 + "publish with --no-base"
         }
         return "repair it, publish with --no-base, or name another output directory"
