@@ -102,6 +102,7 @@ struct ChannelSetCommand: AsyncParsableCommand {
                 throw ValidationError("\(reason).")
             }
         }
+        try published.target.check(channel: channel)
     }
 
     func run() async throws {
@@ -143,6 +144,7 @@ struct ChannelRemoveCommand: AsyncParsableCommand {
             throw ValidationError("the default channel is manifest.json; it cannot be removed.")
         }
         if let reason = ChannelName.objection(channel) { throw ValidationError("\(reason).") }
+        try published.target.check(channel: channel)
     }
 
     func run() async throws {

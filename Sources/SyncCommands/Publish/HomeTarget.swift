@@ -21,6 +21,14 @@ struct HomeTarget {
         try requireLocal(name, option, remedy)
     }
 
+    /// Refuses a channel in a registry.
+    func check(channel: String) throws {
+        guard !Homes.hasChannels(name) else { return }
+        throw ValidationError(
+            "a registry has tags in place of channels; publish to a tag of that name, such as oci://HOST/NAME:\(escaped(channel))."
+        )
+    }
+
     /// The store; `nil` for a directory.
     ///
     /// - Parameters:

@@ -205,11 +205,7 @@ struct PublishCommand: AsyncParsableCommand {
         if let channel = ChannelName.meant(channel), let reason = ChannelName.objection(channel) {
             throw ValidationError("--channel: \(reason).")
         }
-        if let channel, !Homes.hasChannels(output) {
-            throw ValidationError(
-                "--channel: a registry has tags in place of channels; publish to a tag of that name, such as oci://HOST/NAME:\(escaped(channel))."
-            )
-        }
+        if let channel { try HomeTarget(output).check(channel: channel) }
         if repack, withoutBase {
             throw ValidationError("--repack rewrites the base's packs, and with --no-base there is no base.")
         }

@@ -549,6 +549,8 @@ struct RegistryHomeTests {
         #expect(taken.status == 77 && taken.error.contains("not a published set"), "\(taken.error)")
         for arguments in [
             ["publish", "set", "--to", registry.location(":v2"), "--channel", "beta"],
+            ["channel", "set", registry.location(":v2"), "beta", "1"],
+            ["channel", "remove", registry.location(":v2"), "beta"],
             ["publish", "set", "--to", registry.location("@sha256:" + String(repeating: "1", count: 64))],
             ["publish", "set", "--to", registry.location(":" + String(repeating: "x", count: 120))],
             ["publish", "set", "--to", "oci://\(registry.host)/Upper"],
