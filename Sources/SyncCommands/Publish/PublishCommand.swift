@@ -205,7 +205,6 @@ struct PublishCommand: AsyncParsableCommand {
         if let channel = ChannelName.meant(channel), let reason = ChannelName.objection(channel) {
             throw ValidationError("--channel: \(reason).")
         }
-        if let channel { try HomeTarget(output).check(channel: channel) }
         if repack, withoutBase {
             throw ValidationError("--repack rewrites the base's packs, and with --no-base there is no base.")
         }
@@ -297,6 +296,7 @@ struct PublishCommand: AsyncParsableCommand {
         options.project = project ?? options.project
         options.revision = revision
         if let channel { (options.channel, options.keepsReleases) = (ChannelName.meant(channel), true) }
+        if options.keepsReleases { try HomeTarget(output).check(channel: options.channel ?? ChannelName.ofDefault) }
         options.created = try Self.created()
         options.packSize = packSize?.bytes ?? options.packSize
         options.level = level ?? options.level

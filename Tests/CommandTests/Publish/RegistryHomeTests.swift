@@ -559,6 +559,9 @@ struct RegistryHomeTests {
             let outcome = try run(arguments)
             #expect(outcome.status == 64, "\(arguments): \(outcome.error)")
         }
+        try write(Array("{\"channel\": \"beta\"}".utf8), "publish.json")
+        let named = try run(["publish", "set", "--to", registry.location(":v2")])
+        #expect(named.status == 64 && named.error.contains("tags in place"), "\(named.error)")
         #expect(asked("POST", since: start) == 0 && asked("PUT", since: start) == 0)
         #expect(try run(["releases", "list", registry.location(":none")]).status == 66)
         let channel = try run(["pull", registry.location(":v1"), "--channel", "beta"])
