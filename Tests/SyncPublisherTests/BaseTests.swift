@@ -185,6 +185,7 @@ struct BaseTests {
         }
         let report = try set.publish { $0.repack = true }
         #expect(report.packsReused == 1, "a damaged pack stays as it is")
+        #expect(report.warnings.contains { $0.contains(packs[1].sha256.packName) })
         let joined = try set.manifest().packs
         #expect(joined.count < packs.count / 10)
     }

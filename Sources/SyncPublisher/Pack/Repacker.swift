@@ -21,6 +21,8 @@ struct Repacker {
     private(set) var files: [UInt32: SharedDescriptor] = [:]
     /// Whether the packs opened so far have the digest in their name.
     private(set) var isWhole: [UInt32: Bool] = [:]
+    /// The packs that stay as they are because they are missing or damaged.
+    var left: [SHA256Digest] { isWhole.filter { !$0.value }.keys.sorted().map { packs[Int($0)].sha256 } }
     /// **Bytes** that were moved.
     private(set) var bytes: UInt64 = 0
 

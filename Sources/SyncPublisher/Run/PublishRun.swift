@@ -188,6 +188,11 @@ struct PublishRun {
             var repacker = Repacker(worthRepacking: moving, packs: base?.packs ?? [], output: output)
             try repacker.repack(ledger.blobsInOrder(count: catalogue.places.count), of: catalogue, to: writer)
             report.movedBytes = repacker.bytes
+            for pack in repacker.left where try output.size(.packs, pack.packName) != nil {
+                report.warnings.append(
+                    "pack \(pack.packName) cannot be read, or does not have the content that its name says: it stays; "
+                        + "--rehash makes it again")
+            }
             usage = used()
         }
         if options.deltas, !choices.isLoose, let base, deltas.isEmpty {
