@@ -31,7 +31,7 @@ package struct Channels {
 
     private func note() { if let now { ReleaseMarks.update(output, now: now) } }
 
-    /// The release of each channel, by name; the default one has no name. A channel whose file is gone cannot be pulled.
+    /// The release of each channel, by name; the default one has no name. A channel whose file is gone is left out.
     package func list() throws(PublishError) -> [(channel: String?, revision: UInt64)] {
         var list: [(channel: String?, revision: UInt64)] = []
         if let revision = try ofDefault() { list.append((nil, revision)) }
@@ -117,7 +117,7 @@ package struct Channels {
             "add --sign with the directory that has fresh.key and the roots")
     }
 
-    /// Records the revision of a channel in the list for people, after the channel itself has changed; `nil` removes it.
+    /// Records the revision of a channel in the list for people, once the channel itself has changed; `nil` removes it.
     func note(_ channel: String, _ revision: UInt64?, _ project: String) throws(PublishError) {
         let json = try index(with: channel, at: revision, project)
         do throws(PublishError) { try output.put(json, Self.index, in: .channels) } catch {
