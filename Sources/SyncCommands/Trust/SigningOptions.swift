@@ -22,6 +22,7 @@ struct SigningOptions: ParsableArguments {
     var until: Int64?
 
     func validate() throws {
+        if sign?.isEmpty == true { throw ValidationError("--sign needs a directory, not an empty string.") }
         guard sign == nil, signer == nil else { return }
         if until != nil { throw ValidationError("--until needs --sign.") }
     }
