@@ -61,6 +61,22 @@ struct WebhookTests {
         #expect(requests.first?.header("syncagent-batch") == "2" && requests.first?.header("syncagent-batches") == "3")
     }
 
+    @Test("What is posted for no run has no key: with the same one each time, a receiver would take it for a repetition")
+    func withoutRun() throws {
+        let seen = Mutex<[ServedRequest]>([])
+        server.respond(to: "/hook") { request in
+            seen.withLock { $0.append(request) }
+            return .status(204)
+        }
+        let outcome = hook.run(
+            HookInvocation(
+                arguments: [server.url("/hook")], directory: "/", environment: [:], input: Array("{}".utf8), timeout: 20
+            ))
+        #expect(outcome.succeeded)
+        let request = try #require(seen.withLock { $0.first })
+        #expect(request.header("idempotency-key") == nil && request.header("content-type") == "application/json")
+    }
+
     @Test(
         "What an answer means",
         arguments: [

@@ -76,6 +76,8 @@ package struct WebhookHook: GroupHook {
             String(decoding: (invocation.environment[name] ?? "").utf8.filter { $0 > 0x20 && $0 < 0x7F }, as: UTF8.self)
         }
         let run = value("SYNCAGENT_RUN_ID")
+        // Events are of no call of a hook: with one key for all, a receiver would take each request for the first one.
+        guard !run.isEmpty else { return ["Content-Type: application/json"] }
         let group = value("SYNCAGENT_GROUP")
         // One of several of its group, which may have the same receiver.
         let number = value("SYNCAGENT_HOOK")
