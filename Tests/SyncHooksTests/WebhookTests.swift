@@ -61,7 +61,7 @@ struct WebhookTests {
         #expect(requests.first?.header("syncagent-batch") == "2" && requests.first?.header("syncagent-batches") == "3")
     }
 
-    @Test("What is posted for no run has no key: with the same one each time, a receiver would take it for a repetition")
+    @Test("What is posted for no run has no key: a receiver would take the second request for a repetition")
     func withoutRun() throws {
         let seen = Mutex<[ServedRequest]>([])
         server.respond(to: "/hook") { request in
@@ -89,6 +89,13 @@ struct WebhookTests {
         #expect(outcome.end == .exited(exit) && outcome.isTransient == isTransient)
         #expect(outcome.output.hasPrefix("HTTP \(status)"))
         #expect(server.log.requests(to: "/other").isEmpty, "no redirect is followed")
+    }
+
+    @Test("What a server repeats of the URL is not kept [V64]")
+    func repeated() {
+        let page = "Cannot POST /hook/s3cret?token=abc&amp;b=2, that is /hook/s3cret?token=abc&b=2"
+        server.script("/hook/s3cret", .status(404, text: page))
+        #expect(call(server.url("/hook/s3cret?token=abc&b=2")).output == "HTTP 404\nCannot POST …?…&amp;b=2, that is …")
     }
 
     @Test("A server that is not there asks to be called again")

@@ -65,10 +65,17 @@ package struct WebhookHook: GroupHook {
                 let isTransient = status == 408 || status == 429 || status >= 500
                 return HookOutcome(
                     end: .exited((200..<300).contains(status) ? 0 : isTransient ? 75 : 1),
-                    output: "HTTP \(status)\n" + String(decoding: kept, as: UTF8.self), milliseconds: 0,
-                    outputBytes: received, isTransient: isTransient)
+                    output: "HTTP \(status)\n\(Self.shown(kept, url))", milliseconds: 0, outputBytes: received,
+                    isTransient: isTransient)
             }
         } catch { return failed(error.detail) }
+    }
+
+    /// An answer without the path and the query of its URL: they are often a secret, and many servers repeat them.
+    private static func shown(_ answer: [UInt8], _ url: CurlURL) -> String {
+        let parts = [String(url.target), url.path] + (url.query ?? "").split(separator: "&").map { String($0) }
+        return parts.filter { $0.utf8.count > 4 }
+            .reduce(String(decoding: answer, as: UTF8.self)) { $0.replacing($1, with: "…") }
     }
 
     private static func headers(_ invocation: HookInvocation) -> [String] {
