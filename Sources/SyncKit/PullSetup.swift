@@ -173,7 +173,7 @@ struct PullSetup {
             FileVerification(name: "verifier-\($0.offset + 1)", verifier: $0.element)
         }
         plugins.hooks = said.hooks
-        plugins.observers = said.observers.map { ($0, []) }
+        plugins.observers = said.observers.enumerated().map { ("observer-\($0.offset + 1)", $0.element, []) }
         return plugins
     }
 

@@ -197,7 +197,7 @@ extension PluginSet {
     /// - Parameter failed: Receives the failures of observers.
     fileprivate func feeds(failed emit: @escaping @Sendable (SyncEvent) -> Void) -> [ObserverFeed] {
         observers.map { entry in
-            ObserverFeed(entry.observer, names: entry.names) { error in
+            ObserverFeed(entry.observer, named: entry.name, names: entry.names) { error in
                 let failure = TransferEvent.pluginFailed(.observer, error)
                 if let event = SyncEvent(transfer: failure, time: SystemTime.milliseconds()) { emit(event) }
             }

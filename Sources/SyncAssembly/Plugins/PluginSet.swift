@@ -18,7 +18,7 @@ package struct PluginSet: Sendable {
     /// By the names in `plugin:NAME`.
     package var hooks: [String: any GroupHook] = [:]
     package var sources: [ConfiguredSource] = []
-    package var observers: [(observer: any EventObserver, names: Set<String>)] = []
+    package var observers: [(name: String, observer: any EventObserver, names: Set<String>)] = []
     /// Clients of programs; they are closed when the engine ends.
     var clients: [PluginClient] = []
 

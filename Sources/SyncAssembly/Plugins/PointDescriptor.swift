@@ -120,7 +120,7 @@ extension PointDescriptor {
         let plugin: any EventObserver =
             use.plugin == "webhook"
             ? try use.webhook(context.web ?? .plain) : PluginObserver(try set.client(use, context))
-        set.observers.append((plugin, Set(use.events)))
+        set.observers.append((use.name, plugin, Set(use.events)))
     } check: { subject, client throws(PluginError) in
         let plugin: any EventObserver =
             if let client { PluginObserver(client) } else {

@@ -17,20 +17,23 @@ package final class ObserverFeed: Sendable {
         var hasBegun = false
         var isClosed = false
         var hasEnded = false
+        var hasFailed = false
     }
 
     private let state = Monitor(State())
+    private let plugin: String
     private let names: Set<String>
     private let observer: any EventObserver
     private let failed: @Sendable (PluginError) -> Void
 
     /// - Parameters:
+    ///   - plugin: The observer's name.
     ///   - names: The events that the observer wants; empty for all.
     ///   - failed: Called at most once, with the first failure.
     package init(
-        _ observer: any EventObserver, names: Set<String> = [],
+        _ observer: any EventObserver, named plugin: String = "observer", names: Set<String> = [],
         failed: @escaping @Sendable (PluginError) -> Void = { _ in }
-    ) { (self.observer, self.names, self.failed) = (observer, names, failed) }
+    ) { (self.observer, self.plugin, self.names, self.failed) = (observer, plugin, names, failed) }
 
     /// Queues an event, if it is wanted and there is room. The first one starts the thread, so that a feed without
     /// events need not be closed.
@@ -57,11 +60,20 @@ package final class ObserverFeed: Sendable {
                 state.isClosed = true
                 state.hasEnded = true
             }
-            failed(PluginError(plugin: "observer", code: .unavailable, message: "\(error)"))
+            report(PluginError(plugin: plugin, code: .unavailable, message: "\(error)"))
         }
     }
 
-    /// Takes no more events, and waits until the observer has received the queued ones.
+    private func report(_ error: PluginError) {
+        let isFirst = state.change { state in
+            defer { state.hasFailed = true }
+            return !state.hasFailed
+        }
+        if isFirst { failed(error) }
+    }
+
+    /// Takes no more events, and waits until the observer has received the queued ones. If it does not, that is a
+    /// failure.
     ///
     /// - Parameter patience: The longest wait.
     /// - Returns: Whether the observer has received all of them.
@@ -72,21 +84,20 @@ package final class ObserverFeed: Sendable {
         }
         let ticks = max(1, Int(patience / .milliseconds(20)))
         var passed = 0
-        return state.wait(every: 20) { state in
+        let isWhole = state.wait(every: 20) { state -> Bool? in
             passed += 1
             if state.hasEnded { return true }
             return passed > ticks ? false : nil
         }
+        if !isWhole {
+            report(
+                PluginError(plugin: plugin, code: .timedOut, message: "it has not accepted the last events in time"))
+        }
+        return isWhole
     }
 
     private func work() {
-        var hasFailed = false
-        while let batch = next() {
-            do throws(PluginError) { try observer.observe(batch) } catch {
-                if !hasFailed { failed(error) }
-                hasFailed = true
-            }
-        }
+        while let batch = next() { do throws(PluginError) { try observer.observe(batch) } catch { report(error) } }
         state.change { $0.hasEnded = true }
     }
 

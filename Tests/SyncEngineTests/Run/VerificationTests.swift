@@ -210,13 +210,15 @@ struct ObserverFeedTests {
         #expect(ObserverFeed(Listener()).close(patience: .zero))
     }
 
-    @Test("One that hangs is not waited for, and what does not fit is counted [V66]")
+    @Test("One that hangs is not waited for, which is told of, and what does not fit is counted [V66]")
     func hanging() {
+        let failures = Mutex<[PluginError]>([])
         let release = DispatchSemaphore(value: 0)
         let listener = Listener { release.wait() }
-        let feed = ObserverFeed(listener)
+        let feed = ObserverFeed(listener, named: "chat") { error in failures.withLock { $0.append(error) } }
         for number in 0..<(ObserverFeed.capacity + 5_000) { feed.emit(event(number)) }
         #expect(!feed.close(patience: .milliseconds(40)))
+        #expect(failures.withLock { $0 }.map(\.plugin) == ["chat"])
         for _ in 0..<100 { release.signal() }
         #expect(feed.close(patience: .seconds(20)))
         let dropped = listener.events.first { $0.name == "observer.dropped" }?.json ?? ""
