@@ -149,7 +149,15 @@ struct ExampleTests {
             environment: ["SYNCAGENT_GROUP": "all"], input: Array(report.utf8), timeout: 30)
         let results = await blocking { check(hook: hook, invocation: invocation) }
         let again = await blocking { hook.run(invocation) }
-        #expect(again.output == "1 files indexed")
+        #expect(again.output == "files indexed: 1")
+        // Sent after a crash: what is there counts, except for what is not of the set.
+        try fixture.root.write("y", to: "dest/sub/b.png")
+        try fixture.root.write("y", to: "dest/.syncagent/index")
+        var late = invocation
+        late.input = Array(#"{"revision":"7","late":true}"#.utf8)
+        let afterwards = late
+        let all = await blocking { hook.run(afterwards) }
+        #expect(all.output == "files indexed: 2")
         await expectGood(results, client, fixture)
         #expect(fixture.exists("index.sqlite"))
     }
