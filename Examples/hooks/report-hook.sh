@@ -27,7 +27,7 @@ if command -v python3 >/dev/null 2>&1; then
 import collections, json, sys
 
 report = json.load(sys.stdin)
-# A report that is sent after a crash has no entries.
+# A report that is sent after a crash or a stop, or in a replay, has no entries.
 entries = report.get("entries", [])
 states = collections.Counter(entry["state"] for entry in entries)
 print("  revision %s, manifest %s" % (report.get("revision", "none"), report["manifest_sha256"][:12]))
