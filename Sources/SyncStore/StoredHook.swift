@@ -276,8 +276,9 @@ extension SyncStore {
         }
     }
 
-    /// Most **bytes** of a hook's output in the store.
-    package static let hookOutputLimit = 64 << 10
+    /// Most **bytes** of a hook's output in the store. The agent sends those of 200 hooks in one response, in which a byte
+    /// may take six, and its clients accept 64 MiB.
+    package static let hookOutputLimit = 32 << 10
 
     private static func tail(_ output: String) -> String {
         let isShort = output.utf8.count <= hookOutputLimit
