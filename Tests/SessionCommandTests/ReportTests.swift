@@ -195,6 +195,9 @@ struct ReportTests {
             refused.status == 69 && refused.error.contains("the report was not accepted: HTTP 500"), "\(refused.error)")
         #expect(!refused.error.contains("CANARY"))
         #expect(try set.tool.run(["report", "--post", "ftp://x/"]).status == 64)
+        let gone = try set.tool.run(["report", "--post", "http://127.0.0.1:1/secret"])
+        #expect(gone.status == 69 && gone.error.hasPrefix("syncagent: http://127.0.0.1:1: "), "\(gone.error)")
+        #expect(!gone.error.contains("accepted") && !gone.error.contains("secret"), "\(gone.error)")
         #expect(try set.tool.run(["report", "--post", "http://x/", "--json"]).status == 64)
     }
 

@@ -20,7 +20,8 @@ struct ReportPost: Sendable {
     init(_ word: String) throws(CommandFailure) {
         url = word.hasPrefix("@") ? try Self.firstLine(String(word.dropFirst())) : word
         guard isWebURL(url), (try? CurlURL(url)) != nil else {
-            throw CommandFailure(.usage, "--post needs an http or https URL, or @FILE with one in it.")
+            throw CommandFailure(
+                .usage, "--post needs an http or https URL without a user name, or @FILE with one in it.")
         }
     }
 
@@ -57,7 +58,10 @@ struct ReportPost: Sendable {
             throw CommandFailure(.unavailable, "\(place): \(escaped(reason))")
         case .exited, .signalled, .stopped:
             let line = outcome.output.split(separator: "\n").first.map(String.init) ?? "no answer"
-            throw CommandFailure(.unavailable, "\(place): the report was not accepted: \(escaped(line))")
+            // A failed connection names the place itself.
+            let isNamed = line.hasPrefix(place + ": ")
+            throw CommandFailure(
+                .unavailable, isNamed ? escaped(line) : "\(place): the report was not accepted: \(escaped(line))")
         }
     }
 }
