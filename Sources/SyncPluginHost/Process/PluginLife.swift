@@ -169,7 +169,8 @@ extension PluginWorker {
         if !isClosing {
             endReason = reason
             restart.ended(at: now)
-            notify(.ended, reason)
+            // Why it was given up has been said.
+            if givenUpReason.isEmpty { notify(.ended, reason) }
         }
         var unanswered = unavailable("\(reason), before it answered")
         unanswered.wasAsked = true
