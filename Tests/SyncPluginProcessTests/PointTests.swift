@@ -132,10 +132,28 @@ struct PointTests {
             serve(handler)
             """
         let observer = PluginObserver(try fixture.client(body, point: .observer))
-        let events = (0..<1_200).map { ObservedEvent(name: "file.committed", json: "{\"seq\":\($0)}") }
+        let events = (0..<1_200).map { ObservedEvent(name: "task.installed", json: "{\"seq\":\($0)}") }
         try await outcome { try observer.observe(events) }.get()
-        let wanted = (0..<1_200).map { "file.committed \($0)\n" }.joined()
+        let wanted = (0..<1_200).map { "task.installed \($0)\n" }.joined()
         #expect(fixture.text("events") == wanted)
+    }
+
+    @Test("An observer that reads the fields that an event always has keeps its contract")
+    func strictObserver() async throws {
+        let fixture = try PluginFixture()
+        let body = """
+            def handler(message):
+                for event in (entry["event"] for entry in message["params"]["events"]):
+                    if event["event"] == "pull.finished":
+                        event["files"]["installed"] + event["bytes"]["received"] + event["elapsed_ms"]
+                    if event["event"] == "task.installed":
+                        len(event["path"] + event["source"]) + event["size"]
+                answer(message, None)
+            serve(handler)
+            """
+        let observer = PluginObserver(try fixture.client(body, point: .observer))
+        let results = await blocking { check(observer: observer) }
+        #expect(results.failures == [])
     }
 
     @Test("An event with more of a hook's output than a line holds arrives with the end of it")

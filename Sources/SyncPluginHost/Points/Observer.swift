@@ -53,10 +53,24 @@ package func check(observer: any EventObserver) -> [CheckResult] {
         }
         return "it failed: \(error.message)"
     }
-    let time = "\"time\":\"2026-11-20T02:00:00.000Z\""
-    let started = ObservedEvent(name: "run.started", json: "{\"event\":\"run.started\",\(time),\"run\":\"r\"}")
-    let finished = ObservedEvent(
-        name: "pull.finished", json: "{\"event\":\"pull.finished\",\(time),\"run\":\"r\",\"result\":\"complete\"}")
+    // With every field that such an event always has: an observer may rely on them.
+    func sample(_ name: String, _ fields: String) -> ObservedEvent {
+        let head = #"{"event":"\#(name)","time":"2026-11-20T02:00:00.000Z","session":"check","run":"r""#
+        return ObservedEvent(name: name, json: "\(head),\(fields)}")
+    }
+    func installed(_ path: String) -> ObservedEvent {
+        let digest = String(repeating: "0", count: 64)
+        return sample("task.installed", #""path":"\#(path)","size":1,"sha256":"\#(digest)","source":"network""#)
+    }
+    let started = sample(
+        "run.started",
+        #""project":"check","manifest":"/m.json","manifest_sha256":"\#(String(repeating: "0", count: 64))","#
+            + #""destination":"/srv/check""#)
+    let finished = sample(
+        "pull.finished",
+        #""result":"ok","files":{"total":1,"installed":1,"unchanged":0,"reused":0,"removed":0,"failed":0},"#
+            + #""bytes":{"total":1,"received":1,"reused":0},"manifest":{"bytes":1,"parts":0,"parts_fetched":0},"#
+            + #""requests":1,"elapsed_ms":1"#)
 
     book.rule("A run's first and last event are accepted", "Answer null when the events are accepted.") {
         send([started, finished])
@@ -65,22 +79,13 @@ package func check(observer: any EventObserver) -> [CheckResult] {
     book.rule(
         "Ten thousand events are accepted, in batches", "Answer soon and work later; events queue until you answer."
     ) {
-        send(
-            (0..<10_000).map {
-                ObservedEvent(
-                    name: "file.committed", json: "{\"event\":\"file.committed\",\(time),\"path\":\"f\($0)\"}")
-            })
+        send((0..<10_000).map { installed("f\($0)") })
     }
     book.rule("An unknown event is accepted", "Later versions add more; ignore what you do not know.") {
         send([ObservedEvent(name: "moon.rose", json: "{\"event\":\"moon.rose\",\"deep\":[[[[{}]]]],\"null\":null}")])
     }
     book.rule("It handles odd strings", "Events contain file names with any characters, escaped as in JSON.") {
-        send([
-            ObservedEvent(
-                name: "file.committed",
-                json: "{\"event\":\"file.committed\",\(time),\"path\":\"a\\u0000\\n\\\"\\u202e\u{1F5BC}"
-                    + String(repeating: "x", count: 20_000) + "\"}")
-        ])
+        send([installed("a\\u0000\\n\\\"\\u202e\u{1F5BC}" + String(repeating: "x", count: 20_000))])
     }
     return book
 }
