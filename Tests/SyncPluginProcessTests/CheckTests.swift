@@ -103,6 +103,13 @@ struct CheckTests {
             return HookOutcome(end: .exited(isFirst ? 0 : 1), output: "already there", milliseconds: 0)
         }
         #expect(first(check(hook: fake, invocation: call)).hasSuffix("status 1: already there"))
+        fake.running = { call in
+            let hasEntries = String(decoding: call.input, as: UTF8.self).contains("\"entries\"")
+            return HookOutcome(end: .exited(hasEntries ? 0 : 1), output: "no entries", milliseconds: 0)
+        }
+        let whole = SampleFiles.invocation("x", directory: "/", timeout: 9)
+        #expect(
+            first(check(hook: fake, invocation: whole)) == "It handles a report without entries: status 1: no entries")
         fake.observing = { (events) throws(PluginError) in
             if events.isEmpty { throw PluginError(plugin: "fake", code: .refused, message: "nothing there") }
         }

@@ -78,12 +78,25 @@ package struct SampleFiles: Sendable {
         let report = JSONLine.object { line in
             line.field("format", "syncagent-report/1")
             line.field("project", "check")
-            line.field("revision", "1")
+            line.field("revision", 1)
+            line.field("manifest_sha256", String(repeating: "0", count: 64))
             line.field("group", "all")
             line.field("group_result", "ok")
             line.field("changed", 1)
             line.field("destination", directory)
             line.field("result", "ok")
+            line.field("session", "check")
+            line.field("run", "check")
+            line.object("files") { files in
+                for name in ["total", "installed"] { files.field(name, 1) }
+                for name in ["unchanged", "reused", "removed", "failed"] { files.field(name, 0) }
+            }
+            line.object("bytes") { bytes in for name in ["total", "received", "reused"] { bytes.field(name, 5) } }
+            line.object("manifest") { parts in
+                for name in ["bytes", "parts", "parts_fetched"] { parts.field(name, 0) }
+            }
+            line.field("requests", 1)
+            line.field("elapsed_ms", 1)
             line.array("entries") { entries in
                 entries.object { entry in
                     entry.field("path", "text.txt")

@@ -78,6 +78,11 @@ package func check(hook: any GroupHook, invocation: HookInvocation) -> [CheckRes
         change(&call)
         return hook.run(call)
     }
+    func report(_ change: (inout [String: JSONValue]) -> Void) -> [UInt8] {
+        var members = JSONValue(text: String(decoding: invocation.input, as: UTF8.self))?.object ?? [:]
+        change(&members)
+        return Array(JSONValue.object(members).text.utf8)
+    }
 
     book.rule("A call for a completed group succeeds", "Answer status 0 when the work is done.") { fault(of: run()) }
     book.rule(
@@ -85,8 +90,24 @@ package func check(hook: any GroupHook, invocation: HookInvocation) -> [CheckRes
         "A hook is called at least once for a group: a second call must find its work done and say so."
     ) { fault(of: run()) }
     book.rule("It handles a large report", "Read the report as a stream or as a whole; it can be megabytes long.") {
-        let files = (0..<20_000).map { "\"files/\($0).bin\"" }.joined(separator: ",")
-        return fault(of: run { $0.input = Array("{\"changed\":[\(files)]}".utf8) })
+        let digest = JSONValue.string(String(repeating: "0", count: 64))
+        let entries = (0..<20_000).map { number in
+            JSONValue.object([
+                "path": .string("files/\(number).bin"), "state": .string("unchanged"), "size": .integer(5),
+                "sha256": digest,
+            ])
+        }
+        return fault(of: run { call in call.input = report { members in members["entries"] = .array(entries) } })
+    }
+    book.rule(
+        "It handles a report without entries",
+        "A report that is sent after a crash or a stop, or in a replay, lists no files: look at the directory."
+    ) {
+        let late = report { members in
+            members["entries"] = nil
+            members["late"] = .bool(true)
+        }
+        return fault(of: run { call in call.input = late })
     }
     book.rule(
         "It ignores variables and keys that it does not know", "Later versions add more; ignore what you do not know."
