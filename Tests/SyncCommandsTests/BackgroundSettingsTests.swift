@@ -118,6 +118,15 @@ struct BackgroundSettingsTests {
         #expect(failure?.description.contains("canary") == false)
     }
 
+    @Test("A run whose configuration file is gone does not go on without it")
+    func missingFile() throws {
+        var client = try loaded([])
+        client.source = .named("/nonexistent/c.json")
+        let agent = EnvironmentPaths(home: nil) { _ in nil }.host
+        let failure = #expect(throws: SettingsError.self) { try RunSettings(of: kept(client), agent) }
+        #expect(failure?.description == "/nonexistent/c.json: there is no such configuration file")
+    }
+
     @Test("A client's own file brings its hooks along; otherwise they are the agent's")
     func hooks() throws {
         let directory = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)

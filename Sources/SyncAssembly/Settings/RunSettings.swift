@@ -29,11 +29,7 @@ package import SyncModel
     /// - Throws: ``SettingsError`` for a file or a variable that cannot be used, and for a named file that does not
     ///   exist.
     package init(_ said: TransferSettings, _ source: Source, _ host: HostEnvironment) throws(SettingsError) {
-        let found = try Self.file(source, host)
-        if case .named(let path) = source, found == nil {
-            throw SettingsError("\(path): there is no such configuration file")
-        }
-        let file = found ?? ConfigurationFile()
+        let file = try Self.file(source, host)
         self.init(said, file, source)
         transfer = said.over(file.transfer).over(try TransferSettings(environment: host.lookup, host.base))
     }
@@ -41,13 +37,14 @@ package import SyncModel
     /// Combines the settings of a run's client with the agent's own file and environment. If the client named a file,
     /// or none, that takes their place.
     ///
-    /// - Throws: ``SettingsError`` for a file or a variable that cannot be used.
+    /// - Throws: ``SettingsError`` for a file or a variable that cannot be used, and for a named file that does not
+    ///   exist: without it the run would go on without its plugins.
     package init(of recipe: RunRecipe?, _ host: HostEnvironment) throws(SettingsError) {
         let said = recipe?.settings ?? TransferSettings()
         if let own = recipe?.configuration {
             let source = own.file.map(Source.named) ?? .none
             // Its plugins and metrics are not kept: the settings of plugins may be secrets.
-            self.init(said, try Self.file(source, host) ?? ConfigurationFile(), source)
+            self.init(said, try Self.file(source, host), source)
             hooks = own.hooks
             return
         }
@@ -73,11 +70,13 @@ package import SyncModel
         set { file[keyPath: path] = newValue }
     }
 
-    private static func file(_ source: Source, _ host: HostEnvironment) throws(SettingsError) -> ConfigurationFile? {
+    private static func file(_ source: Source, _ host: HostEnvironment) throws(SettingsError) -> ConfigurationFile {
         switch source {
-        case .none: nil
-        case .usual: try ConfigurationFile.usual(host.files, home: host.base.home)
-        case .named(let path): try ConfigurationFile.read(path, home: host.base.home)
+        case .none: return ConfigurationFile()
+        case .usual: return try ConfigurationFile.usual(host.files, home: host.base.home)
+        case .named(let path):
+            if let file = try ConfigurationFile.read(path, home: host.base.home) { return file }
+            throw SettingsError("\(escaped(path)): there is no such configuration file")
         }
     }
 
