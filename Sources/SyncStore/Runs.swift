@@ -108,6 +108,7 @@ extension SyncStore {
             // A new request replaces the start time; a hook's run waits for the launch limiter.
             guard recipe.origin != .hook else { return }
             run.recipe.notBefore = recipe.notBefore
+            (run.recipe.settings, run.recipe.configuration) = (recipe.settings, recipe.configuration)
             if let deadline = start.deadline { run.deadline = max(run.deadline ?? 0, deadline) }
             if run.state == .waiting { run.due = nil }
         }

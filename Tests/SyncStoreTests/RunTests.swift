@@ -97,6 +97,21 @@ struct RunTests {
         }
     }
 
+    @Test("The same request with other settings and another configuration replaces them, unless a hook makes it")
+    func settings() throws {
+        let store = try SyncStore.inMemory()
+        try store.begin(towerRun("r1"), now: 1, isHeld: false)
+        var again = towerRun("r2")
+        (again.recipe.settings.http2, again.recipe.configuration) = (.always, RunConfiguration(file: "/c", hooks: [:]))
+        try store.begin(again, now: 2, isHeld: false, continuing: true)
+        #expect(try store.run("r1").recipe.settings.http2 == .always)
+        #expect(try store.run("r1").recipe.configuration?.file == "/c")
+        var ofHook = towerRun("r3")
+        ofHook.recipe.origin = .hook
+        let started = try store.begin(ofHook, now: 3, isHeld: false, continuing: true)
+        #expect(started.run.identifier == "r1" && started.run.recipe.configuration?.file == "/c")
+    }
+
     @Test("A session goes on in another directory, and under another name of the same one [S1 F113]")
     func moved() throws {
         let store = try SyncStore.inMemory()
