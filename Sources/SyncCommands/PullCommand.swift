@@ -146,7 +146,10 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
     func recipe(_ environment: EnvironmentPaths) throws -> (RunRecipe, RunSettings) {
         var (recipe, settings) = try runRecipe(environment)
         (recipe.shard, recipe.join) = (pieces.shard?.text, pieces.join)
-        guard later.background else { return (recipe, settings) }
+        guard later.background else {
+            settings.keepForAgent(in: &recipe)
+            return (recipe, settings)
+        }
         later.apply(to: &recipe, environment)
         // A hook's request waits until it suits the machine.
         try conditionOptions.apply(to: &recipe, isDiscretionary: recipe.origin == .hook)

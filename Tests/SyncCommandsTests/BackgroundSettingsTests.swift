@@ -127,6 +127,21 @@ struct BackgroundSettingsTests {
         #expect(failure?.description == "/nonexistent/c.json: there is no such configuration file")
     }
 
+    @Test("A pull in the foreground leaves its file and settings to an agent, but no secret and no person's patience")
+    func foreground() throws {
+        var recipe = RunRecipe(manifest: "/m.json")
+        recipe.settings.connections = 7
+        var client = try loaded(["--tls-min", "1.3", "--patience", "20s", "--connections", "9"])
+        client.source = .named("/c.json")
+        client.keepForAgent(in: &recipe)
+        #expect(recipe.configuration?.file == "/c.json" && recipe.settings.tlsMinimum == .tls13)
+        #expect(recipe.settings.patience == nil && recipe.settings.connections == 7, "what a plan assumes stays")
+        var secret = try loaded(["--header", "X-Key: canary"])
+        secret.source = .named("/d.json")
+        secret.keepForAgent(in: &recipe)
+        #expect(recipe.configuration?.file == "/d.json" && recipe.settings.headers.isEmpty)
+    }
+
     @Test("A client's own file brings its hooks along; otherwise they are the agent's")
     func hooks() throws {
         let directory = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)

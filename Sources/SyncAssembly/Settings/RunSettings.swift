@@ -97,6 +97,16 @@ package import SyncModel
             throw SettingsError("\(escaped(names)) cannot be stored with the run; put it in a file and name the file")
         }
     }
+
+    /// The same for a run in the foreground, in case an agent has to continue it: without the file that it was given, it
+    /// would lose the file's plugins. A person's deadline and patience are left out; if a setting holds a secret, all
+    /// are.
+    package func keepForAgent(in recipe: inout RunRecipe) {
+        let planned = recipe.settings
+        if (try? keep(in: &recipe)) == nil { recipe.settings = planned }
+        recipe.settings.connections = planned.connections
+        (recipe.settings.deadline, recipe.settings.patience) = (nil, nil)
+    }
 }
 
 /// The sources of settings besides the command line, and the directories of plugins.
