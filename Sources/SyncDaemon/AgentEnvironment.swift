@@ -35,10 +35,11 @@ package struct AgentEnvironment: Sendable {
     /// Creates an engine for one piece of work.
     package var engine: @Sendable (EngineRequest) -> Result<AssembledEngine, ControlError>
     /// Creates the conditions of a run. The second argument says since when some of them already block.
-    package var conditionCheck: @Sendable (RunConditions, [String: Int64]) -> Result<ConditionCheck, ControlError> = {
-        wanted, since in
-        Result { () throws(PluginError) in try ConditionCheck(wanted, on: MachinePlaces(), blockedSince: since) }
-            .mapError { ControlError(.invalid, "\($0)", exitStatus: .configuration) }
+    package var conditionCheck: @Sendable (RunRecipe, [String: Int64]) -> Result<ConditionCheck, ControlError> = {
+        run, since in
+        Result { () throws(PluginError) in
+            try ConditionCheck(run.conditions, on: MachinePlaces(), blockedSince: since)
+        }.mapError { ControlError(.invalid, "\($0)", exitStatus: .configuration) }
     }
     /// The calendar, for rates by time of day.
     package var windowClock: WindowClock = wallClock

@@ -27,7 +27,7 @@ final class RunConditionCheck: Sendable {
         wanted = run.recipe.conditions
         var since: [String: Int64] = [:]
         if let reason = run.reason, let start = run.waitingSince { since[reason.rawValue] = start }
-        check = try environment.conditionCheck(wanted, since).get()
+        check = try environment.conditionCheck(run.recipe, since).get()
         self.environment = environment
         session = run.session
         self.run = run.identifier

@@ -220,6 +220,6 @@ extension Agent {
         try require(lost == nil, "conditions: there is no time zone '\(escaped(lost ?? ""))' on this machine")
         try require(conditions.maximumLoad ?? 0 >= 0, "conditions: maximum_load is 0 or more")
         try require(conditions.idleSeconds ?? 0 >= 0, "conditions: idle_seconds is 0 or more")
-        _ = try environment.conditionCheck(conditions, [:]).get()
+        _ = try environment.conditionCheck(request, [:]).get()
     }
 }

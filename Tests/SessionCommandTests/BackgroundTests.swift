@@ -64,22 +64,31 @@ struct BackgroundTests {
                 printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
             done
             """#)
-        func configure(_ word: String) throws {
+        func configure(_ word: String, in file: String = ".config/syncagent/config.json") throws {
             let use = "{ plugin: '\(scratch.path)/gate', point: 'condition', settings: { gate: '\(word)' } }"
-            try scratch.write(Data("{ plugins: { use: [\(use)] } }".utf8), to: ".config/syncagent/config.json")
+            try scratch.write(Data("{ plugins: { use: [\(use)] } }".utf8), to: file)
+        }
+        func expectBlocked() throws {
+            for _ in 0..<600 {
+                if try tool.run(["status"]).output.contains("the gate is shut") { break }
+                Thread.sleep(forTimeInterval: 0.05)
+            }
+            #expect(try tool.run(["status"]).output.contains("blocked by gate since"), "\(background.log)")
         }
         try configure("shut")
         let outcome = try background.pull("--condition", "gate")
         #expect(outcome.status == 0, "\(outcome.error)")
-        for _ in 0..<600 {
-            if try tool.run(["status"]).output.contains("the gate is shut") { break }
-            Thread.sleep(forTimeInterval: 0.05)
-        }
-        #expect(try tool.run(["status"]).output.contains("blocked by gate since"), "\(background.log)")
+        try expectBlocked()
         try configure("open")
         #expect(try tool.run(["resume"]).status == 0)
         let wait = try tool.run(["wait", "--timeout", "60s"])
         #expect(wait.status == 0, "\(wait.error) \(background.log)")
+        // For a run with a file of its own, that file counts.
+        try configure("shut", in: "own.json")
+        let own = try background.pull("--condition", "gate", "--config", "own.json")
+        #expect(own.status == 0, "\(own.error)")
+        try expectBlocked()
+        #expect(try tool.run(["cancel"]).status == 0)
     }
 
     @Test("--background starts an agent and returns; the agent finishes the pull and runs its hook [S10 S17]")

@@ -10,7 +10,7 @@ package struct ConditionPlugins: Sendable {
     private let host: HostEnvironment
     /// The places that built-in conditions read.
     private let machine: MachinePlaces
-    private let settings: @Sendable () throws(SettingsError) -> PluginSettings
+    private let settings: @Sendable (RunRecipe) throws(SettingsError) -> PluginSettings
     private let notice: @Sendable (PluginNotice) -> Void
     private let made = Monitor<[String: Made]>([:])
 
@@ -22,31 +22,32 @@ package struct ConditionPlugins: Sendable {
     }
 
     /// - Parameters:
-    ///   - settings: Returns the agent's present configuration.
+    ///   - settings: Returns the present configuration for a run.
     ///   - notice: Receives notices about programs.
     package init(
         on host: HostEnvironment, _ machine: MachinePlaces,
-        settings: @escaping @Sendable () throws(SettingsError) -> PluginSettings,
+        settings: @escaping @Sendable (RunRecipe) throws(SettingsError) -> PluginSettings,
         notice: @escaping @Sendable (PluginNotice) -> Void
     ) { (self.host, self.machine, self.settings, self.notice) = (host, machine, settings, notice) }
 
     /// The conditions of a run.
     ///
     /// - Throws: ``PluginError`` for a plugin that is not available; it lists the built-in ones.
-    package func check(_ wanted: RunConditions, blockedSince: [String: Int64]) throws(PluginError) -> ConditionCheck {
+    package func check(_ run: RunRecipe, blockedSince: [String: Int64]) throws(PluginError) -> ConditionCheck {
+        let wanted = run.conditions
         var plugins: [any Condition] = []
         for command in wanted.programs {
             let program = try SmallProgram(
                 command, destination: nil, limit: ProgramCondition.limit, environment: host.variables)
             plugins.append(ProgramCondition(program))
         }
-        for name in wanted.plugins { plugins.append(try condition(name, wanted)) }
+        for name in wanted.plugins { plugins.append(try condition(name, run)) }
         return try ConditionCheck(wanted, on: machine, plugins: plugins, blockedSince: blockedSince)
     }
 
-    private func condition(_ name: String, _ wanted: RunConditions) throws(PluginError) -> any Condition {
-        if builtInConditions.contains(name) { return try builtInCondition(name, for: wanted, on: machine) }
-        let settings = try rethrowing(settings()) { (error: SettingsError) in
+    private func condition(_ name: String, _ run: RunRecipe) throws(PluginError) -> any Condition {
+        if builtInConditions.contains(name) { return try builtInCondition(name, for: run.conditions, on: machine) }
+        let settings = try rethrowing(settings(run)) { (error: SettingsError) in
             PluginError(plugin: name, code: .unavailable, message: error.description)
         }
         let use =

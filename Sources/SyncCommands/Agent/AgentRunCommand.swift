@@ -242,11 +242,11 @@ extension AgentRunCommand {
         }
         let conditions = ConditionPlugins(
             on: EnvironmentPaths.ofProcess.host, EnvironmentPaths.ofProcess.machinePlaces,
-            settings: { () throws(SettingsError) in
-                try RunSettings(of: nil, EnvironmentPaths.ofProcess.host).plugins
+            settings: { run throws(SettingsError) in
+                try RunSettings(of: run, EnvironmentPaths.ofProcess.host).plugins
             }, notice: { logger.info("\($0.line)") })
-        environment.conditionCheck = { wanted, since in
-            Result { () throws(PluginError) in try conditions.check(wanted, blockedSince: since) }
+        environment.conditionCheck = { run, since in
+            Result { () throws(PluginError) in try conditions.check(run, blockedSince: since) }
                 .mapError { ControlError(.invalid, "\($0)", exitStatus: .configuration) }
         }
         environment.isOnDemand = onDemand

@@ -33,8 +33,8 @@ extension Findings {
             let (request, settings) = try asked.resolved(on: environment.host)
             try load(request, access, subject)
             let conditions = ConditionPlugins(
-                on: environment.host, environment.machinePlaces, settings: { settings.plugins }, notice: { _ in })
-            _ = try conditions.check(recipe.conditions, blockedSince: [:])
+                on: environment.host, environment.machinePlaces, settings: { _ in settings.plugins }, notice: { _ in })
+            _ = try conditions.check(recipe, blockedSince: [:])
         } catch {
             let what = words(error)
             // An error that concerns every pull has been reported.
