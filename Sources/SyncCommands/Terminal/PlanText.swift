@@ -9,8 +9,10 @@ extension PlanReport {
     /// The plan for people.
     var lines: [String] {
         func figure(_ number: Int) -> String { Figures.grouped(number) }
+        // Most sources have none.
+        let numbered = revision > 0 ? " revision \(revision)" : ""
         var lines = [
-            "\(escaped(project)) revision \(revision) into \(escaped(destination))",
+            "\(escaped(project))\(numbered) into \(escaped(destination))",
             "files      \(figure(files)): \(figure(unchanged)) up to date, \(figure(wanted)) to fetch",
             "bytes      \(ByteCount(totalBytes)) in all, \(ByteCount(unchangedBytes)) here",
             "to fetch   \(ByteCount(fetch.packBytes)) from packs, \(ByteCount(fetch.looseBytes)) from individual files,"

@@ -167,7 +167,7 @@ extension FailureCause {
         case .busy: "Another process was using the destination; nothing to do unless it happens again."
         case .hookFailed: "See what it wrote ('syncagent hooks list --output'), then 'syncagent hooks replay NUMBER'."
         case .hookNotStarted:
-            "If its program is not there or cannot be run, put it in place or set its path anew; then 'syncagent hooks replay NUMBER'."
+            "Put its program or plugin in place, or correct its path or its settings; then 'syncagent hooks replay NUMBER'."
         case .notRun:
             "See 'systemctl --user list-timers', or whether the agent or cron is running; 'syncagent doctor' helps."
         case .configuration: "Fix the configuration where the message points, then pull again."
