@@ -95,8 +95,12 @@ extension Agent {
     ) async -> Result<EnqueueReply, ControlError> {
         do throws(EngineError) {
             if request.origin == .interactive { resetLimiter(prepared.session) }
+            // A person's other settings, such as a verifier's, are not put off to the next run: it continues with them.
             if let open = try handle.engine.openRun(like: prepared), open.state == .running,
-                jobs[prepared.session] != nil
+                jobs[prepared.session] != nil,
+                request.origin != .interactive
+                    || (open.recipe.settings, open.recipe.configuration)
+                        == (prepared.recipe.settings, prepared.recipe.configuration)
             {
                 return .success(reply(open, isNew: false, superseded: []))
             }

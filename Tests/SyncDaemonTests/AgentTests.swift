@@ -84,6 +84,25 @@ struct AgentTests {
         #expect(try bench.store.runs().count == 1)
     }
 
+    @Test("Asking again with other settings for a run that is under way continues it with them")
+    func otherSettings() async throws {
+        let bench = try AgentBench()
+        bench.stall()
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            let first = try await agent.enqueue(bench.request())
+            try await bench.until(.running)
+            var request = bench.request()
+            request.settings.redirectLimit = 7
+            let second = try await agent.enqueue(request)
+            #expect(second.run == first.run && !second.isNew)
+            #expect(try bench.store.run(first.run).recipe.settings.redirectLimit == 7)
+            bench.free()
+            try await bench.until(.finished)
+        }
+        #expect(try bench.store.runs().count == 1)
+    }
+
     @Test("A newer manifest takes the place of a half-done run and keeps what has come [S42 S135]")
     func superseding() async throws {
         let bench = try AgentBench()
