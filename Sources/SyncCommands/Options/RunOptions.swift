@@ -241,7 +241,7 @@ struct DestinationOptions: ParsableArguments {
     @Option(
         name: .customLong("atomic"),
         help:
-            "Build the new revision beside the old one and show all of it in one step. Files that the manifest does not list are not in it. A destination keeps its layout; a new one gets the first that is possible, unless a value is given."
+            "Build the new revision beside the old one and show all of it in one step. Files that the manifest does not list are not in it. A destination keeps its layout; a new one gets the first that is possible, unless --atomic=exchange or --atomic=links says which."
             .taking("layout"), completion: .list(LayoutChoice.allCases.map(\.rawValue)), transform: LayoutChoice.named)
     var atomic: LayoutChoice?
 
