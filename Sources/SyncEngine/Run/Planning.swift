@@ -45,7 +45,7 @@ extension PullEngine {
         try checkRevision(manifest, named)
         let index = try expectedIndex(old, in: destination, found, recipe)
         let wholeRefusal = try wholeRefusal(
-            found, manifest, recipe, in: trees, destination, old: old, known: index)
+            found, manifest, rows: rows, recipe, in: trees, destination, old: old, known: index)
         if let wholeRefusal { refusals.append(wholeRefusal) }
         let survey = try destination.map { [recipe] (place) throws(EngineError) -> Survey in
             var survey = try Survey(

@@ -547,13 +547,15 @@ struct PullRun {
         let manifest = files.manifest
         let content = content(files)
         if environment.stop.isStopped { return hidden = .stopped }
-        try trees.finish(content, manifest: manifest)
+        try trees.finish(content, manifest: manifest, rows: files.rows)
         try trees.check(content, session: session)
         try trees.requireUntouched(files, progress)
         let hasWaited = waitForSwitch()
         if environment.stop.isStopped { return hidden = .stopped }
         // A check, too, may have left files in the tree that do not belong there.
-        if hasWaited || !trees.wishes.check.isEmpty { try trees.finish(content, manifest: manifest) }
+        if hasWaited || !trees.wishes.check.isEmpty {
+            try trees.finish(content, manifest: manifest, rows: files.rows)
+        }
         try exchange(trees, manifest)
     }
 

@@ -52,11 +52,12 @@ extension PullEngine {
             let count = findings.count { $0 == .ours || $0 == .unreachable }
             if let refusal = pruning.refusal(recipe, removing: count) { throw refusal.error }
         }
+        let rows = try recipe.selectedRows(of: manifest, environment.stop)
         let foreignEntries: ForeignEntries
         do throws(FileError) {
             foreignEntries = try ForeignEntries(
-                in: former, beside: known, manifest, sparesTop: layout == .links, threads: environment.workers,
-                isStopped: environment.isStopped)
+                in: former, beside: known, manifest, rows: rows, sparesTop: layout == .links,
+                threads: environment.workers, isStopped: environment.isStopped)
         } catch { throw EngineError(.ioError, "\(escaped(former.path)): \(error)", cause: error.cause) }
         if environment.stop.isStopped {
             throw EngineError(.interrupted, "stopped while looking through \(escaped(former.path))")
@@ -71,12 +72,13 @@ extension PullEngine {
     /// The refusal of a pull because its destination changes as a whole, or is to; `nil` for none. Nothing is made.
     ///
     /// - Parameters:
+    ///   - rows: The selected rows.
     ///   - home: The trees of the destination; `nil` where there are none yet.
     ///   - destination: The present destination; `nil` for none.
     ///   - old: Its index, without the files that a killed pull has put in place.
     ///   - known: The same index, with those files.
     func wholeRefusal(
-        _ found: FoundManifest, _ manifest: Manifest, _ recipe: RunRecipe, in home: TreeHome?,
+        _ found: FoundManifest, _ manifest: Manifest, rows: [Int], _ recipe: RunRecipe, in home: TreeHome?,
         _ destination: Destination?, old: StatIndex, known: StatIndex
     ) throws(EngineError) -> EngineError? {
         do throws(EngineError) {
@@ -85,7 +87,7 @@ extension PullEngine {
                 // The pull first completes what was cut short.
                 guard !home.ledger.isGathering, home.ledger.step == nil else { return nil }
                 try TreeSwitch(home, recipe, shown: destination, known: known, environment)
-                    .preflight(found.digest, manifest)
+                    .preflight(found.digest, manifest, rows: rows)
             } else if let wishes = recipe.atomic, let destination {
                 let layout = wishes.layout ?? TreeHome.prospectiveLayout(destination.path)
                 try requireFit(destination, layout, recipe, found)

@@ -25,6 +25,7 @@ struct ForeignEntries {
     /// - Parameters:
     ///   - known: The index of files that are no strangers.
     ///   - manifest: Names files that are no strangers, either; `nil` for none.
+    ///   - rows: Those of its files that the run places, ascending; the others would be lost.
     ///   - seal: The seal of the directories when they had no strangers: while it holds, only the top directory is
     ///     read.
     ///   - sparesTop: Whether this is a destination that is to be gathered behind links.
@@ -32,8 +33,9 @@ struct ForeignEntries {
     ///   - isStopped: Whether to end at once; then the result is not complete.
     /// - Throws: ``FileError`` where a directory cannot be read.
     init(
-        in destination: Destination, beside known: StatIndex, _ manifest: Manifest? = nil, seal: SHA256Digest? = nil,
-        sparesTop: Bool = false, threads: Int, isStopped: @escaping @Sendable () -> Bool = { false }
+        in destination: Destination, beside known: StatIndex, _ manifest: Manifest? = nil, rows: [Int] = [],
+        seal: SHA256Digest? = nil, sparesTop: Bool = false, threads: Int,
+        isStopped: @escaping @Sendable () -> Bool = { false }
     ) throws(FileError) {
         self.sparesTop = sparesTop
         let below = known.directories
@@ -41,7 +43,7 @@ struct ForeignEntries {
         let all = [[]] + (isSealed ? [] : below)
         let search = Search(
             destination: destination, mount: MountIdentity(of: destination.root), known: known, manifest: manifest,
-            sparesTop: sparesTop)
+            rows: rows, sparesTop: sparesTop)
         let scans = concurrently(
             over: all.count, threads: known.count < 2048 ? 1 : threads, name: "names", isStopped: isStopped,
             by: { _ in Directories(destination) }
@@ -77,6 +79,7 @@ struct ForeignEntries {
         let mount: MountIdentity?
         let known: StatIndex
         let manifest: Manifest?
+        let rows: [Int]
         let sparesTop: Bool
 
         struct Found: Sendable {
@@ -148,7 +151,7 @@ struct ForeignEntries {
             let isNamed = (path + [0]).withUnsafeBufferPointer { bytes in
                 let path = UnsafeBufferPointer(rebasing: bytes.dropLast())
                 if isDirectory { return known.position(of: path).map(known.isDirectory) ?? false }
-                return known.position(of: path) != nil || manifest?.files.row(of: path) != nil
+                return known.position(of: path) != nil || manifest?.files.row(of: path).map(rows.hasRow) == true
             }
             return isNamed || known.hasFiles(below: path)
         }

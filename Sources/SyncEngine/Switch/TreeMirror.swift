@@ -47,7 +47,9 @@ struct TreeMirror {
         /// The record of the file to place.
         var wanted: IndexRecord {
             var wanted = record
-            if let changed { wanted.status = IndexRecord.Status(changed) }
+            guard let changed else { return wanted }
+            wanted.status = IndexRecord.Status(changed)
+            if changed.kind == .link || record.kind == .link { wanted.kind = changed.kind == .link ? .link : .file }
             return wanted
         }
 
@@ -272,8 +274,8 @@ struct TreeMirror {
         }
 
         /// The entry for a place in the source that is as a pull has left it. If that is not certain, the file is taken
-        /// over all the same, and hashed there; so is a large file of the run that has changed, since most of it may
-        /// still be what it was.
+        /// over all the same, and hashed there. So is one that has changed since, if it is a large file of the run, as
+        /// most of it may still be what it was, or one that the manifest names and the run leaves alone.
         private mutating func entry(_ path: Entry.Path, _ position: Int) -> Entry? {
             guard let record = mirror.known.record(position) else { return nil }
             let found = mirror.known.withPath(position) { [directories] place -> Result<FileStatus?, FileError> in
@@ -290,9 +292,14 @@ struct TreeMirror {
                 var entry = Entry(
                     path: path, record: record, isHere: false, isDoubtful: !mirror.known.trusts(record))
                 if isRight { return entry }
-                guard case .row(let row) = path, mirror.manifest.files.blobs(row).count > 1, there.kind == .file,
-                    record.kind == .file || record.kind == .executable
-                else { return nil }
+                guard record.kind != .directory, there.kind == .file || there.kind == .link else { return nil }
+                let files = mirror.manifest.files
+                let isTaken =
+                    switch path {
+                    case .row(let row): there.kind == .file && record.kind != .link && files.blobs(row).count > 1
+                    case .position: mirror.known.withPath(position, files.row(of:)) != nil
+                    }
+                guard isTaken else { return nil }
                 entry.changed = there
                 return entry
             case .success: return nil

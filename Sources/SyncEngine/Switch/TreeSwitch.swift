@@ -36,9 +36,9 @@ struct TreeSwitch {
     }
 
     /// Throws the refusals of ``build(_:)`` and ``begin(_:rows:_:)``, before anything is created.
-    func preflight(_ digest: SHA256Digest, _ manifest: Manifest) throws(EngineError) {
+    func preflight(_ digest: SHA256Digest, _ manifest: Manifest, rows: [Int]) throws(EngineError) {
         try refuseHeld(digest)
-        _ = try foreignEntries(manifest)
+        _ = try foreignEntries(manifest, rows: rows)
         try refuseNamesInTheWay(of: manifest)
     }
 
@@ -73,13 +73,14 @@ struct TreeSwitch {
     /// The entries of the shown tree that no pull has put there.
     ///
     /// - Throws: ``EngineError`` with status 77 if they would be lost.
-    func foreignEntries(_ manifest: Manifest?) throws(EngineError) -> ForeignEntries? {
+    func foreignEntries(_ manifest: Manifest?, rows: [Int] = []) throws(EngineError) -> ForeignEntries? {
         guard let shown else { return nil }
         let place = escaped(home.path)
         let found: ForeignEntries
         do throws(FileError) {
             found = try ForeignEntries(
-                in: shown, beside: known, manifest, seal: home.ledger.shownTree?.seal, threads: environment.workers)
+                in: shown, beside: known, manifest, rows: rows, seal: home.ledger.shownTree?.seal,
+                threads: environment.workers)
         } catch { throw EngineError(.ioError, "\(place): \(error)", cause: error.cause) }
         try found.refuse(in: home.path, keepsForeign: wishes.keepForeign)
         return found
@@ -87,7 +88,7 @@ struct TreeSwitch {
 
     /// Makes the tree like the one that readers see.
     func begin(_ manifest: Manifest, rows: [Int], _ progress: ProgressCount) throws(EngineError) -> TreeMirror.Outcome {
-        let foreignEntries = try foreignEntries(manifest)
+        let foreignEntries = try foreignEntries(manifest, rows: rows)
         try refuseNamesInTheWay(of: manifest)
         let tree = try switching(home.destination(number, umask: umask))
         guard let shown else {
@@ -134,10 +135,13 @@ struct TreeSwitch {
     /// - Parameters:
     ///   - manifest: The manifest of a new tree; `nil` for a former one, which keeps what others had where the shown
     ///     tree has files of the set.
+    ///   - rows: The rows of the new tree's run.
     ///   - sweeps: Whether everything else that the tree's index does not name is removed; otherwise only older states
     ///     of carried-over files, by their names.
-    func finish(_ content: TreeLedger.Content, manifest: Manifest?, sweeps: Bool = true) throws(EngineError) {
-        let foreignEntries = try foreignEntries(manifest)
+    func finish(_ content: TreeLedger.Content, manifest: Manifest?, rows: [Int] = [], sweeps: Bool = true)
+        throws(EngineError)
+    {
+        let foreignEntries = try foreignEntries(manifest, rows: rows)
         let tree = try switching(home.destination(number, umask: umask))
         let index = try PullEngine.index(of: tree)
         // The index was written just now. Without it everything in the tree would be removed as unknown.

@@ -159,6 +159,48 @@ struct EitherLayoutTests {
         #expect(refused.status == .refused && refused.error?.message.contains("each/theirs") == true)
     }
 
+    @Test(
+        "A file of the set that is not selected stays as it is, whoever has touched, edited or replaced it",
+        arguments: Layout.allCases)
+    func leftAlone(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        try trees.expect(1, trees.pull(1))
+        let (touched, edited, link) = ("common/d0/1", "common/d0/2", "latest")
+        #expect(setModified("\(trees.place)/\(touched)", in: AT_FDCWD, 1_000_000_000) == nil)
+        for path in [edited, link] { try FileManager.default.removeItem(atPath: "\(trees.place)/\(path)") }
+        try Data("mine".utf8).write(to: URL(fileURLWithPath: "\(trees.place)/\(edited)"))
+        try FileManager.default.createSymbolicLink(
+            atPath: "\(trees.place)/\(link)", withDestinationPath: "program")
+        #expect(try trees.pull(2) { $0.include = ["each"] }.status == .done)
+        var tree = Revisions.tree(1)
+        for path in ["each/now", "each/deep/er/1", "each/deep/er/2"] {
+            tree.nodes[path] = Revisions.tree(2).nodes[path]
+        }
+        tree.nodes[edited] = .file(Array("mine".utf8), executable: false)
+        tree.nodes[link] = .link("program")
+        #expect(tree.problems(in: trees.place) == [])
+    }
+
+    @Test(
+        "A file that no pull has put in the place of one that is not selected is a stranger's",
+        arguments: Layout.allCases)
+    func unselectedStranger(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        #expect(try trees.pull(1) { $0.include = ["each"] }.status == .done)
+        let path = trees.place + "/program"
+        try Data("mine".utf8).write(to: URL(fileURLWithPath: path))
+        let refused = try trees.pull(2) { $0.include = ["each"] }
+        #expect(refused.status == .refused && refused.error?.message.contains("program") == true)
+        let carried = try trees.again {
+            $0.include = ["each"]
+            $0.atomic?.keepForeign = true
+        }
+        #expect(carried.status == .done)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == Data("mine".utf8))
+        // Where it is selected, it is replaced.
+        try trees.expect(2, trees.again())
+    }
+
     @Test("A directory of the set that somebody has closed stays closed in every tree", arguments: Layout.allCases)
     func closedDirectory(layout: Layout) throws {
         let trees = try TreeScene(layout)
