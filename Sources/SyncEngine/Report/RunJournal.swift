@@ -105,7 +105,7 @@ struct RunJournal: Sendable {
         }
     }
 
-    func removed(_ path: String) { emit(.taskRemoved) { $0.field("path", path) } }
+    func removed(_ path: String, note: String? = nil) { emit(.taskRemoved, note: note) { $0.field("path", path) } }
 
     /// Reports an entry that could not be reached, backed up or removed: no file of the manifest has failed.
     func notRemoved(_ path: String, reason: String) {

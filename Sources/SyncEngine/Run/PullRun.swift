@@ -19,6 +19,9 @@ struct PullRun {
     /// Why a new tree is not shown; `nil` if it is, or if there is none.
     private enum Hidden { case incomplete, stopped }
     private var hidden: Hidden?
+    /// Files of the shown tree that the manifest no longer names, and that the new tree was not given because somebody
+    /// has touched or edited them.
+    private var dropped: [(position: Int, finding: Removal.Finding)] = []
     /// **Milliseconds** since 1970.
     let started: Int64
     let progress: ProgressCount
@@ -208,8 +211,12 @@ struct PullRun {
         let rows = try recipe.selectedRows(of: listed, environment.stop)
         let known = recipe.piece == nil ? index : try known(index, of: listed, rows)
         let (manifest, unknown) = try learn(listed, rows, known)
+        let unnamed = try trees?.unnamed(by: manifest, recipe) ?? []
         let begun = try trees?.begin(manifest, rows: rows, progress)
         let index = begun?.index ?? known
+        if let trees {
+            dropped = unnamed.filter { trees.known.withPath($0.position, index.position(of:)) == nil }
+        }
         var files = RunFiles(manifest, rows, .waiting)
         report.files.total = rows.count
         report.bytes.total = files.bytes
@@ -556,7 +563,22 @@ struct PullRun {
         if hasWaited || !trees.wishes.check.isEmpty {
             try trees.finish(content, manifest: manifest, rows: files.rows)
         }
+        reportDropped(by: trees)
         try exchange(trees, manifest)
+    }
+
+    /// Reports that files which somebody has touched are not in the new tree, and where edited ones are.
+    private mutating func reportDropped(by trees: TreeSwitch) {
+        let edited = dropped.filter { $0.finding == .theirs }
+        let place = escaped(trees.home.ledger.current.map(trees.home.treePath) ?? "")
+        for file in dropped where file.finding == .theirs || file.finding == .ours {
+            let path = trees.known.text(file.position)
+            let (count, name) = (Figures.grouped(edited.count), escaped(path))
+            let what = edited.count == 1 ? "\(name), which was" : "\(count) files such as \(name), which were"
+            let note = "the new revision lacks \(what) edited here; until it is reused, \(place) has that"
+            journal.removed(path, note: file.position == edited.first?.position ? note : nil)
+            report.files.removed += 1
+        }
     }
 
     /// The ledger's entry of the new tree's content.

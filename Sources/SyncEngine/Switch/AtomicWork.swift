@@ -45,12 +45,7 @@ extension PullEngine {
         if old.completion?.manifest != found.digest {
             let session = try stored(environment.store.installedRevision(of: recipe.session ?? found.project))
             _ = try refuseOlder(manifest, recipe, index: old.revision, session: session)
-            // In a tree all known files count as installed.
-            let pruning = Pruning(manifest: manifest, destination: former, index: known.allInstalled)
-            let going = pruning.unnamed()
-            let findings = Removal(destination: former, index: pruning.index).findings(at: going)
-            let count = findings.count { $0 == .ours || $0 == .unreachable }
-            if let refusal = pruning.refusal(recipe, removing: count) { throw refusal.error }
+            _ = try Pruning.unnamed(by: manifest, recipe, in: former, known)
         }
         let rows = try recipe.selectedRows(of: manifest, environment.stop)
         let foreignEntries: ForeignEntries
@@ -539,6 +534,25 @@ extension TreeSwitch {
         ).run()
         if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while a tree was checked") }
         return (files.rows.filter { !found.records.has($0) }, found.records)
+    }
+}
+
+extension Pruning {
+    /// The files of a tree that the next one lacks, since its manifest does not name them.
+    ///
+    /// - Parameter known: The tree's index, all of whose files count as installed.
+    /// - Returns: Their positions, and what is there.
+    /// - Throws: ``EngineError`` with status 77 if they are too many.
+    static func unnamed(
+        by manifest: Manifest, _ recipe: RunRecipe, in tree: Destination, _ known: StatIndex
+    ) throws(EngineError) -> [(position: Int, finding: Removal.Finding)] {
+        let going = Pruning(manifest: manifest, destination: tree, index: known).unnamed()
+        guard !going.isEmpty else { return [] }
+        let pruning = Pruning(manifest: manifest, destination: tree, index: known.allInstalled)
+        let findings = Removal(destination: tree, index: pruning.index).findings(at: going)
+        let count = findings.count { $0 == .ours || $0 == .unreachable }
+        if let refusal = pruning.refusal(recipe, removing: count) { throw refusal.error }
+        return zip(going, findings).map { (position: $0, finding: $1) }
     }
 }
 

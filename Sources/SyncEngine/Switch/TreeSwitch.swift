@@ -86,6 +86,14 @@ struct TreeSwitch {
         return found
     }
 
+    /// The files that readers see and a new tree lacks, see ``Pruning/unnamed(by:_:in:_:)``.
+    func unnamed(by manifest: Manifest, _ recipe: RunRecipe) throws(EngineError)
+        -> [(position: Int, finding: Removal.Finding)]
+    {
+        guard let shown else { return [] }
+        return try Pruning.unnamed(by: manifest, recipe, in: shown, known)
+    }
+
     /// Makes the tree like the one that readers see.
     func begin(_ manifest: Manifest, rows: [Int], _ progress: ProgressCount) throws(EngineError) -> TreeMirror.Outcome {
         let foreignEntries = try foreignEntries(manifest, rows: rows)

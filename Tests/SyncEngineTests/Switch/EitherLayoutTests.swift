@@ -201,6 +201,34 @@ struct EitherLayoutTests {
         try trees.expect(2, trees.again())
     }
 
+    @Test(
+        "A file that was touched and is no longer listed is removed like any other; too many are refused",
+        arguments: Layout.allCases)
+    func touchedAndDropped(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        try trees.expect(1, trees.pull(1))
+        for path in Revisions.tree(1).paths {
+            #expect(setModified("\(trees.place)/\(path)", in: AT_FDCWD, 1_000_000_000) == nil)
+        }
+        let edited = "common/d0/2"
+        try FileManager.default.removeItem(atPath: "\(trees.place)/\(edited)")
+        try Data("mine".utf8).write(to: URL(fileURLWithPath: "\(trees.place)/\(edited)"))
+        var few = AssetTree()
+        few.addFile("program", size: 90, seed: 1, executable: true)
+        let refused = try trees.pull(2, few)
+        #expect(refused.status == .refused && refused.error?.message.contains("more than half") == true)
+        var next = Revisions.tree(3)
+        for path in ["common/d0/1", edited] { next.nodes[path] = nil }
+        let outcome = try trees.pull(3, next)
+        try trees.expect(3, outcome, next)
+        let removed: Set = ["common/d0/1", edited, "each/deep/er/1"]
+        #expect(Set(outcome.values("path", of: "task.removed")) == removed)
+        #expect(outcome.report?.files.removed == removed.count)
+        let former = try #require(try trees.ledger().former.first)
+        let kept = try Data(contentsOf: URL(fileURLWithPath: "\(trees.home.treePath(former.number))/\(edited)"))
+        #expect(kept == Data("mine".utf8))
+    }
+
     @Test("A directory of the set that somebody has closed stays closed in every tree", arguments: Layout.allCases)
     func closedDirectory(layout: Layout) throws {
         let trees = try TreeScene(layout)
