@@ -193,6 +193,12 @@ struct FileTrustTests {
         var status = stat()
         #expect(lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO)
     }
+
+    @Test("A file on which something is mounted is in the way, and no fault of the disk")
+    func mounted() {
+        let error = FileError(step: "install", path: "a", code: .deviceOrResourceBusy)
+        #expect(error.cause == .inTheWay && error.reason.hasSuffix("something is mounted there"))
+    }
 }
 
 @Suite("Directories that are ours", .timeLimit(.minutes(10)))

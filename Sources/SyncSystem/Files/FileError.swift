@@ -54,7 +54,7 @@ extension FileError {
         case .noSpace, .diskQuotaExceeded: .diskFull
         case .permissionDenied, .notPermitted, .readOnlyFileSystem: .noPermission
         case .notDirectory, .isDirectory, .fileExists, .directoryNotEmpty, .tooManySymbolicLinkLevels, .fileNameTooLong,
-            .staleNFSFileHandle:
+            .staleNFSFileHandle, .deviceOrResourceBusy:
             .inTheWay
         case nil where trouble == .inTheWay: .inTheWay
         default: .diskTrouble
@@ -72,7 +72,11 @@ extension FileError {
         if let remark { return remark }
         guard let code else { return "unknown" }
         // Not a fault of the disk, and a retry would not help.
-        return code == .tooManyOpenFiles ? "\(code): raise the limit: ulimit -n 1024" : "\(code)"
+        return switch code {
+        case .tooManyOpenFiles: "\(code): raise the limit: ulimit -n 1024"
+        case .deviceOrResourceBusy: "\(code): something is mounted there"
+        default: "\(code)"
+        }
     }
 
     /// A sentence about a file of the state directory, with a remedy.
