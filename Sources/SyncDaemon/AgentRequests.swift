@@ -208,8 +208,12 @@ extension Agent: AgentControl {
     /// Refuses to remove the files of a session if another one has put them into the same destination, too.
     private func requireOwnFiles(_ session: String) throws(ControlError) {
         let place = try store.sessionStatus(session, now: environment.now()).destination
+        let there = SyncSystem.status(following: place)
+        func isHere(_ path: String) -> Bool {
+            path == place || there.map { SyncSystem.status(following: path)?.isSameFile(as: $0) == true } ?? false
+        }
         let other = try asking { () throws(StoreError) -> String? in
-            for other in try store.sessions() where other.identifier != session && other.destination == place {
+            for other in try store.sessions() where other.identifier != session && isHere(other.destination) {
                 // However many runs have failed since.
                 let success = try store.lastSuccess(of: other.identifier).map { [$0] } ?? []
                 // A shard's files are those of the whole set, and removed with its session.

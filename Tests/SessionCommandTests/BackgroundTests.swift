@@ -285,6 +285,13 @@ struct BackgroundTests {
         for name in ["one", "other"] { #expect(try background.tool.run(pull + [name]).status == 0) }
         let refused = try background.tool.run(["rm", "other", "--files"])
         #expect(refused.status == 64 && refused.error.contains("session 'one'"), "\(refused.error)")
+        // Whatever name it has.
+        let link = background.published.scratch.path + "/same"
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: "tower")
+        let third = ["pull", background.published.url, "--into", "same", "--session", "third"]
+        #expect(try background.tool.run(third).status == 0)
+        #expect(try background.tool.run(["rm", "third", "--files"]).status == 64)
+        #expect(try background.tool.run(["rm", "third"]).status == 0)
         #expect(try background.published.text("tower/a.txt") == "one")
         #expect(try background.tool.run(["rm", "one"]).status == 0)
         #expect(try background.tool.run(["rm", "other", "--files"]).status == 0)

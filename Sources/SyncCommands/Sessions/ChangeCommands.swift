@@ -151,7 +151,7 @@ struct RemoveCommand: AsyncParsableCommand {
         }
         // The configured metrics file still has the session.
         MetricsFile.keepAfterTry(nil, store)
-        let rest = exists(status.destination) ? "; its files are still in \(escaped(status.destination))." : "."
+        let rest = exists(status.destination) ? "; what is in \(escaped(status.destination)) stays." : "."
         output.message("\(escaped(name)) is removed" + (files ? " with its files." : rest))
     }
 }
