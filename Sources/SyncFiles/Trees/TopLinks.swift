@@ -34,7 +34,12 @@ struct TopLinks: Sendable {
                 if isMissing || code == .invalidArgument, case .success(let there) = status(home.raw, Self.now),
                     there?.kind != .link
                 {
-                    return nil
+                    guard there?.kind == .directory else { return nil }
+                    throw FileError(
+                        step: "use", path: path,
+                        remark:
+                            "it is a copy that followed its links; remove \(escaped(path))/\(Destination.stateName): files "
+                            + "stay, and correct ones are not fetched again", trouble: .inTheWay)
                 }
                 throw FileError(
                     step: "read", path: "\(path)/\(Destination.stateName)/\(Self.now)",

@@ -105,6 +105,16 @@ struct LinkedPullTests: ChangesAsAWhole {
         #expect(scene.root.read("dest/each/notes.txt") == Array("mine".utf8))
     }
 
+    @Test("A copy that was made by following the links is called that, and nothing is changed in it")
+    func followed() throws {
+        try expect(1, pull(1))
+        #expect(unlink(place) == 0 && mkdir(place, 0o755) == 0)
+        let refused = try pull(2)
+        #expect(refused.status == .cannotCreate && refused.error?.message.contains("followed its links") == true)
+        let plan = #expect(throws: EngineError.self) { try scene.engine().plan(scene.options()) }
+        #expect(plan?.status == .cannotCreate)
+    }
+
     @Test("Where a first pull is given up, what readers follow goes before the ledger, which would pass for lost")
     func dissolved() throws {
         try publish(1)
