@@ -244,6 +244,7 @@ package final class TreeHome: Sendable {
                     "it changes by \(found.ledger.layout.rawValue) and stays with that; leave '=\(layout.rawValue)' out"
             )
         }
+        try refuseDangling(path.trimmedSlashes)
         try makeDirectories(SyncSystem.parent(of: path.trimmedSlashes), umask: umask)
         guard let place = try Place(path) else {
             throw FileError(
@@ -855,9 +856,12 @@ package final class TreeHome: Sendable {
         // lost. If that cannot be found out here, the next run does.
         if let code {
             let remark: String? =
-                code == .improperLink
-                ? "it belongs to a layer of an image, or to another file system, and cannot change places with another directory"
-                : nil
+                switch code {
+                case .improperLink:
+                    "it belongs to a layer of an image, or to another file system, and cannot change places with another directory"
+                case .permissionDenied: "\(code): give this user permission to write to it"
+                default: nil
+                }
             let failure = FileError(step: "switch", path: path, code: code, remark: remark)
             let isShown: Bool
             do throws(FileError) { isShown = try self.isShown(number) } catch { throw failure }

@@ -73,6 +73,10 @@ struct VerifyAndPlanTests {
             let error = #expect(throws: EngineError.self) { try scene.engine().verify(named) }
             #expect(error?.status == .cannotCreate, "\(name)")
         }
+        let whole = try scene.pull {
+            ($0.destination, $0.atomic) = (scene.root.path("dangling"), AtomicSwitch())
+        }
+        #expect(whole.error?.message.contains("leads nowhere") == true)
         #expect(!FileManager.default.fileExists(atPath: scene.root.path("nowhere")))
     }
 
