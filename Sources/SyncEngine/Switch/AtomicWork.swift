@@ -218,8 +218,9 @@ extension PullEngine {
         let lease = try environment.lease(session)
         let (known, home) = try trees(of: session)
         let recent = try stored(environment.store.runs(session: session, limit: 50))
-        let last = recent.first { $0.recipe.atomic != nil || $0.result == .ok }
-        guard let last else {
+        let fitting = recent.filter { $0.recipe.atomic != nil || $0.result == .ok }
+        // A rollback to fewer files has no hooks of other groups.
+        guard let last = fitting.first(where: { !$0.recipe.rollback }) ?? fitting.first else {
             throw EngineError(.noInput, "session \(escaped(session)) has no run whose revision could be shown again")
         }
         var recipe = try rollbackRecipe(like: last, of: known, keepForeign: keepForeign)

@@ -496,6 +496,30 @@ struct EitherLayoutTests {
     }
 
     @Test(
+        "A rollback to all files calls the hooks of their groups, also after one to a part of them",
+        arguments: Layout.allCases)
+    func hooksOfGroups(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        for (number, groups) in [(1, []), (2, ["some"]), (3, [])] as [(Int, [String])] {
+            try trees.scene.publish(Revisions.tree(UInt64(number)), revision: number) { builder in
+                builder.chunkSize = 50_000
+                builder.groups = [(name: "each", include: ["each/**"]), (name: "some", include: ["common/**"])]
+            }
+            let outcome = try trees.again(keep: 3, hooks: RecordingHook()) { recipe in
+                recipe.groups = groups
+                recipe.hooks = groups.isEmpty ? [RunHook(group: "each", arguments: ["/each"])] : []
+            }
+            #expect(outcome.status == .done)
+        }
+        let hook = RecordingHook()
+        let engine = trees.scene.engine(hooks: hook)
+        #expect(try engine.rollback("com.example.tower", to: "2").status == .done)
+        #expect(hook.calls.isEmpty)
+        #expect(try engine.rollback("com.example.tower", to: "1").status == .done)
+        #expect(hook.calls.map(\.arguments) == [["/each"]])
+    }
+
+    @Test(
         "A kept revision for which nothing was selected has the files of former selections, also when its index is lost",
         arguments: Layout.allCases, [false, true])
     func lostIndexOfNothing(layout: Layout, lost: Bool) throws {
