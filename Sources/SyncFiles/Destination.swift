@@ -125,6 +125,16 @@ package final class Destination: Sendable {
         return (try? directoryEntries(folder.raw)) ?? []
     }
 
+    /// What makes another project's files of those that are here, for messages.
+    package var howToForget: String {
+        let (here, end) = (escaped(path), "files stay, and correct ones are not fetched again")
+        guard common != state else { return "remove \(here)/\(Self.stateName): \(end)" }
+        guard lockPlace.path.hasSuffix("/\(Self.stateName)") else {
+            return "move \(escaped(lockPlace.path)) away: \(end), but former revisions are lost"
+        }
+        return "copy what \(here)/\(Self.stateName)/\(TopLinks.now) leads to into a new directory, and pull into that"
+    }
+
     /// Removes the state of shards, once the whole has taken it over.
     package func forgetShards() { if state >= 0 { removeTree(Self.shardsName, in: state) } }
 

@@ -145,7 +145,7 @@ struct PullRun {
     /// - Parameter index: The destination's index.
     /// - Throws: ``EngineError`` with status 73.
     static func requireOwner(_ index: StatIndex, of destination: Destination, project: String) throws(EngineError) {
-        try requireOwner(index.owner, of: destination.path, project: project)
+        try requireOwner(index.owner, of: destination, project: project)
         let whole = destination.whole
         if let whole, try isOwned(whole, by: project) { return }
         guard index.owner.isEmpty else { return }
@@ -172,19 +172,18 @@ struct PullRun {
         guard let said = owner else { return false }
         if said.split(separator: "\n").first.map(String.init) == project { return true }
         let known = try PullEngine.known { () throws(FileError) in try StatIndex.load(from: place, [], to: []) }
-        try requireOwner(known.owner, of: place.path, project: project)
+        try requireOwner(known.owner, of: place, project: project)
         return false
     }
 
     /// - Parameter owner: The owner in an index: a project, then its groups, one a line.
-    private static func requireOwner(_ owner: String, of path: String, project: String) throws(EngineError) {
+    private static func requireOwner(_ owner: String, of place: Destination, project: String) throws(EngineError) {
         let owner = owner.split(separator: "\n", omittingEmptySubsequences: false).first.map(String.init)
         guard let owner, !owner.isEmpty, owner != project else { return }
         throw EngineError(
             .cannotCreate,
-            "\(escaped(path)) belongs to project \(escaped(owner)), not \(escaped(project));"
-                + " choose another directory with --into, or, if the set was renamed, remove \(escaped(path))/.syncagent: files "
-                + "stay, and correct ones are not fetched again")
+            "\(escaped(place.path)) belongs to project \(escaped(owner)), not \(escaped(project));"
+                + " choose another directory with --into, or, if the set was renamed, \(place.howToForget)")
     }
 
     // MARK: Nothing to do

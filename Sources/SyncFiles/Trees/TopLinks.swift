@@ -36,10 +36,10 @@ struct TopLinks: Sendable {
                 {
                     guard there?.kind == .directory else { return nil }
                     throw FileError(
-                        step: "use", path: path,
+                        step: "use", path: "\(path)/\(Destination.stateName)/\(Self.now)",
                         remark:
-                            "it is a copy that followed its links; remove \(escaped(path))/\(Destination.stateName): files "
-                            + "stay, and correct ones are not fetched again", trouble: .inTheWay)
+                            "it is no link. If this is a copy that followed its links, remove "
+                            + "\(escaped(path))/\(Destination.stateName): the files beside it stay", trouble: .inTheWay)
                 }
                 throw FileError(
                     step: "read", path: "\(path)/\(Destination.stateName)/\(Self.now)",

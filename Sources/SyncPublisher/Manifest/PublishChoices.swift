@@ -163,8 +163,8 @@ extension PublishRun {
                 "name another output directory")
         }
         report.warnings.append(
-            "the set is called \(project) from now on, and no longer \(shown(former)): a directory into which \(shown(former)) "
-                + "was pulled takes it once its .syncagent is removed; the files stay, and are not fetched again")
+            "the set is called \(project) from now on, and no longer \(shown(former)): a pull into a directory of "
+                + "\(shown(former)) is refused, and says what to do there; the files stay, and are not fetched again")
     }
 
     /// One warning for each group that selects nothing, and one for groups of the base that are no longer declared,

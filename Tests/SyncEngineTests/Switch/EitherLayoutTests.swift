@@ -495,6 +495,16 @@ struct EitherLayoutTests {
         #expect(try trees.ledger().shownTree?.isUnlisted == false)
     }
 
+    @Test("Another project is told how to go on where the trees are, without removing them", arguments: Layout.allCases)
+    func otherProject(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        try trees.expect(1, trees.pull(1))
+        try trees.scene.publish(Revisions.tree(2)) { $0.project = "com.example.other" }
+        let refused = try trees.again()
+        let remedy = layout == .links ? "/.syncagent/now leads to" : "/.syncagent-dest away"
+        #expect(refused.status == .cannotCreate && refused.error?.message.contains(remedy) == true)
+    }
+
     @Test(
         "A rollback to all files calls the hooks of their groups, also after one to a part of them",
         arguments: Layout.allCases)
