@@ -834,6 +834,7 @@ package final class TreeHome: Sendable {
     /// - Returns: How long the exchange took, in **nanoseconds**.
     package func show(_ number: UInt64, isRollback: Bool = false, now: Int64) throws(FileError) -> Int64 {
         let former = ledger.current
+        try requireInPlace(former)
         let own = try copyAccess(to: number)
         try links?.cover(number)
         try record {
@@ -882,6 +883,30 @@ package final class TreeHome: Sendable {
         }
         try record(isUrgent: false) { $0.complete() }
         return took.components.seconds &* 1_000_000_000 &+ took.components.attoseconds / 1_000_000_000
+    }
+
+    /// Requires that the path of the destination still leads to what readers saw when the run began: what somebody has
+    /// put there meanwhile would count as the former tree.
+    private func requireInPlace(_ former: UInt64?) throws(FileError) {
+        let there = status(following: path)
+        let isInPlace: Bool
+        if let links {
+            isInPlace = there.flatMap { status(links.root.raw)?.isSameFile(as: $0) } == true
+        } else if let former {
+            let known = ledger
+            isInPlace =
+                try shownStatus().map { own in
+                    there?.isSameFile(as: own) == true
+                        && known.tree(inode: own.inode, mark: own.modified, besides: [])?.number == former
+                } == true
+        } else {
+            isInPlace = there == nil
+        }
+        guard isInPlace else {
+            throw FileError(
+                step: "switch", path: path,
+                remark: "it was moved away or replaced during the run; nothing was changed. Run the command again")
+        }
     }
 
     /// Whether readers see a tree of the recorded switch.

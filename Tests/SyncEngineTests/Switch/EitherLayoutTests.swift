@@ -688,6 +688,24 @@ struct EitherLayoutTests {
     }
 
     @Test(
+        "What somebody has put in the destination's place during the run does not change places with the new tree",
+        arguments: Layout.allCases)
+    func replacedMeanwhile(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        try trees.expect(1, trees.pull(1))
+        try trees.publish(2)
+        let (place, aside) = (trees.scene.destination, trees.scene.root.path("aside"))
+        let hook = MovingCheck(from: place, to: aside)
+        let outcome = try trees.again(hooks: hook) { $0.atomic?.check = ["/check"] }
+        #expect(outcome.status == .cannotCreate && outcome.count("tree.switched") == 0)
+        #expect(outcome.error?.message.contains("moved away or replaced") == true)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: place) == ["mine"])
+        try FileManager.default.removeItem(atPath: place)
+        try FileManager.default.moveItem(atPath: aside, toPath: place)
+        try trees.expect(2, trees.again(hooks: RecordingHook()))
+    }
+
+    @Test(
         "A tree in which the check has changed a file of the set is not shown, with exit 5", arguments: Layout.allCases)
     func changedByCheck(layout: Layout) throws {
         let trees = try TreeScene(layout)
@@ -740,6 +758,19 @@ struct EitherLayoutTests {
             try trees.expect(night, outcome, tree(night))
             if night > 1 { #expect(outcome.received < UInt64(set.manifest.count) + 2_000, "night \(night)") }
         }
+    }
+}
+
+/// A check that is content, and puts another directory in the destination's place.
+private struct MovingCheck: GroupHook {
+    let from, to: String
+
+    func run(_ invocation: HookInvocation) -> HookOutcome {
+        if invocation.arguments == ["/check"] {
+            try? FileManager.default.moveItem(atPath: from, toPath: to)
+            try? FileManager.default.createDirectory(atPath: "\(from)/mine", withIntermediateDirectories: true)
+        }
+        return HookOutcome(end: .exited(0), output: "", milliseconds: 1)
     }
 }
 
