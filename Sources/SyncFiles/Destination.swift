@@ -70,7 +70,16 @@ package final class Destination: Sendable {
     package static func open(
         path: String, create: Bool, usesState: Bool = true, umask: Umask = CurrentProcess.umask, shard: String? = nil
     ) throws(FileError) -> Destination {
-        if let home = try TreeHome.find(path) {
+        let home: TreeHome?
+        var sharesFiles = false
+        do throws(FileError) { home = try TreeHome.find(path) } catch {
+            // What another user's trees show can be read like any directory, unless links lead there.
+            let isTheirs = error.isRefusal || error.code == .permissionDenied
+            guard !usesState, isTheirs, !exists("\(path)/\(stateName)/\(TopLinks.now)") else { throw error }
+            home = nil
+            sharesFiles = true
+        }
+        if let home {
             if let shown = try home.shown(usesState: usesState, umask: umask) { return shown }
             guard create else {
                 throw FileError(step: "open the destination", path: path, code: .noSuchFileOrDirectory)
@@ -78,13 +87,14 @@ package final class Destination: Sendable {
             return try home.anchor(umask: umask)
         }
         if let shard { return try openShard(shard, path: path, create: create, umask: umask) }
-        return try openInPlace(path: path, create: create, usesState: usesState, umask: umask)
+        return try openInPlace(
+            path: path, create: create, usesState: usesState, sharesFiles: sharesFiles, umask: umask)
     }
 
     /// As ``open(path:create:usesState:umask:shard:)``, for a destination without trees.
-    static func openInPlace(path: String, create: Bool, usesState: Bool = true, umask: Umask) throws(FileError)
-        -> Destination
-    {
+    static func openInPlace(
+        path: String, create: Bool, usesState: Bool = true, sharesFiles: Bool = false, umask: Umask
+    ) throws(FileError) -> Destination {
         if create { try makeDirectories(path, umask: umask) }
         guard let root = openDirectory(path), let status = SyncSystem.status(root.raw) else {
             throw .last("open the destination", path)
@@ -92,7 +102,8 @@ package final class Destination: Sendable {
         let statePath = "\(path == "/" ? "" : path)/\(stateName)"
         guard usesState, let state = try openState(below: root.raw, statePath, create: create) else {
             return Destination(
-                path: path, root: root, state: nil, statePath: statePath, identity: status, umask: umask)
+                path: path, root: root, state: nil, statePath: statePath, identity: status, sharesFiles: sharesFiles,
+                umask: umask)
         }
         if create { try makeMissingDirectory("staging", in: state.raw, mode: 0o700, shown: "\(statePath)/staging") }
         return Destination(path: path, root: root, state: state, statePath: statePath, identity: status, umask: umask)

@@ -262,6 +262,17 @@ struct AtomicPullTests: ChangesAsAWhole {
         #expect(hook.calls.last?.environment["SYNCAGENT_CHANGED"] == "\(report.changed)")
     }
 
+    @Test("What trees show is verified although their directory cannot be used, as that of another user")
+    func verifiedByOthers() throws {
+        try expect(1, pull(1))
+        let home = scene.root.path(".syncagent-dest")
+        #expect(setMode(home, 0o777) == nil)
+        let report = try scene.engine().verify(scene.options())
+        #expect(report.isWhole && report.files == Revisions.tree(1).nodes.count && report.extra == 0)
+        #expect(try again().status == .cannotCreate)
+        #expect(setMode(home, 0o700) == nil)
+    }
+
     @Test("A set that is not whole is not shown, and its groups have failed")
     func incomplete() throws {
         try expect(1, pull(1))
