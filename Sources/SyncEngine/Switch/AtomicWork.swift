@@ -258,6 +258,8 @@ extension PullEngine {
                 "\(escaped(home.path)): the manifest of \(name) is no longer kept here, and cannot be had "
                     + "any more; see 'syncagent revisions \(escaped(session))' for another one")
         }
+        // Trees may have been left there by a destination that is gone.
+        try PullRun.requireOwner(trees.known, of: destination, project: found.project)
         var run = PullRun(
             recipe: recipe, environment: environment, found: found, destination: destination, started: started,
             progress: progress, recorded: nil, trees: trees)

@@ -262,6 +262,20 @@ struct AtomicPullTests: ChangesAsAWhole {
         #expect(hook.calls.last?.environment["SYNCAGENT_CHANGED"] == "\(report.changed)")
     }
 
+    @Test("What another project has left beside the destination is no revision to go back to")
+    func otherProject() throws {
+        for number in 1...2 { try expect(number, pull(number)) }
+        try FileManager.default.removeItem(atPath: scene.destination)
+        try scene.publish(Revisions.tree(5), revision: 5) { $0.project = "com.example.other" }
+        let outcome = try again()
+        try expect(5, outcome)
+        for session in ["com.example.tower", try #require(outcome.report?.session)] {
+            let error = #expect(throws: EngineError.self) { try scene.engine().rollback(session, to: nil) }
+            #expect(error?.status == .cannotCreate, "\(session)")
+        }
+        try expect(5)
+    }
+
     @Test("What trees show is verified although their directory cannot be used, as that of another user")
     func verifiedByOthers() throws {
         try expect(1, pull(1))
