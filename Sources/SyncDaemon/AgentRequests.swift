@@ -263,7 +263,8 @@ extension Agent: AgentControl {
         answering[ObjectIdentifier(stop)] = stop
         defer { answering[ObjectIdentifier(stop)] = nil }
         let cleared = try await withEngine(stop) { engine throws(EngineError) in
-            try engine.clear(found.destination, shard: shard, files: files, keepsStaging: isShared)
+            try engine.clear(
+                found.destination, of: found.project, shard: shard, files: files, keepsStaging: isShared)
         }
         do throws(EngineError) { _ = try cleared.get() } catch { throw ControlError(error) }
     }

@@ -98,16 +98,17 @@ extension PullEngine {
     ///
     /// - Parameters:
     ///   - path: The destination, absolute.
+    ///   - project: The session's project, whose files may be removed; `nil` for any.
     ///   - shard: The piece that the session fetches, such as `3/16`; `nil` for the whole.
     ///   - files: Whether installed files are removed, too, not only files that were fetched and not placed.
     ///   - keepsStaging: Whether fetched files stay, because another session's run continues with them.
     /// - Returns: The number of removed installed files.
     /// - Throws: ``EngineError``: 74 if some files could not be removed, which a second call can remove; 73 if
-    ///   installed files are to be removed and the destination is missing or not ours; 64 for installed files of a
-    ///   piece.
-    package func clear(_ path: String, shard: String? = nil, files: Bool, keepsStaging: Bool = false)
-        throws(EngineError) -> Int
-    {
+    ///   installed files are to be removed and the destination is missing, not ours or another project's; 64 for
+    ///   installed files of a piece.
+    package func clear(
+        _ path: String, of project: String? = nil, shard: String? = nil, files: Bool, keepsStaging: Bool = false
+    ) throws(EngineError) -> Int {
         if let piece = shard.flatMap({ Shard($0) }) {
             // After a join nothing says which files were the piece's.
             guard !files else {
@@ -132,6 +133,15 @@ extension PullEngine {
         if let home { try switching(home.reconcile(now: environment.now())) }
         // `reconcile` may have moved the destination's state.
         let destination = try usable(home?.shown()) ?? found
+        if files, let project {
+            let owner = try Self.index(of: destination).owner.prefix { $0 != "\n" }
+            guard owner.isEmpty || owner == project else {
+                throw EngineError(
+                    .cannotCreate,
+                    "\(escaped(path)) has the files of project \(escaped(String(owner))), not of \(escaped(project)); leave "
+                        + "--files out")
+            }
+        }
         if !keepsStaging {
             destination.findMounts(on: try Self.index(of: destination))
             let staging = try usable(Staging(destination, lanes: 1))

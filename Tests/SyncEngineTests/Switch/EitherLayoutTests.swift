@@ -495,6 +495,19 @@ struct EitherLayoutTests {
         #expect(try trees.ledger().shownTree?.isUnlisted == false)
     }
 
+    @Test("The files of another project stay when a session of one that was there goes", arguments: Layout.allCases)
+    func clearedByOther(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        try trees.expect(1, trees.pull(1))
+        let (engine, place) = (trees.scene.engine(), trees.scene.destination)
+        let error = #expect(throws: EngineError.self) {
+            try engine.clear(place, of: "com.example.other", files: true)
+        }
+        #expect(error?.status == .cannotCreate)
+        try trees.expect(1)
+        #expect(try engine.clear(place, of: "com.example.tower", files: true) == Revisions.tree(1).nodes.count)
+    }
+
     @Test("Another project is told how to go on where the trees are, without removing them", arguments: Layout.allCases)
     func otherProject(layout: Layout) throws {
         let trees = try TreeScene(layout)
