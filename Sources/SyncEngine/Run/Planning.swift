@@ -56,6 +56,7 @@ extension PullEngine {
         let outlook = Outlook(recipe, manifest, rows: rows, survey, environment)
         if let refusal = outlook.pruneRefusal { refusals.append(refusal.error) }
         if let refusal = outlook.linkRefusal { refusals.append(refusal) }
+        if !isWhole, let refusal = outlook.permissionRefusal { refusals.append(refusal) }
         if let shortage = try outlook.shortage(on: space, path) { refusals.append(shortage) }
         if let emit { emitAll(outlook, emit) }
         if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while planning") }
@@ -289,6 +290,27 @@ private struct Outlook {
         let links = UpwardLinks(manifest, survey.pruning.destination, index)
         let escaping = links.escaping(survey.left(of: survey.unnamed), rows: rows)
         return escaping.first { index.record($0)?.installed != true }.map(links.refusal)
+    }
+
+    /// The error of a pull that may not put a file into its directory. What it opens, or makes, is not looked at.
+    var permissionRefusal: EngineError? {
+        guard let survey else { return nil }
+        let (files, named) = (manifest.files, manifest.directories)
+        let directories = Directories(survey.pruning.destination)
+        var last: Int32 = -1
+        for row in wanted {
+            let code = files.withPath(row) { path -> Errno? in
+                let above = path.parentPath
+                let raw = (try? directories.descriptor(above, create: false)) ?? nil
+                guard let raw, raw != last else { return nil }
+                last = raw
+                return isPermitted(.change, ".", in: raw) || named.row(of: above) != nil ? nil : Errno.last
+            }
+            guard let code else { continue }
+            let error = FileError(step: "install", path: files.path(row), code: code)
+            return EngineError(.ioError, "\(error)", cause: error.cause)
+        }
+        return nil
     }
 
     /// The refusal for lack of space on the disk.

@@ -66,6 +66,21 @@ struct ClosedDirectoryTests {
         #expect(access(path, F_OK) == 0)
     }
 
+    @Test("Where somebody has closed a directory that no mode is kept of, plan and pull end alike")
+    func closedByHand() throws {
+        let destination = scratch.path + "/other/dest"
+        for name in ["1", "2"] { try scratch.write(Data(name.utf8), to: "in/a/\(name)") }
+        try #require(try tool.run(["publish", "in", "--to", "site", "--project", "p"]).status == 0)
+        let arguments = ["site/manifest.json", "--into", destination]
+        #expect(try other(["pull"] + arguments).status == 0)
+        try FileManager.default.removeItem(atPath: destination + "/a/1")
+        try #require(chmod(destination + "/a", 0o555) == 0)
+        for command in ["plan", "pull"] {
+            let outcome = try other([command] + arguments)
+            #expect(outcome.status == 74 && outcome.error.contains("cannot install a/1"), "\(outcome.error)")
+        }
+    }
+
     @Test("They come, are updated and checked by a user who is not root, and are closed again; the plan agrees")
     func life() throws {
         let destination = scratch.path + "/other/dest"
