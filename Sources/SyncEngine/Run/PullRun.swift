@@ -573,8 +573,11 @@ struct PullRun {
         for file in dropped where file.finding == .theirs || file.finding == .ours {
             let path = trees.known.text(file.position)
             let (count, name) = (Figures.grouped(edited.count), escaped(path))
-            let what = edited.count == 1 ? "\(name), which was" : "\(count) files such as \(name), which were"
-            let note = "the new revision lacks \(what) edited here; until it is reused, \(place) has that"
+            let (what, are) =
+                edited.count == 1
+                ? ("\(name), which was edited here", "it is")
+                : ("\(count) files that were edited here, such as \(name)", "they are")
+            let note = "the new revision lacks \(what); \(are) in \(place) until that is reused"
             journal.removed(path, note: file.position == edited.first?.position ? note : nil)
             report.files.removed += 1
         }
