@@ -204,7 +204,7 @@ extension PullEngine {
         // Another user's trees have been opened, if no links lead to them.
         guard let home = (try? TreeHome.find(path)) ?? nil else { return }
         var reasons: [String: String] = [:]
-        for top in manifest.tops { reasons[top] = try usable(home.obstacle(at: top)) }
+        for top in manifest.tops(of: rows) { reasons[top] = try usable(home.obstacle(at: top)) }
         guard !reasons.isEmpty else { return }
         let known = Set(report.problems.map(\.path))
         for path in rows.lazy.map(manifest.files.path) where !known.contains(path) {

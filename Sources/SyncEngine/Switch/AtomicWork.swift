@@ -59,7 +59,7 @@ extension PullEngine {
         }
         try foreignEntries.refuse(in: former.path, keepsForeign: recipe.atomic?.keepForeign ?? false)
         let taken = Set(foreignEntries.tops.map { String(decoding: $0, as: UTF8.self) })
-        if !taken.isEmpty, let name = manifest.tops.first(where: taken.contains) {
+        if !taken.isEmpty, let name = manifest.tops(of: rows).first(where: taken.contains) {
             throw TreeSwitch.isInTheWay(name, of: former.path)
         }
     }

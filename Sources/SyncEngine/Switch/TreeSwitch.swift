@@ -39,7 +39,7 @@ struct TreeSwitch {
     func preflight(_ digest: SHA256Digest, _ manifest: Manifest, rows: [Int]) throws(EngineError) {
         try refuseHeld(digest)
         _ = try foreignEntries(manifest, rows: rows)
-        try refuseNamesInTheWay(of: manifest)
+        try refuseNamesInTheWay(of: manifest, rows)
     }
 
     /// - Throws: ``EngineError`` with status 77 if the manifest was rolled back and is held.
@@ -97,7 +97,7 @@ struct TreeSwitch {
     /// Makes the tree like the one that readers see.
     func begin(_ manifest: Manifest, rows: [Int], _ progress: ProgressCount) throws(EngineError) -> TreeMirror.Outcome {
         let foreignEntries = try foreignEntries(manifest, rows: rows)
-        try refuseNamesInTheWay(of: manifest)
+        try refuseNamesInTheWay(of: manifest, rows)
         let tree = try switching(home.destination(number, umask: umask))
         guard let shown else {
             return TreeMirror.Outcome(index: try PullEngine.index(of: tree), ahead: rows)
@@ -112,9 +112,9 @@ struct TreeSwitch {
     }
 
     /// Refuses names at the top that the destination would have to show, and that somebody else has there.
-    private func refuseNamesInTheWay(of manifest: Manifest) throws(EngineError) {
+    private func refuseNamesInTheWay(of manifest: Manifest, _ rows: [Int]) throws(EngineError) {
         guard home.ledger.layout == .links else { return }
-        guard let name = try switching(home.nameInTheWay(manifest.tops)) else { return }
+        guard let name = try switching(home.nameInTheWay(manifest.tops(of: rows))) else { return }
         throw Self.isInTheWay(name, of: home.path)
     }
 
@@ -262,10 +262,10 @@ extension EngineError {
 }
 
 extension Manifest {
-    /// The names at the top of the set, in order.
-    var tops: [String] {
+    /// The names at the top that some files need, in order.
+    func tops(of rows: [Int]) -> [String] {
         var names: [String] = []
-        for row in files.indices {
+        for row in rows {
             files.withPath(row) { path in
                 let top = path.prefix { $0 != 0x2F }
                 if names.last.map({ top.elementsEqual($0.utf8) }) != true {

@@ -105,6 +105,16 @@ struct LinkedPullTests: ChangesAsAWhole {
         #expect(scene.root.read("dest/each/notes.txt") == Array("mine".utf8))
     }
 
+    @Test("A name at the top that only files need that are not selected may be somebody else's")
+    func unselectedTop() throws {
+        #expect(try pull(1) { $0.include = ["each"] }.status == .done)
+        try scene.root.write("mine", to: "dest/program")
+        #expect(try pull(2) { $0.include = ["each"] }.status == .done)
+        #expect(scene.root.read("dest/program") == Array("mine".utf8))
+        let refused = try again()
+        #expect(refused.status == .refused && refused.error?.message.contains("program") == true)
+    }
+
     @Test("A directory in place of the link that readers follow is named, as it is in a copy that followed links")
     func followed() throws {
         try expect(1, pull(1))
