@@ -15,6 +15,8 @@ struct TreeMirror {
     /// The index of the source, including what a killed run put there.
     let known: StatIndex
     let target: Destination
+    /// The target's own path, for messages.
+    let targetPath: String
     let sharing: TreeLedger.Sharing
     let manifest: Manifest
     /// The rows that the run places.
@@ -81,23 +83,24 @@ struct TreeMirror {
     ///
     /// - Throws: ``EngineError``; a second call continues where this one ended.
     func run() throws(EngineError) -> Outcome {
-        let former = try building(target) { () throws(FileError) in
+        let former = try building { () throws(FileError) in
             let log = try IndexLog.load(target)
             return try environment.fold(
                 log, into: try .load(from: target), in: target, isStopped: environment.isStopped)
         }
-        let (steps, ahead) = try building(source) { () throws(FileError) in try survey(beside: former ?? .empty) }
+        let (steps, ahead) = try building { () throws(FileError) in try survey(beside: former ?? .empty) }
         try requireRoom(for: steps)
-        let index = try building(target) { () throws(FileError) in try place(steps, over: former ?? .empty) }
+        let index = try building { () throws(FileError) in try place(steps, over: former ?? .empty) }
         return Outcome(index: index, ahead: ahead)
     }
 
-    /// - Parameter tree: The tree that the paths of errors are in.
-    private func building<R>(_ tree: Destination, _ body: () throws(FileError) -> R) throws(EngineError) -> R {
+    private func building<R>(_ body: () throws(FileError) -> R) throws(EngineError) -> R {
         let result = Result { () throws(FileError) in try body() }
         if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while the new tree was begun") }
         do throws(FileError) { return try result.get() } catch {
-            throw EngineError(.ioError, "\(escaped(tree.path)): \(error)", cause: error.cause)
+            throw EngineError(
+                .ioError, "\(escaped(source.path)): cannot make \(escaped(targetPath)) like it: \(error)",
+                cause: error.cause)
         }
     }
 

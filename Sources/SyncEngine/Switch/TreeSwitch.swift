@@ -103,8 +103,9 @@ struct TreeSwitch {
             return TreeMirror.Outcome(index: try PullEngine.index(of: tree), ahead: rows)
         }
         let outcome = try TreeMirror(
-            source: shown, known: known, target: tree, sharing: home.ledger.sharing, manifest: manifest, rows: rows,
-            isExact: foreignEntries?.isExact ?? false, environment: environment, progress: progress
+            source: shown, known: known, target: tree, targetPath: home.treePath(number), sharing: home.ledger.sharing,
+            manifest: manifest, rows: rows, isExact: foreignEntries?.isExact ?? false, environment: environment,
+            progress: progress
         ).run()
         // What the run puts into the directories gets what those hand down that readers see.
         try switching { () throws(FileError) in try copyAccess(known, in: tree, to: shown) }

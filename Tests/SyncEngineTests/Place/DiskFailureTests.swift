@@ -214,10 +214,10 @@ struct DiskFailureTests {
         let progress = ProgressCount(environment)
         defer { progress.end() }
         let mirror = TreeMirror(
-            source: source, known: try #require(index), target: target, sharing: .copy,
+            source: source, known: try #require(index), target: target, targetPath: "/tree/1", sharing: .copy,
             manifest: try Manifest.ofRows(1), rows: [], isExact: true, environment: environment, progress: progress)
         let error = #expect(throws: EngineError.self) { try mirror.run() }
-        #expect(error?.status == .ioError)
+        #expect(error?.status == .ioError && error?.message.contains("make /tree/1 like it") == true)
     }
 
     @Test("A join is not made while what a shard has left cannot be read")
