@@ -68,6 +68,8 @@ extension SyncStore {
             var same: StoredRun?
             if continuing, let last = open.last, try Self.asksForTheSame(last, start, db) { same = open.popLast() }
             for index in open.indices {
+                // Its process is gone: the caller holds the session.
+                if open[index].state == .running { _ = try open[index].lose(now: now, in: self, db) }
                 try open[index].updateChanges(db) { _ = try $0.move(.superseded, reason: .superseded) }
                 try open[index].close(now: now, db)
             }
@@ -112,7 +114,7 @@ extension SyncStore {
             if let deadline = start.deadline { run.deadline = max(run.deadline ?? 0, deadline) }
             if run.state == .waiting { run.due = nil }
         }
-        if run.state == .running { _ = try run.lose(now: now, liveFiles(of: run.session), db) }
+        if run.state == .running { _ = try run.lose(now: now, in: self, db) }
         try run.updateChanges(db) { run in
             if recipe.paused {
                 if run.state == .waiting, try run.move(.paused, reason: .userStop) { run.pausedAt = now }
@@ -313,7 +315,7 @@ extension SyncStore {
         try write(.synced) { db in
             var found = try StoredRun.named(run, db)
             if counts == nil, found.state == .running, input != .resumed {
-                _ = try found.lose(now: now, liveFiles(of: found.session), db)
+                _ = try found.lose(now: now, in: self, db)
             }
             var hasMoved = false
             try found.updateChanges(db) { run in

@@ -170,12 +170,13 @@ extension StoredRun: StoreRecord {
         }
     }
 
-    /// Notes that the run's worker is gone: the run waits again, and the loss is recorded. So is the data that the
-    /// worker had received according to its live file, since a budget is for all attempts. Once the groups are
-    /// complete, the record has that already.
+    /// Notes that the run's worker is gone: the run waits again, and the loss is recorded. So is the work of which its
+    /// live file tells, since a budget and reports are for all attempts. Once the groups are complete, the record has
+    /// that already.
     ///
     /// - Returns: Whether it was running.
-    mutating func lose(now: Int64, _ live: LiveFiles?, _ db: Database) throws -> Bool {
+    mutating func lose(now: Int64, in store: SyncStore, _ db: Database) throws -> Bool {
+        let live = store.liveFiles(of: session)
         let lost = try hasOnlyHooksLeft(db) ? nil : live?.work(of: identifier, epoch: epoch)
         var wasRunning = false
         try updateChanges(db) { run in
@@ -186,6 +187,7 @@ extension StoredRun: StoreRecord {
             run.counts.bytes.received = run.counts.bytes.received.saturatingAdd(lost.received)
             run.counts.requests = run.counts.requests.saturatingAdd(lost.requests)
         }
+        if wasRunning, let lost { try store.add(lost: lost, of: self, now: now, db) }
         return wasRunning
     }
 

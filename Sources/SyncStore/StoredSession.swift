@@ -132,6 +132,30 @@ extension SyncStore {
             try found.updateChanges(db) { $0.totals.add(work) }
         }
     }
+
+    /// Adds the work of a process that was lost before it could do so itself: to its session's totals, and as an event.
+    func add(lost work: (received: UInt64, requests: UInt64), of run: StoredRun, now: Int64, _ db: Database) throws {
+        var session = try StoredSession.named(run.session, db)
+        var totals = SessionTotals()
+        (totals.received, totals.requests) = (work.received, work.requests)
+        try session.updateChanges(db) { $0.totals.add(totals) }
+        let summary = JSONLine.event(.runSummary) { line in
+            line.time("time", now)
+            line.field("session", run.session)
+            line.field("run", run.identifier)
+            line.field("elapsed_ms", 0)
+            line.field("requests", work.requests)
+            line.field("received", work.received)
+            line.field("reused", 0)
+            line.object("files") { files in
+                for name in ["installed", "reused", "removed", "failed"] { files.field(name, 0) }
+            }
+            line.list("origins", [String]()) { _, _ in }
+            line.field("other_bytes", work.received)
+            line.list("directories", [String]()) { _, _ in }
+        }
+        try append([summary.bytes], to: &session, time: now, db)
+    }
 }
 
 /// The totals of all runs that a session has ever had. History is pruned, totals only grow.

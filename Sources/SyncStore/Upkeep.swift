@@ -17,8 +17,7 @@ extension SyncStore {
             var session = try StoredSession.named(identifier, db)
             let running: SQL = "session = \(identifier) AND state = \(RunState.running.rawValue)"
             var runs: [String] = []
-            let live = liveFiles(of: identifier)
-            for var run in try StoredRun.all(where: running, db) where try run.lose(now: now, live, db) {
+            for var run in try StoredRun.all(where: running, db) where try run.lose(now: now, in: self, db) {
                 runs.append(run.identifier)
             }
             let hooks = try session.beginEpoch(db)

@@ -274,6 +274,23 @@ struct RunTests {
         try write(700, epoch: fifth.epoch)
         _ = try store.complete(bothGroups, of: "r1", counts: fifth.counts, now: 6)
         #expect(try lose() == 1_400, "the record has it")
+        let totals = try #require(try store.session("tower")).totals
+        #expect(totals.received == 1_400 && totals.requests == 6)
+        #expect(try store.events(of: "tower", after: 0).events.count { $0.name == .runSummary } == 2)
+        _ = consume lease
+    }
+
+    @Test("What a killed process had received counts although another request replaces its run")
+    func lostAndReplaced() throws {
+        let store = try StateDirectory().open()
+        let run = try store.begin(towerRun("r1"), now: 1).run
+        let lease = try store.lease(of: "tower", process: 1, now: 1)
+        let json = #"{"run":"r1","epoch":\#(run.epoch),"bytes_received":700,"requests_sent":3}"#
+        try store.liveFiles(of: "tower")?.write(requests: Array(json.utf8))
+        #expect(try store.begin(towerRun("r2"), now: 2).superseded == ["r1"])
+        let lost = try store.run("r1")
+        #expect(lost.state == .superseded && lost.counts.bytes.received == 700)
+        #expect(try store.session("tower")?.totals.received == 700)
         _ = consume lease
     }
 
