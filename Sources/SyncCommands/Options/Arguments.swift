@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import SyncAssembly
+import SyncCurl
 import SyncEngine
 import SyncManifest
 import SyncModel
@@ -171,6 +172,14 @@ func requireLocation(_ location: String, _ name: String, hasOptions: Bool = true
                     + "the configuration names"
             }
         throw ValidationError("\(name) is a URL with a user name or password in it; \(remedy).")
+    }
+    if webSchemes.contains(scheme) { try requireURL(location, name) }
+}
+
+/// Refuses an `http` or `https` URL that nobody can request, such as one with the port 99999.
+func requireURL(_ url: String, _ name: String) throws {
+    do { _ = try CurlURL(url) } catch {
+        throw ValidationError("\(name) is not a URL that can be requested, \(redacted(url: url)): \(error).")
     }
 }
 

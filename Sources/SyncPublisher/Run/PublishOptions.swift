@@ -308,7 +308,7 @@ package struct PublishOptions: Sendable {
                 "leave it out; machines that pull can add one with --rewrite")
         }
         let prefix = url.hasSuffix("/") ? url : url + "/"
-        if let reason = ManifestRules.objection(url: prefix + "x") {
+        if let reason = ManifestRules.objection(url: url) ?? ManifestRules.objection(url: prefix + "x") {
             throw refusal(reason, "write one such as \(example)")
         }
         let isAbsolute = ["//", "http://", "https://"].contains { prefix.lowercased().hasPrefix($0) }

@@ -21,23 +21,27 @@ final class Transfer {
     var isReported = false
     private(set) var hasEnded = false
 
-    /// - Throws: `misuse` for an invalid request.
+    /// - Throws: `misuse` for an invalid request. A URL that is none is left out if there are others: a mirror's typo
+    ///   must not keep a file away.
     init(request: TransferRequest, sink: any TransferSink, deadline: Duration, completion: @escaping TransferCompletion)
         throws(TransferError)
     {
         var sources: [Source] = []
-        for text in request.urls {
-            do throws(URLError) { sources.append(Source(url: try CurlURL(text))) } catch {
-                throw TransferError(.misuse, error.description, of: request)
+        var invalid: URLError?
+        for (place, text) in request.urls.enumerated() {
+            do throws(URLError) { sources.append(Source(url: try CurlURL(text), place: place)) } catch {
+                invalid = invalid ?? error
             }
         }
-        guard let first = sources.first else { throw TransferError(.misuse, "a transfer without a URL", of: request) }
+        guard let first = sources.first else {
+            throw TransferError(.misuse, invalid?.description ?? "a transfer without a URL", of: request)
+        }
         self.sources = sources
         self.request = request
         self.deadline = deadline
         self.completion = completion
         report = TransferReport(
-            response: ResponseHead(status: 0), sourceIndex: 0, currentURL: first.url.text, requests: 0,
+            response: ResponseHead(status: 0), sourceIndex: first.place, currentURL: first.url.text, requests: 0,
             bytesReceived: 0, isPublic: false)
         referrer = request.referrer.map { (Origin(naming: $0), $0.isPublic) }
         add(
@@ -106,6 +110,8 @@ final class Transfer {
 /// One URL of a transfer, and what this transfer knows about it.
 struct Source {
     let url: CurlURL
+    /// Its index in the request.
+    let place: Int
     /// The fault, and the URL it occurred at, for which this transfer no longer asks the source.
     var left: (fault: Fault, url: String)?
     /// One-time remedies already used.

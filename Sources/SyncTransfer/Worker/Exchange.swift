@@ -279,11 +279,11 @@ final class Exchange {
         var head = ResponseHead(
             status: headers.status, bodyOffset: bodyOffset, objectSize: total,
             validator: Validator(etag: headers.etag, lastModified: headers.dateOfVersion),
-            contentType: headers.mediaType, source: piece.transfer.request.urls[piece.sourceIndex])
+            contentType: headers.mediaType, source: piece.transfer.request.urls[piece.source.place])
         head.next = headers.link.flatMap(nextLink)
         head.contentDigest = headers.contentDigest
         piece.transfer.report.response = head
-        piece.transfer.report.sourceIndex = piece.sourceIndex
+        piece.transfer.report.sourceIndex = piece.source.place
         piece.ifRange = headers.ifRange
         piece.ifRangeSource = piece.sourceIndex
         if verdict == .notModified {

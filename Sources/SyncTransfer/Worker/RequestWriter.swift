@@ -101,7 +101,7 @@ extension TransportConfiguration {
     /// The object's version at this source, if known. Each mirror has tags of its own.
     private func ifRange(for piece: Piece) -> String? {
         if let known = piece.ifRange, piece.ifRangeSource == piece.sourceIndex { return known }
-        guard piece.sourceIndex == 0, let etag = piece.transfer.request.validator?.etag else { return nil }
+        guard piece.source.place == 0, let etag = piece.transfer.request.validator?.etag else { return nil }
         return etag.isStrongETag ? etag : nil
     }
 }

@@ -28,6 +28,8 @@ struct UsageTests {
             (["ls", "https:///m.json"], "MANIFEST is a URL without a host"),
             (["diff", "m.json", "http://?x"], "NEW is a URL without a host"),
             (["ls", "https://ada@example.com/m.json"], "MANIFEST is a URL with a user name or password"),
+            (["pull", "http://127.0.0.1:99999/m.json"], "MANIFEST is not a URL that can be requested"),
+            (["publish", ".", "--to", "x", "--mirror", "http://[m/"], "--mirror is not a URL that can be requested"),
             (["publish", ".", "--to", "x", "--sign", "k", "--until", "+30d"], "'+30d' is not a time"),
             (["pull", "m.json", "--limit-rate", "1 0M"], "'1 0M' is not a number of bytes"),
             (["prioritize", "tower"], "<path>"), (["prioritize", "tower", "/etc"], "relative"),

@@ -59,6 +59,15 @@ struct FaultyPartyTests {
         #expect(error.detail.contains("http://127.0.0.1:\(mirror.port)") && error.detail.contains("410"))
     }
 
+    @Test("A URL that is none keeps no object away that another one has")
+    func invalidURL() async throws {
+        let bench = try Bench()
+        bench.server.serve(object, at: "/a")
+        let report = try await bench.deliver(object, from: ["http://[bad/a", bench.server.url("/a")])
+        #expect(report.sourceIndex == 1)
+        #expect(try await bench.failure(bench.start(object, from: ["http://[bad/a"])).code == .misuse)
+    }
+
     // MARK: - Other objects of the same host
 
     @Test("An object that a host does not have says nothing about its others [F027]", arguments: [401, 403, 404, 410])
