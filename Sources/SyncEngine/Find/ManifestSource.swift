@@ -230,7 +230,9 @@ struct ManifestSource: Sendable {
             case .failure(let error):
                 if stop.reason == .late { throw .late("\(redacted(url: url)): \(error.detail)") }
                 if stop.isStopped { throw EngineError(.interrupted, "stopped while fetching the manifest") }
-                let isMissing = error.code.status.map { (400..<500).contains($0) } ?? false
+                // A server that asks for a pause says nothing about what it has.
+                let isMissing =
+                    error.cause != .serverTrouble && error.code.status.map { (400..<500).contains($0) } ?? false
                 if isMissing || error.code == .authentication, position + 1 < tries.count { continue }
                 throw refusal(error)
             case .success((_, let report)) where report.response.status == 304:

@@ -45,6 +45,15 @@ struct WrongAddressTests {
         #expect(empty.status == 66, "\(empty.error)")
     }
 
+    @Test("A server that asks for a pause is not asked for the plain manifest in place of the compressed one")
+    func pause() throws {
+        let set = try ScriptedSet()
+        set.server.script("/site/manifest.json.zst", .unavailable(429, retryAfter: "0"))
+        let outcome = try set.tool.run(["pull", set.server.url("/site/manifest.json")])
+        #expect(outcome.status == 69 && outcome.error.contains("status 429"), "\(outcome.error)")
+        #expect(set.server.log.requests(to: "/site/manifest.json").isEmpty)
+    }
+
     @Test("A web page in place of a manifest is told as that, with 65")
     func page() throws {
         let set = try ServedSet()
