@@ -159,7 +159,12 @@ final class CacheStore: Sendable {
         }
         var named: [(name: String, size: UInt64, modified: Int64)] = []
         for name in (try? directoryEntries(documents.raw)) ?? [] {
-            guard case .success(let found?) = status(documents.raw, name), found.kind == .file else { continue }
+            guard case .success(let found?) = status(documents.raw, name) else { continue }
+            guard found.kind == .file else {
+                // No document could take its place.
+                removeTree(name, in: documents.raw)
+                continue
+            }
             named.append((name, found.size, found.modified))
         }
         state.withLock { state in

@@ -93,6 +93,22 @@ struct CacheTests {
         #expect(try cache.stop().error.contains("The store cannot be written; answers are sent without storing them: "))
     }
 
+    @Test("A directory that has a document's name in the store keeps no document out of it after the next start")
+    func directoryForDocument() throws {
+        let scene = try CacheScene()
+        let first = try scene.cache()
+        #expect(try first.client.send("GET", "/manifest.json").status == 200)
+        #expect(try first.stop().status == 0)
+        for name in try scene.scratch.contents(of: "store/documents") {
+            let path = scene.scratch.path + "/store/documents/" + name
+            try FileManager.default.removeItem(atPath: path)
+            try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
+        }
+        let second = try scene.cache()
+        #expect(scene.isRight(try second.client.send("GET", "/manifest.json"), "manifest.json"))
+        #expect(try !second.stop().error.contains("cannot be written"))
+    }
+
     @Test("Who passes caches by, as a pull does before it refuses an old statement, passes those behind this one, too")
     func reload() throws {
         let scene = try CacheScene()
