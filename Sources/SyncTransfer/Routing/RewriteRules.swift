@@ -28,6 +28,12 @@ package struct RewriteRule: Sendable, Equatable, CustomStringConvertible {
             do { _ = try Regex(String(from.dropFirst())) } catch {
                 throw URLError(description: "not a regular expression: \(from.dropFirst())")
             }
+            // Then the URL begins with the replacement. Behind a `|`, there may be a match elsewhere in the URL.
+            if from.hasPrefix("~^"), !from.contains("|"), !to.hasPrefix("$"),
+                !"http".hasPrefix(to.lowercased().prefix(4))
+            {
+                throw URLError(description: "the replacement is not the beginning of a URL")
+            }
         } else {
             let start: (origin: Origin?, rest: Substring)
             do throws(URLError) { start = try beginning } catch {

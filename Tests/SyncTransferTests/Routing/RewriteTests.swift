@@ -88,9 +88,10 @@ struct RewriteTests {
     }
 
     @Test(
-        "So is one for all hosts",
+        "So is one for all hosts, and an expression for the beginning",
         arguments: [
             "https:// htp://", "https:// ftp://", "http:// b.example/", "https:// http://b.example", "http: htp:",
+            "~^https://a[.]example/(.*) b.example/$1", "~^https://(.*) htp://$1",
         ])
     func leadsNowhere(rule: String) { #expect(throws: URLError.self) { try RewriteRule(rule) } }
 
