@@ -36,6 +36,16 @@ struct MetalinkTests {
         #expect(listing.files[1].digest?.algorithm == .sha1 && listing.files[1].size == nil)
     }
 
+    @Test("A mirror that cannot be asked keeps no file away that others have, and is named where there are none")
+    func unusable() throws {
+        let bad = "<url>http://u:canary@one.test/a</url><url>http://one.test/%zz</url>"
+        let listing = try read(document("<file name=\"a\">\(bad)<url>http://two.test/a</url></file>"))
+        #expect(listing.files[0].urls == ["http://two.test/a"])
+        let error = #expect(throws: ListingError.self) { try read(document("<file name=\"a\">\(bad)</file>")) }
+        let text = error.map { "\($0)" } ?? ""
+        #expect(text.contains("broken percent-encoding") && !text.contains("canary"))
+    }
+
     @Test("Names with a prefix mean the same, and unknown elements nothing")
     func prefixed() throws {
         let text = """

@@ -125,16 +125,22 @@ package enum Metalink {
                 ($0.element.priority, $0.offset) < ($1.element.priority, $1.offset)
             }.map(\.element.url)
             var kept: [String] = []
+            var objection: String?
             for url in best {
                 let url = resolve(url)
                 let scheme = urlScheme(of: url)
                 guard scheme.map(schemes.contains) ?? !url.contains(":"), !kept.contains(url) else { continue }
+                if scheme.map(webSchemes.contains) ?? true, let reason = ManifestRules.objection(url: url) {
+                    objection = reason
+                    continue
+                }
                 kept.append(url)
                 if kept.count == Metalink.mostURLs { break }
             }
             guard !kept.isEmpty else {
                 throw xml.broken(
-                    "\(quoted(String(decoding: path, as: UTF8.self))) has no mirror that can be asked over http(s)")
+                    "\(quoted(String(decoding: path, as: UTF8.self))) has no mirror that can be asked over http(s)"
+                        + (objection.map { ": \($0)" } ?? ""))
             }
             var file = SourceListing.File(path: path, size: size, digest: digest, urls: kept)
             if digest?.hex == SHA256Digest.ofNothing.hex { file.size = 0 }
