@@ -142,16 +142,19 @@ final class RegistryTokens: ChallengeAnswer {
         let end = ContinuousClock.now + Self.patience
         var wait = Duration.milliseconds(500)
         while true {
-            do throws(PluginError) { return try askOnce(question, until: end) } catch {
-                guard error.code == .unavailable, !isStopped(), ContinuousClock.now + wait < end else { throw error }
-                pauseThread(milliseconds: Int(wait.milliseconds))
+            var asked = Duration.zero
+            do throws(PluginError) { return try askOnce(question, until: end, asked: &asked) } catch {
+                let next = ContinuousClock.now + max(wait, asked)
+                guard error.code == .unavailable, !isStopped(), next < end else { throw error }
+                while ContinuousClock.now < next, !isStopped() { pauseThread(milliseconds: 100) }
                 wait = min(wait * 2, .seconds(5))
             }
         }
     }
 
-    private func askOnce(_ question: Question, until end: ContinuousClock.Instant) throws(PluginError)
-        -> RegistryToken
+    /// - Parameter asked: The pause that the server asks for.
+    private func askOnce(_ question: Question, until end: ContinuousClock.Instant, asked: inout Duration)
+        throws(PluginError) -> RegistryToken
     {
         let origin = question.realm.origin
         var fields: [(String, String)] = []
@@ -178,7 +181,8 @@ final class RegistryTokens: ChallengeAnswer {
         let text: [UInt8]
         switch call(url, headers, body, question, until: end) {
         case .failure(let error): throw Self.error(.unavailable, "\(origin) gives no token: \(error.detail)")
-        case .success((let status, let answer)):
+        case .success((let status, let answer, let pause)):
+            asked = pause
             switch status {
             case 200..<300: text = answer
             case 401, 403:
@@ -199,7 +203,7 @@ final class RegistryTokens: ChallengeAnswer {
     /// Makes one request. No redirect is followed, so that nobody else is shown the login.
     private func call(
         _ url: String, _ headers: [String], _ body: [UInt8]?, _ question: Question, until end: ContinuousClock.Instant
-    ) -> Result<(status: Int, answer: [UInt8]), CurlError> {
+    ) -> Result<(status: Int, answer: [UInt8], pause: Duration), CurlError> {
         Result { () throws(CurlError) in
             let call = try HTTPCall(url, headers: headers, body: body)
             let proxy = configuration.proxy(for: question.realm.origin)
@@ -214,7 +218,10 @@ final class RegistryTokens: ChallengeAnswer {
                 return answer.count <= RegistryToken.limit
             }
             switch outcome {
-            case .answered(let status): return (status, answer)
+            case .answered(let status):
+                let now = configuration.clock.unixTime()
+                let pause = call.headers.retryAfter.flatMap { retryAfter($0, now: now) } ?? 0
+                return (status, answer, Duration.seconds(min(pause, 60)))
             case .failed(let code): throw CurlError(detail: call.easy.message(for: code))
             case .timedOut: throw CurlError(detail: "it has not answered in time")
             case .stopped: throw CurlError(detail: "stopped")

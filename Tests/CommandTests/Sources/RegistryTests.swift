@@ -265,6 +265,16 @@ struct RegistryTests {
         #expect(try bytes("maps.tiles/README.md") == Array("hello".utf8))
     }
 
+    @Test("A server of tokens that asks for a longer pause than there is time for is asked once")
+    func tokenPause() throws {
+        registry.push(files, as: "v1")
+        registry.change { $0.access = .token(user: nil, password: nil) }
+        registry.tokens.script("/token", .unavailable(429, retryAfter: "600"))
+        let outcome = try run(["pull", registry.location(":v1")])
+        #expect(outcome.status == 69 && outcome.error.contains("gives no token: status 429"), "\(outcome.error)")
+        #expect(registry.tokens.log.requests(to: "/token").count == 1)
+    }
+
     @Test("A manifest with another digest than it was asked for, and a blob with other bytes, are refused by name")
     func lies() throws {
         let right = registry.push(files, as: "v1")
