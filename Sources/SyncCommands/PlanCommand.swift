@@ -75,6 +75,8 @@ struct PlannedRoute: Sendable {
         guard let explanation else {
             if urlScheme(of: source.prefix) == "file" {
                 add("local", "files are read directly")
+            } else if isWebURL(source.prefix), (try? CurlURL(source.prefix)) == nil {
+                add("skipped", "this is not a URL that can be requested")
             } else {
                 add("plugin", "handled by a transport plugin")
             }

@@ -86,7 +86,7 @@ extension CurlURL {
 
         let scheme = try part(CURLUPART_SCHEME, of: handle, flags: 0).lowercased()
         guard scheme == "https" || scheme == "http" else {
-            throw URLError(description: "the scheme \(scheme); only http and https are supported")
+            throw URLError(description: "the scheme \(scheme), which is neither http nor https")
         }
         let host = try part(CURLUPART_HOST, of: handle, flags: 0).lowercased()
         let portText = try part(CURLUPART_PORT, of: handle, flags: UInt32(CURLU_DEFAULT_PORT))
