@@ -254,6 +254,22 @@ struct EventFactsTests {
         #expect(session.waits.map(\.to) == [isOver ? november(21, 2) : nil])
     }
 
+    @Test("Waits for one server for different reasons are told apart, but not by their numbers of bytes")
+    func reasons() throws {
+        let store = try SyncStore.inMemory()
+        let story = StoreStory("tower", in: store)
+        try story.begin("1", at: november(21, 1), isHeld: false)
+        for reason in ["status 503", "empty reply", "status 503", "12 bytes are missing", "7 bytes are missing"] {
+            try story.event("transfer.retrying", "1", at: november(21, 1)) {
+                $0.field("url", "https://h/a")
+                $0.field("reason", reason)
+                $0.field("wait_ms", 6_000)
+            }
+        }
+        let session = try #require(try store.report(at: morning).sessions.first)
+        #expect(session.waits.map(\.count) == [2, 1, 2])
+    }
+
     @Test("Runs whose events are gone are told from their numbers")
     func withoutEvents() throws {
         let store = try SyncStore.inMemory()

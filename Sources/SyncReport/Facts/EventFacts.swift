@@ -131,7 +131,7 @@ struct EventFacts {
         let reason = fields.text("reason") ?? ""
         let elapsed = Int64(fields.int("wait_ms"))
         let end = time.saturatingAdd(elapsed)
-        let key = "\(cause.rawValue) \(origin)"
+        let key = "\(cause.rawValue) \(origin) \(FailureSums.kind(of: reason))"
         guard let index = delays[key] else {
             guard waits.count < Self.limit else { return }
             delays[key] = waits.count
