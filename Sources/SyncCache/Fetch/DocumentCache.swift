@@ -243,7 +243,8 @@ extension DocumentCache {
             context.warn("\(error)")
             return .failed(error)
         }
-        context.warn("Served from the store, because the origin did not confirm it: \(escaped(path)). \(error)")
+        let how = if case .stale = former { "Served from the store" } else { "Counts as missing or refused, as before" }
+        context.warn("\(how), because the origin did not confirm it: \(escaped(path)). \(error)")
         return former
     }
 
