@@ -131,7 +131,8 @@ struct CacheContext: Sendable {
     /// Reports that something could not be kept; nothing more is written for some seconds.
     func couldNotKeep(_ code: Errno) {
         store.recordTrouble()
-        warn("The store cannot be written; answers are sent without storing them: \(code).")
+        let remedy = code == .noSuchFileOrDirectory ? " A directory of it was removed: restart the cache." : ""
+        warn("The store cannot be written; answers are sent without storing them: \(code).\(remedy)")
     }
 }
 
