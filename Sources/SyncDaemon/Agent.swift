@@ -43,6 +43,8 @@ package actor Agent {
     /// When a schedule that could not be enqueued is tried again, **milliseconds** since 1970, and how often it has
     /// failed.
     var failedSchedules: [String: (slot: Slot, count: Int, due: Int64)] = [:]
+    /// The last run of each schedule for whose release the server was asked again.
+    var askedAgain: [String: String] = [:]
     /// The time since which there has been nothing to do.
     private var idleSince: Int64?
     private var alarm: Task<Void, Never>?

@@ -31,6 +31,20 @@ package struct AgentSchedules: Sendable {
     package var remember: @Sendable (_ name: String, Occurrence, EnqueueReply) -> Bool
     /// Called whenever a run could not be enqueued.
     package var failed: @Sendable (_ name: String, ControlError) -> Void
+    /// The runs that wait for their planned start, of all schedules, whatever has fired them.
+    package var planned: @Sendable () -> [PlannedRun] = { [] }
+
+    /// A run that waits for its planned start.
+    package struct PlannedRun: Sendable {
+        let name: String
+        let occurrence: Occurrence
+        /// The run's name.
+        let run: String
+        /// The request with which it is asked for again.
+        let request: EnqueueRequest
+        /// When that is due, **milliseconds** since 1970: shortly before the start.
+        let due: Int64
+    }
 
     package init(
         load: @escaping @Sendable () -> Snapshot,
@@ -87,6 +101,34 @@ extension Agent {
                 continue
             }
             later(await fire(name, due, schedules))
+        }
+        later(await askAgain(schedules))
+        return next
+    }
+
+    /// Asks again for runs whose planned start is near: there may be a newer release than when their windows opened.
+    ///
+    /// - Returns: When to check again, **milliseconds** since 1970.
+    private func askAgain(_ schedules: AgentSchedules) async -> Int64? {
+        var next: Int64?
+        for planned in schedules.planned() where stopMode == nil && askedAgain[planned.name] != planned.run {
+            let (name, run) = (planned.name, planned.run)
+            guard planned.due <= environment.now() else {
+                next = min(next ?? planned.due, planned.due)
+                continue
+            }
+            // Only once: without an answer, it starts with the release that it has.
+            askedAgain[name] = run
+            do throws(ControlError) {
+                let reply = try await enqueue(planned.request)
+                guard reply.run != run else { continue }
+                askedAgain[name] = reply.run
+                _ = schedules.remember(name, planned.occurrence, reply)
+                environment.log("schedule \(name): run \(reply.run) replaces \(run): there is another release by now")
+            } catch {
+                environment.log(
+                    "schedule \(name): whether there is a newer release is not known: \(escaped(error.message))")
+            }
         }
         return next
     }

@@ -29,6 +29,22 @@ extension ScheduleRecords.Record {
         return (request, plan)
     }
 
+    /// The run that waits for the start planned for it, if one does.
+    fileprivate func plannedRun(in store: SyncStore, now: Int64) -> AgentSchedules.PlannedRun? {
+        guard timing.readyBy != nil, !definition.isPaused, let slot = memory.handled,
+            let run = memory.run.flatMap({ try? store.run($0) }), run.state == .waiting, let start = run.notBefore,
+            start > now, run.created < start - Self.lead
+        else { return nil }
+        let occurrence = timing.occurrence(slot, in: clock.zone, delay: clock.delay)
+        var request = request(for: occurrence, in: store, now: now).request
+        request.notBefore = run.recipe.notBefore
+        return AgentSchedules.PlannedRun(
+            name: name, occurrence: occurrence, run: run.identifier, request: request, due: start - Self.lead)
+    }
+
+    /// How many **milliseconds** before its planned start a run is asked for again: the server has that long to answer.
+    private static let lead: Int64 = 60_000
+
     /// The received bytes and durations of a session's finished runs, newest first, from which later nights are
     /// planned.
     private static func history(_ session: String?, in store: SyncStore?) -> [(received: UInt64, elapsed: Int64)] {
@@ -153,5 +169,9 @@ extension AgentSchedules {
             failed: { name, error in
                 records.note(name, error.message, cause: error.cause, status: error.exitStatus, in: store, now: now())
             })
+        planned = {
+            // Schedules that cannot be read are reported by `load`.
+            ((try? records.names()) ?? []).compactMap { (try? records.find($0))?.plannedRun(in: store, now: now()) }
+        }
     }
 }

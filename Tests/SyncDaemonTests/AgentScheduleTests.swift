@@ -112,14 +112,62 @@ struct AgentScheduleTests {
         }
     }
 
-    @Test("For a schedule that cannot be read the agent stays; one that cannot be understood is said and left out")
-    func unread() throws {
-        let bench = try AgentBench()
+    private func records(_ bench: AgentBench) -> ScheduleRecords {
         let installation = ScheduleInstallation(
             BaseDirectories(home: bench.root.path) { _ in nil }, root: bench.root.path, isRoot: false,
             run: { _, _ in CommandOutcome(status: 127) }, ownProgram: { () throws(ScheduleError) in "/bin/syncagent" })
-        let records = ScheduleRecords(
+        return ScheduleRecords(
             configuration: bench.root.path("config"), state: bench.root.path("records"), installation: installation)
+    }
+
+    @Test("A run that waits for its planned start installs the release that is the newest shortly before [S132]")
+    func newestAtItsStart() async throws {
+        let bench = try AgentBench(hasStillClock: true)
+        let records = records(bench)
+        let minute = Int(bench.now() / 60_000)
+        var timing = ScheduleTiming(.daily(at: (minute + 120) % 1_440, on: []))
+        (timing.readyBy, timing.timeZone) = ((minute + 180) % 1_440, "UTC")
+        try records.put(ScheduleDefinition(timing, backend: "agent", request: bench.request()), for: "tower")
+        var memory = ScheduleMemory()
+        memory.session = "com.example.tower"
+        try records.put(memory, for: "tower")
+        let schedules = AgentSchedules(
+            records, store: bench.store, now: { bench.now() }, reason: { _, _ in "" }, log: { _ in })
+        var newer = bench.tree
+        newer.addFile("f/0", size: 3_000, seed: 5_000)
+        let agent = bench.agent { $0.schedules = schedules }
+        try await whileRunning(agent) {
+            // What a night takes is known from this one.
+            _ = try await agent.enqueue(bench.request())
+            try await bench.until(.finished)
+            bench.advance(.seconds(7_200))
+            try await bench.until(.waiting)
+            let first = try #require(try bench.store.runs(limit: 1).first)
+            let start = try #require(first.notBefore)
+            #expect(start - bench.now() > 3_000_000)
+            try bench.publish(newer, revision: 2)
+            bench.advance(.milliseconds(start - bench.now() - 30_000))
+            for _ in 0..<2_000 where try bench.store.run(first.identifier).state == .waiting {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+            let second = try #require(try bench.store.runs(limit: 1).first)
+            #expect(second.state == .waiting && second.notBefore == start)
+            for _ in 0..<2_000 where try records.get("tower").memory.run != second.identifier {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+            #expect(try records.get("tower").memory.run == second.identifier)
+            #expect(try bench.store.run(first.identifier).state == .superseded)
+            bench.advance(.seconds(30))
+            try await bench.until(.finished)
+        }
+        #expect(newer.problems(in: bench.destination) == [])
+        #expect(try bench.disorder() == [])
+    }
+
+    @Test("For a schedule that cannot be read the agent stays; one that cannot be understood is said and left out")
+    func unread() throws {
+        let bench = try AgentBench()
+        let records = records(bench)
         let lines = Mutex<[String]>([])
         let schedules = AgentSchedules(
             records, store: bench.store, now: { bench.now() }, reason: { _, _ in "" },
