@@ -139,7 +139,7 @@ extension RunStatus {
         deadline = run.deadline.map(WallTime.init)
         (files, bytes) = (run.counts.files, run.counts.bytes)
         requests = run.counts.requests
-        userData = run.recipe.userData
+        userData = run.facts.userData.flatMap(JSONValue.init(text:))
         source = run.facts.source
         expectedBytes = run.recipe.expectedBytes
         umask = run.recipe.umask

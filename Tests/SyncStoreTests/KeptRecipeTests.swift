@@ -29,6 +29,10 @@ struct KeptRecipeTests {
         #expect(kept.recipe.userData == start.recipe.userData && kept.facts.userData == #"[1,"a b"]"#)
         #expect(kept.recipe.trust == nil && kept.recipe.staleSeconds == nil && kept.recipe.expectedBytes == 5)
         #expect(try store.openRun(like: start)?.identifier == "r1")
+        // What the manifest has is not the client's: a newer manifest has its own.
+        (start.run, start.recipe.userData, start.facts.userData) = ("r2", nil, "[2]")
+        try store.begin(start, now: 2)
+        #expect(try store.run("r2").recipe.userData == nil && store.run("r2").facts.userData == "[2]")
     }
 
     @Test(
