@@ -59,6 +59,7 @@ extension ScheduleError {
         case .unknown: .noInput
         case .unavailable: .unavailable
         case .file: isRefusal ? .refused : .ioError
+        case .malformed: .configuration
         }
     }
 }

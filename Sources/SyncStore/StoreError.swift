@@ -104,7 +104,7 @@ extension StoreError {
     }
 
     package static func noOpenRun(_ session: String) -> StoreError {
-        StoreError(.refused, "Session '\(escaped(session))' has no run in progress.")
+        StoreError(.unknown, "Session '\(escaped(session))' has no run in progress.")
     }
 
     static func noRun(_ identifier: String) -> StoreError {

@@ -272,6 +272,7 @@ struct ScheduleTests {
         let listed = try set.tool.run(["schedule", "list"])
         #expect(listed.error.contains("tower.json cannot be parsed"), "\(listed.error)")
         #expect(!listed.error.contains("No schedules"), "\(listed.error)")
+        #expect(try set.tool.run(["schedule", "run", "tower"]).status == 78)
         let report = try set.tool.run(["report"]).output
         #expect(report.contains("ATTENTION  tower: its schedule could not start"), "\(report)")
         #expect(report.contains("tower.json cannot be parsed"), "\(report)")

@@ -172,6 +172,8 @@ package struct ScheduleError: Error, Sendable, Equatable, CustomStringConvertibl
         case unavailable
         /// A file could not be read or written.
         case file
+        /// A definition was read and cannot be used.
+        case malformed
     }
 
     package let code: Code

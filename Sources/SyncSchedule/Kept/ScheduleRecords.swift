@@ -76,8 +76,10 @@ package struct ScheduleRecords: Sendable {
         do {
             let definition = try ScheduleDefinition(json: bytes)
             return try Record(name, definition, by: installation.backend(definition.backend), memory: memory)
-        } catch let error as ScheduleError { throw ScheduleError(.file, "\(escaped(path(name))): \(error)") } catch {
-            throw ScheduleError(.file, "\(escaped(path(name))) cannot be parsed; 'schedule add' writes it again.")
+        } catch let error as ScheduleError {
+            throw ScheduleError(.malformed, "\(escaped(path(name))): \(error)")
+        } catch {
+            throw ScheduleError(.malformed, "\(escaped(path(name))) cannot be parsed; 'schedule add' writes it again.")
         }
     }
 
@@ -211,8 +213,8 @@ extension ScheduleRecords {
             try record.backend.remove(name)
             try remove(name)
             return record.memory.session
-        } catch  where error.code == .file && !error.description.hasPrefix("removing") {
-            // The definition cannot be parsed: every backend that may start it is asked to stop.
+        } catch  where error.code == .malformed || error.isOfReading {
+            // The definition cannot be parsed, or not read: every backend that may start it is asked to stop.
             try installation.removeEverywhere(name)
             try remove(name)
             return nil
