@@ -259,6 +259,8 @@ struct ScheduleTests {
         let added = try set.add(["--nightly", ScheduledSet.time(in: 120), "--hook", "/opt/no/such/hook"])
         #expect(added.status == 0)
         #expect(added.error.contains("/opt/no/such/hook does not exist; the hook fails"), "\(added.error)")
+        let plugin = try set.add(["--nightly", "02:00", "--hook", "plugin:nix"])
+        #expect(plugin.status == 0 && plugin.error.contains("names no hook 'nix'"), "\(plugin.error)")
     }
 
     @Test("A schedule whose file cannot be parsed, or is refused, is in the list, the report and the metrics")

@@ -89,7 +89,9 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
     ) {
         let environment = EnvironmentPaths.ofProcess
         let timing = try schedule.timing()
-        let request = try await request(environment, output, isReadOnly)
+        let (request, plugins) = try await request(environment, output, isReadOnly)
+        // Not again if only the root is still to be recorded.
+        if kept == nil || isReadOnly { output.warn(ofHooks: request.hooks, plugins: plugins) }
         let name = try name(request)
         let state = try StateAccess(environment: environment, output: output)
         let hasZone = timing.timeZone != nil
@@ -106,15 +108,15 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         return (try ScheduleRecords.Record(name, definition, by: choice.backend), choice.reason)
     }
 
-    /// The request that is enqueued every time.
-    private func request(_ environment: EnvironmentPaths, _ output: Output, _ isReadOnly: Bool) async throws
-        -> EnqueueRequest
-    {
+    /// The request that is enqueued every time, and the plugins that its hooks may name.
+    private func request(_ environment: EnvironmentPaths, _ output: Output, _ isReadOnly: Bool) async throws -> (
+        EnqueueRequest, PluginSettings
+    ) {
         var (recipe, settings) = try runRecipe(environment)
         recipe.origin = .schedule
         try conditionOptions.apply(to: &recipe, isDiscretionary: !schedule.interactive)
-        return try await EngineCall(reporting, on: output, EngineRequest(recipe, settings))
-            .enqueueRequest(environment, isReadOnly: isReadOnly)
+        let call = EngineCall(reporting, on: output, EngineRequest(recipe, settings))
+        return (try await call.enqueueRequest(environment, isReadOnly: isReadOnly), settings.plugins)
     }
 
     private func name(_ request: EnqueueRequest) throws -> String {
@@ -137,7 +139,6 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         }
         writeConditions(plan, output)
         warnOfZone(plan, output)
-        output.warn(ofHooks: plan.definition.request.hooks)
         output.message("Nothing was changed.")
     }
 
@@ -177,7 +178,6 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
             output.warning("\(concern.problem): \(concern.remedy).")
         }
         warnOfZone(plan, output)
-        output.warn(ofHooks: plan.definition.request.hooks)
         if let advice = backend.advice { output.message(advice) }
         writeConditions(plan, output)
     }

@@ -45,7 +45,6 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         for (add, plan) in plans {
             await apply(plan.name) {
                 let change = try records.change(plan, now: now)
-                output.warn(ofHooks: plan.definition.request.hooks)
                 guard !dryRun else { return change }
                 // The trusted root is recorded now that the whole file is valid.
                 if add.trust.trust != nil { _ = try await add.plan(output, keeping: plan.backend, isReadOnly: false) }
