@@ -67,8 +67,7 @@ public struct HeldRevision: Sendable, Equatable, Codable {
 public struct RunStatus: Sendable, Equatable, Codable {
     /// The progress of a running run; advisory.
     public struct Progress: Sendable, Equatable, Codable {
-        /// The phase that the counts are of: in `looking`, existing data is hashed and counted. `nil` from older
-        /// agents.
+        /// The phase that the counts are of: in `looking`, existing data is hashed and counted. `nil` if unknown.
         public var phase: PullPhase?
         /// Files in place.
         public var filesDone: Int
