@@ -68,12 +68,15 @@ extension Agent: AgentControl {
         return try await pauseOrResume(.resumed, session)
     }
 
-    /// The request of a session's last run, if that run has failed or was cancelled and no run is open.
+    /// The request of a session's last run, if that run has failed or was cancelled, was no rollback, and no run is
+    /// open.
     private func requestAgain(_ session: String) throws(ControlError) -> EnqueueRequest? {
         try asking { () throws(StoreError) in
             guard try openRun(of: session) == nil, let place = try store.session(session)?.destination,
                 let run = try store.runs(session: session, limit: 1).first,
-                run.state == .cancelled || run.state == .finished && run.result != .ok
+                run.state == .cancelled || run.state == .finished && run.result != .ok,
+                // It would go to the newest release, which may be held.
+                !run.recipe.rollback
             else { return nil }
             var request = run.recipe
             request.destination = place

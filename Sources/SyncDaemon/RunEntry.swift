@@ -203,6 +203,7 @@ extension Agent {
         try require(objection == nil, "channel: \(objection ?? "")")
         try require(request.revision != 0, "revision: 1 or more")
         try require(request.shard == nil && request.join == nil, "shard, join: only for a pull in the foreground")
+        try require(!request.rollback, "rollback: only for 'syncagent rollback'")
         try require(request.maxDelete ?? 0 >= 0, "max_delete: 0 or more")
         try require(backups.hasPrefix("/"), "backup_dir: \(absolute) '\(escaped(backups))'")
         let atomic = request.atomic ?? AtomicSwitch()

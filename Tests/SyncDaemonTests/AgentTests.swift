@@ -169,6 +169,24 @@ struct AgentTests {
         #expect(try bench.disorder() == [])
     }
 
+    @Test("resume does not ask again for a rollback that was cancelled: the newest release may be held")
+    func resumeRollback() async throws {
+        let bench = try AgentBench()
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            var request = bench.request()
+            request.paused = true
+            _ = try await agent.enqueue(request)
+            _ = try await agent.cancel(session)
+            let state = SQLFile(bench.root.path("state/syncagent.sqlite"))
+            try state.run("UPDATE runs SET recipe = json_set(recipe, '$.rollback', json('true'))")
+            #expect(try await agent.resume(session).state == .idle)
+            #expect(try bench.store.runs().count == 1)
+            request.rollback = true
+            await #expect(throws: ControlError.self) { [request] in try await agent.enqueue(request) }
+        }
+    }
+
     @Test("A directory stands for the files below it; its name with letters behind it is none [S89]")
     func prioritizedDirectory() async throws {
         let bench = try AgentBench()

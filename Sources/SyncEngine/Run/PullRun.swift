@@ -615,6 +615,7 @@ struct PullRun {
         trees.choose(tree)
         self.trees = trees
         let manifest = try found.decode().sharingFiles(destination.sharesFiles)
+        facts.userData = facts.userData ?? manifest.userData
         try enter(recipe.completing(manifest.groups.map(\.name)))
         do throws(EngineError) {
             let rows = try trees.rows(recipe.selectedRows(of: manifest, environment.stop), of: tree, manifest)

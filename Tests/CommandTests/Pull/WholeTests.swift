@@ -141,6 +141,23 @@ struct WholeTests {
         #expect(try whole.run("doctor", "--strict").status == 0)
     }
 
+    @Test("After a rollback, hooks get the user data of the revision that readers see again [S67]")
+    func userData() throws {
+        let whole = try WholeSet()
+        try whole.set.script("hook", "cat > ../report")
+        #expect(try whole.pull("--hook", "./hook").status == 0)
+        try whole.publish(2)
+        let text = try whole.set.text("site/manifest.json")
+        let end = try #require(text.lastIndex(of: "}"))
+        try whole.set.scratch.write(Data("\(text[..<end]),\"x-user-data\":2}".utf8), to: "site/manifest.json")
+        try FileManager.default.removeItem(atPath: whole.set.scratch.path + "/site/manifest.json.zst")
+        #expect(try whole.pull("--hook", "./hook").status == 0)
+        #expect(try whole.set.text("report").contains("\"user_data\":2"))
+        #expect(try whole.run("rollback", "com.example.tower").status == 0)
+        let report = try whole.set.text("report")
+        #expect(!report.contains("\"user_data\":2"), "\(report)")
+    }
+
     @Test(
         "A check that fails leaves readers untouched, with 5; the next pull fetches nothing and asks again",
         arguments: ["exchange", "links"])
