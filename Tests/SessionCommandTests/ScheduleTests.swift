@@ -263,6 +263,22 @@ struct ScheduleTests {
         #expect(plugin.status == 0 && plugin.error.contains("names no hook 'nix'"), "\(plugin.error)")
     }
 
+    @Test("A hook that a release names is not kept with a schedule: a later release may name another one, or none")
+    func namedHook() throws {
+        let set = try ScheduledSet()
+        try set.published.scratch.write(
+            Data("{hooks: {reindex: {program: '/bin/true'}}}".utf8), to: ".config/syncagent/config.json")
+        let publish = ["publish", "assets", "--to", "site", "--project", "com.example.tower"]
+        let named = ["--group", "sheets=sheets/**", "--group-hook", "sheets=reindex"]
+        #expect(try set.tool.run(publish + named).status == 0)
+        #expect(try set.add("--nightly", "02:00").status == 0)
+        #expect(try set.tool.run(["schedule", "run", "tower", "--now"]).status == 0)
+        #expect(try set.tool.run(["hooks", "list"]).output.contains("/bin/true"))
+        #expect(try set.tool.run(publish + ["--group", "others=a.txt"]).status == 0)
+        let later = try set.tool.run(["schedule", "run", "tower", "--now"])
+        #expect(later.status == 0, "\(later.error)")
+    }
+
     @Test("A schedule whose file cannot be parsed, or is refused, is in the list, the report and the metrics")
     func unparsed() throws {
         let set = try ScheduledSet()

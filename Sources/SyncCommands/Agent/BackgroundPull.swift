@@ -56,11 +56,11 @@ extension EngineCall {
         try rethrowing(settings.keep(in: &request)) { (error: SettingsError) in
             CommandFailure(.usage, "\(error.description).")
         }
-        // The manifest's project determines the destination, and its groups name hooks of the configuration file. Trust
-        // is decided here: the agent uses only existing pins.
-        if recipe.destination == nil || !settings.hooks.isEmpty || recipe.trust != nil {
+        // The manifest's project determines the destination. Trust is decided here: the agent uses only existing pins.
+        // The hooks that groups name are not: a later release may name others.
+        if recipe.destination == nil || recipe.trust != nil {
             let prepared = try await lookedUp(isReadOnly: isReadOnly)
-            (request.hooks, project, root) = (prepared.recipe.hooks, prepared.project, prepared.beginningOfTrust)
+            (project, root) = (prepared.project, prepared.beginningOfTrust)
         }
         if !request.manifest.contains("://") { request.manifest = try EnvironmentPaths.standardized(request.manifest) }
         let destination = try EnvironmentPaths.standardized(recipe.destination ?? project ?? ".")
@@ -75,8 +75,7 @@ extension EngineCall {
         return request
     }
 
-    /// The recipe with the hooks that the manifest names, and the manifest's project. Also checks all of the pull that
-    /// can be checked.
+    /// The manifest's project, and the root that the recipe trusts. Also checks all of the pull that can be checked.
     private func lookedUp(isReadOnly: Bool) async throws -> PreparedRun {
         var unnamed = recipe
         unnamed.session = nil
