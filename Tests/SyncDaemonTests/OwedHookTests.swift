@@ -40,4 +40,32 @@ struct OwedHookTests {
         #expect(
             needs.allSatisfy { $0.recipe?.manifest == bench.manifest && $0.recipe?.destination == bench.destination })
     }
+
+    @Test("They are kept while their destination is an empty directory, such as a mount point, and the log says so")
+    func emptyDestination() async throws {
+        let bench = try AgentBench()
+        let lines = Mutex<[String]>([])
+        let agent = bench.agent { $0.log = { line in lines.withLock { $0.append(line) } } }
+        try await whileRunning(agent) {
+            _ = try await agent.enqueue(bench.request(hook: bench.hook("exit 0")))
+            try await bench.until(.finished)
+            let files = FileManager.default
+            try files.moveItem(atPath: bench.destination, toPath: bench.root.path("away"))
+            try files.createDirectory(atPath: bench.destination, withIntermediateDirectories: false)
+            let hook = try #require(try bench.store.hooks().first).identifier
+            _ = try await agent.replay(hook: hook)
+            for _ in 0..<2_000 where !lines.withLock({ $0.contains { $0.contains("has none of its files") } }) {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+            #expect(lines.withLock { $0.contains { $0.contains("has none of its files") } }, "\(lines.withLock { $0 })")
+            #expect(try bench.store.hook(hook).state == .pending)
+            try files.removeItem(atPath: bench.destination)
+            try files.moveItem(atPath: bench.root.path("away"), toPath: bench.destination)
+            bench.advance(.seconds(3_600))
+            for _ in 0..<2_000 where try bench.store.hook(hook).state != .done {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+            #expect(try bench.store.hook(hook).state == .done)
+        }
+    }
 }

@@ -244,9 +244,11 @@ extension PullEngine {
             return try environment.store.session(session)
         }
         guard let found else { return false }
-        guard let destination = try Self.openIfPresent(found.destination) else {
+        // Without its state, a directory may be an empty mount point.
+        guard let destination = try Self.openIfPresent(found.destination), destination.state >= 0 else {
             throw EngineError(
-                .cannotCreate, "\(escaped(found.destination)) is gone; its hooks are kept until it is back")
+                .cannotCreate,
+                "\(escaped(found.destination)) is gone or has none of its files; its hooks are kept until it is back")
         }
         let lock = try Self.lock(destination)
         let home = try usable(TreeHome.find(found.destination))
