@@ -45,6 +45,23 @@ struct BackgroundTests {
         #expect(removed.status == 0 && !removed.error.contains("its files"), "\(removed.error)")
     }
 
+    @Test("resume asks again with the options of a pull in the foreground")
+    func optionsOfForeground() throws {
+        let background = try BackgroundSet()
+        let set = background.published
+        let (packs, away) = (set.scratch.path + "/site/packs", set.scratch.path + "/away")
+        try FileManager.default.moveItem(atPath: packs, toPath: away)
+        let site = set.url.replacing("manifest.json", with: "")
+        let pull = try set.tool.run([
+            "pull", "http://set.invalid/manifest.json", "--rewrite", "http://set.invalid/ \(site)", "--into", "tower",
+        ])
+        #expect(pull.status == 2, "\(pull.error)")
+        try FileManager.default.moveItem(atPath: away, toPath: packs)
+        #expect(try set.tool.run(["resume"]).status == 0)
+        let wait = try set.tool.run(["wait", "--timeout", "60s"])
+        #expect(wait.status == 0, "\(wait.error)")
+    }
+
     @Test("A condition's plugin gets the settings that the configuration has now, from an agent that runs already")
     func conditionSettings() throws {
         let background = try BackgroundSet()
