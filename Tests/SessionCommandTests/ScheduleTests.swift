@@ -263,6 +263,27 @@ struct ScheduleTests {
         #expect(plugin.status == 0 && plugin.error.contains("names no hook 'nix'"), "\(plugin.error)")
     }
 
+    @Test("An agent that is killed while a scheduled run waits is started again by the command that waits for the run")
+    func lostAgent() throws {
+        let set = try ScheduledSet()
+        #expect(try set.add("--nightly", "02:00", "--condition-program", "/bin/false").status == 0)
+        let run = set.tool.process(["schedule", "run", "tower", "--now"])
+        run.standardError = FileHandle.nullDevice
+        try run.run()
+        defer { run.terminate() }
+        while try !set.tool.run(["status"]).output.contains("blocked by") { usleep(20_000) }
+        let lock = try set.published.text(".local/state/syncagent/agent.lock")
+        kill(try #require(lock.split(separator: "\n").first.flatMap { Int32($0) }), SIGKILL)
+        var isBack = false
+        for _ in 0..<500 where !isBack {
+            usleep(20_000)
+            isBack =
+                try set.published.text(".local/state/syncagent/agent.lock") != lock
+                && set.tool.run(["agent", "status"]).status == 0
+        }
+        #expect(isBack)
+    }
+
     @Test("A hook that a release names is not kept with a schedule: a later release may name another one, or none")
     func namedHook() throws {
         let set = try ScheduledSet()

@@ -95,7 +95,7 @@ struct SessionFollower: Sendable {
     private func isLeftAlone(_ status: SessionStatus) -> Bool {
         guard status.holder == nil else { return false }
         return switch status.state {
-        case .waiting, .running: waiter == .person || status.isInterrupted == true
+        case .waiting, .running: waiter == .person || status.isInterrupted == true || state.hasLostAgent
         case .idle: status.owedHooks > 0
         case .paused: false
         }

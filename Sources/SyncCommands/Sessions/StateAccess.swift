@@ -21,6 +21,9 @@ struct StateAccess: Sendable {
     /// Determines the agent's socket anew each time: it changes when a login ends, while a waiting command goes on.
     var client: ControlClient { ControlClient(socketPath: ((try? environment.agentPlace()) ?? place).socketPath) }
 
+    /// Whether an agent was killed, and none has taken its place: one that ends removes its socket.
+    var hasLostAgent: Bool { exists(place.socketPath) && !place.isLocked }
+
     /// Opens the state; `nil` if there is none yet. Creates none.
     func existingStore() throws(CommandFailure) -> SyncStore? {
         // A state that exists but cannot be examined is not missing: opening it gives the reason.
