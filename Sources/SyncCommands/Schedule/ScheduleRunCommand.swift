@@ -4,6 +4,7 @@ import SyncAgent
 import SyncDaemon
 import SyncModel
 import SyncSchedule
+import SyncStore
 import SyncSystem
 
 struct ScheduleRunCommand: AsyncParsableCommand {
@@ -57,7 +58,15 @@ struct ScheduleRun: Sendable {
         if mode == .now {
             request.origin = .schedule
         } else {
-            guard let current = current(record, now) else { return }
+            guard let current = current(record, now) else {
+                // A reboot has ended the agent, too, whose work may still be open.
+                if mode == .missed, let run = record.memory.run, let open = try? state.existingStore()?.run(run),
+                    open.state == .waiting || open.state == .running
+                {
+                    try await state.reachAgent()
+                }
+                return
+            }
             let made = record.request(for: current, in: try state.existingStore(), now: now)
             request = made.request
             occurrence = current
