@@ -123,6 +123,15 @@ struct PullSetup {
         } catch { throw Sync.Failure(error.status, error.message) }
     }
 
+    /// The recipe as it is recorded: no secret is kept with a run.
+    var recorded: RunRecipe {
+        guard !recipe.settings.inlineSecrets.isEmpty else { return recipe }
+        var kept = recipe
+        kept.settings = TransferSettings()
+        (kept.settings.connections, kept.settings.limitRate) = (recipe.settings.connections, recipe.settings.limitRate)
+        return kept
+    }
+
     /// Whether hooks of a run are still to be called.
     func owesHooks(_ report: PullReport) -> Bool {
         (try? store.owedHooks(session: report.session))?.contains { $0.run == report.run } ?? false

@@ -180,6 +180,10 @@ struct PullTests {
         let pull = Sync.pull(scene.manifest, into: scene.destination, options: options)
         #expect(try await pull.summary().files.installed == 1)
         #expect(scene.server.log.entries.allSatisfy { $0.request.header("x-key") == "canary" })
+        // No secret is kept with the run.
+        let state = AssetTree.read(scene.root.path("state"))
+        #expect(state.paths.contains("syncagent.sqlite"))
+        #expect(state.paths.filter { state.bytes($0)?.firstRange(of: Array("canary".utf8)) != nil } == [])
         options.settings.authorities = scene.root.path("none.pem")
         let refused = Sync.pull(scene.manifest, into: scene.destination, options: options)
         let error = await #expect(throws: Sync.Failure.self) { try await refused.summary() }
