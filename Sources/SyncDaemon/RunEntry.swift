@@ -197,6 +197,9 @@ extension Agent {
         try require((request.label ?? "").utf8.count <= 4096, "label: at most 4096 bytes")
         let fault = request.session.flatMap(RunRecipe.objection(toSession:))
         try require(fault == nil, "session: \(fault ?? "")")
+        let secrets = request.settings.inlineSecrets.map(escaped).joined(separator: " and ")
+        try require(
+            secrets.isEmpty, "settings: \(secrets) cannot be stored with the run; put it in a file and name the file")
         let connections = request.settings.connections ?? 1
         try require(TransferSettings.connectionsOfRun.contains(connections), "connections: 1 to 64")
         let objection = request.channel.flatMap(ChannelName.objection)

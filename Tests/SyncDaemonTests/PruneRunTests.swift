@@ -36,15 +36,22 @@ struct PruneRunTests {
         #expect(AssetTree.read(kept, ignoring: []).bytes("f/3") == bench.tree.bytes("f/3"))
     }
 
-    @Test("Limits that make no sense are refused by name", arguments: ["max_delete", "backup_dir"])
+    @Test(
+        "Limits that make no sense, and secrets, are refused by name",
+        arguments: ["max_delete", "backup_dir", "the header X-Key"])
     func refused(key: String) async throws {
         let bench = try AgentBench()
         let agent = bench.agent()
         try await whileRunning(agent) {
             var request = bench.request()
-            if key == "max_delete" { request.maxDelete = -1 } else { request.backupDir = "relative" }
+            switch key {
+            case "max_delete": request.maxDelete = -1
+            case "backup_dir": request.backupDir = "relative"
+            default: request.settings.headers = [.line("X-Key: canary")]
+            }
             let error = await #expect(throws: ControlError.self) { try await agent.enqueue(request) }
             #expect(error?.code == .invalid && error?.message.contains(key) == true)
+            #expect(error?.message.contains("canary") == false)
         }
     }
 }
