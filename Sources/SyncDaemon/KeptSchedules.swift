@@ -36,6 +36,8 @@ extension ScheduleRecords.Record {
             start > now, run.created < start - Self.lead
         else { return nil }
         let occurrence = timing.occurrence(slot, in: clock.zone, delay: clock.delay)
+        // Not if the schedule has been replaced since by one with other times.
+        guard let ready = occurrence.readyBy, occurrence.fire <= start, start <= ready else { return nil }
         var request = request(for: occurrence, in: store, now: now).request
         request.notBefore = run.recipe.notBefore
         return AgentSchedules.PlannedRun(
