@@ -294,6 +294,17 @@ struct ScheduleTests {
         #expect(try set.tool.run(["agent", "status"]).status == 0)
     }
 
+    @Test("A session that was removed is not the schedule's any more, although another pull gets its name")
+    func removedSession() throws {
+        let set = try ScheduledSet()
+        #expect(try set.add("--nightly", "02:00").status == 0)
+        #expect(try set.tool.run(["schedule", "run", "tower", "--now"]).status == 0)
+        #expect(try set.tool.run(["rm", "com.example.tower"]).status == 0)
+        #expect(try set.tool.run(["pull", set.published.url, "--into", "other"]).status == 0)
+        let listed = try #require(try set.tool.run(["schedule", "list", "--json"]).objects().last)
+        #expect(listed["name"] as? String == "tower" && listed["session"] == nil)
+    }
+
     @Test("A hook that a release names is not kept with a schedule: a later release may name another one, or none")
     func namedHook() throws {
         let set = try ScheduledSet()

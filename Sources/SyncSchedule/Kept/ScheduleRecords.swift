@@ -221,6 +221,16 @@ extension ScheduleRecords {
         }
     }
 
+    /// Forgets a session that was removed, whose name another one may get. Schedules that cannot be read are skipped.
+    package func forget(session: String) {
+        for name in (try? names()) ?? [] {
+            guard var memory = (try? find(name))?.memory, memory.session == session else { continue }
+            memory.session = nil
+            // It is replaced by the next run in any case.
+            try? put(memory, for: name)
+        }
+    }
+
     /// Records the result of firing a schedule; does nothing if it has been removed meanwhile.
     ///
     /// - Parameters:
