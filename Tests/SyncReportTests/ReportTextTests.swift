@@ -144,7 +144,7 @@ struct ReportTextTests {
             "1", at: november(21, 2), took: 1, ended: "not started: /opt/nothing: No such file or directory")
         try story.finish(StoreStory.Work(requests: 1), "1", at: november(21, 2), total: 1, result: .ok)
         let text = try store.text(at: morning)
-        #expect(text.contains("-> If its program is not there or cannot be run, put it in place"), "\(text)")
+        #expect(text.contains("-> Put its program or plugin in place, or correct its path"), "\(text)")
         #expect(!text.contains("See what it wrote"))
         #expect(try store.report(at: morning).sessions.first?.verdict == .attention)
     }

@@ -36,13 +36,7 @@ struct EngineCall: Sendable {
     var recipe: RunRecipe { request.recipe ?? RunRecipe(manifest: "") }
 
     /// Runs a pull; its last JSON line is printed here.
-    func pull() async throws -> PullReport {
-        // For the agent, which may have to continue the run; without settings that would hold secrets.
-        var kept = recipe
-        if (try? request.settings?.keep(in: &kept)) == nil { kept = recipe }
-        kept.settings.connections = recipe.settings.connections
-        return try await changing { [kept] in try $0.pull(kept) }
-    }
+    func pull() async throws -> PullReport { try await changing { [self] in try $0.pull(recipe) } }
 
     /// Rolls a session back to a former revision; its last JSON line is printed here.
     func rollback(_ session: String, to choice: String?, keepForeign: Bool) async throws -> PullReport {
