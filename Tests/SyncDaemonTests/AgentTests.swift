@@ -182,8 +182,10 @@ struct AgentTests {
             try state.run("UPDATE runs SET recipe = json_set(recipe, '$.rollback', json('true'))")
             #expect(try await agent.resume(session).state == .idle)
             #expect(try bench.store.runs().count == 1)
-            request.rollback = true
-            await #expect(throws: ControlError.self) { [request] in try await agent.enqueue(request) }
+            var rollback = request
+            rollback.rollback = true
+            let refused = rollback
+            await #expect(throws: ControlError.self) { _ = try await agent.enqueue(refused) }
         }
     }
 
