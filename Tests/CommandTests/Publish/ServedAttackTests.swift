@@ -68,8 +68,10 @@ struct ServedAttackTests {
         try set.keys("rotate", "keys", "--role", "release")
         try Self.signer(set, "keys")
         let release = try set.text("site/trust/1.release")
-        for more in [[], ["--signer", "./signer"]] {
-            let outcome = try set.tool.run(["keys", "refresh", "site", "--sign", "keys"] + more)
+        try set.copy("keys", to: "others")
+        try set.remove("others/fresh.key")
+        for signer in [["--sign", "keys"], ["--sign", "others", "--signer", "./signer"]] {
+            let outcome = try set.tool.run(["keys", "refresh", "site"] + signer)
             #expect(outcome.status == 77)
             #expect(outcome.error.contains("signed by a key of root 1 that is no longer valid"))
             #expect(outcome.error.contains("publish the files again with --sign"))
