@@ -133,26 +133,27 @@ struct ReleaseSource {
 
     func refused(_ message: String) -> EngineError { EngineError(.refused, message, cause: .signature) }
 
-    /// The published manifest above a former one that is kept by its digest; `nil` for any other location.
-    private static func published(above location: String) -> String? {
-        let parts = location.split(separator: "/", omittingEmptySubsequences: false)
-        guard parts.count > 1, parts[parts.count - 2] == "manifests",
-            SHA256Digest(hex: String(parts[parts.count - 1].prefix(64))) != nil
-        else { return nil }
-        return (parts.dropLast(2) + ["manifest.json"]).joined(separator: "/")
+    /// Finds a former release by the file that keeps it beside the newest one: its statement has its number.
+    private func signedOfKept(_ location: String, _ believed: BelievedPin) throws(EngineError) -> FoundManifest {
+        let kept = try source.find(location)
+        var releases = self
+        releases.wanted.revision = try kept.decode().revision
+        let answer: FoundManifest?
+        do throws(EngineError) { answer = try releases.signed(location, believed) } catch {
+            guard error.status == .noInput else { throw error }
+            // Nobody has signed a release with this number.
+            answer = nil
+        }
+        guard let found = answer, found.digest == kept.digest else {
+            throw refused("\(redacted(url: location)) is not a manifest that was signed; nothing was changed")
+        }
+        return found
     }
 
     /// Asks one place after the other until one is accepted.
     private func signed(_ location: String, _ believed: BelievedPin) throws(EngineError) -> FoundManifest {
-        if looksBack, let published = Self.published(above: location) {
-            let kept = try source.find(location)
-            var releases = self
-            releases.wanted.revision = try kept.decode().revision
-            let found = try releases.signed(published, believed)
-            guard found.digest == kept.digest else {
-                throw refused("\(redacted(url: location)) is not the manifest that was signed; nothing was changed")
-            }
-            return found
+        if looksBack, wanted.revision == nil, ManifestPlace(location).baseURL != manifestURL(location) {
+            return try signedOfKept(location, believed)
         }
         // One time for the whole check, however long it takes. TUF 5.1.
         let now = environment.now()
@@ -211,8 +212,8 @@ struct ReleaseSource {
 
     /// The places to ask: the named one and its mirrors, recently refused ones last.
     private func places(_ location: String, _ pin: TrustPin, _ now: Int64) throws(EngineError) -> [String] {
+        guard !looksBack else { return [ManifestPlace(location).baseURL] }
         var places = [manifestURL(location)]
-        guard !looksBack else { return places }
         for mirror in pin.root.content.mirrors where !places.contains(mirror + "manifest.json") {
             places.append(mirror + "manifest.json")
         }

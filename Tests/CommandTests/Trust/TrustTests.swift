@@ -326,15 +326,25 @@ struct TrustTests {
             let names = try FileManager.default.contentsOfDirectory(atPath: "\(set.scratch.path)/site/manifests")
             return Set(names.filter { $0.hasSuffix(".zst") })
         }
-        let former = try kept()
+        func diff(_ name: String) throws -> Tool.Outcome {
+            try set.tool.run(["diff", "site/manifests/\(name)", "site"])
+        }
+        let former = try #require(try kept().first)
         try set.publish("two")
-        let first = try set.tool.run(["diff", "site/manifests/\(try #require(former.first))", "site"])
+        let first = try diff(former)
         #expect(first.status == 1 && first.output.contains("changed  a.txt"), "\(first.error)")
+        let url = try set.tool.run(["diff", set.url.replacing("manifest.json", with: "manifests/\(former)"), set.url])
+        #expect(url.status == 1, "\(url.error)")
+        // A key that is no longer valid does not count: whoever has it could have put the release there since.
+        try set.keys("rotate", "keys", "--role", "release")
+        try set.publish("three")
+        let late = try diff(former)
+        #expect(late.status == 77 && late.error.contains("1.release is not signed"), "\(late.error)")
         let signed = try kept()
-        try set.scratch.write(Data("three".utf8), to: "assets/a.txt")
+        try set.scratch.write(Data("four".utf8), to: "assets/a.txt")
         #expect(try set.tool.run(["publish", "assets", "--to", "site", "--allow-unsigned"]).status == 0)
-        let other = try #require(try kept().subtracting(signed).first)
-        #expect(try set.tool.run(["diff", "site/manifests/\(other)", "site"]).status == 66)
+        let other = try diff(try #require(try kept().subtracting(signed).first))
+        #expect(other.status == 77 && other.error.contains("is not a manifest that was signed"), "\(other.error)")
     }
 
     @Test("An offline copy is held to its signatures, too")
