@@ -206,6 +206,7 @@ struct IgnoreTests {
         try place.root.link("in/.syncignore", to: "a")
         let link = place.failure()
         #expect(link?.exitStatus == .dataInvalid && link?.details.first?.hasPrefix(".syncignore: ") == true)
+        #expect(link?.remedy.contains("--exclude for any but a .syncignore;") == true)
         try FileManager.default.removeItem(atPath: place.root.path("in/.syncignore"))
         try place.ignore("a\n" + String(repeating: "b", count: 9_000), in: "")
         let long = place.failure()

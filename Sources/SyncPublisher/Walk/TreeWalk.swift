@@ -241,7 +241,7 @@ struct TreeWalk: ~Copyable {
         guard let kind else { return try ignored.enter(nil, path) }
         let file = path + (path.isEmpty ? [] : [0x2F]) + Array(IgnoreFile.name.utf8)
         guard kind == .file else {
-            notes.refuse(file, "it must be a file, since it says what is left out: --exclude does not apply to it")
+            notes.refuseIgnoreFile(file, "it must be a file: it says what is left out")
             return try ignored.enter(nil, path)
         }
         let raw = (file + [0]).withUnsafeBufferPointer { bytes in

@@ -20,6 +20,7 @@ struct WalkNotes: Sendable {
     var unsafeLinks = 0
     private(set) var refused: [String] = []
     private var refusesLinks = false
+    private var refusesIgnoreFiles = false
     private(set) var refusedCount = 0
     private(set) var caseWarnings: [String] = []
     private(set) var caseWarningCount = 0
@@ -36,6 +37,12 @@ struct WalkNotes: Sendable {
     /// Refuses a link whose target is not in the tree.
     mutating func refuseLink(_ path: [UInt8], _ reason: String) {
         refusesLinks = true
+        refuse(path, reason)
+    }
+
+    /// Refuses a `.syncignore`, which no pattern can leave out.
+    mutating func refuseIgnoreFile(_ path: [UInt8], _ reason: String) {
+        refusesIgnoreFiles = true
         refuse(path, reason)
     }
 
@@ -67,8 +74,8 @@ struct WalkNotes: Sendable {
         return PublishError(
             .dataInvalid, "\(count) of the source cannot be published:",
             details: refused + (more > 0 ? ["and \(more) more"] : []),
-            "rename, replace or remove them, or leave them out: \(forLinks)--exclude for any; "
-                + "nothing was published")
+            "rename, replace or remove them, or leave them out: \(forLinks)--exclude for any"
+                + "\(refusesIgnoreFiles ? " but a \(IgnoreFile.name)" : ""); nothing was published")
     }
 
     /// Warnings for people.
