@@ -25,7 +25,7 @@ struct HomeTarget {
     func check(channel: String) throws {
         guard !Homes.hasChannels(name) else { return }
         throw ValidationError(
-            "a registry has tags in place of channels; publish to a tag of that name, such as oci://HOST/NAME:\(escaped(channel))."
+            "channel \(escaped(channel)): a registry has tags in place of channels; publish to a tag of that name, such as oci://HOST/NAME:\(escaped(channel))."
         )
     }
 

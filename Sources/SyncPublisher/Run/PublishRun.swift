@@ -239,7 +239,7 @@ struct PublishRun {
         report.compare(
             tree, collector.ledger.digests, with: base?.manifest, hasOtherChoices: isOther, isShown: isThere,
             listsAll: options.listsUnchanged)
-        if report.unchanged, options.repack {
+        if report.unchanged, options.repack, !choices.isLoose {
             report.warnings.append(
                 "a dry run does not know which packs --repack rewrites: there is a new revision if it rewrites any")
         }
