@@ -209,11 +209,18 @@ if command -v ssh-keygen >/dev/null; then
     step "a stop ends the program that signs"
     printf '#!/bin/sh\necho $$ >"%s/slow.pid"\nexec sleep 60\n' "$work" >slow && chmod 755 slow
     "$SYNCAGENT" keys refresh out --sign keys --signer ./slow >output 2>&1 &
-    refresh=$!
-    for _ in $(seq 100); do [ -s slow.pid ] && break; sleep 0.1; done
-    kill "$refresh"
-    wait "$refresh" && fail "a stopped refresh ends with 0" || [ $? = 143 ] || { cat output >&2; fail "a stopped refresh"; }
-    kill -0 "$(cat slow.pid)" 2>/dev/null && fail "the program that signs still runs"
+    stopped() { # The command in the background, whose program is running or about to.
+        for _ in $(seq 100); do [ -s slow.pid ] && break; sleep 0.1; done
+        kill "$1"
+        wait "$1" && fail "a stopped command ends with 0" || [ $? = 143 ] || { cat output >&2; fail "a stopped command"; }
+        kill -0 "$(cat slow.pid)" 2>/dev/null && fail "the program that signs still runs"
+        rm slow.pid
+    }
+    stopped $!
+    ssh-keygen -q -t ed25519 -N '' -f token
+    expect 0 syncagent keys new pair --project com.example.pair --root-public token.pub --root-threshold 2
+    "$SYNCAGENT" keys sign pair/1.root.pending --signer ./slow --yes >output 2>&1 &
+    stopped $!
 
     step "a key with a passphrase is used through ssh-agent"
     cp agent/release.key agent/fresh.key keys/

@@ -256,7 +256,14 @@ struct KeysSignCommand: AsyncParsableCommand {
         let keys = try with.map { try pending.keys(at: $0, leavesLocked: program != nil) } ?? []
         pending.show(output)
         try confirm(output)
-        try pending.sign(by: keys, program: program)
+        // From here on a stop ends the program that signs, too.
+        _ = StopSignals.firstRequest()
+        do {
+            try pending.sign(by: keys, program: program) { StopSignals.requestedStatus != nil }
+        } catch {
+            if let status = StopSignals.requestedStatus { throw CommandFailure(status) }
+            throw error
+        }
         pending.conclude(written: try pending.write(), output)
     }
 

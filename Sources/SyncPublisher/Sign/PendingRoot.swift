@@ -189,16 +189,16 @@ package struct PendingRoot {
     }
 
     /// Adds signatures: by keys of ``keys(at:leavesLocked:)``, and by a program that runs with these environment
-    /// variables.
+    /// variables, until `isStopped`.
     ///
     /// - Throws: ``PublishError`` for a program that does not sign with a root key; nothing is written then.
-    package mutating func sign(by keys: [PrivateKey], program: (path: String, variables: [String])?)
-        throws(PublishError)
-    {
+    package mutating func sign(
+        by keys: [PrivateKey], program: (path: String, variables: [String])?, isStopped: () -> Bool
+    ) throws(PublishError) {
         do throws(TrustFault) {
             for key in keys { try add(key) }
             guard let program else { return }
-            let made = try Signing.signatures(of: statement.json, .root, by: program)
+            let made = try Signing.signatures(of: statement.json, .root, by: program, isStopped: isStopped)
             for one in made where !isRootKey(one.key) {
                 throw TrustFault(
                     "\(shown(program.path)) has signed with \(one.key.fingerprint), which is not a root key")

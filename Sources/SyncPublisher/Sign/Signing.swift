@@ -107,7 +107,7 @@ package struct Signing: Sendable {
     /// input, and writes blocks to standard output.
     static func signatures(
         of json: [UInt8], _ role: Role, by program: (path: String, variables: [String]),
-        isStopped: () -> Bool = { false }
+        isStopped: () -> Bool
     ) throws(TrustFault) -> [SSHSignature] {
         let name = shown(program.path)
         var start = ProgramStart([program.path, role.namespace], variables: program.variables)
