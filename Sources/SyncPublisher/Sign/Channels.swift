@@ -31,13 +31,16 @@ package struct Channels {
 
     private func note() { if let now { ReleaseMarks.update(output, now: now) } }
 
-    /// The release of each channel, by name; the default one has no name. A channel whose file is gone is left out.
+    /// The release of each channel, by name; the default one has no name. A channel that no machine can follow, because
+    /// its file and its statement are gone, is left out.
     package func list() throws(PublishError) -> [(channel: String?, revision: UInt64)] {
         var list: [(channel: String?, revision: UInt64)] = []
         if let revision = try ofDefault() { list.append((nil, revision)) }
         let named = try index()?.channels.sorted { $0.key < $1.key } ?? []
-        for (name, revision) in named where try output.size(.channels, "\(name).json.zst") != nil {
-            list.append((name, revision))
+        for (name, revision) in named {
+            var isThere = try output.size(.channels, "\(name).json.zst") != nil
+            if !isThere { isThere = try output.word(name)?.fresh.isRemoved == false }
+            if isThere { list.append((name, revision)) }
         }
         return list
     }
