@@ -122,6 +122,12 @@ struct SigningTests {
         try set.publish()
         let other = try Self.fresh(keys, now: 1_000).refresh(place)
         #expect(other.refused.count == 1 && other.ahead == nil)
+        // It may do so where its statement is damaged, too.
+        let word = try #require(set.root.read("out/trust/beta.fresh"))
+        try set.root.write("junk", to: "out/trust/beta.fresh")
+        let damaged = try Self.fresh(keys, now: 1_000).refresh(place)
+        #expect(damaged.refused.count == 1 && damaged.ahead == nil)
+        try set.root.write(word, to: "out/trust/beta.fresh")
         // Pinned machines follow its statement, and need no file for it.
         unlink(set.root.path("out/channels/beta.json.zst"))
         #expect(try Channels(place, isReadOnly: true).list().count == 2)

@@ -7,7 +7,7 @@ package struct Refreshed {
     package internal(set) var statements: [(fresh: FreshStatement, saidUnder: UInt64)] = []
     /// Why channels were left as they are: no valid key had signed their published statements.
     package internal(set) var refused: [PublishError] = []
-    /// A newer signed release that no channel points at.
+    /// A newer signed release that no channel points at; `nil` where that is not known.
     package internal(set) var ahead: UInt64?
 
     /// The newest revision that a channel points at.
@@ -77,13 +77,11 @@ struct SignedOutput {
     /// each channel continues with exactly the release that the fresh keys of one of the roots have named.
     func refresh() throws(PublishError) -> Refreshed {
         var refreshed = Refreshed()
-        var named: UInt64 = 0
         for channel in try channels() {
             let word: (fresh: FreshStatement, root: UInt64)
             var known: SignedRelease?
             do throws(PublishError) {
                 word = try said(channel)
-                named = max(named, word.fresh.revision)
                 if !word.fresh.isRemoved { known = try signed(word.fresh) }
             } catch {
                 refreshed.refused.append(error)
@@ -103,8 +101,9 @@ struct SignedOutput {
                     "\(shown(output.path)) has no signed release", "publish one with 'syncagent publish --sign'")
         }
         // The statements are in place by now, so a release that cannot be read is no failure. A removed channel has
-        // pointed at its release, and a refused one may still do so: no publish was interrupted.
-        refreshed.ahead = try? newestRelease(above: named)
+        // pointed at its release, so that no publish was interrupted; what a refused one points at is not known.
+        let named = refreshed.statements.map(\.fresh.revision).max() ?? 0
+        if refreshed.refused.isEmpty { refreshed.ahead = try? newestRelease(above: named) }
         return refreshed
     }
 
