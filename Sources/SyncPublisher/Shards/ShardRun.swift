@@ -263,7 +263,9 @@ extension PublishRun {
         }
         try writeManifest(files, mayBeUnchanged: true)
         // The manifest is in place, and has to be signed. What stays is removed by the next join.
-        try? forgetOthers(than: count)
+        do throws(PublishError) { try forgetOthers(than: count) } catch {
+            report.warnings.append("records of another number of shards stay: \(error.summary)")
+        }
         return report
     }
 
