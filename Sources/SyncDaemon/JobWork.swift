@@ -67,7 +67,13 @@ extension SessionJob {
         for run in runs where !stop.isStopped {
             let needs = EngineRequest(
                 try recipe(of: run), deadline: .seconds(86_400), patience: .seconds(60), stop: stop)
-            let handle = try environment.engine(watched(needs)).get()
+            let handle: AssembledEngine
+            do throws(ControlError) { handle = try environment.engine(watched(needs)).get() } catch {
+                // The configuration of an earlier run may be gone for good: a later run does not wait for it.
+                guard let own = self.run, own != run.identifier else { throw error }
+                environment.log("\(escaped(session)): hooks of run \(run.identifier) stay owed: \(error)")
+                continue
+            }
             defer { handle.end() }
             do throws(EngineError) { try handle.engine.finishEarlierRuns(of: session, run: run.identifier) } catch {
                 throw ControlError(error)

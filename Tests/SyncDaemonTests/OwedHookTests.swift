@@ -68,4 +68,36 @@ struct OwedHookTests {
             #expect(try bench.store.hook(hook).state == .done)
         }
     }
+
+    @Test("A later run does not wait for hooks of an earlier one whose configuration is gone; they stay owed")
+    func goneConfiguration() async throws {
+        let bench = try AgentBench()
+        let calls = bench.root.path("calls")
+        let first = bench.agent()
+        let running = Task { await first.run() }
+        var request = bench.request(hook: try bench.hook("echo x >> \(calls); sleep 60"))
+        request.configuration = RunConfiguration(file: "/gone", hooks: [:])
+        _ = try await first.enqueue(request)
+        while !FileManager.default.fileExists(atPath: calls) { try await Task.sleep(for: .milliseconds(5)) }
+        try await bench.kill(first, running)
+
+        let second = bench.agent(process: 2) { environment in
+            let engine = environment.engine
+            environment.engine = { needs in
+                guard needs.recipe?.configuration != nil else { return engine(needs) }
+                return .failure(ControlError(.failed, "/gone: there is no such file", exitStatus: .configuration))
+            }
+        }
+        var newer = bench.tree
+        newer.addFile("f/new", size: 10, seed: 99)
+        try bench.publish(newer, revision: 2)
+        try await whileRunning(second) {
+            let reply = try await second.enqueue(bench.request())
+            try await bench.until(.finished)
+            #expect(try bench.store.run(reply.run).result == .ok)
+        }
+        #expect(newer.problems(in: bench.destination) == [])
+        #expect(try bench.store.owedHooks().count == 1)
+        #expect(try String(contentsOfFile: calls, encoding: .utf8) == "x\n")
+    }
 }
