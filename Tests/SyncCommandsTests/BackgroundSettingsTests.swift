@@ -136,10 +136,18 @@ struct BackgroundSettingsTests {
         client.keepForAgent(in: &recipe)
         #expect(recipe.configuration?.file == "/c.json" && recipe.settings.tlsMinimum == .tls13)
         #expect(recipe.settings.patience == nil && recipe.settings.connections == 7, "what a plan assumes stays")
-        var secret = try loaded(["--header", "X-Key: canary"])
+        var secret = try loaded([
+            "--header", "X-Key: canary", "--header", "@/h", "--rewrite", "https://a/ https://b/?key=canary",
+            "--rewrite", "https://c/ https://d/", "--tls-min", "1.3",
+        ])
         secret.source = .named("/d.json")
+        secret.transfer.plainProxy = ProxySettings(url: "http://p:1", user: "u")
+        secret.transfer.plainProxy?.password = "canary"
         secret.keepForAgent(in: &recipe)
-        #expect(recipe.configuration?.file == "/d.json" && recipe.settings.headers.isEmpty)
+        #expect(recipe.configuration?.file == "/d.json" && recipe.settings.inlineSecrets.isEmpty)
+        // The others stay: without them the agent would use a weaker TLS or another server.
+        #expect(recipe.settings.headers == [.file("/h")] && recipe.settings.rewrite == ["https://c/ https://d/"])
+        #expect(recipe.settings.tlsMinimum == .tls13 && recipe.settings.plainProxy?.url == "http://p:1")
     }
 
     @Test("A client's own file brings its hooks along; otherwise they are the agent's")

@@ -85,13 +85,7 @@ package import SyncModel
     /// - Throws: ``SettingsError`` that names the settings which hold a secret themselves: secrets are not kept with a
     ///   run.
     package func keep(in recipe: inout RunRecipe) throws(SettingsError) {
-        recipe.settings = said
-        if source != .usual {
-            recipe.settings = transfer
-            var file: String?
-            if case .named(let path) = source { file = path }
-            recipe.configuration = RunConfiguration(file: file, hooks: hooks)
-        }
+        put(in: &recipe)
         guard recipe.settings.inlineSecrets.isEmpty else {
             let names = recipe.settings.inlineSecrets.joined(separator: " and ")
             throw SettingsError("\(escaped(names)) cannot be stored with the run; put it in a file and name the file")
@@ -99,13 +93,22 @@ package import SyncModel
     }
 
     /// The same for a run in the foreground, in case an agent has to continue it: without the file that it was given, it
-    /// would lose the file's plugins. A person's deadline and patience are left out; if a setting holds a secret, all
-    /// are.
+    /// would lose the file's plugins. Secrets are left out, and so are a person's deadline and patience.
     package func keepForAgent(in recipe: inout RunRecipe) {
-        let planned = recipe.settings
-        if (try? keep(in: &recipe)) == nil { recipe.settings = planned }
-        recipe.settings.connections = planned.connections
+        let planned = recipe.settings.connections
+        put(in: &recipe)
+        recipe.settings.removeInlineSecrets()
+        recipe.settings.connections = planned
         (recipe.settings.deadline, recipe.settings.patience) = (nil, nil)
+    }
+
+    private func put(in recipe: inout RunRecipe) {
+        recipe.settings = said
+        guard source != .usual else { return }
+        recipe.settings = transfer
+        var file: String?
+        if case .named(let path) = source { file = path }
+        recipe.configuration = RunConfiguration(file: file, hooks: hooks)
     }
 }
 

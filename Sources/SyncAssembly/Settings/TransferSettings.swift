@@ -41,12 +41,22 @@ extension TransferSettings {
     package var inlineSecrets: [String] {
         var names = headers.compactMap(\.secretName).map { "the header \($0)" }
         // Signatures and tokens are in queries.
-        for (index, rule) in rewrite.enumerated() where rule.split(separator: " ").last?.contains("?") == true {
+        for (index, rule) in rewrite.enumerated() where Self.hasQuery(rule) {
             names.append("rewriting rule \(index + 1)")
         }
         if plainProxy?.password != nil || secureProxy?.password != nil { names.append("the proxy's password") }
         return names
     }
+
+    /// Removes what ``inlineSecrets`` names. A proxy stays, without its password.
+    mutating func removeInlineSecrets() {
+        headers.removeAll { $0.secretName != nil }
+        rewrite.removeAll(where: Self.hasQuery)
+        plainProxy?.password = nil
+        secureProxy?.password = nil
+    }
+
+    private static func hasQuery(_ rule: String) -> Bool { rule.split(separator: " ").last?.contains("?") == true }
 }
 
 /// Every transfer setting, one row each: its key in a configuration file, how it is read there, how two values are
