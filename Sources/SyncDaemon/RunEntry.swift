@@ -41,7 +41,10 @@ extension Agent {
         if case .success(let told) = reply, told.isNew, told.state == .waiting, !stop.isStopped {
             spares[told.run] = handle
         } else {
+            // One that an earlier request left for the run has that request's settings.
+            let former = (try? reply.get()).flatMap { spares.removeValue(forKey: $0.run) }
             await end(handle)
+            if let former { await end(former) }
         }
         wake()
         return try reply.get()
