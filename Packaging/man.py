@@ -162,7 +162,7 @@ def markdown(root):
         return f"`{spelled}`" if argument["kind"] == "flag" else f"`{spelled} {value}`"
 
     def cell(text):
-        text = re.sub(r"(?<!\S)(--?[a-z][\w-]*)", r"`\1`", text)
+        text = re.sub(r"(?<!\S)(--?[a-z][\w-]*(?:=[a-z]+)?)", r"`\1`", text)
         return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
     lines = ["# Options", "", "Every command with its options, as `syncagent help COMMAND` shows them. `Packaging/man.py --options` makes this",
