@@ -158,6 +158,16 @@ struct ExampleTests {
         let afterwards = late
         let all = await blocking { hook.run(afterwards) }
         #expect(all.output == "files indexed: 2")
+        // Behind links, they are not below the destination for programs that do not follow links.
+        try fixture.root.write("z", to: "linked/.syncagent/rev/8/maps/c.png")
+        for (link, target) in [(".syncagent/now", "rev/8"), ("maps", ".syncagent/now/maps")] {
+            try FileManager.default.createSymbolicLink(
+                atPath: fixture.root.path("linked/\(link)"), withDestinationPath: target)
+        }
+        late.directory = fixture.root.path("linked")
+        let behindLinks = late
+        let linked = await blocking { hook.run(behindLinks) }
+        #expect(linked.output == "files indexed: 1")
         await expectGood(results, client, fixture)
         #expect(fixture.exists("index.sqlite"))
     }
