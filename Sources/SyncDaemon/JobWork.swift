@@ -175,6 +175,8 @@ extension SessionJob {
             if event.name == .hookStarted, !hasCalledHooks, !live.isFollowed(session) { raiseLimiter() }
             note(event)
             if event.name == .hookStarted || event.name == .hookFinished { turnChanged() }
+            // What no run has on record is told here, or nowhere.
+            if let words = event.note, event.isOffRecord { environment.log("\(escaped(session)): \(words)") }
         }
         needs.progress = { [self] in if note($0) { turnChanged() } }
         return needs
@@ -189,6 +191,17 @@ extension SessionJob {
             limiter.raise(now: environment.now(), isChained: work?.recipe.origin == .hook)
             try store.keepLimiter(of: session, delay: limiter.delay, raised: limiter.raised)
         } catch { environment.log("\(error)") }
+    }
+}
+
+extension SyncEvent {
+    /// Whether it is about a plugin or the metrics, and belongs to no run.
+    fileprivate var isOffRecord: Bool {
+        switch name {
+        case .pluginNotice, .metricsFailed: true
+        case .pluginFailed: JSONValue(text: json.text)?["run"] == nil
+        default: false
+        }
     }
 }
 

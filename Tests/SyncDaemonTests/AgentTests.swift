@@ -2,6 +2,7 @@ import Foundation
 import SyncAgent
 import SyncAssembly
 import SyncDaemon
+import SyncEngine
 import SyncModel
 import SyncStore
 import SyncTestKit
@@ -101,6 +102,34 @@ struct AgentTests {
             try await bench.until(.finished)
         }
         #expect(try bench.store.runs().count == 1)
+    }
+
+    @Test("What a plugin says in a run of the agent is in its log, since no run has it on record")
+    func pluginWords() async throws {
+        let bench = try AgentBench()
+        let log = Mutex<[String]>([])
+        let agent = bench.agent { environment in
+            environment.log = { line in log.withLock { $0.append(line) } }
+            let make = environment.engine
+            environment.engine = { needs in
+                let words = SyncEvent(.pluginNotice, time: 1, note: "plugin chat: no room") {
+                    $0.field("plugin", "chat")
+                    $0.field("kind", "output")
+                    $0.field("text", "no room")
+                }
+                needs.listener(words)
+                return make(needs)
+            }
+        }
+        try await whileRunning(agent) {
+            var request = bench.request()
+            // So that the run has an engine of its own.
+            request.paused = true
+            _ = try await agent.enqueue(request)
+            _ = try await agent.resume(session)
+            try await bench.until(.finished)
+        }
+        #expect(log.withLock { $0 }.contains("\(session): plugin chat: no room"))
     }
 
     @Test("A newer manifest takes the place of a half-done run and keeps what has come [S42 S135]")
