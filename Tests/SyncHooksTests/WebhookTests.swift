@@ -96,6 +96,10 @@ struct WebhookTests {
         let page = "Cannot POST /hook/s3cret?token=abc&amp;b=2, that is /hook/s3cret?token=abc&b=2"
         server.script("/hook/s3cret", .status(404, text: page))
         #expect(call(server.url("/hook/s3cret?token=abc&b=2")).output == "HTTP 404\nCannot POST …?…&amp;b=2, that is …")
+        let message = #"{"message":"The route hook\/s3cret-9f8a could not be found."}"#
+        server.script("/hook/s3cret-9f8a", .status(404, text: message))
+        let told = call(server.url("/hook/s3cret-9f8a")).output
+        #expect(told == "HTTP 404\n" + #"{"message":"The route hook\/… could not be found."}"#)
     }
 
     @Test("A server that is not there asks to be called again")

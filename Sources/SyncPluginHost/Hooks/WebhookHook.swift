@@ -71,10 +71,14 @@ package struct WebhookHook: GroupHook {
         } catch { return failed(error.detail) }
     }
 
-    /// An answer without the path and the query of its URL: they are often a secret, and many servers repeat them.
+    /// An answer without the path and the query of its URL, and without their longer parts: they are often a secret, and
+    /// many servers repeat them, some without the first slash, or with `\/` for each.
     private static func shown(_ answer: [UInt8], _ url: CurlURL) -> String {
-        let parts = [String(url.target), url.path] + (url.query ?? "").split(separator: "&").map { String($0) }
-        return parts.filter { $0.utf8.count > 4 }
+        let query = (url.query ?? "").split(separator: "&")
+        let whole = ([url.target, Substring(url.path)] + query).filter { $0.utf8.count > 4 }
+        let parts = url.target.split { "/?&=".contains($0) }.filter { $0.utf8.count > 7 }
+        // Longer ones first, since one may contain another.
+        return (whole + parts).sorted { $0.utf8.count > $1.utf8.count }
             .reduce(String(decoding: answer, as: UTF8.self)) { $0.replacing($1, with: "…") }
     }
 
