@@ -21,7 +21,7 @@ struct ReportPost: Sendable {
         url = word.hasPrefix("@") ? try Self.firstLine(String(word.dropFirst())) : word
         guard isWebURL(url), (try? CurlURL(url)) != nil else {
             throw CommandFailure(
-                .usage, "--post needs an http or https URL without a user name, or @FILE with one in it.")
+                .usage, "--post needs an http or https URL without a user name, or @FILE with such a URL in it.")
         }
     }
 
