@@ -12,7 +12,9 @@ import SyncTransfer
 
 /// Everything that a pull is made from, as its caller gave it.
 struct PullSetup {
+    /// The request, without what its settings hold of secrets, since it is stored with the run.
     let recipe: RunRecipe
+    private let settings: TransferSettings
     /// The destination, absolute.
     let destination: String
     private let stateDirectory: String
@@ -48,6 +50,8 @@ struct PullSetup {
             recipe.hooks.append(RunHook(arguments: [word]))
         }
         recipe.settings.patience = recipe.settings.patience.map { min($0, .seconds(SettingValue.seconds.upperBound)) }
+        settings = recipe.settings
+        recipe.settings.removeInlineSecrets()
         self.recipe = recipe
     }
 
@@ -111,9 +115,10 @@ struct PullSetup {
     ) throws(Sync.Failure) -> AssembledEngine {
         let host = HostEnvironment(
             base: PathBase(directory: nil, home: nil), variables: ProcessInfo.processInfo.environment)
+        var asked = recipe
+        asked.settings = settings
         do throws(EngineError) {
-            let settings = try rethrowing(RunSettings(of: recipe, host)) { (error: SettingsError) in EngineError(error)
-            }
+            let settings = try rethrowing(RunSettings(of: asked, host)) { (error: SettingsError) in EngineError(error) }
             var request = EngineRequest(recipe, settings)
             request.isEmbedded = true
             request.stop = stop
@@ -121,15 +126,6 @@ struct PullSetup {
             return try AssembledEngine(
                 request, on: host, store: store, stateDirectory: stateDirectory, own: plugins)
         } catch { throw Sync.Failure(error.status, error.message) }
-    }
-
-    /// The recipe as it is recorded: no secret is kept with a run.
-    var recorded: RunRecipe {
-        guard !recipe.settings.inlineSecrets.isEmpty else { return recipe }
-        var kept = recipe
-        kept.settings = TransferSettings()
-        (kept.settings.connections, kept.settings.limitRate) = (recipe.settings.connections, recipe.settings.limitRate)
-        return kept
     }
 
     /// Whether hooks of a run are still to be called.

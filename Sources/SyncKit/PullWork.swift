@@ -239,7 +239,7 @@ final class PullWork: Sendable {
                 engine.end()
                 throw Sync.Failure(.ioError, "\(error)")
             }
-            let result = Result { () throws(EngineError) in try engine.engine.pull(setup.recorded) }
+            let result = Result { () throws(EngineError) in try engine.engine.pull(setup.recipe) }
             earlier &+= engine.received
             ended.set()
             watch?.join()

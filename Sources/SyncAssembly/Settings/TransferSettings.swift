@@ -49,7 +49,7 @@ extension TransferSettings {
     }
 
     /// Removes what ``inlineSecrets`` names. A proxy stays, without its password.
-    mutating func removeInlineSecrets() {
+    package mutating func removeInlineSecrets() {
         headers.removeAll { $0.secretName != nil }
         rewrite.removeAll(where: Self.hasQuery)
         plainProxy?.password = nil
