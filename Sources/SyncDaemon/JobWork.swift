@@ -2,6 +2,7 @@ import SyncAgent
 import SyncAssembly
 import SyncEngine
 import SyncModel
+import SyncPlugins
 import SyncSchedule
 import SyncStore
 import SyncSystem
@@ -65,11 +66,9 @@ extension SessionJob {
     private func finishOwed() throws(ControlError) {
         let runs = try stored(PullEngine.owedRuns(of: session, in: store))
         for run in runs where !stop.isStopped {
-            let needs = EngineRequest(
-                try recipe(of: run), deadline: .seconds(86_400), patience: .seconds(60), stop: stop)
             let handle: AssembledEngine
-            do throws(ControlError) { handle = try environment.engine(watched(needs)).get() } catch {
-                // The configuration of an earlier run may be gone for good: a later run does not wait for it.
+            do throws(ControlError) { handle = try owedEngine(of: run) } catch {
+                // What an earlier run needs may be gone for good: a later run does not wait for it.
                 guard let own = self.run, own != run.identifier else { throw error }
                 environment.log("\(escaped(session)): hooks of run \(run.identifier) stay owed: \(error)")
                 continue
@@ -78,6 +77,25 @@ extension SessionJob {
             do throws(EngineError) { try handle.engine.finishEarlierRuns(of: session, run: run.identifier) } catch {
                 throw ControlError(error)
             }
+        }
+    }
+
+    /// An engine for the hooks that a run owes. If its configuration file is gone, only hooks that are plugins wait for
+    /// it.
+    private func owedEngine(of run: StoredRun) throws(ControlError) -> AssembledEngine {
+        var recipe = try recipe(of: run)
+        func engine() throws(ControlError) -> AssembledEngine {
+            let needs = EngineRequest(recipe, deadline: .seconds(86_400), patience: .seconds(60), stop: stop)
+            return try environment.engine(watched(needs)).get()
+        }
+        do throws(ControlError) { return try engine() } catch {
+            let owed = try stored(store.owedHooks(session: session)).filter { $0.run == run.identifier }
+            let isPlugin = owed.contains { hookPlugin($0.arguments.first ?? "") != nil }
+            guard recipe.configuration?.file != nil, !isPlugin else { throw error }
+            let words = "hooks of run \(run.identifier) are called without its configuration: \(error)"
+            environment.log("\(escaped(session)): \(words)")
+            recipe.configuration?.file = nil
+            return try engine()
         }
     }
 

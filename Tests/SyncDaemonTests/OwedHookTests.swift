@@ -69,13 +69,17 @@ struct OwedHookTests {
         }
     }
 
-    @Test("A later run does not wait for hooks of an earlier one whose configuration is gone; they stay owed")
-    func goneConfiguration() async throws {
+    @Test(
+        "If the configuration of their run is gone, only plugins wait for it, and no later run does",
+        arguments: [false, true])
+    func goneConfiguration(hasPlugin: Bool) async throws {
         let bench = try AgentBench()
         let calls = bench.root.path("calls")
         let first = bench.agent()
         let running = Task { await first.run() }
-        var request = bench.request(hook: try bench.hook("echo x >> \(calls); sleep 60"))
+        let body = "echo $SYNCAGENT_ATTEMPT >> \(calls); test $SYNCAGENT_ATTEMPT = 1 && sleep 60; exit 0"
+        var request = bench.request(hook: try bench.hook(body))
+        if hasPlugin { request.hooks.append(RunHook(arguments: ["plugin:gone"])) }
         request.configuration = RunConfiguration(file: "/gone", hooks: [:])
         _ = try await first.enqueue(request)
         while !FileManager.default.fileExists(atPath: calls) { try await Task.sleep(for: .milliseconds(5)) }
@@ -84,7 +88,7 @@ struct OwedHookTests {
         let second = bench.agent(process: 2) { environment in
             let engine = environment.engine
             environment.engine = { needs in
-                guard needs.recipe?.configuration != nil else { return engine(needs) }
+                guard needs.recipe?.configuration?.file != nil else { return engine(needs) }
                 return .failure(ControlError(.failed, "/gone: there is no such file", exitStatus: .configuration))
             }
         }
@@ -97,7 +101,7 @@ struct OwedHookTests {
             #expect(try bench.store.run(reply.run).result == .ok)
         }
         #expect(newer.problems(in: bench.destination) == [])
-        #expect(try bench.store.owedHooks().count == 1)
-        #expect(try String(contentsOfFile: calls, encoding: .utf8) == "x\n")
+        #expect(try bench.store.owedHooks().count == (hasPlugin ? 2 : 0))
+        #expect(try String(contentsOfFile: calls, encoding: .utf8) == (hasPlugin ? "1\n" : "1\n2\n"))
     }
 }

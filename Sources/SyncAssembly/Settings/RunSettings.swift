@@ -92,8 +92,8 @@ package import SyncModel
         }
     }
 
-    /// The same for a run in the foreground, in case an agent has to continue it: without the file that it was given, it
-    /// would lose the file's plugins. Secrets are left out, and so are a person's deadline and patience.
+    /// The same for a run in the foreground, in case an agent has to continue it: without the file that it was given,
+    /// it would lose the file's plugins. Secrets are left out, and so are a person's deadline and patience.
     package func keepForAgent(in recipe: inout RunRecipe) {
         let planned = recipe.settings.connections
         put(in: &recipe)

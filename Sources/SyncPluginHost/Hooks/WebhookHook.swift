@@ -71,8 +71,8 @@ package struct WebhookHook: GroupHook {
         } catch { return failed(error.detail) }
     }
 
-    /// An answer without the path and the query of its URL, and without their longer parts: they are often a secret, and
-    /// many servers repeat them, some without the first slash, or with `\/` for each.
+    /// An answer without the path and the query of its URL, and without their longer parts: they are often a secret,
+    /// and many servers repeat them, some without the first slash, or with `\/` for each.
     private static func shown(_ answer: [UInt8], _ url: CurlURL) -> String {
         let query = (url.query ?? "").split(separator: "&")
         let whole = ([url.target, Substring(url.path)] + query).filter { $0.utf8.count > 4 }
