@@ -140,6 +140,23 @@ struct PlaceReader: ~Copyable {
         return IndexRecord(status: before, digest: entry.digest, kind: kind, installed: true)
     }
 
+    /// The record of whatever file or link is at a path; `nil` for none, or if it cannot be read to its end.
+    mutating func record(of path: UnsafeBufferPointer<UInt8>) -> IndexRecord? {
+        let found = try? directories.withLeaf(of: path) { directory, leaf -> IndexRecord? in
+            guard case .success(let there?) = status(directory, leaf) else { return nil }
+            if there.kind == .link {
+                guard let target = target(directory, leaf), let digest = try? sha256(target) else { return nil }
+                return IndexRecord(status: there, digest: digest, kind: .link, installed: true)
+            }
+            guard there.kind == .file, let file = openToRead(directory, leaf), status(file.raw) == there,
+                let digest = digest(of: file.raw, size: there.size), status(file.raw) == there
+            else { return nil }
+            let kind: FileTable.Kind = there.isExecutable ? .executable : .file
+            return IndexRecord(status: there, digest: digest, kind: kind, installed: true)
+        }
+        return (found ?? nil) ?? nil
+    }
+
     /// The problem at a row's place, for people; `nil` for none. Changes nothing.
     ///
     /// - Parameter index: Excuses a mode that is not the manifest's on a file that is still as a pull has left it: the

@@ -6,7 +6,8 @@ import SyncSystem
 /// Makes one tree like another, without copying a byte where the file system can share. Entries that differ are taken
 /// from the other tree, entries that the other tree does not have are removed, and entries that are right for the
 /// manifest stay. The indexes of both trees say what differs; files that both have are not checked, so the cost follows
-/// the difference.
+/// the difference. Only those that the manifest names and the run leaves alone cost an lstat(2) in each tree: the run
+/// does not look at them later.
 ///
 /// A run then examines and updates the tree as if it changed the other one in place: the same files are unchanged, the
 /// same chunks are here. Nothing that both trees have is ever written to.
@@ -37,6 +38,8 @@ struct TreeMirror {
         let isDoubtful: Bool
         /// The status of the source's file, if somebody has changed the file since: it is taken all the same.
         var changed: FileStatus?
+        /// Whether the manifest names it and the run leaves it alone: it would be lost if it were not taken.
+        var isLeftAlone = false
 
         /// In a tree that pulls have made, everything counts as installed, to be removed when a manifest no longer
         /// names it.
@@ -56,7 +59,7 @@ struct TreeMirror {
         }
 
         /// The record for the target's index, once the entry is there as `placed`. A changed file keeps its former
-        /// record, which does not match it: whatever is used of the file is hashed first.
+        /// record, which does not match it, unless it was hashed: whatever is used of the file is hashed first.
         func known(_ placed: IndexRecord) -> IndexRecord {
             changed != nil ? record : isDoubtful ? placed.doubted : placed
         }
@@ -116,10 +119,15 @@ struct TreeMirror {
             case .gone(let own): work.remove(own, of: former)
             case .one(let entry, let own):
                 withPath(entry) { path in
-                    let record =
-                        entry.isHere
-                        ? entry.record : work.place(entry.wanted, path, over: own.flatMap(former.trusted))
-                    if let record { draft.append(entry.known(record), path) }
+                    if entry.isHere { return draft.append(entry.record, path) }
+                    let isEdited = entry.isLeftAlone && entry.changed != nil
+                    // What the target's record says of such a file is not what the source has.
+                    let placed = work.place(entry.wanted, path, over: isEdited ? nil : own.flatMap(former.trusted))
+                    guard let placed else {
+                        if entry.isLeftAlone { work.miss(path) }
+                        return
+                    }
+                    draft.append((isEdited ? work.examine(path) : nil) ?? entry.known(placed), path)
                 }
             }
         }
@@ -153,6 +161,7 @@ struct TreeMirror {
         var difference = Difference(self, former)
         var (there, here) = (0, 0)
         var unknown = rowsUnknown(beside: former)[...]
+        var changed = changedOthers(beside: former)[...]
         while there < known.count || here < former.count || !unknown.isEmpty {
             var most = Int.max
             if let row = unknown.first {
@@ -164,6 +173,7 @@ struct TreeMirror {
                 }
                 most = bound - there
             }
+            most = min(most, (changed.first ?? known.count) - there)
             let count = known.countShared(from: there, with: former, from: here, most: most)
             if count > 0 {
                 difference.steps.append(.shared(known: there, former: here, count: count))
@@ -171,11 +181,36 @@ struct TreeMirror {
                 continue
             }
             let order = order(there, here, of: former)
-            difference.add(order <= 0 ? there : nil, order >= 0 ? here : nil)
+            if order <= 0, changed.first == there {
+                changed.removeFirst()
+                difference.take(there, over: order == 0 ? here : nil)
+            } else {
+                difference.add(order <= 0 ? there : nil, order >= 0 ? here : nil)
+            }
             if order <= 0 { there += 1 }
             if order >= 0 { here += 1 }
         }
         return try difference.resolved()
+    }
+
+    /// Positions in the source's index of files that the manifest names and the run leaves alone, and of which one of
+    /// the trees no longer has what a pull has left there: somebody has touched, edited, replaced or removed it.
+    private func changedOthers(beside former: StatIndex) -> [Int] {
+        guard rows.count < manifest.files.count else { return [] }
+        let (from, to) = (Directories(source), Directories(target))
+        var walk = IndexWalk(index: former)
+        return (0..<known.count).filter { position in
+            guard !environment.stop.isStopped, !known.isDirectory(position), let record = known.record(position) else {
+                return false
+            }
+            return known.withPath(position) { path -> Bool in
+                guard let row = manifest.files.row(of: path), !rows.hasRow(row) else { return false }
+                guard let there = from.status(of: path), record.matches(there) else { return true }
+                guard let own = walk.find(path).flatMap(former.record) else { return false }
+                // Each name that a file gets in another tree changes its status.
+                return to.status(of: path).map { $0.isSameFile(as: there) || own.matches($0) } != true
+            }
+        }
     }
 
     /// Negative, zero or positive as a path of the source's index comes before, equals or comes after one of the
@@ -244,11 +279,18 @@ struct TreeMirror {
                     let entry = Entry(path: .position(position), record: here.later(there), isHere: true)
                     return steps.append(.one(entry, former: own))
                 }
-                if let entry = entry(.position(position), position) {
-                    return steps.append(.one(entry, former: own))
-                }
+                return take(position, over: own)
             }
             if let own { steps.append(.gone(former: own)) }
+        }
+
+        /// Takes the source's entry, whatever the target has; the source may no longer have it.
+        mutating func take(_ position: Int, over own: Int?) {
+            if let entry = entry(.position(position), position) {
+                steps.append(.one(entry, former: own))
+            } else if let own {
+                steps.append(.gone(former: own))
+            }
         }
 
         /// Whether the source has something below a path, or something else in place of a directory above it: no tree
@@ -294,13 +336,16 @@ struct TreeMirror {
                 let isRight = record.kind == .directory ? there.kind == .directory : record.matches(there)
                 var entry = Entry(
                     path: path, record: record, isHere: false, isDoubtful: !mirror.known.trusts(record))
+                let files = mirror.manifest.files
+                if case .position = path, record.kind != .directory {
+                    entry.isLeftAlone = mirror.known.withPath(position, files.row(of:)) != nil
+                }
                 if isRight { return entry }
                 guard record.kind != .directory, there.kind == .file || there.kind == .link else { return nil }
-                let files = mirror.manifest.files
                 let isTaken =
                     switch path {
                     case .row(let row): there.kind == .file && record.kind != .link && files.blobs(row).count > 1
-                    case .position: mirror.known.withPath(position, files.row(of:)) != nil
+                    case .position: entry.isLeftAlone
                     }
                 guard isTaken else { return nil }
                 entry.changed = there
@@ -448,6 +493,23 @@ struct TreeMirror {
                 failure = error
                 return nil
             }
+        }
+
+        /// The record of a file of the target with its present content: the next run need not read it again. `nil` if it
+        /// cannot be read.
+        func examine(_ path: UnsafeBufferPointer<UInt8>) -> IndexRecord? {
+            guard var reader = try? PlaceReader(mirror.target, isStopped: mirror.environment.isStopped) else {
+                return nil
+            }
+            return reader.record(of: path)
+        }
+
+        /// Notes that a file of the source could not be taken, which the next tree would then lack.
+        mutating func miss(_ path: UnsafeBufferPointer<UInt8>) {
+            guard failure == nil, from.status(of: path) != nil else { return }
+            failure = FileError(
+                step: "take over", path: shown(path), code: .permissionDenied,
+                remark: "this user may not read it, or somebody is writing to it")
         }
 
         private func made(_ record: IndexRecord, _ status: FileStatus) -> IndexRecord {

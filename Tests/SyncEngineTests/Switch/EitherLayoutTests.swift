@@ -165,20 +165,37 @@ struct EitherLayoutTests {
     func leftAlone(layout: Layout) throws {
         let trees = try TreeScene(layout)
         try trees.expect(1, trees.pull(1))
-        let (touched, edited, link) = ("common/d0/1", "common/d0/2", "latest")
-        #expect(setModified("\(trees.place)/\(touched)", in: AT_FDCWD, 1_000_000_000) == nil)
-        for path in [edited, link] { try FileManager.default.removeItem(atPath: "\(trees.place)/\(path)") }
-        try Data("mine".utf8).write(to: URL(fileURLWithPath: "\(trees.place)/\(edited)"))
-        try FileManager.default.createSymbolicLink(
-            atPath: "\(trees.place)/\(link)", withDestinationPath: "program")
-        #expect(try trees.pull(2) { $0.include = ["each"] }.status == .done)
         var tree = Revisions.tree(1)
-        for path in ["each/now", "each/deep/er/1", "each/deep/er/2"] {
-            tree.nodes[path] = Revisions.tree(2).nodes[path]
+        func edit(_ path: String) throws {
+            try FileManager.default.removeItem(atPath: "\(trees.place)/\(path)")
+            try Data("mine".utf8).write(to: URL(fileURLWithPath: "\(trees.place)/\(path)"))
+            tree.nodes[path] = .file(Array("mine".utf8), executable: false)
         }
-        tree.nodes[edited] = .file(Array("mine".utf8), executable: false)
-        tree.nodes[link] = .link("program")
-        #expect(tree.problems(in: trees.place) == [])
+        func pullOthers(_ number: Int) throws {
+            #expect(try trees.pull(number) { $0.include = ["each"] }.status == .done)
+            for path in ["each/now", "each/deep/er/\(number - 1)", "each/deep/er/\(number)"] {
+                tree.nodes[path] = Revisions.tree(UInt64(number)).nodes[path]
+            }
+            #expect(tree.problems(in: trees.place) == [], "\(number)")
+        }
+        #expect(setModified("\(trees.place)/common/d0/1", in: AT_FDCWD, 1_000_000_000) == nil)
+        try edit("common/d0/2")
+        try FileManager.default.removeItem(atPath: "\(trees.place)/latest")
+        try FileManager.default.createSymbolicLink(
+            atPath: "\(trees.place)/latest", withDestinationPath: "program")
+        tree.nodes["latest"] = .link("program")
+        try pullOthers(2)
+        // The next trees are made of some that have these files as they were before.
+        try edit("common/d0/3")
+        try FileManager.default.removeItem(atPath: "\(trees.place)/common/d0/4")
+        tree.nodes["common/d0/4"] = nil
+        try pullOthers(3)
+        try pullOthers(4)
+        let kept = tree
+        try pullOthers(5)
+        // A kept revision has what readers saw.
+        #expect(try trees.scene.engine().rollback("com.example.tower", to: nil).status == .done)
+        #expect(kept.problems(in: trees.place) == [])
     }
 
     @Test(
