@@ -19,7 +19,8 @@ package final class Destination: Sendable {
     private let lockPlace: (directory: SharedDescriptor?, path: String)
     /// The directory that all trees of a destination share; ``state`` if it has no trees.
     var common: Int32 { lockPlace.directory?.raw ?? -1 }
-    /// Whether files are shared with other trees, so that none may be changed in place.
+    /// Whether files are shared with other trees, so that none may be changed in place; true for another user's trees,
+    /// of which that cannot be told.
     package let sharesFiles: Bool
     private let found = Mutex<[MountedPlace]>([])
     /// The destination as a whole, if this is that of a shard.

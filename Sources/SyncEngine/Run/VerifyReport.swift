@@ -177,11 +177,12 @@ extension PullEngine {
     ) throws(EngineError) {
         let findings = Monitor<(bytes: UInt64, problems: [VerifyReport.Problem])>((0, []))
         let isStopped = environment.isStopped
+        let mayShare = destination.sharesFiles && destination.state < 0
         let seen = concurrently(
             over: rows.count, threads: environment.workers, name: "verify", isStopped: isStopped,
             by: { _ in try PlaceReader(destination, isStopped: isStopped) }
         ) { reader, place in
-            let finding = reader.inspect(rows[place], of: manifest, index)
+            let finding = reader.inspect(rows[place], of: manifest, index, mayShare: mayShare)
             findings.withLock { findings in
                 if finding?.isNote ?? true { findings.bytes &+= manifest.files.size(rows[place]) }
                 if let finding { findings.problems.append(finding) }
@@ -201,8 +202,13 @@ extension PullEngine {
     private func verifyLinks(
         to rows: [Int], of manifest: Manifest, at path: String, _ report: inout VerifyReport
     ) throws(EngineError) {
-        // Another user's trees have been opened, if no links lead to them.
-        guard let home = (try? TreeHome.find(path)) ?? nil else { return }
+        let found: TreeHome?
+        do throws(FileError) { found = try TreeHome.find(path) } catch {
+            // Another user's trees have been opened, if no links lead to them.
+            guard error.isRefusal || error.code == .permissionDenied else { throw EngineError(cannotUse: error) }
+            found = nil
+        }
+        guard let home = found else { return }
         var reasons: [String: String] = [:]
         for top in manifest.tops(of: rows) { reasons[top] = try usable(home.obstacle(at: top)) }
         guard !reasons.isEmpty else { return }

@@ -159,16 +159,22 @@ struct PlaceReader: ~Copyable {
 
     /// The problem at a row's place, for people; `nil` for none. Changes nothing.
     ///
-    /// - Parameter index: Excuses a mode that is not the manifest's on a file that is still as a pull has left it: the
-    ///   file system keeps no other mode, or no other tree shares the file yet.
-    mutating func inspect(_ row: Int, of manifest: Manifest, _ index: StatIndex) -> VerifyReport.Problem? {
+    /// - Parameters:
+    ///   - index: Excuses a mode that is not the manifest's on a file that is still as a pull has left it: the file
+    ///     system keeps no other mode, or no other tree shares the file yet.
+    ///   - mayShare: Whether trees may share the file, and nobody may write to it then: that cannot be told of another
+    ///     user's.
+    mutating func inspect(_ row: Int, of manifest: Manifest, _ index: StatIndex, mayShare: Bool = false)
+        -> VerifyReport.Problem?
+    {
         let files = manifest.files
         func problem(_ reason: String) -> VerifyReport.Problem { .init(path: files.path(row), reason: reason) }
         do throws(FileError) {
             return try files.withPath(row) { path throws(FileError) in
                 try directories.withLeaf(of: path) { directory, leaf -> VerifyReport.Problem? in
                     let (right, wrong) = content(of: row, files, directory, leaf)
-                    guard let found = right else { return problem(wrong) }
+                    guard var found = right else { return problem(wrong) }
+                    if mayShare { found.permissions &= ~0o222 }
                     guard var finding = VerifyReport.Problem(files, row, found) else { return nil }
                     if let known = index.position(of: path).flatMap(index.record), known.matches(found),
                         known.kind == files.kind(row), known.digest == files.contentDigest(row)

@@ -495,8 +495,8 @@ struct TreeMirror {
             }
         }
 
-        /// The record of a file of the target with its present content: the next run need not read it again. `nil` if it
-        /// cannot be read.
+        /// The record of a file of the target with its present content: the next run need not read it again. `nil` if
+        /// it cannot be read.
         func examine(_ path: UnsafeBufferPointer<UInt8>) -> IndexRecord? {
             guard var reader = try? PlaceReader(mirror.target, isStopped: mirror.environment.isStopped) else {
                 return nil

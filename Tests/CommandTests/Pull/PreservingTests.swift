@@ -312,6 +312,22 @@ struct PreservingTests {
         try shell("chmod -R u+w in dest")
     }
 
+    @Test("Files of trees that cannot be asked, as another user's, are right with the published mode or nobody's to write")
+    func verifiedByOthers() throws {
+        try shell("chmod 644 in/docs/a.txt in/docs/b.txt")
+        try publish("--preserve", "modes")
+        try pull()
+        // A first tree: no other one shares its files yet.
+        try pull("--atomic")
+        try shell("chmod 777 .syncagent-dest; chmod 444 dest/docs/b.txt")
+        let arguments = ["verify", "site/manifest.json", "--into", "dest"]
+        let verified = try tool.run(arguments)
+        #expect(verified.status == 0, "\(verified.output)\(verified.error)")
+        try shell("chmod 640 dest/docs/a.txt")
+        #expect(try tool.run(arguments).status != 0)
+        try shell("chmod 700 .syncagent-dest")
+    }
+
     @Test("A new revision with other modes and times alone brings no bytes, and everything is as it should be")
     func restyled() throws {
         try shell(Self.odd)
