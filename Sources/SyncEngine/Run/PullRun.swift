@@ -210,6 +210,11 @@ struct PullRun {
         let rows = try recipe.selectedRows(of: listed, environment.stop)
         let known = recipe.piece == nil ? index : try known(index, of: listed, rows)
         let (manifest, unknown) = try learn(listed, rows, known)
+        if trees != nil {
+            // An older manifest is refused as that, whatever it would drop.
+            let last = try stored(environment.store.installedRevision(of: session))
+            _ = try refuseOlder(manifest, recipe, index: known.revision, session: last)
+        }
         let unnamed = try trees?.unnamed(by: manifest, recipe) ?? []
         let begun = try trees?.begin(manifest, rows: rows, progress)
         let index = begun?.index ?? known

@@ -82,7 +82,7 @@ extension PullEngine {
                 // The pull first completes what was cut short.
                 guard !home.ledger.isGathering, home.ledger.step == nil else { return nil }
                 try TreeSwitch(home, recipe, shown: destination, known: known, environment)
-                    .preflight(found.digest, manifest, rows: rows)
+                    .preflight(found.digest, manifest, rows: rows, recipe)
             } else if let wishes = recipe.atomic, let destination {
                 let layout = wishes.layout ?? TreeHome.prospectiveLayout(destination.path)
                 try requireFit(destination, layout, recipe, found)

@@ -35,9 +35,12 @@ struct TreeSwitch {
         return try PullEngine.index(of: try switching(home.destination(former.number, umask: umask)))
     }
 
-    /// Throws the refusals of ``build(_:)`` and ``begin(_:rows:_:)``, before anything is created.
-    func preflight(_ digest: SHA256Digest, _ manifest: Manifest, rows: [Int]) throws(EngineError) {
+    /// Throws the refusals of ``build(_:)``, ``unnamed(by:_:)`` and ``begin(_:rows:_:)``, before anything is created.
+    func preflight(_ digest: SHA256Digest, _ manifest: Manifest, rows: [Int], _ recipe: RunRecipe)
+        throws(EngineError)
+    {
         try refuseHeld(digest)
+        _ = try unnamed(by: manifest, recipe)
         _ = try foreignEntries(manifest, rows: rows)
         try refuseNamesInTheWay(of: manifest, rows)
     }

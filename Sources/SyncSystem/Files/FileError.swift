@@ -74,7 +74,7 @@ extension FileError {
         // Not a fault of the disk, and a retry would not help.
         return switch code {
         case .tooManyOpenFiles: "\(code): raise the limit: ulimit -n 1024"
-        case .deviceOrResourceBusy: "\(code): something is mounted there"
+        case .deviceOrResourceBusy: "\(code): something is mounted there, or it is in use"
         default: "\(code)"
         }
     }

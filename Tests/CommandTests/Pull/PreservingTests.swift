@@ -312,7 +312,7 @@ struct PreservingTests {
         try shell("chmod -R u+w in dest")
     }
 
-    @Test("Files of trees that cannot be asked, as another user's, are right with the published mode or nobody's to write")
+    @Test("Another user's trees are right with the published modes, or with those of shared files")
     func verifiedByOthers() throws {
         try shell("chmod 644 in/docs/a.txt in/docs/b.txt")
         try publish("--preserve", "modes")

@@ -32,7 +32,7 @@ struct PruneFailureTests {
         mount.end()
         #expect(outcome.status == .ioError)
         #expect(outcome.values("path", of: "prune.failed") == ["a/stuck"])
-        let reason = "cannot remove a/stuck: Device or resource busy: something is mounted there"
+        let reason = "cannot remove a/stuck: Device or resource busy: something is mounted there, or it is in use"
         #expect(outcome.values("reason", of: "prune.failed") == [reason])
         #expect(outcome.values("path", of: "task.removed") == ["b"])
         #expect(outcome.report?.shortfall == "1 file or directory could not be removed")

@@ -234,6 +234,7 @@ struct EitherLayoutTests {
         few.addFile("program", size: 90, seed: 1, executable: true)
         let refused = try trees.pull(2, few)
         #expect(refused.status == .refused && refused.error?.message.contains("more than half") == true)
+        #expect(try trees.scene.engine().plan(trees.scene.options()).refusal == refused.error)
         var next = Revisions.tree(3)
         for path in ["common/d0/1", edited] { next.nodes[path] = nil }
         let outcome = try trees.pull(3, next)
@@ -244,6 +245,8 @@ struct EitherLayoutTests {
         let former = try #require(try trees.ledger().former.first)
         let kept = try Data(contentsOf: URL(fileURLWithPath: "\(trees.home.treePath(former.number))/\(edited)"))
         #expect(kept == Data("mine".utf8))
+        let older = try trees.pull(2, few)
+        #expect(older.error?.cause == .olderRevision)
     }
 
     @Test("A directory of the set that somebody has closed stays closed in every tree", arguments: Layout.allCases)
