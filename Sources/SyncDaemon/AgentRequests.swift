@@ -109,7 +109,7 @@ extension Agent: AgentControl {
     }
 
     package func remove(_ session: String, files: Bool) async throws(ControlError) {
-        if files { try requireOwnFiles(session) }
+        if files { try await requireOwnFiles(session) }
         do throws(ControlError) { try await cancelRuns(of: session, clearing: files) } catch {
             // The destination is read-only, or somebody else's by now: what is fetched and not in place stays there.
             guard !files, error.exitStatus == .cannotCreate else { throw error }
@@ -209,14 +209,24 @@ extension Agent: AgentControl {
     }
 
     /// Refuses to remove the files of a session if another one has put them into the same destination, too.
-    private func requireOwnFiles(_ session: String) throws(ControlError) {
+    private func requireOwnFiles(_ session: String) async throws(ControlError) {
         let place = try store.sessionStatus(session, now: environment.now()).destination
-        let there = SyncSystem.status(following: place)
-        func isHere(_ path: String) -> Bool {
-            path == place || there.map { SyncSystem.status(following: path)?.isSameFile(as: $0) == true } ?? false
-        }
+        let all = try asking { () throws(StoreError) in try store.sessions() }
+        let others: [StoredSession]
+        // A server of files that does not answer keeps only this request waiting.
+        do throws(ThreadError) {
+            others = try await onThread("destinations") { () -> [StoredSession] in
+                let there = SyncSystem.status(following: place)
+                return all.filter { other in
+                    guard other.identifier != session else { return false }
+                    if other.destination == place { return true }
+                    guard let there else { return false }
+                    return SyncSystem.status(following: other.destination)?.isSameFile(as: there) == true
+                }
+            }
+        } catch { throw ControlError(.failed, "\(error)", exitStatus: .ioError) }
         let other = try asking { () throws(StoreError) -> String? in
-            for other in try store.sessions() where other.identifier != session && isHere(other.destination) {
+            for other in others {
                 // However many runs have failed since.
                 let success = try store.lastSuccess(of: other.identifier).map { [$0] } ?? []
                 // A shard's files are those of the whole set, and removed with its session.
