@@ -119,7 +119,10 @@ struct TreeMirror {
             case .gone(let own): work.remove(own, of: former)
             case .one(let entry, let own):
                 withPath(entry) { path in
-                    if entry.isHere { return draft.append(entry.record, path) }
+                    if entry.isHere {
+                        draft.append(entry.record, path)
+                        return
+                    }
                     let isEdited = entry.isLeftAlone && entry.changed != nil
                     // What the target's record says of such a file is not what the source has.
                     let placed = work.place(entry.wanted, path, over: isEdited ? nil : own.flatMap(former.trusted))
