@@ -216,7 +216,8 @@ struct PullRun {
             _ = try refuseOlder(manifest, recipe, index: known.revision, session: last)
         }
         let unnamed = try trees?.unnamed(by: manifest, recipe) ?? []
-        let begun = try trees?.begin(manifest, rows: rows, progress)
+        let edited = unnamed.filter { $0.finding == .theirs }.map(\.position)
+        let begun = try trees?.begin(manifest, rows: rows, edited: edited, progress)
         let index = begun?.index ?? known
         if let trees {
             dropped = unnamed.filter { trees.known.withPath($0.position, index.position(of:)) == nil }

@@ -22,6 +22,9 @@ struct TreeMirror {
     let manifest: Manifest
     /// The rows that the run places.
     let rows: [Int]
+    /// Positions in the source's index of files that the manifest does not name and somebody has edited, ascending: the
+    /// target does not get them, nor keeps them as they were before.
+    var edited: [Int] = []
     /// Whether the source has nothing but known entries.
     let isExact: Bool
     let environment: EngineEnvironment
@@ -197,9 +200,10 @@ struct TreeMirror {
     }
 
     /// Positions in the source's index of files that the manifest names and the run leaves alone, and of which one of
-    /// the trees no longer has what a pull has left there: somebody has touched, edited, replaced or removed it.
+    /// the trees no longer has what a pull has left there: somebody has touched, edited, replaced or removed it. Also
+    /// those in ``edited``.
     private func changedOthers(beside former: StatIndex) -> [Int] {
-        guard rows.count < manifest.files.count else { return [] }
+        guard rows.count < manifest.files.count else { return edited }
         let (from, to) = (Directories(source), Directories(target))
         var walk = IndexWalk(index: former)
         return (0..<known.count).filter { position in
@@ -207,7 +211,8 @@ struct TreeMirror {
                 return false
             }
             return known.withPath(position) { path -> Bool in
-                guard let row = manifest.files.row(of: path), !rows.hasRow(row) else { return false }
+                guard let row = manifest.files.row(of: path) else { return edited.hasRow(position) }
+                guard !rows.hasRow(row) else { return false }
                 guard let there = from.status(of: path), record.matches(there) else { return true }
                 guard let own = walk.find(path).flatMap(former.record) else { return false }
                 // Each name that a file gets in another tree changes its status.

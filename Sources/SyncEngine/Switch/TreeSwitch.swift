@@ -35,7 +35,8 @@ struct TreeSwitch {
         return try PullEngine.index(of: try switching(home.destination(former.number, umask: umask)))
     }
 
-    /// Throws the refusals of ``build(_:)``, ``unnamed(by:_:)`` and ``begin(_:rows:_:)``, before anything is created.
+    /// Throws the refusals of ``build(_:)``, ``unnamed(by:_:)`` and ``begin(_:rows:edited:_:)``, before anything is
+    /// created.
     func preflight(_ digest: SHA256Digest, _ manifest: Manifest, rows: [Int], _ recipe: RunRecipe)
         throws(EngineError)
     {
@@ -98,7 +99,11 @@ struct TreeSwitch {
     }
 
     /// Makes the tree like the one that readers see.
-    func begin(_ manifest: Manifest, rows: [Int], _ progress: ProgressCount) throws(EngineError) -> TreeMirror.Outcome {
+    ///
+    /// - Parameter edited: As ``TreeMirror/edited``.
+    func begin(_ manifest: Manifest, rows: [Int], edited: [Int], _ progress: ProgressCount) throws(EngineError)
+        -> TreeMirror.Outcome
+    {
         let foreignEntries = try foreignEntries(manifest, rows: rows)
         try refuseNamesInTheWay(of: manifest, rows)
         let tree = try switching(home.destination(number, umask: umask))
@@ -107,8 +112,8 @@ struct TreeSwitch {
         }
         let outcome = try TreeMirror(
             source: shown, known: known, target: tree, targetPath: home.treePath(number), sharing: home.ledger.sharing,
-            manifest: manifest, rows: rows, isExact: foreignEntries?.isExact ?? false, environment: environment,
-            progress: progress
+            manifest: manifest, rows: rows, edited: edited, isExact: foreignEntries?.isExact ?? false,
+            environment: environment, progress: progress
         ).run()
         // What the run puts into the directories gets what those hand down that readers see.
         try switching { () throws(FileError) in try copyAccess(known, in: tree, to: shown) }

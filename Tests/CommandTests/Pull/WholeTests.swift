@@ -61,6 +61,26 @@ private struct WholeSet {
 
 @Suite("Sets that change as a whole", .timeLimit(.minutes(10)))
 struct WholeTests {
+    @Test("Who has edited a file that is no longer listed is told of it, also where an older tree has it as it was")
+    func editedAndDropped() throws {
+        let whole = try WholeSet()
+        #expect(try whole.pull().status == 0)
+        try whole.publish(2)
+        #expect(try whole.pull().status == 0)
+        let path = whole.set.scratch.path + "/tower/same.txt"
+        try FileManager.default.removeItem(atPath: path)
+        try Data("mine".utf8).write(to: URL(fileURLWithPath: path))
+        try FileManager.default.removeItem(atPath: whole.set.scratch.path + "/assets")
+        for (path, data) in WholeSet.files(3) where path != "same.txt" {
+            try whole.set.scratch.write(data, to: "assets/\(path)")
+        }
+        try whole.set.publish()
+        let outcome = try whole.run("pull", whole.set.url, "--into", "tower", "--atomic", "--keep-for", "0")
+        #expect(outcome.status == 0 && outcome.error.contains("same.txt, which was edited here"), "\(outcome.error)")
+        #expect(try whole.set.scratch.contents(of: ".syncagent-tower/rev").contains { $0.hasSuffix("same.txt") })
+        #expect(!FileManager.default.fileExists(atPath: path))
+    }
+
     @Test("A shell that is in a former revision by now cannot pull into it; no command takes it for a destination")
     func formerRevision() throws {
         let whole = try WholeSet()
