@@ -259,7 +259,13 @@ extension PullEngine {
                     + "any more; see 'syncagent revisions \(escaped(session))' for another one")
         }
         // Trees may have been left there by a destination that is gone.
-        try PullRun.requireOwner(trees.known, of: destination, project: found.project)
+        let owner = trees.known.owner.prefix { $0 != "\n" }
+        guard owner.isEmpty || owner == found.project else {
+            throw EngineError(
+                .cannotCreate,
+                "\(escaped(home.path)) belongs to project \(escaped(String(owner))) by now, and that revision is one of "
+                    + "\(escaped(found.project)); nothing was changed")
+        }
         var run = PullRun(
             recipe: recipe, environment: environment, found: found, destination: destination, started: started,
             progress: progress, recorded: nil, trees: trees)
