@@ -860,7 +860,7 @@ package final class TreeHome: Sendable {
                 switch code {
                 case .improperLink:
                     "it belongs to a layer of an image, or to another file system, and cannot change places with another directory"
-                case .permissionDenied: "\(code): give this user permission to write to it, and to the directory above it"
+                case .permissionDenied: "\(code): give this user permission to write to it and the directory above it"
                 default: nil
                 }
             let failure = FileError(step: "switch", path: path, code: code, remark: remark)
