@@ -126,14 +126,21 @@ struct TreeMirror {
                         draft.append(entry.record, path)
                         return
                     }
-                    let isEdited = entry.isLeftAlone && entry.changed != nil
-                    // What the target's record says of such a file is not what the source has.
-                    let placed = work.place(entry.wanted, path, over: isEdited ? nil : own.flatMap(former.trusted))
+                    var taken = entry
+                    // What the target's record says of a changed file is not what the source has.
+                    let here = taken.isLeftAlone && taken.changed != nil ? nil : own.flatMap(former.trusted)
+                    var placed = work.place(taken.wanted, path, over: here)
+                    if placed == nil, taken.isLeftAlone, let there = work.source(path) {
+                        // Another name of the very same file, placed a moment ago, changes its status.
+                        taken.changed = there
+                        placed = work.place(taken.wanted, path, over: nil)
+                    }
                     guard let placed else {
-                        if entry.isLeftAlone { work.miss(path) }
+                        if taken.isLeftAlone { work.miss(path) }
                         return
                     }
-                    draft.append((isEdited ? work.examine(path) : nil) ?? entry.known(placed), path)
+                    let isRead = taken.isLeftAlone && taken.changed != nil
+                    draft.append((isRead ? work.examine(path) : nil) ?? taken.known(placed), path)
                 }
             }
         }
@@ -512,9 +519,12 @@ struct TreeMirror {
             return reader.record(of: path)
         }
 
+        /// The status of an entry of the source; `nil` for none, and after an error.
+        func source(_ path: UnsafeBufferPointer<UInt8>) -> FileStatus? { failure == nil ? from.status(of: path) : nil }
+
         /// Notes that a file of the source could not be taken, which the next tree would then lack.
         mutating func miss(_ path: UnsafeBufferPointer<UInt8>) {
-            guard failure == nil, from.status(of: path) != nil else { return }
+            guard source(path) != nil else { return }
             failure = FileError(
                 step: "take over", path: shown(path), code: .permissionDenied,
                 remark: "this user may not read it, or somebody is writing to it")

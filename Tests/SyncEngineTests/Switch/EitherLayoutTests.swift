@@ -184,6 +184,11 @@ struct EitherLayoutTests {
         try FileManager.default.createSymbolicLink(
             atPath: "\(trees.place)/latest", withDestinationPath: "program")
         tree.nodes["latest"] = .link("program")
+        // Two names of one file.
+        try FileManager.default.removeItem(atPath: "\(trees.place)/common/d0/6")
+        try FileManager.default.linkItem(
+            atPath: "\(trees.place)/common/d0/5", toPath: "\(trees.place)/common/d0/6")
+        tree.nodes["common/d0/6"] = tree.nodes["common/d0/5"]
         try pullOthers(2)
         // The next trees are made of some that have these files as they were before.
         try edit("common/d0/3")
