@@ -305,12 +305,13 @@ extension SyncStore {
     ///   - reason: The reason, for `status`: `user_stop`, `metered` ….
     ///   - counts: The counts so far, from the process that works on the run. Without them, a run that is `running` has
     ///     lost its process, and the process's last record counts.
+    ///   - work: That process's work, to add to the session's totals if the state changes.
     ///   - events: Recorded in the same transaction if the state changes: JSON lines, UTF-8, without newlines.
     /// - Returns: Whether the run's state changed; a command may be repeated.
     /// - Throws: ``StoreError``; `refused` if the life cycle has no such step.
     @discardableResult package func apply(
-        _ input: RunInput, to run: String, reason: RestReason? = nil, counts: RunCounts? = nil, events: [[UInt8]] = [],
-        now: Int64
+        _ input: RunInput, to run: String, reason: RestReason? = nil, counts: RunCounts? = nil,
+        work: SessionTotals? = nil, events: [[UInt8]] = [], now: Int64
     ) throws(StoreError) -> Bool {
         try write(.synced) { db in
             var found = try StoredRun.named(run, db)
@@ -327,9 +328,10 @@ extension SyncStore {
                 if input == .resumed { run.endPause(now: now) }
             }
             guard hasMoved else { return false }
-            if !events.isEmpty {
+            if work != nil || !events.isEmpty {
                 var session = try StoredSession.named(found.session, db)
                 try self.append(events, to: &session, time: now, db)
+                try session.updateChanges(db) { $0.totals.add(work) }
             }
             if input == .cancelled || input == .superseded { try found.close(now: now, db) }
             // Hooks of a superseded run are still owed; those of a run that a person cancels are not.

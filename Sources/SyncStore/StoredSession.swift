@@ -135,6 +135,7 @@ extension SyncStore {
 
     /// Adds the work of a process that was lost before it could do so itself: to its session's totals, and as an event.
     func add(lost work: (received: UInt64, requests: UInt64), of run: StoredRun, now: Int64, _ db: Database) throws {
+        guard work.received > 0 || work.requests > 0 else { return }
         var session = try StoredSession.named(run.session, db)
         var totals = SessionTotals()
         (totals.received, totals.requests) = (work.received, work.requests)
@@ -147,11 +148,12 @@ extension SyncStore {
             line.field("requests", work.requests)
             line.field("received", work.received)
             line.field("reused", 0)
+            line.field("stopped", RestReason.agentRestart)
             line.object("files") { files in
                 for name in ["installed", "reused", "removed", "failed"] { files.field(name, 0) }
             }
             line.list("origins", [String]()) { _, _ in }
-            line.field("other_bytes", work.received)
+            if work.received > 0 { line.field("other_bytes", work.received) }
             line.list("directories", [String]()) { _, _ in }
         }
         try append([summary.bytes], to: &session, time: now, db)

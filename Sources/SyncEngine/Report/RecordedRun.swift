@@ -167,13 +167,12 @@ extension RunJournal {
         return counts
     }
 
-    /// Records that the run is stopped before its end; the reason decides the state that it is left in.
+    /// Records that the run is stopped before its end, together with what this process did for it: a process that is
+    /// killed before has recorded neither, and the next one adds its work. The reason decides the state that the run is
+    /// left in.
     func rest(_ reason: StopReason, _ report: PullReport) throws(EngineError) {
         environment.live.close()
         try recording { () throws(StoreError) in
-            try environment.events.close()
-            // No later process adds this work to the totals. A failure to add it is no reason to fail the run.
-            try? store.add(SessionTotals(report), to: session)
             let input: RunInput =
                 switch reason {
                 case .user, .hangUp: .paused
@@ -181,7 +180,12 @@ extension RunJournal {
                 case .cancelled: .cancelled
                 }
             let counts = try counts(report)
-            try store.apply(input, to: run, reason: reason.rest, counts: counts, now: environment.now())
+            try environment.events.emit([]) { lines throws(StoreError) in
+                _ = try store.apply(
+                    input, to: run, reason: reason.rest, counts: counts, work: SessionTotals(report), events: lines,
+                    now: environment.now())
+            }
+            try environment.events.close()
         }
     }
 }

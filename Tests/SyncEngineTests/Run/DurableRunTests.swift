@@ -467,6 +467,28 @@ struct DurableRunTests {
         #expect(totals.files == 2 && totals.ok == 2)
     }
 
+    @Test("What a stopped process had done is added up once, although its stop could not be recorded")
+    func unrecordedStop() throws {
+        let path = scene.root.path("state/syncagent.sqlite")
+        try SQLFile(path).run(
+            """
+            CREATE TRIGGER refuse BEFORE UPDATE OF state ON runs WHEN NEW.state = 'waiting'
+                BEGIN SELECT RAISE(ABORT, 'no room'); END;
+            """)
+        let first = try interrupted(.released)
+        let told = try #require(first.events.first(where: { $0["event"] as? String == "run.summary" }))
+        #expect(first.error != nil && (told["received"] as? Int ?? 0) >= Self.size / 2)
+        #expect(try only().state == .running)
+        #expect(try !names().contains("run.summary"))
+        try SQLFile(path).run("DROP TRIGGER refuse")
+        let next = try scene.pull()
+        #expect(next.status == .done)
+        let totals = try #require(try scene.store.session("com.example.tower")).totals
+        #expect(totals.received == UInt64(told["received"] as? Int ?? 0) + (next.report?.bytes.received ?? 0))
+        #expect(totals.requests == UInt64(told["requests"] as? Int ?? 0) + (next.report?.requests ?? 0))
+        #expect(try names().count { $0 == "run.summary" } == 2)
+    }
+
     private func ends(of run: String) throws -> [[String: Any]] {
         try scene.store.events(of: "com.example.tower", after: 0, limit: .max).events.compactMap { event in
             let object = try JSONSerialization.jsonObject(with: Data(event.line)) as? [String: Any]
