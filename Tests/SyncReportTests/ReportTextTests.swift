@@ -366,6 +366,20 @@ struct FailureCauseTests {
         #expect(text.contains("           from      320 KiB in transfers that were cut off"), "\(text)")
     }
 
+    @Test("How long a killed process worked is not known: what it received is told without a time, and in no rate")
+    func killed() throws {
+        let store = try SyncStore.inMemory()
+        let tower = StoreStory("tower", in: store)
+        try tower.begin("1", at: november(21, 1))
+        let lost = StoreStory.Work(
+            elapsed: 0, received: 600 * mebi, otherBytes: 600 * mebi, stopped: RestReason.agentRestart.rawValue)
+        try tower.summary(lost, "1", at: november(21, 2))
+        try tower.finish(StoreStory.Work(received: 60 * mebi), "1", at: november(21, 3), total: 3)
+        let text = try store.text(at: morning)
+        #expect(text.contains("interrupted, 600 MiB\n"), "\(text)")
+        #expect(text.contains("; 1 min, \(ByteCount(mebi))/s"), "\(text)")
+    }
+
     @Test("An exit status of 73 alone is no word of permissions: a place may be unusable for other reasons")
     func unusablePlace() { #expect(FailureCause(ExitStatus.cannotCreate) == .other) }
 

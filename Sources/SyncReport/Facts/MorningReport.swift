@@ -113,6 +113,14 @@ package struct SessionReport: Sendable, Equatable {
         let rest = counts.total.saturatingSubtract(amounts.placed).saturatingSubtract(counts.failed)
         return max(0, min(counts.unchanged, rest))
     }
+
+    /// `1.85 MiB/s`, over the pieces of work whose time is known: how long a killed process worked is not. `nil` if
+    /// nothing came in them.
+    var rate: String? {
+        var timed = Amounts()
+        for piece in runs.flatMap(\.work) where piece.amounts.elapsed > 0 { timed += piece.amounts }
+        return Figures.rate(timed.received, timed.elapsed)
+    }
 }
 
 /// Sums over some work.

@@ -79,14 +79,13 @@ struct SessionSection {
                 "of \(Figures.count(last.counts.files.total, "file"))"
                     + (session.filesHere > 0 ? "; \(Figures.grouped(session.filesHere)) were correct" : "")
             } else { "so far" }
-        let rate = Figures.rate(amounts.received, amounts.elapsed)
         let pieces = session.runs.reduce(0) { $0 + $1.work.count }
         let reused = "\(Figures.count(amounts.reused, "file")) without a request"
         return """
             <dl class="tiles">\
             \(tile("Received", ByteCount(amounts.received).description, "in \(Figures.count(amounts.requests, "request"))"))\
             \(tile("Files put in place", Figures.grouped(amounts.placed), here))\
-            \(tile("Time", Figures.period(amounts.elapsed), rate ?? "\(Figures.count(pieces, "piece")) of work"))\
+            \(tile("Time", Figures.period(amounts.elapsed), session.rate ?? "\(Figures.count(pieces, "piece")) of work"))\
             \(tile("Reused locally", ByteCount(amounts.reusedBytes).description, reused))\
             </dl>
 
@@ -194,10 +193,12 @@ struct SessionSection {
     }
 
     private var runs: HTML? {
-        let rows: [[HTML]] = session.entries.suffix(12).map { entry in
-            [
+        let rows = session.entries.suffix(12).map { entry -> [HTML] in
+            // How long a killed process worked is not known.
+            let elapsed = entry.amounts?.elapsed ?? 0
+            return [
                 "<span class=\"t\">\(clock.moment(entry.time))</span>", "\(entry.end)",
-                entry.amounts.map { "\(Figures.period($0.elapsed))" } ?? "",
+                elapsed > 0 ? "\(Figures.period(elapsed))" : "",
                 entry.amounts.map { "\(ByteCount($0.received).description)" } ?? "",
             ]
         }

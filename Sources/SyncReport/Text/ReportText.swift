@@ -97,7 +97,7 @@ package struct ReportText: Sendable {
         if amounts.reused > 0 { parts.append("\(Figures.grouped(amounts.reused)) built from local data") }
         if amounts.removed > 0 { parts.append("\(Figures.grouped(amounts.removed)) removed") }
         parts.append("\(ByteCount(amounts.received)) in \(Figures.count(amounts.requests, "request"))")
-        let rate = Figures.rate(amounts.received, amounts.elapsed).map { ", \($0)" } ?? ""
+        let rate = session.rate.map { ", \($0)" } ?? ""
         var lines = [row("arrived", parts.joined(separator: ", ") + "; \(Figures.period(amounts.elapsed))\(rate)")]
         let named = session.directories.prefix(5).map { directory in
             let name = directory.path.map { $0 == "." ? "top level" : escaped($0) } ?? "others"
@@ -195,8 +195,11 @@ package struct ReportText: Sendable {
         let entries = session.entries
         let shown = entries.suffix(6)
         var lines = shown.enumerated().map { place, entry in
-            let amount = entry.amounts.map { ", \(ByteCount($0.received)) in \(Figures.period($0.elapsed))" } ?? ""
-            return row(place == 0 ? "runs" : "", "\(clock.moment(entry.time))  \(entry.end)\(amount)")
+            let amount = entry.amounts.map { ", \(ByteCount($0.received))" } ?? ""
+            // How long a killed process worked is not known.
+            let elapsed = entry.amounts?.elapsed ?? 0
+            let time = elapsed > 0 ? " in \(Figures.period(elapsed))" : ""
+            return row(place == 0 ? "runs" : "", "\(clock.moment(entry.time))  \(entry.end)\(amount)\(time)")
         }
         let more = entries.count - shown.count
         if more > 0 { lines.append(row("", "and \(Figures.count(more, "earlier one"))")) }
