@@ -59,7 +59,7 @@ struct PlanCommand: AsyncParsableCommand, ReadingOptions {
 /// The route of requests to one place, according to the configuration and to its server.
 struct PlannedRoute: Sendable {
     let source: PlanReport.Source
-    /// `nil` for local files, and for URLs of a transport plugin.
+    /// `nil` for local files, for URLs of a transport plugin, and for what is no URL.
     let explanation: RouteExplanation?
     var hops: [Hop] = []
     /// `nil` if the server was not asked.
@@ -73,13 +73,8 @@ struct PlannedRoute: Sendable {
             lines.append("  " + word + String(repeating: " ", count: max(1, 9 - word.count)) + text)
         }
         guard let explanation else {
-            if urlScheme(of: source.prefix) == "file" {
-                add("local", "files are read directly")
-            } else if isWebURL(source.prefix), (try? CurlURL(source.prefix)) == nil {
-                add("skipped", "this is not a URL that can be requested")
-            } else {
-                add("plugin", "handled by a transport plugin")
-            }
+            let texts = ["local": "files are read directly", "skipped": "this is not a URL that can be requested"]
+            add(otherRoute, texts[otherRoute] ?? "handled by a transport plugin")
             return lines
         }
         if let rule = explanation.rule {
@@ -113,6 +108,12 @@ struct PlannedRoute: Sendable {
         return lines
     }
 
+    /// What becomes of URLs without an ``explanation``, in a word.
+    private var otherRoute: String {
+        if urlScheme(of: source.prefix) == "file" { return "local" }
+        return isWebURL(source.prefix) && (try? CurlURL(source.prefix)) == nil ? "skipped" : "plugin"
+    }
+
     private var answerText: String {
         guard let answer else { return "not probed: there are more than \(RouteProbe.limit) sources" }
         let (words, requests): (String, Int)
@@ -131,7 +132,7 @@ struct PlannedRoute: Sendable {
             line.field("objects", source.objects)
             line.field("requests", source.requests)
             guard let explanation else {
-                return line.field(urlScheme(of: source.prefix) == "file" ? "local" : "plugin", true)
+                return line.field(otherRoute, true)
             }
             line.field("asked", explanation.asked)
             if let rule = explanation.rule { line.field("rule", rule.place) }

@@ -150,7 +150,7 @@ extension EventName {
         case .planRoute:
             (
                 "prefix objects requests",
-                "local plugin asked rule credentials headers proxy tls hops status reason probes"
+                "local plugin skipped asked rule credentials headers proxy tls hops status reason probes"
             )
         case .verifyFinished:
             ("result files bytes differing extra problems", "source directories signed notes")

@@ -300,6 +300,19 @@ struct TransferTests {
             silent.status == 0 && silent.output.contains("through  the proxy http://127.0.0.1:9"), "\(silent.output)")
     }
 
+    @Test("plan --explain says of a place whose URL is none that it is skipped")
+    func explainNoURL() throws {
+        let set = try ScriptedSet { text in
+            text.replacingOccurrences(of: "\"url\":\"packs/", with: "\"url\":\"http://[bad/packs/")
+        }
+        let plan = ["plan", set.manifest, "--explain"]
+        let outcome = try set.tool.run(plan)
+        #expect(outcome.output.contains("\n  skipped  this is not a URL"), "\(outcome.output)\(outcome.error)")
+        let route = try #require(
+            try set.tool.run(plan + ["--json"]).events().first { $0["event"] as? String == "plan.route" })
+        #expect(route["skipped"] as? Bool == true && route["plugin"] == nil, "\(route)")
+    }
+
     @Test(
         "A proxy from the file, with its password in a file; exceptions and the environment as in curl [F054]",
         .enabled(if: ChildProgram.find("tinyproxy") != nil, "SKIPPED: no tinyproxy"))
