@@ -108,6 +108,8 @@ struct PublishFileTests {
         ("{groups: []}", "publish.json:1: groups: an empty list was found; an object"),
         ("{level: 20}", "publish.json:1: level: 20 was found; a whole number from 1 to 19 is expected"),
         ("{dictionary: 'sometimes'}", "publish.json:1: dictionary: a string was found; \"auto\" or"),
+        ("{mirrors: ['https://a/', 'http://[m/']}", "publish.json:1: mirrors[1]: it is not a URL that"),
+        ("{files_url: 'http://a:99999/'}", "publish.json:1: files_url: it is not a URL that can be requested"),
         ("{exclude: 'x'}", "publish.json:1: exclude: a string was found; a list of patterns is expected"),
         ("{exclude_from: ['none']}", "publish.json:1: exclude_from[0]: it is not there"),
         ("{exclude_from: ['/etc/list']}", "publish.json:1: exclude_from[0]: “/etc/list” is not beside this file"),

@@ -173,14 +173,22 @@ func requireLocation(_ location: String, _ name: String, hasOptions: Bool = true
             }
         throw ValidationError("\(name) is a URL with a user name or password in it; \(remedy).")
     }
-    if webSchemes.contains(scheme) { try requireURL(location, name) }
+    try requireURL(location, name)
 }
 
-/// Refuses an `http` or `https` URL that nobody can request, such as one with the port 99999.
+/// Refuses an `http` or `https` URL that nobody can request.
 func requireURL(_ url: String, _ name: String) throws {
+    if let objection = webURLObjection(url) { throw ValidationError("\(name) is \(objection).") }
+}
+
+/// Why an `http` or `https` URL cannot be requested, such as one with the port 99999: what it is; `nil` if it can, and
+/// for other URLs.
+func webURLObjection(_ url: String) -> String? {
+    guard isWebURL(url) else { return nil }
     do { _ = try CurlURL(url) } catch {
-        throw ValidationError("\(name) is not a URL that can be requested, \(redacted(url: url)): \(error).")
+        return "not a URL that can be requested, \(redacted(url: url)): \(error)"
     }
+    return nil
 }
 
 /// Refuses a place on another machine, since a directory of that name would be created here.

@@ -223,8 +223,8 @@ struct PublishCommand: AsyncParsableCommand {
         if isDryRun, let option = pieces.given { throw ValidationError("\(option) does not go with --dry-run.") }
         if directory.isEmpty { throw ValidationError("DIRECTORY needs a path, not an empty string.") }
         if filesURL?.isEmpty == true { throw ValidationError("--files-url needs a URL, not an empty string.") }
-        for mirror in mirrors where isWebURL(mirror) { try requireURL(mirror, "--mirror") }
-        if let filesURL, isWebURL(filesURL) { try requireURL(filesURL, "--files-url") }
+        for mirror in mirrors { try requireURL(mirror, "--mirror") }
+        if let filesURL { try requireURL(filesURL, "--files-url") }
         _ = try namedPlace()
         if let base, urlScheme(of: base) == S3Address.scheme { _ = try bucket.named(base) }
         try HomeTarget(output).check(

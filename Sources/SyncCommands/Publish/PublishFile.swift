@@ -78,8 +78,16 @@ extension PublishOptions {
             (channel, keepsReleases) = (ChannelName.meant(name), true)
             if let reason = channel.flatMap(ChannelName.objection) { throw root.fault(node, "channel", reason) }
         }
-        mirrors = try root.texts("mirrors", "URLs")?.map(\.text) ?? mirrors
-        filesURL = try root.text("files_url", "a URL") ?? filesURL
+        if let urls = try root.texts("mirrors", "URLs") {
+            for (url, place) in urls {
+                if let objection = webURLObjection(url) { throw place.fault("it is \(objection)") }
+            }
+            mirrors = urls.map(\.text)
+        }
+        if let url = try root.text("files_url", "a URL"), let node = root.node("files_url") {
+            if let objection = webURLObjection(url) { throw root.fault(node, "files_url", "it is \(objection)") }
+            filesURL = url
+        }
         isLoose = try root.flag("loose") ?? isLoose
         if let words = try root.texts("preserve", "words") {
             var traits: KeptTraits = []
