@@ -3,7 +3,7 @@ package import SyncSystem
 
 /// The present work on the latest run of a session, beside the store: two files in `sessions/` that are written during
 /// the run and may be read at any time. Not in the database: they change many times a second, and losing them costs at
-/// most a killed process's count of received bytes, which matters for a budget.
+/// most a killed process's count of received bytes, which matters for a budget and reports.
 ///
 /// `NAME.requests` is one JSON object, replaced as a whole; `NAME.tasks` is a ``TaskFile``.
 package struct LiveFiles: Sendable {
