@@ -928,9 +928,9 @@ extension PullRun {
         count()
         let tasks = environment.live.tasks
         tasks?.end(reason)
+        let (origins, rest) = environment.ledger.entries
         // Its thread would record the summary before the end of the run.
         environment.live.close()
-        let (origins, rest) = environment.ledger.entries
         journal.summary(report, tasks: tasks?.steps, stopped: reason, origins: origins, otherBytes: rest)
     }
 }
