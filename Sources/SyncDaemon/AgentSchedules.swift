@@ -120,14 +120,13 @@ extension Agent {
             // Only once: without an answer, it starts with the release that it has.
             askedAgain[name] = run
             do throws(ControlError) {
-                let reply = try await enqueue(planned.request)
+                let reply = try await enqueue(planned.request, inPlaceOf: run)
                 guard reply.run != run else { continue }
                 askedAgain[name] = reply.run
                 _ = schedules.remember(name, planned.occurrence, reply)
-                environment.log("schedule \(name): run \(reply.run) replaces \(run): there is another release by now")
+                environment.log("schedule \(name): run \(reply.run) replaces \(run), with the newest release")
             } catch {
-                environment.log(
-                    "schedule \(name): whether there is a newer release is not known: \(escaped(error.message))")
+                environment.log("schedule \(name): no newer release replaces run \(run): \(escaped(error.message))")
             }
         }
         return next

@@ -8,6 +8,12 @@ import SyncSystem
 
 extension Agent {
     package func enqueue(_ asked: EnqueueRequest) async throws(ControlError) -> EnqueueReply {
+        try await enqueue(asked, inPlaceOf: nil)
+    }
+
+    /// - Parameter former: The run that the new one replaces, if it is still open then; `nil` for any.
+    package func enqueue(_ asked: EnqueueRequest, inPlaceOf former: String?) async throws(ControlError) -> EnqueueReply
+    {
         try refuseIfStopping()
         try check(asked)
         let request = Self.withUmask(asked)
@@ -30,7 +36,12 @@ extension Agent {
                 try handle.engine.prepare(request)
             }
             try await enter(&prepared, request, handle)
-            reply = await record(prepared, request, handle, stop)
+            if let former, (try? store.run(former))?.state.isOpen != true {
+                // Somebody has cancelled or replaced it, or it has ended.
+                reply = .failure(ControlError(.refused, "the run has ended", exitStatus: .refused))
+            } else {
+                reply = await record(prepared, request, handle, stop)
+            }
             retries[prepared.session] = nil
             leave(prepared.session)
             if !prepared.warnings.isEmpty { reply = reply.map { warned($0, prepared.warnings) } }

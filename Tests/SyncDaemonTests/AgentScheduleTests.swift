@@ -164,6 +164,22 @@ struct AgentScheduleTests {
         #expect(try bench.disorder() == [])
     }
 
+    @Test("A run that was cancelled while the server was asked for a newer release does not come back")
+    func cancelledMeanwhile() async throws {
+        let bench = try AgentBench()
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            var request = bench.request()
+            request.notBefore = WallTime(milliseconds: bench.now() + 3_600_000)
+            let run = try await agent.enqueue(request).run
+            let asked = request
+            #expect(try await agent.enqueue(asked, inPlaceOf: run).run == run)
+            _ = try await agent.cancel("com.example.tower")
+            await #expect(throws: ControlError.self) { _ = try await agent.enqueue(asked, inPlaceOf: run) }
+            #expect(try bench.store.runs().map(\.state) == [.cancelled])
+        }
+    }
+
     @Test("For a schedule that cannot be read the agent stays; one that cannot be understood is said and left out")
     func unread() throws {
         let bench = try AgentBench()
