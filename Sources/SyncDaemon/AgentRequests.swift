@@ -118,6 +118,7 @@ extension Agent: AgentControl {
         await enter(session)
         defer { leave(session) }
         try stored(store.remove(session: session))
+        environment.schedules?.forget(session)
     }
 
     package func hooks(session: String?) throws(ControlError) -> [HookStatus] {

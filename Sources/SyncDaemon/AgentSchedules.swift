@@ -33,6 +33,8 @@ package struct AgentSchedules: Sendable {
     package var failed: @Sendable (_ name: String, ControlError) -> Void
     /// The runs that wait for their planned start, of all schedules, whatever has fired them.
     package var planned: @Sendable () -> [PlannedRun] = { [] }
+    /// Called when a session was removed.
+    package var forget: @Sendable (_ session: String) -> Void = { _ in }
 
     /// A run that waits for its planned start.
     package struct PlannedRun: Sendable {

@@ -175,5 +175,6 @@ extension AgentSchedules {
             // Schedules that cannot be read are reported by `load`.
             ((try? records.names()) ?? []).compactMap { (try? records.find($0))?.plannedRun(in: store, now: now()) }
         }
+        forget = { records.forget(session: $0) }
     }
 }

@@ -2,7 +2,6 @@ import ArgumentParser
 import SyncAgent
 import SyncDaemon
 import SyncModel
-import SyncSchedule
 import SyncStore
 import SyncSystem
 
@@ -150,7 +149,6 @@ struct RemoveCommand: AsyncParsableCommand {
                 guard try store.session(name) == nil else { throw error }
             }
         }
-        (try? ScheduleRecords())?.forget(session: name)
         // The configured metrics file still has the session.
         MetricsFile.keepAfterTry(nil, store)
         let rest = exists(status.destination) ? "; what is in \(escaped(status.destination)) stays." : "."
