@@ -23,7 +23,8 @@ struct ScheduleRunCommand: AsyncParsableCommand {
 
     @Flag(help: "Start now, at any time of day, and run until it is done.") var now = false
 
-    @Flag(help: "Run only if the last time was missed and its window is still open.") var missed = false
+    @Flag(help: "Run only if the last time was missed and its window is still open; an interrupted run goes on.")
+    var missed = false
 
     @Flag(name: .shortAndLong, help: "Print only errors.") var quiet = false
 
