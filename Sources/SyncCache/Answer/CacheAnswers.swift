@@ -304,10 +304,6 @@ extension CacheAnswers {
             if head.status == 304 { return response }
             if request.isHead {
                 download.cancel()
-                // An empty body would state a length of 0.
-                if head.objectSize == nil {
-                    response.body = .stream(BodyStream(capacity: Self.streamCapacity)) { stream in await stream.left() }
-                }
                 return response
             }
             guard let size = head.objectSize else {

@@ -596,16 +596,6 @@ struct CacheTests {
         #expect(part.status == 206 && part.body == Array("new".utf8))
     }
 
-    @Test("The head of a file whose length the origin does not say states none, not 0")
-    func unknownLength() throws {
-        let scene = try CacheScene()
-        let cache = try scene.cache()
-        scene.origin.script(
-            "/set/note.txt", .object(ServedObject(text: "note")).ignoringRanges().withoutLength())
-        let head = try cache.client.send("HEAD", "/note.txt")
-        #expect(head.status == 200 && head.headers["content-length"] == nil && head.body.isEmpty)
-    }
-
     @Test("However long an origin wants to be left alone, what is held is sent within seconds")
     func longWait() throws {
         let scene = try CacheScene()
