@@ -12,7 +12,7 @@ package struct ManifestFacts: Codable, Sendable, Equatable {
     /// Data for hooks, observers and reports, from the client or else from the manifest; JSON text on one line.
     package var userData: String?
     /// `true` if that is the client's: another manifest does not replace it.
-    var isUserDataGiven: Bool?
+    var isUserDataGiven = false
     /// The listing that it was derived from; `nil` for a published manifest.
     package var source: SourceOrigin?
 
@@ -67,7 +67,7 @@ package struct StoredRun: Codable, Sendable, Equatable {
         (identifier, self.session, epoch) = (start.run, session.identifier, session.epoch)
         (manifest, facts, deadline) = (start.manifest, start.facts, start.deadline)
         facts.userData = facts.userData ?? recipe.userData?.text
-        if recipe.userData != nil { facts.isUserDataGiven = true }
+        facts.isUserDataGiven = recipe.userData != nil
         (created, started) = (now, state == .running ? now : nil)
         if recipe.paused { (reason, pausedAt) = (.userStop, now) }
         // These values are stored elsewhere: pin, session, deadline, groups, facts.
@@ -134,7 +134,7 @@ extension StoredRun: StoreRecord {
     /// The same run with the client's data for hooks in the recipe, where it is not stored.
     var withUserData: StoredRun {
         var run = self
-        if facts.isUserDataGiven == true { run.recipe.userData = facts.userData.flatMap(JSONValue.init(text:)) }
+        if facts.isUserDataGiven { run.recipe.userData = facts.userData.flatMap(JSONValue.init(text:)) }
         return run
     }
 

@@ -4,7 +4,8 @@ package import SyncModel
 /// Checks that the events of runs come in the promised order (S29–S31, S33). Fed one event at a time.
 ///
 /// 1. `run.started` comes before everything else of its run, once for each process that works on it; only
-///    `run.stopped` and `condition.…` may come before, of a run that waits, and `pull.finished` of one that never starts.
+///    `run.stopped` and `condition.…` may come before, of a run that waits, `pull.finished` of one that never starts, and
+///    `run.summary` of a killed process whose own events the store did not take.
 /// 2. A task ends once, `installed`, `failed` or `cancelled`, and says nothing after that; one that was not installed is
 ///    tried again by the process that takes the run up.
 /// 3. `group.completed` comes once for each group; after that of `all` no task says anything.
@@ -82,8 +83,8 @@ package struct EventOrder: Sendable {
                 runs[event.run] = Run(isFinished: true)
                 return nil
             }
-            let isOfWaiting = [.runStopped, .conditionBlocked, .conditionCleared].contains(event.name)
-            return isOfWaiting ? nil : "run.started has not come"
+            let mayComeBefore = [.runStopped, .runSummary, .conditionBlocked, .conditionCleared].contains(event.name)
+            return mayComeBefore ? nil : "run.started has not come"
         }
         defer { runs[event.run] = run }
         switch event.name {
