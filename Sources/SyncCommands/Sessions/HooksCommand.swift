@@ -97,8 +97,8 @@ struct HooksReceiptCommand: AsyncParsableCommand {
                 ./reindex . && syncagent hooks receipt "$run"
 
             Exit status: 0 the receipt was created (with --check: it exists), 2 it existed already (with --check: it \
-            does not exist), 66 no such run. The receipt is DEST/.syncagent/receipts/RUN_ID.GROUP; if the group has \
-            several hooks, each has its own, RUN_ID.GROUP.$SYNCAGENT_HOOK.
+            does not exist), 66 no such run or hook. The receipt is DEST/.syncagent/receipts/RUN_ID.GROUP; if the group \
+            has several hooks, each has its own, RUN_ID.GROUP.$SYNCAGENT_HOOK.
             """)
 
     @Argument(help: "The run: $SYNCAGENT_RUN_ID.".taking("run-id")) var run: String
@@ -113,7 +113,6 @@ struct HooksReceiptCommand: AsyncParsableCommand {
 
     func run() async throws {
         let environment = EnvironmentPaths.ofProcess
-        let path = try destination(environment)
         // A receipt records that a group's hook has done its work. One finished batch says nothing about the others.
         if environment.hookRun() == run, environment.hookBatch() != nil {
             if check { throw CommandFailure(.incomplete) }
@@ -123,6 +122,7 @@ struct HooksReceiptCommand: AsyncParsableCommand {
         let group = group ?? own ?? RunRecipe.groupOfAll
         // Set if the group has several hooks, each of which has its own receipt.
         let number = group == own ? environment.lookup("SYNCAGENT_HOOK").flatMap(Int64.init) : nil
+        let path = try (group == own ? environment.hookDestination() : nil) ?? destination(of: group, environment)
         let receipt = HookReceipt(run: run, group: group, hook: number)
         let isGood: Bool
         do throws(FileError) {
@@ -132,12 +132,23 @@ struct HooksReceiptCommand: AsyncParsableCommand {
         guard isGood else { throw CommandFailure(.incomplete) }
     }
 
-    /// The destination of the run: from the environment in a hook, otherwise from the store.
-    private func destination(_ environment: EnvironmentPaths) throws -> String {
-        if environment.hookRun() == run, let path = environment.hookDestination() { return path }
+    /// The destination of a hook whose environment this process does not have; a receipt without a hook is of no use.
+    private func destination(of group: String, _ environment: EnvironmentPaths) throws -> String {
         let store = try StateAccess(environment: environment, output: Output()).store()
-        let session = try store.run(run).session
-        guard let found = try store.session(session) else { throw StoreError.noSession(session) }
-        return found.destination
+        _ = try store.run(run)
+        let hooks = try store.hooks(run: run, limit: .max).filter { $0.group == group && $0.batch == nil }
+        guard let hook = hooks.first else {
+            throw CommandFailure(
+                .noInput,
+                "Run \(escaped(run)) has no hook of group '\(escaped(group))' that leaves a receipt. "
+                    + "'syncagent hooks list' lists the hooks.")
+        }
+        guard hooks.count == 1 else {
+            throw CommandFailure(
+                .usage,
+                "Group '\(escaped(group))' has several hooks, each with its own receipt: run this command from within "
+                    + "the hook.")
+        }
+        return hook.destination
     }
 }
