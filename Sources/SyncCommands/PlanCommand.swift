@@ -131,9 +131,7 @@ struct PlannedRoute: Sendable {
             line.field("prefix", redacted(url: source.prefix))
             line.field("objects", source.objects)
             line.field("requests", source.requests)
-            guard let explanation else {
-                return line.field(otherRoute, true)
-            }
+            guard let explanation else { return line.field(otherRoute, true) }
             line.field("asked", explanation.asked)
             if let rule = explanation.rule { line.field("rule", rule.place) }
             if let credentials = explanation.credentials { line.field("credentials", credentials) }

@@ -97,8 +97,8 @@ struct HooksReceiptCommand: AsyncParsableCommand {
                 ./reindex . && syncagent hooks receipt "$run"
 
             Exit status: 0 the receipt was created (with --check: it exists), 2 it existed already (with --check: it \
-            does not exist), 66 no such run or hook. The receipt is DEST/.syncagent/receipts/RUN_ID.GROUP; if the group \
-            has several hooks, each has its own, RUN_ID.GROUP.$SYNCAGENT_HOOK.
+            does not exist), 66 no such run or hook. The receipt is DEST/.syncagent/receipts/RUN_ID.GROUP; if the \
+            group has several hooks, each has its own, RUN_ID.GROUP.$SYNCAGENT_HOOK.
             """)
 
     @Argument(help: "The run: $SYNCAGENT_RUN_ID.".taking("run-id")) var run: String
