@@ -201,7 +201,7 @@ extension Agent {
             "manifest: an absolute path or a URL is expected")
         let named = request.configuration?.hooks.values.map(\.self) ?? []
         for hook in request.hooks + named {
-            let fault = RunHook.objection(toProgram: hook.arguments.first ?? "")
+            let fault = RunHook.objection(to: hook.arguments)
             try require(fault == nil, "hooks: \(fault ?? "")")
             let (times, batches) = (RunHook.timeouts, RunHook.batches)
             try require(times.contains(hook.timeout), "hooks: timeout is 1 to \(times.upperBound), not \(hook.timeout)")

@@ -86,7 +86,7 @@ struct PullSetup {
             "notBefore, paused, conditions and deadlineSeconds are for an agent; conditions of your own are plugins.")
         for hook in options.hooks {
             let word = hook.arguments.first ?? ""
-            let fault = RunHook.objection(toProgram: word)
+            let fault = RunHook.objection(to: hook.arguments)
             try refuse(unless: fault == nil, "hooks: \(fault ?? "").")
             let name = escaped(shownHookProgram(word))
             if let plugin = hookPlugin(word) {

@@ -179,6 +179,10 @@ struct ConfigurationFileTests {
             "c.json:1: hooks.reindex.program: the URL of a webhook cannot be used: a user name in a URL"
         ),
         (
+            "{hooks: {reindex: {program: 'https://chat.example/x', arguments: ['y']}}}",
+            "c.json:1: hooks.reindex.program: a webhook takes no arguments, only a URL"
+        ),
+        (
             "{hooks: {reindex: {program: '/x', argument: []}}}",
             "c.json:1: hooks.reindex.argument: no such key; did you mean “arguments”?"
         ),

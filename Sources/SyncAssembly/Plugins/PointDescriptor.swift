@@ -241,7 +241,7 @@ extension PluginSettings.Use {
     fileprivate func webhook(_ web: TransportConfiguration) throws(PluginError) -> any EventObserver {
         let url = try setting("url", "{ url: \"https://…\" }") { $0.string }
         guard isWebURL(url) else { throw refused("settings.url must be an http or https URL") }
-        if let fault = RunHook.objection(toProgram: url) { throw refused("settings.url: \(fault)") }
+        if let fault = RunHook.objection(to: [url]) { throw refused("settings.url: \(fault)") }
         return WebhookObserver(url: url, name: name, hook: WebhookHook(web))
     }
 

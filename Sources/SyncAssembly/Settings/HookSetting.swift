@@ -15,20 +15,22 @@ extension RunHook {
         guard let program = try object.text("program", "the absolute path of a program") else {
             throw object.fault(node, "program", "missing; write the absolute path of the program to run")
         }
-        if let fault = objection(toProgram: program) { throw object.fault(node, "program", fault) }
         // The group is set where the name is resolved.
         var hook = RunHook(group: "", arguments: [program] + (try object.anyTexts("arguments")))
+        if let fault = objection(to: hook.arguments) { throw object.fault(node, "program", fault) }
         if let timeout = try object.duration("timeout") { hook.timeout = Int(timeout.components.seconds) }
         hook.batch = try object.integer("batch", in: RunHook.batches)
         return hook
     }
 
-    /// Why a hook cannot have this first word, for people and without secrets; `nil` if it can.
-    package static func objection(toProgram word: String) -> String? {
+    /// Why a hook cannot have these words, for people and without secrets; `nil` if it can.
+    package static func objection(to arguments: [String]) -> String? {
+        let word = arguments.first ?? ""
         guard isHookProgram(word) else {
             return "'\(escaped(shownHookProgram(word)))' is neither an absolute path nor a URL nor plugin:NAME"
         }
         guard isWebURL(word) else { return nil }
+        guard arguments.count == 1 else { return "a webhook takes no arguments, only a URL" }
         do throws(URLError) {
             _ = try CurlURL(word)
             return nil

@@ -123,7 +123,7 @@ struct EnvironmentPaths: Sendable {
             guard option.hasSuffix("hook") else {
                 throw ValidationError("\(option) takes a program, not '\(escaped(shownHookProgram(text)))'.")
             }
-            if let fault = RunHook.objection(toProgram: text) { throw ValidationError("\(option): \(fault).") }
+            if let fault = RunHook.objection(to: [text]) { throw ValidationError("\(option): \(fault).") }
             return text
         }
         if text.contains("/"), try exists(Self.absolute(text)) || !isCommandLine(text) {
