@@ -125,14 +125,6 @@ extension SyncStore {
         }
     }
 
-    /// Adds the work of one process on an unfinished run to a session's totals. Runs are counted when they end.
-    package func add(_ work: SessionTotals, to session: String) throws(StoreError) {
-        try write(.eventual) { db in
-            var found = try StoredSession.named(session, db)
-            try found.updateChanges(db) { $0.totals.add(work) }
-        }
-    }
-
     /// Adds the work of a process that was lost before it could do so itself: to its session's totals, and as an event.
     func add(lost work: (received: UInt64, requests: UInt64), of run: StoredRun, now: Int64, _ db: Database) throws {
         guard work.received > 0 || work.requests > 0 else { return }

@@ -59,13 +59,12 @@ struct StoreStory {
         var stopped: String?
     }
 
-    func summary(_ work: Work, _ run: String, at time: Int64) throws {
+    @discardableResult func summary(_ work: Work, _ run: String, at time: Int64) throws -> SessionTotals {
         var totals = SessionTotals()
         totals.received = work.received
         totals.requests = work.requests
         totals.files = UInt64(work.installed + work.reused)
         totals.elapsed = work.elapsed
-        try store.add(totals, to: session)
         try event("run.summary", run, at: time) { line in
             line.field("elapsed_ms", work.elapsed)
             line.field("requests", work.requests)
@@ -103,15 +102,16 @@ struct StoreStory {
                 }
             }
         }
+        return totals
     }
 
     /// A process stops its work on a run, which waits.
     func stop(_ work: Work, _ run: String, at time: Int64, reason: RestReason = .policy) throws {
         var work = work
         work.stopped = reason.rawValue
-        try summary(work, run, at: time)
+        let totals = try summary(work, run, at: time)
         try event("run.stopped", run, at: time) { $0.field("reason", reason) }
-        try store.apply(reason == .userStop ? .paused : .released, to: run, reason: reason, now: time)
+        try store.apply(reason == .userStop ? .paused : .released, to: run, reason: reason, work: totals, now: time)
     }
 
     /// A run comes to its end.
@@ -119,7 +119,7 @@ struct StoreStory {
         _ work: Work, _ run: String, at time: Int64, total: Int, unchanged: Int = 0, bytesTotal: UInt64 = 0,
         result: RunResult = .ok, error: String? = nil, cause: FailureCause? = nil, exitStatus: Int32? = nil
     ) throws {
-        try summary(work, run, at: time)
+        let totals = try summary(work, run, at: time)
         var counts = RunCounts()
         counts.files.total = total
         counts.files.unchanged = unchanged
@@ -131,7 +131,8 @@ struct StoreStory {
         counts.bytes.reused = work.reusedBytes
         counts.requests = work.requests
         try store.finish(
-            run: run, result: result, counts: counts, error: error, cause: cause, exitStatus: exitStatus, now: time)
+            run: run, result: result, counts: counts, error: error, cause: cause, exitStatus: exitStatus, work: totals,
+            now: time)
     }
 
     /// The run's hooks are owed and called.

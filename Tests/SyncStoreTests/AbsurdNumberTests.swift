@@ -43,10 +43,9 @@ struct AbsurdNumberTests {
             let counts = run.counts.files
             #expect(counts.total >= 0 && counts.installed + counts.reused <= 2 << 40)
         }
-        ask { try store.add(SessionTotals(), to: "tower") }
         ask { for hook in try store.hooks() { _ = try store.started(hook: hook.identifier, now: 7) } }
         ask { for hook in try store.hooks() { _ = try store.unreported(hook, includingOwn: true) } }
-        ask { try store.apply(.resumed, to: "r1", now: 8) }
+        ask { try store.apply(.resumed, to: "r1", work: SessionTotals(), now: 8) }
         ask { _ = try store.recover(session: "tower", now: 9) }
         ask {
             try store.prune(eventBytes: 0)

@@ -10,7 +10,6 @@ enum GoldenStore {
         try tower(store)
         try states(store)
         try hooks(store)
-        try totals(store)
         try causes(store)
     }
 
@@ -30,14 +29,6 @@ enum GoldenStore {
         let start = run("run-held", session("s-held"))
         try store.begin(start, now: time, isHeld: false)
         try store.hold(run: start.run, reason: .resources, error: "no room", cause: .diskFull, due: time + 9)
-    }
-
-    private static func totals(_ store: SyncStore) throws {
-        var work = SessionTotals()
-        (work.received, work.requests, work.files, work.elapsed) = (65_000, 5, 4, 60_000)
-        try store.add(work, to: "tower")
-        (work.received, work.requests, work.files, work.elapsed) = (5_000, 7, 5, 1_000)
-        try store.add(work, to: "tower")
     }
 
     private static let digest = SHA256Digest(hex: String(repeating: "9a", count: 32)) ?? .zero
@@ -84,7 +75,9 @@ enum GoldenStore {
         var counts = RunCounts()
         (counts.files.total, counts.files.installed, counts.files.unchanged) = (20_000, 3, 19_997)
         (counts.bytes.total, counts.bytes.received, counts.bytes.reused, counts.requests) = (1 << 40, 4_096, 5, 6)
-        try store.finish(run: first.run, result: .ok, counts: counts, now: time + 1_003)
+        var work = SessionTotals()
+        (work.received, work.requests, work.files, work.elapsed) = (70_000, 12, 9, 61_000)
+        try store.finish(run: first.run, result: .ok, counts: counts, work: work, now: time + 1_003)
 
         var second = first
         second.run = "20261121T020000Z-0000000b"
