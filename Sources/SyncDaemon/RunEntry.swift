@@ -205,6 +205,7 @@ extension Agent {
             try require(fault == nil, "hooks: \(fault ?? "")")
             let (times, batches) = (RunHook.timeouts, RunHook.batches)
             try require(times.contains(hook.timeout), "hooks: timeout is 1 to \(times.upperBound), not \(hook.timeout)")
+            try require(!hook.results.isEmpty, "hooks: results names at least one of ok, partial, failed")
             let batch = hook.batch ?? 1
             try require(batches.contains(batch), "hooks: batch is 1 to \(batches.upperBound), not \(batch)")
         }

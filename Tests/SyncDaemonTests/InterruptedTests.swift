@@ -163,6 +163,15 @@ struct InterruptedTests {
         withExtendedLifetime(lease) {}
     }
 
+    @Test("A hook that would run for no result is refused")
+    func hookWithoutResults() async throws {
+        let bench = try AgentBench(files: 1)
+        var request = bench.request(hook: "/bin/true")
+        request.hooks = [RunHook(arguments: ["/bin/true"], results: [])]
+        let error = await #expect(throws: ControlError.self) { try await bench.agent().enqueue(request) }
+        #expect(error?.code == .invalid && error?.message.contains("results") == true)
+    }
+
     @Test("Requests with absurd times for hooks are refused", arguments: [-1, 0, 31_622_401, .max])
     func hookTimeouts(timeout: Int) async throws {
         let bench = try AgentBench(files: 1)
