@@ -348,7 +348,7 @@ extension Agent {
                 run: run, reason: reason, error: report.reason, due: nextPoll(at: check, stored, now: now),
                 since: report.since)
             if stored.reason != reason {
-                environment.log("\(escaped(job.session)): waits, \(escaped(report.reason ?? ""))")
+                environment.log("\(escaped(job.session)): waiting: \(escaped(report.reason ?? ""))")
             }
         } catch {
             retries[job.session] = (now, 5_000)

@@ -95,7 +95,7 @@ extension Agent {
             if handled == nil { handledSlots[name] = outlook.handled }
             if let lost = outlook.missed, missedSlots[name] != lost.slot {
                 missedSlots[name] = lost.slot
-                environment.log("schedule \(name): the run of \(lost.slot) was missed and will not be made up for")
+                environment.log("schedule \(name): the run of \(lost.slot) was missed and is skipped")
             }
             guard let due = outlook.due else { continue }
             if let failed = failedSchedules[name], failed.slot == due.slot, failed.due > environment.now() {
