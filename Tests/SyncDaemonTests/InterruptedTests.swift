@@ -167,7 +167,7 @@ struct InterruptedTests {
     func hookWithoutResults() async throws {
         let bench = try AgentBench(files: 1)
         var request = bench.request(hook: "/bin/true")
-        request.hooks = [RunHook(arguments: ["/bin/true"], results: [])]
+        request.hooks = [RunHook(arguments: ["/bin/true"], results: [RunResult]())]
         let error = await #expect(throws: ControlError.self) { try await bench.agent().enqueue(request) }
         #expect(error?.code == .invalid && error?.message.contains("results") == true)
     }
