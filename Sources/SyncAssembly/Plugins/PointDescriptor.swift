@@ -140,7 +140,7 @@ extension PointDescriptor {
     } check: { subject, _ throws(PluginError) in
         // The settings of the built-in source name its program; without them there is nothing to check.
         if subject.point == nil, subject.name == "program" { return [] }
-        guard let url = subject.location else { throw subject.lacks("--url says what to make a manifest of") }
+        guard let url = subject.location else { throw subject.lacks("it needs --url, the URL of a set") }
         let program = try subject.context.source(subject.use(.source), timeout: subject.timeout)
         return SyncPluginHost.check(source: program, url: url) { text in
             var limits = ManifestLimits.standard
@@ -167,7 +167,7 @@ extension PointDescriptor {
             hook = PluginHook(client)
         } else if subject.name == "webhook" {
             guard let url = subject.url, isWebURL(url) else {
-                throw subject.lacks("--url says which webhook to call")
+                throw subject.lacks("it needs --url, the URL of a webhook")
             }
             word = url
             hook = WebhookHook(TransportConfiguration.plain)
@@ -188,7 +188,7 @@ extension PointDescriptor {
             let object = TransportSubject(url: fileURL(path: path), missing: fileURL(path: path + ".none"))
             return SyncPluginHost.check(transport: object) { FileTransport() }
         }
-        guard let url = subject.location ?? subject.served else { throw subject.lacks("--url says what to fetch") }
+        guard let url = subject.location ?? subject.served else { throw subject.lacks("it needs --url, the URL of an object") }
         let object = TransportSubject(url: url, missing: subject.served.map { $0 + ".none" })
         guard let client else {
             guard let first = try? CurlTransport(configuration: .plain) else {

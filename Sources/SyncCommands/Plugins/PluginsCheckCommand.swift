@@ -14,7 +14,7 @@ struct PluginsCheckCommand: AsyncParsableCommand {
             The plugin really runs: a hook runs several times with a made-up report, an observer gets made-up events. \
             Settings come from the configuration unless --settings is given. A transport fetches from a server that this \
             command starts, unless --url names an object. Exit status: 0 the plugin follows every rule, 2 it breaks \
-            some, 64 wrong arguments, 78 there is no such plugin.
+            some, 64 wrong arguments, 78 there is no such plugin, or it lacks settings, a URL or a file.
             """)
 
     @Argument(help: "The name of a built-in plugin, the NAME of a syncagent-plugin-NAME, or a path.".taking("plugin"))
