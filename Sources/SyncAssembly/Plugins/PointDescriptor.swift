@@ -188,7 +188,9 @@ extension PointDescriptor {
             let object = TransportSubject(url: fileURL(path: path), missing: fileURL(path: path + ".none"))
             return SyncPluginHost.check(transport: object) { FileTransport() }
         }
-        guard let url = subject.location ?? subject.served else { throw subject.lacks("it needs --url, the URL of an object") }
+        guard let url = subject.location ?? subject.served else {
+            throw subject.lacks("it needs --url, the URL of an object")
+        }
         let object = TransportSubject(url: url, missing: subject.served.map { $0 + ".none" })
         guard let client else {
             guard let first = try? CurlTransport(configuration: .plain) else {
