@@ -158,7 +158,7 @@ extension FailureCause {
             "Nothing to do if a newer revision will come; 'syncagent rollback NAME --release' lets the held one come back."
         case .badManifest: "Check the URL of the manifest, or publish it again; what is in place stays."
         case .rejected:
-            "None was installed. Check refused files at their source; if they could not be checked, fix the verifier and pull again."
+            "Refused files were not installed: check them at their source. If they could not be checked, fix the verifier and pull again."
         case .cancelled: "A plugin has cancelled the requests for these files; see its settings."
         case .late: "The time was too short: give it a longer window, a higher rate, or start earlier."
         case .lostWorker:
