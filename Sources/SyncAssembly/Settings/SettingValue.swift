@@ -19,7 +19,8 @@ package enum SettingValue {
         let number = digits.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int64(digits) : nil
         let (seconds, overflow) = (number ?? 0).multipliedReportingOverflow(by: unit ?? 1)
         guard !overflow, Self.seconds.contains(seconds) else {
-            throw SettingsError("'\(escaped(text))' is not a time such as 90s, 15m, 6h or 2d")
+            let limits = number == nil ? "" : ", from 1s to 366d"
+            throw SettingsError("'\(escaped(text))' is not a time such as 90s, 15m, 6h or 2d\(limits)")
         }
         return .seconds(seconds)
     }
