@@ -130,7 +130,7 @@ struct CheckTests {
             ),
             (
                 "serve(lambda m: None)",
-                "A method that it does not know is answered with an error: no answer to check.unknown within 5.0 s"
+                "A method that it does not know is answered with an error: no answer to check.unknown within 5 s"
             ),
             (
                 "serve(lambda m: send({'id': m.get('id'), 'error': {'code': 1, 'message': ''}}))\ntime.sleep(100)",

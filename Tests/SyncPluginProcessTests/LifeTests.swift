@@ -118,7 +118,7 @@ struct LifeTests {
         }
         let result = await client.resolve()
         #expect(result.code == .unavailable)
-        #expect(result.message.contains("did not answer initialize within 0.3 s"), "\(result)")
+        #expect(result.message.contains("did not answer initialize within 0.30 s"), "\(result)")
     }
 
     @Test("Delays between starts double up to a bound, and old ends are forgotten")

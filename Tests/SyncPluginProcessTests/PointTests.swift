@@ -187,7 +187,7 @@ struct PointTests {
                 "send({'id': message['id'], 'error': {'code': 1, 'message': 'no disk'}})", .exited(1),
                 "plugin test: no disk", false
             ), ("answer(message, 'fine')", .exited(70), "plugin test: its answer has no number 'status'", false),
-            ("time.sleep(100)", .timedOut, "plugin test: no answer to hook.run within 1.0 s", false),
+            ("time.sleep(100)", .timedOut, "plugin test: no answer to hook.run within 1 s", false),
             ("os._exit(4)", .unknown("plugin test: it exited with status 4, before it answered"), "", true),
         ] as [(String, HookOutcome.End, String, Bool)])
     func hook(

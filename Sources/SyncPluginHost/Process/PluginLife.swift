@@ -85,11 +85,11 @@ extension PluginWorker {
                 write(RPCMessage.cancel(number))
                 unansweredSince = unansweredSince ?? now
             }
-            let time = (entry.timeout ?? .zero).secondsValue
+            let time = entry.timeout ?? .zero
             let message =
                 entry.isSent
-                ? "no answer to \(entry.method) within \(time) s"
-                : "it could not be started within \(time + limits.start.secondsValue) s"
+                ? "no answer to \(entry.method) within \(Figures.period(time.milliseconds))"
+                : "it could not be started within \(Figures.period((time + limits.start).milliseconds))"
                     + (endReason.map { ": \($0)" } ?? "")
             entry.completion(.failure(failure(.timedOut, message)))
         }
@@ -102,7 +102,8 @@ extension PluginWorker {
         guard let due = phaseDue, due <= now else { return }
         switch phase {
         case .absent, .ready: phaseDue = nil
-        case .starting: makeEnd("it did not answer initialize within \(limits.start.secondsValue) s")
+        case .starting:
+            makeEnd("it did not answer initialize within \(Figures.period(limits.start.milliseconds))")
         case .ending(let stage): endFurther(stage)
         }
     }

@@ -251,7 +251,8 @@ final class TransferPump {
                 // Every byte has arrived; only the plugin's answer is missing.
                 succeed(transfer, attempt, .null)
             } else {
-                fail(transfer, attempt, .timedOut, "no byte within \(patience.secondsValue) s", requests: 1)
+                let time = Figures.period(patience.milliseconds)
+                fail(transfer, attempt, .timedOut, "no byte within \(time)", requests: 1)
             }
         }
         abandonedPipes.removeAll { $0.due <= now }
