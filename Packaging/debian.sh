@@ -38,7 +38,7 @@ mv "$tree/usr/share/zsh/site-functions/_syncagent" "$tree/usr/share/zsh/vendor-c
 rmdir "$tree/usr/share/zsh/site-functions"
 gzip -9n "$tree/usr/share/man/man1/syncagent.1"
 
-# Units: the agent of a user, pulls by name of the user syncagent, and what signs anew what is the newest. None is enabled: whoever wants them enables them.
+# Units: a user's agent, named pulls by the user syncagent, and refreshes of signed sets. None of them is enabled.
 systemd=$root/Examples/systemd
 mkdir -p "$tree/usr/lib/systemd/user" "$tree/usr/lib/systemd/system" "$tree/usr/lib/sysusers.d" "$tree/usr/lib/tmpfiles.d"
 sed 's|/usr/local/bin/|/usr/bin/|' "$systemd/syncagent.service" | sed '2,/^\[Unit\]/{/^#     /d}' \
@@ -91,11 +91,11 @@ Suggests: git, rclone
 Section: net
 Priority: optional
 Description: verified copies of large sets of files, every night
- A project has thousands of files: drawings, textures, models, map tiles,
- weights. syncagent brings a machine to exactly the set that a manifest names,
- in a handful of requests to any static web server, checks the SHA-256 of every
- byte before it becomes visible, goes on where it was killed, and calls a hook
- once everything is in place.
+ For projects with thousands of files: drawings, textures, models, map tiles,
+ weights. syncagent makes a directory match a published manifest exactly, with a
+ handful of requests to any static web server. It checks every byte against its
+ SHA-256 before the file becomes visible, resumes where it was stopped, and runs
+ a hook once everything is in place.
 END
 cat >"$tree/DEBIAN/postinst" <<'END'
 #!/bin/sh
@@ -112,7 +112,7 @@ END
 cat >"$tree/DEBIAN/prerm" <<'END'
 #!/bin/sh
 set -e
-# Agents and pulls come to rest with everything kept: nobody could ask them anything without the program.
+# Stops agents and pulls, which keep everything: without the program nobody could control them.
 if [ "$1" = remove ]; then
     start-stop-daemon --stop --quiet --oknodo --exec /usr/bin/syncagent --retry TERM/10 || true
 fi
