@@ -150,6 +150,12 @@ struct ExampleTests {
         let results = await blocking { check(hook: hook, invocation: invocation) }
         let again = await blocking { hook.run(invocation) }
         #expect(again.output == "files indexed: 1")
+        // What could not be fetched keeps the row of what is there.
+        var partial = invocation
+        partial.input = Array(report.replacing("installed", with: "failed").utf8)
+        let incomplete = partial
+        let failed = await blocking { hook.run(incomplete) }
+        #expect(failed.output == "files indexed: 0")
         // Sent after a crash: what is there counts, except for what is not of the set.
         try fixture.root.write("y", to: "dest/sub/b.png")
         try fixture.root.write("y", to: "dest/.syncagent/index")
