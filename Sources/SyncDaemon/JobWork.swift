@@ -138,7 +138,8 @@ extension SessionJob {
             environment.log(
                 "\(escaped(session)): \(end), \(report.files.total) files, "
                     + "\(report.changed) changed, \(ByteCount(report.bytes.received)) in "
-                    + Figures.count(report.requests, "request"))
+                    + Figures.count(report.requests, "request")
+                    + (report.status == .hookFailed ? "; a hook failed" : ""))
             if stop.reason == .policy, let block = conditions?.block { return .blocked(block) }
             return .done
         } catch { return after(error, identifier) }

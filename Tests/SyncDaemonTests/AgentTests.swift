@@ -410,6 +410,20 @@ struct AgentTests {
         #expect(told.count == 1 && told[0].hasSuffix("; retrying in 2 s"), "\(told)")
     }
 
+    @Test("The log of a run says that a hook has failed")
+    func loggedHook() async throws {
+        let bench = try AgentBench(files: 1)
+        let lines = Mutex<[String]>([])
+        let agent = bench.agent { $0.log = { line in lines.withLock { $0.append(line) } } }
+        let hook = try bench.hook("exit 3")
+        let told = try await whileRunning(agent) {
+            _ = try await agent.enqueue(bench.request(hook: hook))
+            for _ in 0..<2_000 where lines.withLock(\.isEmpty) { try await Task.sleep(for: .milliseconds(5)) }
+            return lines.withLock { $0 }
+        }
+        #expect(told.first?.hasSuffix("; a hook failed") == true, "\(told)")
+    }
+
     @Test("A run whose worker was lost goes on; after three losses in ten minutes it is put aside [S28 F083 F087]")
     func lost() async throws {
         let bench = try AgentBench()
