@@ -54,11 +54,12 @@ struct WebhookTests {
         let second = ["SYNCAGENT_BATCH": "2", "SYNCAGENT_BATCHES": "3"]
         #expect(call(batch: second).succeeded)
         #expect(call(batch: second.merging(["SYNCAGENT_LATE": "1"]) { $1 }).succeeded)
-        #expect(call(batch: ["SYNCAGENT_HOOK": "7"]).succeeded)
+        #expect(call(batch: ["SYNCAGENT_HOOK": "7", "SYNCAGENT_ROLLBACK": "1"]).succeeded)
         let requests = seen.withLock { $0 }
         let keys = requests.map { $0.header("idempotency-key") }
         #expect(keys == ["run-1/all/2-of-3", "run-1/all/late/2-of-3", "run-1/all/7"])
         #expect(requests.first?.header("syncagent-batch") == "2" && requests.first?.header("syncagent-batches") == "3")
+        #expect(requests.map { $0.header("syncagent-rollback") } == [nil, nil, "1"])
     }
 
     @Test("What is posted for no run has no key: a receiver would take the second request for a repetition")

@@ -95,12 +95,13 @@ package struct WebhookHook: GroupHook {
         let (batch, batches) = (value("SYNCAGENT_BATCH"), value("SYNCAGENT_BATCHES"))
         // A late report contains other files.
         let part = (value("SYNCAGENT_LATE").isEmpty ? "" : "/late") + "/\(batch)-of-\(batches)"
-        let ofBatch = ["Syncagent-Batch: \(batch)", "Syncagent-Batches: \(batches)"]
+        let ofBatch = batch.isEmpty ? [] : ["Syncagent-Batch: \(batch)", "Syncagent-Batches: \(batches)"]
+        let ofRollback = value("SYNCAGENT_ROLLBACK").isEmpty ? [] : ["Syncagent-Rollback: 1"]
         return [
             "Content-Type: application/json", "Syncagent-Session: \(value("SYNCAGENT_SESSION"))",
             "Syncagent-Run: \(run)", "Syncagent-Group: \(group)", "Syncagent-Result: \(value("SYNCAGENT_RESULT"))",
             "Syncagent-Attempt: \(value("SYNCAGENT_ATTEMPT"))",
             "Idempotency-Key: \(run)/\(group)\(number.isEmpty ? "" : "/\(number)")\(batch.isEmpty ? "" : part)",
-        ] + (batch.isEmpty ? [] : ofBatch)
+        ] + ofBatch + ofRollback
     }
 }
