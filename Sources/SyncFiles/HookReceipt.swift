@@ -1,3 +1,5 @@
+import SyncContent
+import SyncModel
 package import SyncSystem
 
 /// A hook's own confirmation that its work for one run is done: an empty file in `.syncagent/receipts`.
@@ -14,7 +16,12 @@ package struct HookReceipt: Sendable, Equatable {
         name = "\(Self.fileName(run)).\(Self.fileName(group))" + (hook.map { ".\($0)" } ?? "")
     }
 
-    private static func fileName(_ text: String) -> String { SyncSystem.fileName(of: text.utf8.prefix(80)) }
+    /// A long name is cut, and its digest tells it from others with the same beginning.
+    private static func fileName(_ text: String) -> String {
+        let name = SyncSystem.fileName(of: text.utf8)
+        guard name.utf8.count > 80, let digest = try? sha256(text) else { return name }
+        return "\(name.prefix(60))~\(digest.hex.prefix(16))"
+    }
 
     /// Whether it exists.
     ///

@@ -20,6 +20,11 @@ struct HookReceiptTests {
         #expect(try ofOne.leave(in: fixture.destination))
         let name = "receipts/20261120T020000Z-1f0c9a37.sheets%2fa.7"
         #expect(fixture.root.read(FilesFixture.state(name)) == [])
+        // Two long names with the same beginning.
+        let long = String(repeating: "region.", count: 36)
+        for group in [long + "a", long + "b"] {
+            #expect(try HookReceipt(run: "r1", group: group).leave(in: fixture.destination))
+        }
     }
 
     @Test(
