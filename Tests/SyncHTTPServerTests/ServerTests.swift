@@ -214,6 +214,28 @@ struct ServerTests {
         #expect(seen == [true, false])
     }
 
+    @Test("Whoever says nothing more while a body of unknown length comes does not get a short one that looks whole")
+    func halfClosed() async throws {
+        let (ends, told) = AsyncStream.makeStream(of: Bool.self)
+        let answering = HTTPServer.Answering.later { _ in
+            let body = HTTPResponse.Body.stream(BodyStream(capacity: 10)) { stream in
+                _ = await stream.write(Array("begun".utf8))
+                await stream.left()
+            }
+            var response = HTTPResponse(status: 200, body: body)
+            response.whenSent = { _, isComplete in told.yield(isComplete) }
+            return response
+        }
+        try await serving(answering) { port in
+            let client = try Client(port)
+            client.send(get)
+            #expect(try await client.read(until: "begun").contains("Transfer-Encoding: chunked\r\n"))
+            client.finish()
+            #expect(try await client.read().contains("0\r\n\r\n") == false)
+        }
+        #expect(await ends.first { _ in true } == false)
+    }
+
     @Test("A server that stops gives up on tasks that think and streams that have nothing to say, in its time")
     func stops() async throws {
         var hasty = limits

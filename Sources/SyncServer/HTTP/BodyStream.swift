@@ -152,14 +152,18 @@ extension BodyStream {
     /// Reading has ended.
     func leave() { close(isCut: false) }
 
-    /// The client is gone, or the server stops: buffered bytes are dropped.
+    /// The client is gone, or the server stops: buffered bytes are dropped, and the answer ends incomplete. A client
+    /// that sends nothing more also counts as gone, and may still read.
     func cutOff() { close(isCut: true) }
 
     private func close(isCut: Bool) {
         let (writer, leaver) = state.withLock { state in
             state.isEnded = true
             state.isLeft = true
-            if isCut { state.clear() }
+            if isCut {
+                state.clear()
+                state.isBroken = true
+            }
             state.wake()
             if !isCut { state.connection = nil }
             return (state.writer.take(), state.leaver.take())
