@@ -233,7 +233,30 @@ struct ServerTests {
             client.finish()
             #expect(try await client.read().contains("0\r\n\r\n") == false)
         }
-        #expect(await ends.first { _ in true } == false)
+        let isComplete = await ends.first { _ in true }
+        #expect(isComplete == false)
+    }
+
+    @Test("Of a body of unknown length as many bytes count as were sent")
+    func unknownLength() async throws {
+        let (ends, told) = AsyncStream.makeStream(of: Bool.self)
+        let answering = HTTPServer.Answering.later { _ in
+            let body = HTTPResponse.Body.stream(BodyStream(capacity: 10)) { stream in
+                for _ in 0..<3 { _ = await stream.write([UInt8](repeating: 0x61, count: 1_000)) }
+                stream.end()
+                await stream.left()
+            }
+            var response = HTTPResponse(status: 200, body: body)
+            response.whenSent = { bytes, isComplete in told.yield(bytes == 3_000 && isComplete) }
+            return response
+        }
+        try await serving(answering) { port in
+            let client = try Client(port)
+            client.send(get)
+            _ = try await client.read(until: "\r\n0\r\n\r\n")
+        }
+        let isRight = await ends.first { _ in true }
+        #expect(isRight == true)
     }
 
     @Test("A server that stops gives up on tasks that think and streams that have nothing to say, in its time")

@@ -18,6 +18,8 @@ package final class BodyStream: Sendable {
         var read = 0
         /// Buffered **bytes**.
         var waiting = 0
+        /// **Bytes** that have been read in all.
+        var taken: UInt64 = 0
         /// Whether writing has ended.
         var isEnded = false
         /// Whether the answer must appear incomplete.
@@ -54,6 +56,7 @@ package final class BodyStream: Sendable {
                 }
             }
             waiting -= count
+            taken &+= UInt64(count)
             return count
         }
 
@@ -148,6 +151,9 @@ extension BodyStream {
         writer?.resume()
         return count
     }
+
+    /// **Bytes** that have been read.
+    var taken: UInt64 { state.withLock(\.taken) }
 
     /// Reading has ended.
     func leave() { close(isCut: false) }

@@ -65,7 +65,8 @@ final class Daemon: Sendable {
 }
 
 extension HTTPResponse {
-    /// The response in libmicrohttpd's form, the body's length in **bytes** if known, and the descriptor of a file.
+    /// The response in libmicrohttpd's form, the body's length in **bytes**, 0 for a stream, and the descriptor of a
+    /// file.
     fileprivate func message(on connection: Handle) -> (OpaquePointer, UInt64, Int32?)? {
         switch body {
         case .none: return Self.message([]).map { ($0, 0, nil) }
@@ -90,7 +91,7 @@ extension HTTPResponse {
                 Unmanaged<BodyStream>.fromOpaque(context).release()
                 return nil
             }
-            return (message, stream.length ?? 0, nil)
+            return (message, 0, nil)
         }
     }
 

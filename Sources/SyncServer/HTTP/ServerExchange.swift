@@ -29,7 +29,7 @@ final class ServerExchange: Sendable {
         /// ``ServerExchange/end(isComplete:acknowledged:)``.
         var file: (descriptor: Int32, end: UInt64)?
         var whenSent: (@Sendable (UInt64, Bool) -> Void)?
-        /// **Bytes** of the answer's body, if known.
+        /// **Bytes** of the answer's body; of a stream, what has been read of it counts.
         var length: UInt64 = 0
         /// **Bytes** that the client had acknowledged on this connection before the answer began.
         var acknowledged: UInt64 = 0
@@ -182,9 +182,10 @@ final class ServerExchange: Sendable {
         unsaid?.leave()
         state.stream?.leave()
         guard let whenSent = state.whenSent else { return }
-        if isComplete { return whenSent(state.length, true) }
+        let length = state.stream?.taken ?? state.length
+        if isComplete { return whenSent(length, true) }
         let now = acknowledged()
-        whenSent(min(state.length, now > state.acknowledged ? now - state.acknowledged : 0), false)
+        whenSent(min(length, now > state.acknowledged ? now - state.acknowledged : 0), false)
     }
 }
 
