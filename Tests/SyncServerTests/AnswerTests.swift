@@ -69,6 +69,13 @@ struct AnswerTests {
             ([.ifNoneMatch: "\"tag-1\"", .range: "bytes=0-9"], 304),
         ] as [(HTTPFields, Int)])
     func conditions(headers: HTTPFields, status: Int) { #expect(Self.answer(headers).status == status) }
+
+    @Test("A tag of another server's may contain a comma")
+    func comma() {
+        let file = FileVersion(size: 1000, modified: HTTPDate(seconds: 0), entityTag: "\"a,b\"")
+        #expect(Self.answer([.ifNoneMatch: "\"a,b\""], file: file).status == 304)
+        #expect(Self.answer([.ifNoneMatch: "\"a\""], file: file).status == 200)
+    }
 }
 
 @Suite(.timeLimit(.minutes(10)))

@@ -92,8 +92,8 @@ extension Answer {
 
     /// Whether a list of entity tags, or `*`, includes `tag`. §8.8.3.2 defines the two comparisons.
     private static func matches(_ list: String, _ tag: String, weakly: Bool) -> Bool {
-        if list == "*" { return true }
-        // Tags of this server contain no comma, so one that does cannot match anyway.
+        // A tag may contain a comma, since those of a cache are its origin's. Clients of this program send one alone.
+        if list == "*" || list == tag && !tag.isEmpty { return true }
         return list.split(separator: ",").contains { item in
             let candidate = item.trimmed
             return candidate == tag || (weakly && candidate.hasPrefix("W/") && candidate.dropFirst(2) == tag)
