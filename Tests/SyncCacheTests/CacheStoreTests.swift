@@ -75,4 +75,15 @@ struct CacheStoreTests {
         #expect(again.keptBytes == 5_000)
         #expect(again.slice(of: Self.name(1), at: 4_999) == slice)
     }
+
+    @Test("A file in the place of a directory for slices is removed, so that they can be kept there")
+    func damaged() throws {
+        let directory = try TemporaryRoot()
+        let path = directory.path("store")
+        _ = try CacheStore(path: path, most: 100_000) { 1_000 }
+        try directory.write("x", to: "store/objects/00")
+        let store = try CacheStore(path: path, most: 100_000) { 1_000 }
+        try Self.keep(CacheStore.Slice(object: Self.name(1), start: 0, end: 5_000), in: store)
+        #expect(store.keptBytes == 5_000)
+    }
 }

@@ -143,6 +143,10 @@ final class CacheStore: Sendable {
         for name in (try? directoryEntries(unfinished.raw)) ?? [] { removeTree(name, in: unfinished.raw) }
         var slices: [(slice: Slice, modified: Int64)] = []
         for prefix in (try? directoryEntries(objects.raw)) ?? [] {
+            if case .success(let found?) = status(objects.raw, prefix), found.kind != .directory {
+                // No slice could take its place.
+                removeFile(prefix, in: objects.raw)
+            }
             guard prefix.utf8.count == 2, let directory = openDirectory(prefix, in: objects.raw, .noFollow) else {
                 continue
             }
