@@ -74,7 +74,7 @@ extension ManifestSource {
                 throw EngineError(
                     .dataInvalid, "\(place.shown): the hub has a page without a file, and another one after it")
             }
-            if let next, origin(next) != origin(hub.endpoint) {
+            if let next, urlOrigin(next) != urlOrigin(hub.endpoint) {
                 throw EngineError(
                     .refused, "\(place.shown): the hub's next page is on another server, \(redacted(url: next))",
                     cause: .refusedRedirect)
@@ -95,14 +95,6 @@ extension ManifestSource {
     }
 
     private static let mostPages = 1_000
-
-    /// Scheme, host and port, as written.
-    private func origin(_ url: String) -> Substring {
-        let plain = url.prefix { $0 != "?" && $0 != "#" }
-        guard let slashes = plain.firstRange(of: "://") else { return plain }
-        let end = plain[slashes.upperBound...].firstIndex(of: "/") ?? plain.endIndex
-        return plain[..<end]
-    }
 
     private func ask(_ url: String, _ address: HubAddress) throws(EngineError) -> ([UInt8], TransferReport) {
         let request = TransferRequest(

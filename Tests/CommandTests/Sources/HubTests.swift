@@ -243,6 +243,11 @@ struct HubTests {
             #expect(compared.status <= 1, "\(pair): \(compared.error)")
         }
 
+        // The hub's links begin with http.
+        let capitals = ["HF_ENDPOINT": "HTTP\(hub.endpoint.dropFirst(4))"]
+        let shouted = try hub.run(["pull", "hf://acme/site", "--into", "capitals"], environment: capitals)
+        #expect(shouted.status == 0, "\(shouted.error)")
+
         hub.change { $0.nextPage = hub.store.url("/next") }
         hub.commit("c3", files)
         let before = hub.store.log.requestCount
