@@ -211,7 +211,13 @@ extension Fault {
         }
         let text = Self.withoutTime(exchange.easy.message(for: result))
         let kind = Self.kind(of: result, text: text, exchange)
-        self.init(kind, text, advice: Self.advice(on: result, text: text, exchange))
+        let advice = Self.advice(on: result, text: text, exchange)
+        if let proxy = exchange.plan.answeringProxy {
+            let detail = "\(text) (from the server, or from \(proxy.named))"
+            self.init(kind, detail, advice: advice == .isTLS ? .checkProxy : advice)
+        } else {
+            self.init(kind, text, advice: advice)
+        }
     }
 
     /// The fault with what the request adds about its origin: whether credentials were sent, and whether a proxy may
@@ -224,7 +230,7 @@ extension Fault {
             detail += ", the credentials are refused"
             given = .renewCredentials
         }
-        if let proxy = plan.proxy, plan.chain.current.origin.scheme == "http" {
+        if let proxy = plan.answeringProxy {
             detail += " (the server's, or that of \(proxy.named))"
         }
         return Fault(kind, detail, retryAfter: retryAfter, challenge: challenge, advice: given)

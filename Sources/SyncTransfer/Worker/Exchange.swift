@@ -26,6 +26,11 @@ final class Exchange {
         let unixTime: Int64
 
         var isProxied: Bool { proxy != nil }
+
+        /// The proxy that may have answered in the server's place: in the clear, other than by SOCKS.
+        var answeringProxy: ProxyConfiguration? {
+            chain.current.origin.scheme == "http" && proxy?.url.lowercased().hasPrefix("socks") == false ? proxy : nil
+        }
     }
 
     let id: ExchangeID

@@ -167,6 +167,17 @@ struct FaultyPartyTests {
         #expect(error.detail.hasPrefix("status \(status) (the server's, or that of the proxy \(proxy.url("")))"))
     }
 
+    @Test("What is no HTTP comes from the proxy as well as from the server, and is no reason to write https://")
+    func junk() async throws {
+        let proxy = try FaultServer()
+        proxy.respondToOthers { _ in .raw("SSH-2.0-a\r\n") }
+        let bench = try Bench(server: proxy) { $0.proxy = ProxyConfiguration(url: proxy.url("")) }
+        let error = try await bench.failure(bench.start(object, from: ["http://files.example/a"]))
+        #expect(
+            error.detail.hasSuffix(" (from the server, or from the proxy \(proxy.url(""))); checkProxy"),
+            "\(error.detail)")
+    }
+
     @Test("A proxy's own credentials that are refused are called refused [F054]", arguments: ["http", "https"])
     func refusedProxyCredentials(scheme: String) async throws {
         let proxy = try FaultServer()
