@@ -139,7 +139,7 @@ final class RegistryTokens: ChallengeAnswer {
 
     /// Asks for a token, and again where that may help.
     private func ask(_ question: Question) throws(PluginError) -> RegistryToken {
-        let end = ContinuousClock.now + Self.patience
+        let end = ContinuousClock.now + min(Self.patience, configuration.patience?.silence ?? Self.patience)
         var wait = Duration.milliseconds(500)
         while true {
             var asked = Duration.zero

@@ -275,6 +275,17 @@ struct RegistryTests {
         #expect(registry.tokens.log.requests(to: "/token").count == 1)
     }
 
+    @Test("A server of tokens that is in trouble is asked again for as long as --patience says")
+    func tokenPatience() throws {
+        registry.push(files, as: "v1")
+        registry.change { $0.access = .token(user: nil, password: nil) }
+        registry.tokens.script("/token", .status(500))
+        let start = ContinuousClock.now
+        let outcome = try run(["pull", registry.location(":v1"), "--patience", "1s"])
+        #expect(outcome.status == 69 && outcome.error.contains("gives no token: status 500"), "\(outcome.error)")
+        #expect(ContinuousClock.now - start < .seconds(15))
+    }
+
     @Test("A manifest with another digest than it was asked for, and a blob with other bytes, are refused by name")
     func lies() throws {
         let right = registry.push(files, as: "v1")
