@@ -229,8 +229,8 @@ public enum TransferEvent: Sendable {
     case retrying(TransferID, url: String, reason: String, attempt: Int, after: Duration)
     /// A source failed or sent wrong bytes; the others are asked first for a while.
     case sourcePenalised(TransferID, url: String, reason: String)
-    /// The host is unreachable and will be tried again after `after`; `patience` is for how much longer, `nil` for no
-    /// limit.
+    /// The host is unreachable, or asks for a pause, and will be tried again after `after`; `patience` is for how much
+    /// longer, `nil` for no limit.
     case waitingForConnectivity(TransferID, url: String, reason: String, after: Duration, patience: Duration?)
     /// A plugin failed to answer; the default of its point applies.
     case pluginFailed(PluginPoint, PluginError)

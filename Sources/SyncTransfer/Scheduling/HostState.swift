@@ -16,6 +16,8 @@ final class HostState {
     var notBefore: Duration?
     /// How many requests the host accepts, as it states; `nil` if it states nothing.
     var allowance: RequestAllowance?
+    /// The end of the pause that was announced last.
+    var announcedPause: Duration?
     /// Failed connections since the last successful one.
     var connectivityFailures = 0
     /// The fault that last held requests up, such as a log-in page that answers instead; `nil` after an answer.

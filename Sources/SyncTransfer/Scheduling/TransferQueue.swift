@@ -14,6 +14,9 @@ struct TransferQueue<Element> {
     var isEmpty: Bool { large.isEmpty && small.isEmpty }
     var count: Int { large.count + small.count }
 
+    /// One of the elements that are next; it may have left in another way.
+    var first: Element? { (large.first ?? small.first)?.element }
+
     /// The highest queued priority.
     var topPriority: Int? {
         switch (large.first?.priority, small.first?.priority) {

@@ -66,7 +66,28 @@ extension Dispatcher {
         }
         hold(host, until: until)
         host.silence.exclude(until: until)
+        announcePause(of: host)
     }
+
+    /// A shorter pause is not announced.
+    private static let longPause = Duration.seconds(5)
+
+    /// Announces a pause of a host that accepts no more requests at present, once, if a transfer waits for its end.
+    func announcePause(of host: HostState) {
+        guard let allowance = host.allowance, allowance.isUsedUp, let until = allowance.until,
+            until != host.announcedPause, until - now >= Self.longPause, let (piece, ticket) = host.queue.first,
+            piece.machine.isQueued(since: ticket), let chain = try? router.route(of: piece),
+            chain.current.origin == host.origin
+        else { return }
+        host.announcedPause = until
+        piece.transfer.isReported = false
+        configuration.events(
+            .waitingForConnectivity(
+                piece.transfer.id, url: redacted(chain.current), reason: Self.pause, after: until - now, patience: nil))
+    }
+
+    /// What a host does that lets requests wait without a fault.
+    static let pause = "the server asks for a pause"
 
     /// Halves the number of connections when the server or the path objects (429, 503, reset, silence).
     ///

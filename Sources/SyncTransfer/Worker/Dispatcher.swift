@@ -130,6 +130,7 @@ final class Dispatcher {
         list(host)
         // A piece that joins the queue has no patience of its own: the host's silence goes on, and is watched.
         if host.isOutOfReach, host.notBefore != nil, host.silence.since != nil { watchSilence(of: host) }
+        announcePause(of: host)
     }
 
     /// Decides where the next request of a piece goes: which source, what resolvers say, where rules and memory lead.

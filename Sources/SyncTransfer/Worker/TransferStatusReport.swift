@@ -84,7 +84,7 @@ extension Dispatcher {
             status.wait = time - now
             // A pause that the server asked for is not silence.
             if let since = host.silence.since, since < now { status.age = now - since }
-            status.reason = host.lastFault?.detail ?? "the server asks for a pause"
+            status.reason = host.lastFault?.detail ?? Self.pause
         } else if host.credential.isAsked {
             status.reason = "waiting for credentials"
         } else if host.running > 0 {

@@ -81,6 +81,20 @@ struct SchedulingScenarioTests {
         #expect(bench.server.log.entries.map(\.request.path) == ["/first", "/9", "/7", "/5", "/1"])
     }
 
+    @Test("A pause of a server that accepts no more requests is announced once, and only if a transfer waits for it")
+    func announcedPause() async throws {
+        let bench = try Bench()
+        bench.server.script("/a", .object(object).setting("RateLimit", "\"a\";r=0;t=60"))
+        try await bench.deliver(object)
+        #expect(bench.log.lines(of: "waiting").isEmpty)
+        let runs = [bench.start(object), bench.start(object)]
+        let line = try await waitFor { bench.log.lines(of: "waiting").first }
+        #expect(line == "waiting \(bench.server.url("/a")): the server asks for a pause")
+        for number in 2...3 { bench.transport.cancel(TransferID(rawValue: UInt64(number))) }
+        for run in runs { #expect(try await bench.failure(run).code == .cancelled) }
+        #expect(bench.log.lines(of: "waiting").count == 1)
+    }
+
     @Test("Connections are kept from one transfer to the next")
     func reuse() async throws {
         let bench = try Bench { $0.connectionsPerHost = 2 }
