@@ -35,11 +35,11 @@ extension PullEngine {
             let learning = Learning(environment: environment, found: found, destination: nil, progress: progress)
             let outcome = try learning.run(manifest, rows: Array(manifest.files.indices))
             if let failure = outcome.failures.first {
-                let rest = outcome.failures.count > 1 ? ", and \(outcome.failures.count - 1) more" : ""
+                let rest = outcome.failures.count > 1 ? " and \(outcome.failures.count - 1) more" : ""
                 let status: ExitStatus =
                     failure.cause == .wrongBytes ? .dataInvalid : failure.cause.isRefusal ? .refused : .unavailable
                 throw EngineError(
-                    status, "\(escaped(manifest.files.path(failure.row))): \(failure.reason)\(rest)",
+                    status, "\(escaped(manifest.files.path(failure.row)))\(rest): \(failure.reason)",
                     cause: failure.cause)
             }
             manifest = outcome.manifest
