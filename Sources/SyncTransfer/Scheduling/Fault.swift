@@ -195,7 +195,7 @@ extension Fault {
             return
         }
         if let fault = exchange.fault {
-            self = fault.attributed(to: exchange.plan)
+            self = fault.attributed(to: exchange)
             return
         }
         if exchange.isServed { return nil }
@@ -222,13 +222,17 @@ extension Fault {
 
     /// The fault with what the request adds about its origin: whether credentials were sent, and whether a proxy may
     /// have answered in the server's place.
-    private func attributed(to plan: Exchange.Plan) -> Fault {
+    private func attributed(to exchange: Exchange) -> Fault {
+        let plan = exchange.plan
         if kind == .proxyAuthentication, let proxy = plan.proxy { return Self.refusal(by: proxy, 407) }
         guard let status else { return self }
         var (detail, given) = (detail, given)
-        if plan.showsCredentials, status == 401 || status == 403 {
+        let isSigned = exchange.host.credential.isSignature
+        if plan.showsCredentials, [401, 403].contains(status) || status == 400 && isSigned {
             detail += ", the credentials are refused"
-            given = .renewCredentials
+            // A signature is valid for some minutes.
+            let sent = isSigned ? exchange.headers.date.flatMap { HTTPDate($0) } : nil
+            given = sent.map { abs($0.seconds - plan.unixTime) > 600 } == true ? .checkClock : .renewCredentials
         }
         if let proxy = plan.answeringProxy {
             detail += " (the server's, or that of \(proxy.named))"

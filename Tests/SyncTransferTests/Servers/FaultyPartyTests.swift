@@ -117,6 +117,24 @@ struct FaultyPartyTests {
         #expect(none.detail == "status \(status); " + (status == 401 ? "nameCredentials" : "checkAccess"))
     }
 
+    @Test("A refused signature is told as that, also with 400, and the clock where it is not the server's")
+    func refusedSignature() async throws {
+        let server = try FaultServer()
+        let origin = try CurlURL(server.url("/")).origin
+        let bench = try Bench(server: server) {
+            $0.credentials[origin] = .sigV4(
+                accessKey: "a", secretKey: "canary", sessionToken: nil, region: "eu-west-1", service: "s3")
+        }
+        for status in [400, 403] {
+            server.respondToOthers { _ in .status(status) }
+            let refused = try await bench.failure(bench.start(object))
+            #expect(refused.detail == "status \(status), the credentials are refused; renewCredentials")
+        }
+        server.respondToOthers { _ in .status(403).setting("Date", "Sun, 06 Nov 1994 08:49:37 GMT") }
+        let late = try await bench.failure(bench.start(object))
+        #expect(late.detail == "status 403, the credentials are refused; checkClock")
+    }
+
     // MARK: - Proxies
 
     @Test("A proxy that cannot be reached is named, not the server behind it [F054]", arguments: ["http", "https"])
