@@ -211,13 +211,10 @@ extension Fault {
         }
         let text = Self.withoutTime(exchange.easy.message(for: result))
         let kind = Self.kind(of: result, text: text, exchange)
-        let advice = Self.advice(on: result, text: text, exchange)
-        if let proxy = exchange.plan.answeringProxy {
-            let detail = "\(text) (from the server, or from \(proxy.named))"
-            self.init(kind, detail, advice: advice == .isTLS ? .checkProxy : advice)
-        } else {
-            self.init(kind, text, advice: advice)
-        }
+        var advice = Self.advice(on: result, text: text, exchange)
+        if advice == .isTLS, exchange.plan.answeringProxy != nil { advice = .checkProxy }
+        let way = exchange.plan.proxy.map { " (through \($0.named))" } ?? ""
+        self.init(kind, text + way, advice: advice)
     }
 
     /// The fault with what the request adds about its origin: whether credentials were sent, and whether a proxy may

@@ -191,9 +191,7 @@ struct FaultyPartyTests {
         proxy.respondToOthers { _ in .raw("SSH-2.0-a\r\n") }
         let bench = try Bench(server: proxy) { $0.proxy = ProxyConfiguration(url: proxy.url("")) }
         let error = try await bench.failure(bench.start(object, from: ["http://files.example/a"]))
-        #expect(
-            error.detail.hasSuffix(" (from the server, or from the proxy \(proxy.url(""))); checkProxy"),
-            "\(error.detail)")
+        #expect(error.detail.hasSuffix(" (through the proxy \(proxy.url(""))); checkProxy"), "\(error.detail)")
     }
 
     @Test("A proxy's own credentials that are refused are called refused [F054]", arguments: ["http", "https"])
