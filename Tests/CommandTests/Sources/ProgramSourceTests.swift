@@ -278,6 +278,11 @@ struct ProgramSourceTests {
         try set.write("<p>closed</p>", to: "www/closed/index.html")
         let closed = try set.run("pull", "dir+" + nginx.url("/closed/"), "--into", "e")
         #expect(closed.status == 65, "\(closed.error)")
+        // Nor is a part of a list the whole of it.
+        let page = ServedObject(text: "<a href=\"one\">one</a> <a href=\"two\">two</a>", contentType: "text/html")
+        set.server.script("/maps/", .object(page).dropping(at: 25))
+        let part = try set.run("pull", "dir+" + set.server.url("/maps/"), "--into", "e")
+        #expect(part.status == 69 && part.error.contains("only a part of the list"), "\(part.error)")
         nginx.stop()
         #expect(try set.run("pull", url, "--into", "d").status == 69)
     }
