@@ -103,6 +103,9 @@ extension SyncStore {
         }
         status.holder = holder(of: session.identifier)
         if let open, let live = LiveRecord.read(of: open, holder: status.holder, in: self) { add(live, to: &status) }
+        if status.run?.progress?.phase == .waiting {
+            (status.reason, status.until) = (.notBefore, open?.recipe.atomic?.notBefore)
+        }
         return status
     }
 

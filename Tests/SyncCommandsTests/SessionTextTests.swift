@@ -73,6 +73,17 @@ struct SessionTextTests {
         ] as [(SessionStatus, String?)])
     func reasons(session: SessionStatus, words: String?) { #expect(Self.text().why(session) == words) }
 
+    @Test("A revision that is complete and is shown later says so, and when; its bytes count as here")
+    func shownLater() {
+        var session = Self.session(.running, reason: .notBefore, until: 50_400, holder: 42)
+        session.run?.bytes.total = 6 << 20
+        session.run?.progress = .init(
+            phase: .waiting, filesDone: 1, filesTotal: 1, bytesDone: 1 << 20, bytesTotal: 1 << 20)
+        #expect(Self.text().why(session) == "complete, but not to be shown until 2026-11-21 02:00:00 (in 14 h)")
+        let row = Self.text().table([session])[1]
+        #expect(row.contains("6.00 MiB/6.00 MiB"), "\(row)")
+    }
+
     @Test("A run whose hooks are called, or which waits for those of the run before it, says so [S27]")
     func callingHooks() {
         for reason in [nil, RestReason.agentRestart] {

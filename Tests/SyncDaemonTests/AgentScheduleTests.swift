@@ -221,6 +221,14 @@ struct AgentScheduleTests {
             _ = try await agent.enqueue(other)
             try await bench.until(.finished, session: "other")
             #expect(try bench.store.runs(session: "night", limit: 1).first?.state == .running)
+            // The record of its progress is written twice a second.
+            var status = try await agent.session("night")
+            for _ in 0..<500 where status.reason != .notBefore {
+                try await Task.sleep(for: .milliseconds(20))
+                status = try await agent.session("night")
+            }
+            let told = try #require(status.run?.progress)
+            #expect(status.until == wishes.notBefore && told.phase == .waiting && told.bytesDone == told.bytesTotal)
             #expect(!FileManager.default.fileExists(atPath: bench.destination))
             bench.advance(.seconds(3_600))
             try await bench.until(.finished, session: "night")

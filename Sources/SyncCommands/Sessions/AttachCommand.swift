@@ -125,6 +125,10 @@ struct AttachCommand: AsyncParsableCommand {
 extension ProgressSnapshot {
     /// The progress of a run's record as shown to people.
     init(_ progress: RunStatus.Progress) {
+        guard progress.phase != .waiting else {
+            self.init(phase: "Waiting", unit: .nothing)
+            return
+        }
         self.init(
             phase: progress.phase == .looking ? "Checking" : "Fetching", filesDone: progress.filesDone,
             filesTotal: progress.filesTotal, bytesDone: progress.bytesDone, bytesTotal: progress.bytesTotal)

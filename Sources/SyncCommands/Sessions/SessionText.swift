@@ -133,6 +133,7 @@ struct SessionText: Sendable {
                 return
                     "checking \(Figures.grouped(progress.filesDone)) of \(Figures.grouped(progress.filesTotal)) files that are here already"
             }
+            if session.run?.progress?.phase == .waiting { return "complete, but not to be shown" + until }
             return session.run?.waits.first.map { escaped($0) + until }
         case .idle:
             if session.owedHooks > 0 {

@@ -105,7 +105,7 @@ package struct PullProgress: Sendable, Equatable {
     package init() {}
 
     /// Whether the counts mean something: not before a manifest is found, nor while no file has to be hashed.
-    package var isCounting: Bool { phase == .fetching || phase == .looking && filesTotal > 0 }
+    package var isCounting: Bool { [.fetching, .waiting].contains(phase) || phase == .looking && filesTotal > 0 }
 }
 
 /// The wait of a transfer after a failed attempt.

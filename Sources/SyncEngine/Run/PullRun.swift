@@ -612,6 +612,7 @@ struct PullRun {
         guard let until = trees?.wishes.notBefore?.milliseconds, environment.now() < until else { return false }
         progress.enter(.waiting)
         while environment.now() < until, !environment.stop.isStopped { pauseThread(milliseconds: 200) }
+        progress.enter(.fetching)
         return true
     }
 
