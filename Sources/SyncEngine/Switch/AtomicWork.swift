@@ -145,7 +145,9 @@ extension PullEngine {
         var haveOwedSucceeded = true
         if recorded == nil {
             let hasRollbackSucceeded = try finishRollback(of: session, in: destination, trees)
-            haveOwedSucceeded = try settleFirst(session, in: destination, of: home) && hasRollbackSucceeded
+            // Before readers see a tree, the next pull calls them: they would find no files.
+            let hasSettled = try home.ledger.current == nil ? true : settleFirst(session, in: destination, of: home)
+            haveOwedSucceeded = hasSettled && hasRollbackSucceeded
         }
         var run = PullRun(
             recipe: recipe, environment: environment, found: found, destination: destination, started: started,

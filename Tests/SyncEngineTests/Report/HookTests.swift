@@ -152,6 +152,24 @@ struct HookTests {
         #expect(try scene.store.hooks(run: run).map(\.state) == [.done])
     }
 
+    @Test(
+        "Where the destination was moved away, an owed hook waits until a pull has brought its files again [S33]",
+        arguments: [nil, AtomicSwitch()])
+    func movedAway(atomic: AtomicSwitch?) throws {
+        let none = HookOutcome.End.notStarted("no process")
+        let first = try scene.pull(hooks: RecordingHook(none, none, none, isTransient: true, isExhaustion: true)) {
+            $0.atomic = atomic
+            $0.hooks = [RunHook(group: "all", arguments: ["/bin/reindex"])]
+        }
+        #expect(first.status == .hookFailed && first.report?.result == .ok)
+        try FileManager.default.removeItem(atPath: scene.destination)
+        let hook = RecordingHook()
+        #expect(try scene.pull(hooks: hook).status == .done)
+        #expect(hook.calls.isEmpty && scene.problems(tree) == [])
+        #expect(try scene.pull(hooks: hook).status == .done)
+        #expect(hook.calls.map { $0.environment["SYNCAGENT_RUN_ID"] } == [first.report?.run])
+    }
+
     @Test("A plugin that does not come up by its own fault fails after three attempts")
     func noPlugin() throws {
         let none = HookOutcome.End.notStarted("plugin reindex is given up")
