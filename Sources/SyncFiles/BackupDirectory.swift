@@ -37,7 +37,7 @@ package final class BackupDirectory: Sendable {
     /// Checks that the directory is, or would be created, at a place where it can keep removed files. Creates nothing.
     ///
     /// - Throws: ``FileError``; with code ``Errno/improperLink`` on another file system, with ``Errno/invalidArgument``
-    ///   if one of the two directories is in the other.
+    ///   if one of the two directories is in the other, or the directory in one of this program's own.
     package static func check(path: String, beside destination: Destination) throws(FileError) {
         let whole = try PathWalk(path).path
         var place = whole
@@ -49,6 +49,10 @@ package final class BackupDirectory: Sendable {
             throw error
         }
         try requireBeside(opened.raw, path, destination, isMade: place == whole)
+        // What is kept there would be removed with another set's former revision.
+        do throws(FileError) { try refuseOwnDirectory(path) } catch {
+            throw FileError(step: step, path: path, code: .invalidArgument, remark: error.remark)
+        }
     }
 
     /// - Parameters:

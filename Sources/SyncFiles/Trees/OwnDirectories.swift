@@ -35,8 +35,8 @@ package func refuseOwnDirectory(_ path: String) throws(FileError) {
         let remark =
             isRevision
             ? "it is in \(revision) of \(escaped(owner)), and what is put there is removed with that. If it is the working "
-                + "directory, go there again: cd \(escaped(owner)). Otherwise name another destination"
-            : "\(escaped(directory)) is for syncagent's own files; name another destination"
+                + "directory, go there again: cd \(escaped(owner)). Otherwise name another directory"
+            : "\(escaped(directory)) is for syncagent's own files; name another directory"
         throw FileError(step: "use the destination", path: path, remark: remark, trouble: .inTheWay)
     }
 }

@@ -177,6 +177,16 @@ struct BackupTests {
         #expect(!FileManager.default.fileExists(atPath: scene.root.path("dest/kept")))
     }
 
+    @Test("A backup directory in a former revision of another set, with which it would be removed, is refused")
+    func inRevision() throws {
+        try publishAndPull(Self.tree(["a", "b"]))
+        try scene.root.write("{}", to: ".syncagent-other/ledger")
+        let outcome = try scene.pull { $0.backupDir = scene.root.path(".syncagent-other/rev/1/kept") }
+        #expect(outcome.status == .usage && outcome.error?.cause == .configuration)
+        #expect(outcome.error?.message.contains("it is in a former revision of") == true)
+        #expect(!FileManager.default.fileExists(atPath: scene.root.path(".syncagent-other/rev")))
+    }
+
     @Test("A backup directory that cannot be used is refused though nothing is new, planned so, and not made")
     func refusedAnyway() throws {
         try publishAndPull(Self.tree(["a", "b"]))
