@@ -447,6 +447,16 @@ struct FailureCauseTests {
         #expect(Problem(kind: .trust, detail: detail, time: 0).advice.contains("client certificate"))
     }
 
+    @Test("What selects nothing is to be corrected where it was asked for")
+    func selection() {
+        for detail in [
+            "the manifest has no group “shets”; it has: all, sheets",
+            "no file of the manifest matches map; 'syncagent ls' lists them",
+        ] {
+            #expect(Problem(kind: .other, detail: detail, time: 0).advice.contains("selects"))
+        }
+    }
+
     @Test("A check that refuses a tree is no hook: nobody is sent to list or replay one")
     func check() throws {
         let store = try SyncStore.inMemory()

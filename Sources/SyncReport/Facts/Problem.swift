@@ -123,6 +123,9 @@ extension FailureCause {
         if self == .trust, detail.contains("--cert and --key") {
             return "Name a client certificate and its own key, both PEM and without a passphrase, then pull again."
         }
+        if self == .other, ["the manifest has no group", "'syncagent ls' lists"].contains(where: detail.contains) {
+            return "Correct what the pull or its schedule selects: 'syncagent ls MANIFEST' lists files and groups."
+        }
         return RefusedRedirect(self, detail)?.advice ?? advice
     }
 
