@@ -10,6 +10,9 @@ struct ForeignEntries {
     /// Places where another file system is mounted, which no switch can take along.
     private(set) var mounts: [[UInt8]] = []
 
+    /// Paths of directories of which nothing is known, each after the one that it is in.
+    private var unknownDirectories: [[UInt8]] = []
+
     /// Whether each directory has exactly the known names, with the same ones of directories.
     private(set) var isExact = true
 
@@ -64,6 +67,7 @@ struct ForeignEntries {
         if let failure = found.failure { throw failure }
         isExact = isExact && found.isExact
         paths += found.paths
+        unknownDirectories += found.directories
         for mount in found.mounts {
             if sparesTop, !mount.contains(0x2F) { tops.append(mount) } else { mounts.append(mount) }
         }
@@ -232,7 +236,7 @@ struct ForeignEntries {
         for directory in made { try to.copyAccess(of: directory, from: from, withACLs: withACLs) }
     }
 
-    /// Removes strangers, and directories that become empty.
+    /// Removes strangers, and unknown directories that are or become empty.
     ///
     /// - Parameters:
     ///   - known: The index whose directories stay.
@@ -248,6 +252,9 @@ struct ForeignEntries {
                 }
             }
             directories.removeEmpty(Array(path[..<(path.lastIndex(of: 0x2F) ?? 0)])) { known.position(of: $0) == nil }
+        }
+        for directory in unknownDirectories.reversed() where isMeant(directory) {
+            directories.removeEmpty(directory) { known.position(of: $0) == nil }
         }
     }
 }

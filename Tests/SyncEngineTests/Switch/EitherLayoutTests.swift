@@ -612,6 +612,20 @@ struct EitherLayoutTests {
     }
 
     @Test(
+        "An empty directory of somebody else is in no later tree, also when its own tree is updated",
+        arguments: Layout.allCases)
+    func emptyDirectory(layout: Layout) throws {
+        let trees = try TreeScene(layout)
+        #expect(try trees.pull(1).status == .done)
+        let mine = trees.place + "/common/d3/mine"
+        try FileManager.default.createDirectory(atPath: mine + "/deep", withIntermediateDirectories: true)
+        for number in 2...4 {
+            try trees.expect(number, trees.pull(number))
+            #expect(!FileManager.default.fileExists(atPath: mine))
+        }
+    }
+
+    @Test(
         "What a first pull has begun, and readers have not seen, goes when it is given up, with its files or without",
         arguments: Layout.allCases, [false, true])
     func givenUp(layout: Layout, files: Bool) throws {
