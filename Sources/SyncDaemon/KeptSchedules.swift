@@ -57,7 +57,7 @@ extension ScheduleRecords.Record {
             guard run.state == .finished, run.result == .ok || run.result == .partial, let started = run.started,
                 let finished = run.finished, 0 <= started, started <= finished
             else { return nil }
-            return (run.counts.bytes.received, finished - started)
+            return (run.counts.bytes.received, (finished - started).saturatingSubtract(run.counts.waited ?? 0))
         }
     }
 }

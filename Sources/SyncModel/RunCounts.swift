@@ -57,6 +57,8 @@ package struct RunCounts: Sendable, Equatable, Codable {
     package var bytes = ByteCounts()
     /// Every HTTP request sent.
     package var requests: UInt64 = 0
+    /// **Milliseconds** for which everything was there and was not to be shown yet; `nil` for none.
+    package var waited: Int64?
 
     package init() {}
 }

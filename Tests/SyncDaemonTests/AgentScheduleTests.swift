@@ -235,6 +235,9 @@ struct AgentScheduleTests {
         }
         #expect(bench.tree.problems(in: bench.destination) == [])
         #expect(try bench.disorder("night") == [])
+        // The hour is no part of the work, from which rates and later starts are derived.
+        #expect(try bench.store.runs(session: "night", limit: 1).first?.counts.waited == 3_600_000)
+        #expect(try bench.events("night").last?["elapsed_ms"] as? Int == 0)
     }
 
     @Test("What could not be kept of one night does not fire the next one again and again [S132]")

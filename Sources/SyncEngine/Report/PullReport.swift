@@ -24,7 +24,10 @@ package struct PullReport: Sendable {
     package var source: SourceOrigin?
     /// Every HTTP request sent.
     package var requests: UInt64 = 0
+    /// Without ``waited``.
     package var elapsedMilliseconds: Int64 = 0
+    /// As ``RunCounts/waited``.
+    var waited: Int64?
     /// The results of directories named by the manifest.
     package struct FolderCounts: Sendable, Equatable {
         package var made = 0
@@ -53,12 +56,13 @@ package struct PullReport: Sendable {
         (session, run, self.result) = (recorded.session, recorded.identifier, result)
         source = recorded.facts.source
         (files, bytes, requests) = (recorded.counts.files, recorded.counts.bytes, recorded.counts.requests)
+        waited = recorded.counts.waited
     }
 
     /// The numbers as stored.
     var counts: RunCounts {
         var counts = RunCounts()
-        (counts.files, counts.bytes, counts.requests) = (files, bytes, requests)
+        (counts.files, counts.bytes, counts.requests, counts.waited) = (files, bytes, requests, waited)
         return counts
     }
 

@@ -608,10 +608,12 @@ struct PullRun {
     /// Waits until the time has come at which the tree may be shown, or until a stop is requested.
     ///
     /// - Returns: Whether there was anything to wait for.
-    private func waitForSwitch() -> Bool {
-        guard let until = trees?.wishes.notBefore?.milliseconds, environment.now() < until else { return false }
+    private mutating func waitForSwitch() -> Bool {
+        let began = environment.now()
+        guard let until = trees?.wishes.notBefore?.milliseconds, began < until else { return false }
         progress.enter(.waiting)
         while environment.now() < until, !environment.stop.isStopped { pauseThread(milliseconds: 200) }
+        report.waited = max(0, environment.now() - began)
         progress.enter(.fetching)
         return true
     }
@@ -907,7 +909,7 @@ extension PullRun {
         let totals = environment.transport.totals
         report.requests = totals.requests
         report.bytes.received = totals.bytesReceived
-        report.elapsedMilliseconds = environment.now() - started
+        report.elapsedMilliseconds = environment.now() - started - (report.waited ?? 0)
     }
 
     /// Records the end of the run.
