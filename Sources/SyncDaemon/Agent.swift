@@ -268,16 +268,16 @@ extension Agent {
         }
     }
 
-    /// Checks every few seconds whether a run may go on. If not, stops it at a checkpoint, but never while it calls
-    /// hooks.
+    /// Checks every few seconds whether a run may go on. If not, stops it at a checkpoint, but never while it waits to
+    /// be shown or calls hooks.
     private func watch(_ job: SessionJob) async {
         while !job.isOver, (try? await environment.sleep(environment.pollInterval)) != nil, !job.isOver {
-            // Once its hooks are called, all its files are in place.
-            guard job.conditions != nil, !job.isCallingHooks else { continue }
+            // All its files are there then.
+            guard job.conditions != nil, !job.takesNoTurn else { continue }
             job.holdRate()
             // If no thread can be started, the next check will do.
             let mayContinue = try? await onThread("look") { job.mayContinue() }
-            if mayContinue == false, !job.isCallingHooks { return job.stop.stop(.policy) }
+            if mayContinue == false, !job.takesNoTurn { return job.stop.stop(.policy) }
         }
     }
 

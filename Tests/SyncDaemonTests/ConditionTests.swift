@@ -134,6 +134,31 @@ struct ConditionTests {
         #expect(disorder == [], "\(events)")
     }
 
+    @Test("What is complete is shown at its time, whatever a condition says then [S49 S133]")
+    func flipBeforeSwitch() async throws {
+        let bench = try AgentBench(hasStillClock: true)
+        let power = Switch()
+        let agent = agent(bench, [power])
+        var asked = request(bench)
+        var wishes = AtomicSwitch()
+        wishes.notBefore = WallTime(milliseconds: bench.now() + 3_600_000)
+        asked.atomic = wishes
+        try await whileRunning(agent) {
+            _ = try await agent.enqueue(asked)
+            var status = try await agent.session(session)
+            for _ in 0..<1_000 where status.run?.progress?.phase != .waiting {
+                try await Task.sleep(for: .milliseconds(5))
+                status = try await agent.session(session)
+            }
+            power.set(.blocked(reason: "on battery"))
+            try await Task.sleep(for: .milliseconds(100))
+            bench.advance(.seconds(3_600))
+            try await bench.until(.finished)
+        }
+        #expect(bench.tree.problems(in: bench.destination) == [])
+        #expect(try !bench.eventNames().contains("condition.blocked"))
+    }
+
     @Test("A budget counts what all attempts have received [S52 S133]")
     func budget() async throws {
         let bench = try AgentBench(files: 4, large: 6_000_000)
