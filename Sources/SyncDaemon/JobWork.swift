@@ -66,17 +66,19 @@ extension SessionJob {
     private func finishOwed() throws(ControlError) {
         let runs = try stored(PullEngine.owedRuns(of: session, in: store))
         for run in runs where !stop.isStopped {
-            let handle: AssembledEngine
-            do throws(ControlError) { handle = try owedEngine(of: run) } catch {
-                // What an earlier run needs may be gone for good: a later run does not wait for it.
+            do throws(ControlError) { try finishOwed(run) } catch {
+                // What an earlier run needs, such as its files, may be gone for good: a later run does not wait for it.
                 guard let own = self.run, own != run.identifier else { throw error }
                 environment.log("\(escaped(session)): hooks of run \(run.identifier) stay owed: \(error)")
-                continue
             }
-            defer { handle.end() }
-            do throws(EngineError) { try handle.engine.finishEarlierRuns(of: session, run: run.identifier) } catch {
-                throw ControlError(error)
-            }
+        }
+    }
+
+    private func finishOwed(_ run: StoredRun) throws(ControlError) {
+        let handle = try owedEngine(of: run)
+        defer { handle.end() }
+        do throws(EngineError) { try handle.engine.finishEarlierRuns(of: session, run: run.identifier) } catch {
+            throw ControlError(error)
         }
     }
 

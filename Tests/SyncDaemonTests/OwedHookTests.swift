@@ -104,4 +104,32 @@ struct OwedHookTests {
         #expect(try bench.store.owedHooks().count == (hasPlugin ? 2 : 0))
         #expect(try String(contentsOfFile: calls, encoding: .utf8) == (hasPlugin ? "1\n" : "1\n2\n"))
     }
+
+    @Test("A later run does not wait for hooks whose destination was moved away; they are called when it has files")
+    func movedAway() async throws {
+        let bench = try AgentBench()
+        let calls = bench.root.path("calls")
+        let first = bench.agent()
+        let running = Task { await first.run() }
+        _ = try await first.enqueue(
+            bench.request(hook: try bench.hook("ls | wc -l >> \(calls); [ $SYNCAGENT_ATTEMPT -gt 1 ] || sleep 60")))
+        while !FileManager.default.fileExists(atPath: calls) { try await Task.sleep(for: .milliseconds(5)) }
+        try await bench.kill(first, running)
+        try FileManager.default.moveItem(atPath: bench.destination, toPath: bench.root.path("away"))
+
+        let second = bench.agent(process: 2)
+        var newer = bench.tree
+        newer.addFile("f/new", size: 10, seed: 99)
+        try bench.publish(newer, revision: 2)
+        try await whileRunning(second) {
+            let reply = try await second.enqueue(bench.request())
+            for _ in 0..<2_000 where try bench.store.run(reply.run).state != .finished {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+            #expect(try bench.store.run(reply.run).result == .ok)
+        }
+        #expect(newer.problems(in: bench.destination) == [])
+        let counts = try String(contentsOfFile: calls, encoding: .utf8).split(separator: "\n")
+        #expect(!counts.contains { $0.contains("0") }, "\(counts)")
+    }
 }

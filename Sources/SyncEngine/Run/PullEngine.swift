@@ -76,14 +76,14 @@ package struct PullEngine: Sendable {
         if let home = try trees(at: path, recipe, bringing: found) {
             return try work(in: home, on: found, recipe, recorded: recorded, started: started, progress)
         }
-        let isNew = Self.hasNothing(path)
         let destination = try usable(
             Destination.open(
                 path: path, create: true, umask: recipe.umask ?? CurrentProcess.umask, shard: recipe.piece?.name))
         let lock = try Self.lock(destination)
         let session = recipe.session ?? found.project
         // In a new directory the next pull calls them: they would find none of the files.
-        let haveOwedSucceeded = try recorded != nil || isNew ? true : settleFirst(session, in: destination)
+        let hasSettled = recorded != nil || Self.hasNothing(in: destination)
+        let haveOwedSucceeded = try hasSettled ? true : settleFirst(session, in: destination)
         var run = PullRun(
             recipe: recipe, environment: environment, found: found, destination: destination, started: started,
             progress: progress, recorded: recorded)
@@ -189,11 +189,10 @@ package struct PullEngine: Sendable {
         }
     }
 
-    /// Whether a destination is missing or empty, as after somebody has moved it away.
-    private static func hasNothing(_ path: String) -> Bool {
-        // Whoever makes it reports an error.
-        guard let found = try? openIfPresent(path, usesState: false) else { return true }
-        return (try? directoryEntries(found.root))?.isEmpty == true
+    /// Whether a destination, whose state is open, is new: no run has brought anything, or somebody has moved it away.
+    static func hasNothing(in destination: Destination) -> Bool {
+        guard let names = try? directoryEntries(destination.root) else { return false }
+        return names.allSatisfy { $0 == Destination.stateName } && !exists("index", in: destination.state)
     }
 }
 

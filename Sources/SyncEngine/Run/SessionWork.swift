@@ -245,7 +245,9 @@ extension PullEngine {
         }
         guard let found else { return false }
         // Without its state, a directory may be an empty mount point.
-        guard let destination = try Self.openIfPresent(found.destination), destination.state >= 0 else {
+        guard let destination = try Self.openIfPresent(found.destination), destination.state >= 0,
+            !Self.hasNothing(in: destination)
+        else {
             throw EngineError(
                 .cannotCreate,
                 "\(escaped(found.destination)) is gone or has none of its files; its hooks are kept until it is back")
