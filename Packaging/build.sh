@@ -15,6 +15,12 @@ library=$(dirname "$(dirname "$(readlink -f "$(command -v swift)")")")/lib/swift
 set -- build --package-path "$root" --scratch-path "$scratch" -c release --static-swift-stdlib --product syncagent
 # Nothing is loaded into the program, so nothing needs its symbols; identical functions are kept once.
 set -- "$@" -Xlinker --no-export-dynamic -Xlinker --gc-sections -Xlinker --icf=safe
+# Only Swift's runtime needs libstdc++, and a quarter of the names that the loader looks up are its own: it goes in, too.
+if archive=$(gcc -print-file-name=libstdc++.a 2>/dev/null) && [ -f "$archive" ]; then
+    mkdir -p "$scratch/static-libraries"
+    ln -sf "$archive" "$scratch/static-libraries/libstdc++.a"
+    set -- "$@" -Xlinker "-L$scratch/static-libraries"
+fi
 if symbol=$(python3 -B "$root/Packaging/icu-data.py" "$library" "$scratch/icu-data.o"); then
     set -- "$@" -Xlinker "--wrap=$symbol" -Xlinker "$scratch/icu-data.o"
 else
