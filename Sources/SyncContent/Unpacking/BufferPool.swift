@@ -30,7 +30,7 @@ package final class Buffer: @unchecked Sendable {  // Safe: one thread owns it a
     }
 }
 
-/// A fixed number of buffers, which bounds the bytes that are received and not yet written. If the pool is empty,
+/// A bounded number of buffers, which bounds the bytes that are received and not yet written. If the pool is empty,
 /// transfers are paused.
 package final class BufferPool: Sendable {
     /// **Bytes** of one buffer.
@@ -39,17 +39,17 @@ package final class BufferPool: Sendable {
     let count: Int
 
     private struct State {
-        var free: [Buffer]
+        var free: [Buffer] = []
+        /// Buffers that exist, free or taken.
+        var made = 0
         /// Callers that found too few buffers, in the order in which they came.
         var waiters: [@Sendable () -> Void] = []
     }
-    private let state: Mutex<State>
+    private let state = Mutex(State())
 
-    /// Creates the buffers. Their memory is touched only when they are first filled.
+    /// A pool of at most `count` buffers, each made when it is first needed.
     package init(count: Int, bufferSize: Int) {
-        let count = max(1, count)
-        (self.bufferSize, self.count) = (bufferSize, count)
-        state = Mutex(State(free: (0..<count).map { _ in Buffer(capacity: bufferSize) }))
+        (self.bufferSize, self.count) = (bufferSize, max(1, count))
     }
 
     /// Takes `count` buffers, all or none.
@@ -58,6 +58,10 @@ package final class BufferPool: Sendable {
     ///   only if none were taken. `nil` for a caller that is waiting already.
     package func take(_ count: Int, orCall waiter: (@Sendable () -> Void)?) -> [Buffer]? {
         state.withLock { state in
+            while state.free.count < count, state.made < self.count {
+                state.free.append(Buffer(capacity: bufferSize))
+                state.made += 1
+            }
             guard state.free.count >= count else {
                 if let waiter { state.waiters.append(waiter) }
                 return nil
@@ -82,7 +86,7 @@ package final class BufferPool: Sendable {
         let called = state.withLock { state in
             change(&state.free)
             let all = state.waiters.count
-            let number = state.free.count == count ? all : min(all, state.free.count)
+            let number = state.free.count == state.made ? all : min(all, state.free.count)
             defer { state.waiters.removeFirst(number) }
             return state.waiters.prefix(number)
         }

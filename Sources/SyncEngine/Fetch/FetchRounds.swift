@@ -65,7 +65,7 @@ struct FetchRounds: Sendable {
     /// - Returns: The rows that failed; every other row of the plan has been given to the committer.
     func run(_ plan: Plan, isAll: Bool = true) -> [RowFailure] {
         let workers: WorkerPool
-        do { workers = try WorkerPool(count: environment.workers) } catch {
+        do { workers = try WorkerPool(count: min(environment.workers, plan.slots.count)) } catch {
             return Set(plan.targets.map(\.row)).sorted().map { RowFailure(row: $0, reason: "\(error)", cause: .other) }
         }
         let pool = BufferPool(count: Self.buffers, bufferSize: 256 << 10)

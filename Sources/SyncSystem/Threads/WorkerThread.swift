@@ -140,8 +140,9 @@ package func concurrently<Result: Sendable>(
         results.withLock { $0[index] = result }
     }
     var threads: [WorkerThread] = []
-    var rest: [Int] = []
-    for index in 0..<count {
+    // The calling thread works, too.
+    var rest = [count - 1]
+    for index in 0..<(count - 1) {
         do { threads.append(try start("\(name)-\(index)") { work(index) }) } catch { rest.append(index) }
     }
     for index in rest { work(index) }
