@@ -1,9 +1,11 @@
 import ArgumentParser
 import Foundation
 import SyncAssembly
+import SyncCurl
 import SyncDaemon
 import SyncEngine
 import SyncModel
+import SyncStore
 import SyncSystem
 
 /// The process's entry: parses the command line, runs the verb, exits with its status.
@@ -15,6 +17,7 @@ package func runSyncagent() -> Never {
     do {
         try checkLimits()
         let words = try LayoutChoice.named(ScheduleOptions.joined(arguments()))
+        if words.first == "pull" { prepareForPull() }
         var command = try SyncagentCommand.parse(words)
         guard let asynchronous = command as? any AsyncParsableCommand else {
             try command.run()
@@ -44,6 +47,17 @@ package func runSyncagent() -> Never {
             }
         }
         terminate(because: error)
+    }
+}
+
+/// Pays, while the words are parsed, for what is set up at its first use: the conformances of option types that are
+/// parsed last, libcurl and OpenSSL, and the coders of a run's record, which is rehearsed in memory. This is a fifth of a
+/// pull of one small file.
+private func prepareForPull() {
+    Task.detached {
+        _ = (try? TransferOptions.parse([]), try? TrustOptions.parse([]), try? DestinationOptions.parse([]))
+        try? Libcurl.check()
+        SyncStore.rehearse()
     }
 }
 

@@ -4,6 +4,10 @@ import Testing
 
 @Suite("Sessions and runs", .timeLimit(.minutes(10)))
 struct RunTests {
+    @Test("A rehearsal passes through a whole run, so that a real one finds every coder set up") func rehearsal() {
+        #expect(SyncStore.rehearse())
+    }
+
     @Test("A run comes back as it was recorded [S21 S65]")
     func roundTrip() throws {
         let store = try SyncStore.inMemory()
