@@ -91,8 +91,8 @@ package final class SyncStore: Sendable {
     ///
     /// - Returns: Whether it came to the end.
     @discardableResult package static func rehearse() -> Bool {
-        let session = StoredSession(identifier: "rehearsal", project: "rehearsal", destination: "/", device: 0, inode: 0)
-        let start = RunStart(session: session, run: "rehearsal", manifest: .zero, recipe: RunRecipe(manifest: ""))
+        let session = StoredSession(identifier: "none", project: "none", destination: "/", device: 0, inode: 0)
+        let start = RunStart(session: session, run: "none", manifest: .zero, recipe: RunRecipe(manifest: ""))
         let end = CompletedGroup(name: RunRecipe.groupOfAll, result: .ok, changed: 0)
         do throws(StoreError) {
             let store = try inMemory()
