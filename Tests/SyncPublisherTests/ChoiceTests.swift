@@ -172,6 +172,7 @@ struct ChoiceTests {
     func inPlace() throws {
         let set = try PublishedSet(Self.tree)
         try set.root.write("mine", to: "in/.publish-notes.tmp")
+        try set.root.write("mine", to: "in/channels/7.json")
         let before = try set.bytes(below: "in")
         func publish() throws -> PublishReport {
             try set.publish {

@@ -517,9 +517,11 @@ extension PublishRun {
 
     private mutating func write(_ files: ManifestFiles, revision: UInt64, created: String?) throws(PublishError) {
         if let channel = options.channel { _ = try Channels(output).index(with: channel, at: revision, project) }
+        // A set that is published in place may have a directory `channels` of its own.
+        let hasChannels = placement == .same ? false : try output.hasChannels()
         let written = try files.write(
             to: output, revision: revision, created: created,
-            isKept: options.keepsReleases ? true : try output.hasChannels(), isNewest: options.channel == nil
+            isKept: options.keepsReleases || hasChannels, isNewest: options.channel == nil
         ) { digest throws(PublishError) in
             guard let signing = options.signing else { return }
             try signing.memory?.note(made: digest, under: signing.roots, now: signing.now)
