@@ -187,6 +187,9 @@ struct ChoiceTests {
         let files = try set.manifest("in").files
         #expect(files.indices.map { files.path($0) } == (Array(before.keys) + ["link"]).sorted())
         #expect(try publish().unchanged)
+        // A directory below does not have the files of the base, whose place is the output itself.
+        let error = set.failure { ($0.directory, $0.output) = ($0.directory + "/sheets", $0.directory) }
+        #expect(error?.exitStatus == .usage && error?.remedy.hasSuffix("--files-url ./") == true)
     }
 
     @Test("Where the source lies below the output, URLs lead there")

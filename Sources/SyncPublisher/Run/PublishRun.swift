@@ -138,11 +138,12 @@ struct PublishRun {
             urlScheme(of: url) == nil, !url.hasPrefix("/"), !url.hasPrefix("../")
         else { return }
         let again = choices.mirrors.isEmpty ? "" : ", and name the mirrors again with --mirror"
+        let place = url.isEmpty ? "./" : url
         throw .usage(
-            "the files of the base are at \(shown(url)) in \(shown(options.output)), and "
+            "the files of the base are at \(shown(place)) in \(shown(options.output)), and "
                 + "\(shown(options.directory)) is not there",
             "if the files have moved, add --no-files-url\(again); if a server has them there, add "
-                + "--files-url \(shown(url))")
+                + "--files-url \(shown(place))")
     }
 
     mutating func run(_ root: SourceRoot, isCancelled: () -> Bool, progress: (PublishProgress) -> Void)
