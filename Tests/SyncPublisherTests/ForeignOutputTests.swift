@@ -166,6 +166,28 @@ struct ForeignOutputTests {
         #expect(error?.summary.contains("symbolic link") == true, "\(String(describing: error))")
     }
 
+    @Test("A manifest of a newer format is not replaced by one with a lower revision, not even without a base")
+    func newerFormat() throws {
+        let set = try PublishedSet(.manySmall(3))
+        try set.publish()
+        let text = String(decoding: try #require(set.root.read("out/manifest.json")), as: UTF8.self)
+        let newer = text.replacing("syncagent-manifest/1", with: "syncagent-manifest/12")
+        try set.root.write(newer, to: "out/manifest.json")
+        let before = try set.bytes(below: "out")
+        #expect(set.failure()?.remedy.contains("use a newer syncagent") == true)
+        let error = set.failure { $0.base = .none }
+        #expect(error?.exitStatus == .dataInvalid && error?.remedy.contains("use a newer syncagent") == true)
+        let restored = SigningTests.error { () throws(PublishError) in
+            _ = try Restore(.directory(set.root.path("out")), signing: nil).run(
+                "1", created: "2026-11-20T02:00:00Z", now: 1_000)
+        }
+        #expect(restored?.summary == error?.summary)
+        #expect(try set.bytes(below: "out") == before)
+        // One that is only damaged is.
+        try set.root.write(String(text.prefix(60)), to: "out/manifest.json")
+        #expect(try set.publish { $0.base = .none }.revision == 2)
+    }
+
     @Test("Whoever may only read the output cannot keep others from publishing")
     func lockOfReader() throws {
         let set = try PublishedSet(.manySmall(3))

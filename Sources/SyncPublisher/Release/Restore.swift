@@ -50,6 +50,7 @@ package struct Restore {
     ///   - now: **Milliseconds** since 1970.
     /// - Throws: ``PublishError``; what was published before is in place then, unless only the signing failed.
     package func run(_ wanted: String, created: String, now: Int64) throws(PublishError) -> Report {
+        try output.refuseOtherFormat()
         let releases = try Releases(output)
         let release = try find(wanted, in: releases)
         let place = BasePlace(release.place.folder, release.place.name, of: output)

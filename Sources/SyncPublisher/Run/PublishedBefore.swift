@@ -24,6 +24,7 @@ struct PublishedBefore {
             manifests = [base.manifest.digest]
             return
         }
+        try output.refuseOtherFormat()
         var found: [(revision: UInt64, manifest: SHA256Digest?, created: String?)] = []
         let kept = try output.keptRevisions()
         for revision in kept { found.append((revision, nil, nil)) }
@@ -95,11 +96,26 @@ extension OutputDirectory {
     fileprivate func hasForeignManifest(_ releases: Releases) throws(PublishError) -> Bool {
         guard releases.all.isEmpty, let text = try manifestText(.top, "manifest.json") else { return false }
         // A disk that lost power leaves zeros, or nothing.
-        return !text.allSatisfy { $0 == 0 } && !text.starts(with: "{\"format\":\"syncagent-manifest/".utf8)
+        return !text.allSatisfy { $0 == 0 } && !text.starts(with: Self.beginning.utf8)
+    }
+
+    /// How every manifest begins, up to the version of its format.
+    private static let beginning = "{\"format\":\"syncagent-manifest/"
+
+    /// Refuses to replace a manifest in another version of the format: its name and its revision are not known, and
+    /// machines would not follow what is published under others.
+    func refuseOtherFormat() throws(PublishError) {
+        guard let text = try manifestText(.top, "manifest.json"), text.starts(with: Self.beginning.utf8),
+            !text.starts(with: (Self.beginning + "1\"").utf8)
+        else { return }
+        throw .invalid(
+            "\(shown(display(.top, "manifest.json"))) is in another version of the format, so its revision is not known",
+            "use a newer syncagent; if the file is damaged, move it away")
     }
 
     /// The remedy where a manifest of the set cannot be used.
     func remedyForDamage() -> String {
+        do throws(PublishError) { try refuseOtherFormat() } catch { return error.remedy }
         guard let releases = try? Releases(self) else {
             return "repair it, publish with --no-base, or name another output directory"
         }
