@@ -199,8 +199,10 @@ struct KeysRotateCommand: AsyncParsableCommand {
         let output = Output()
         let now = SystemTime.milliseconds()
         let other = try by.map { try publicKey($0, option: "--by") }
-        let outcome = try KeyDirectory(directory).rotated(
-            role, replacing: replace, by: other, now: now, until: now + until)
+        let former = try KeyDirectory(directory)
+        let signed = former.newest.content.signed
+        if signed > now + TrustCheck.clockTolerance { output.warning(SigningOptions.clockWarning(signed, now: now)) }
+        let outcome = try former.rotated(role, replacing: replace, by: other, now: now, until: now + until)
         guard let keys = outcome.keys else { return outcome.root.write(output) }
         output.message(
             "\(escaped(keys.path)): new \(role.rawValue) key, root \(keys.newest.content.number)"

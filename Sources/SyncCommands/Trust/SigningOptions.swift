@@ -59,6 +59,7 @@ struct SigningOptions: ParsableArguments {
         signing.memory = memory
         signing.isStopped = { StopSignals.requestedStatus != nil }
         if let warning = Self.rootWarning(signing) { Output().warning(warning) }
+        if let signed = signing.laterSignature { Output().warning(Self.clockWarning(signed, now: signing.now)) }
         return signing
     }
 
@@ -95,6 +96,13 @@ struct SigningOptions: ParsableArguments {
                     + "that holds the roots")
         }
         return keys
+    }
+
+    /// The warning that something was signed later than the clock says it is now; both in **milliseconds** since 1970.
+    static func clockWarning(_ signed: Int64, now: Int64) -> String {
+        "this machine's clock says \(timestamp(milliseconds: now)), but something was signed at "
+            + "\(timestamp(milliseconds: signed)): if the clock is behind, what is signed now expires too early; "
+            + "set it, and run this again"
     }
 
     /// The warning that the root expires before what is signed now; `nil` if it does not.

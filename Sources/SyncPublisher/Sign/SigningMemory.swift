@@ -136,6 +136,16 @@ extension Signing {
     /// is none.
     var known: TrustPin? { get throws(PublishError) { try memory?.known(under: root) } }
 
+    /// When something was signed last, as far as this machine knows, if its clock says that it is earlier now: it is
+    /// behind, or was ahead then. **Milliseconds** since 1970.
+    package var laterSignature: Int64? {
+        var last = root.signed
+        if let pin = try? known {
+            for track in [pin.newest] + pin.channels.values { last = max(last, track.freshContent?.signed ?? last) }
+        }
+        return last > now + TrustCheck.clockTolerance ? last : nil
+    }
+
     /// Whether this machine remembers having made a manifest, to sign it. If not, the manifest's signature must prove
     /// its origin.
     package func hasMade(_ manifest: SHA256Digest) -> Bool { (try? known)?.made.contains(manifest) == true }

@@ -95,6 +95,25 @@ struct SigningAdviceTests {
         #expect(try set.pull(environment: later).status == 0)
     }
 
+    @Test(
+        "Whoever signs while the clock is behind what was signed before is told so",
+        .enabled(if: FakeTime.library != nil))
+    func clockIsBehind() throws {
+        let set = try SignedSet()
+        let refresh = ["keys", "refresh", "site", "--sign", "keys"]
+        let words = "if the clock is behind, what is signed now expires too early"
+        let later = FakeTime.environment("+50d")
+        let first = try set.tool.run(refresh, environment: later)
+        #expect(first.status == 0 && !first.error.contains("warning"), "\(first.error)")
+        let behind = try set.tool.run(refresh, environment: FakeTime.environment("+1d"))
+        #expect(behind.status == 0 && behind.error.contains(words), "\(behind.error)")
+        let again = try set.tool.run(refresh, environment: later)
+        #expect(again.status == 0 && !again.error.contains("warning"), "\(again.error)")
+        let rotate = ["keys", "rotate", "keys", "--role", "fresh"]
+        let rotated = try set.tool.run(rotate, environment: FakeTime.environment("-1d"))
+        #expect(rotated.status == 0 && rotated.error.contains(words), "\(rotated.error)")
+    }
+
     @Test("rotate says where the old key is, publish what to do without one, and a file that is no root is named")
     func keys() throws {
         let set = try SignedSet()
