@@ -21,7 +21,10 @@ struct ChannelCommand: CommandGroup {
 struct ChannelListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "List the channels and the revision that each points at.",
-        discussion: "For a URL, the manifest is checked as in a pull; the list of the other channels is not signed.")
+        discussion: """
+            For a URL, the manifest is checked as in a pull; the other channels are those of channels/index.json, which \
+            is not signed, and their own files are not read.
+            """)
 
     @Argument(help: "The published directory, or its URL.".taking("directory"), completion: .directory) var place:
         String
@@ -59,6 +62,10 @@ struct ChannelListCommand: AsyncParsableCommand {
             found = try await HomeTarget(directory).working(isWriting: false) {
                 try Channels($0, isReadOnly: true).list()
             }
+        }
+        guard !found.isEmpty else {
+            throw CommandFailure(
+                .noInput, "\(escaped(directory)) has no channels; publish there first, or name another directory")
         }
         for (channel, revision) in found {
             let name = channel ?? ChannelName.ofDefault

@@ -57,6 +57,9 @@ struct ReadingCommandTests {
         let only = try set.tool.run(["channel", "list", set.url])
         #expect(only.status == 0 && only.output == "beta         2\n", "\(only)")
         #expect(try set.tool.run(["ls", set.url]).status == 66)
+        // Where nothing is published there are none.
+        let none = try set.tool.run(["channel", "list", "assets"])
+        #expect(none.status == 66 && none.error.contains("has no channels"), "\(none)")
     }
 
     @Test("diff ends with 0 for the same files and 1 for others, and says what an update fetches")
