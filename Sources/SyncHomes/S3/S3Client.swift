@@ -133,6 +133,8 @@ final class S3Client: Sendable {
             return PublishError(
                 .usage, "the bucket \(escaped(address.bucket)) is in another region",
                 "name it with --region or AWS_REGION")
+        case (_, "RequestTimeTooSkewed"):
+            return PublishError(.refused, "\(place): refused with \(what)", "set the clock of this machine")
         case (401, _), (403, _):
             let remedy =
                 (try? credentials.keys(now: calls.configuration.clock.unixTime())) ?? nil == nil
