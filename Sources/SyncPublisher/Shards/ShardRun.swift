@@ -247,6 +247,11 @@ extension PublishRun {
         }
         if isCancelled() { throw .cancelled }
         for record in records { ShardRecord.add(record.report, to: &report) }
+        if isSame == true {
+            // An earlier join has published what the shards wrote.
+            (report.packsWritten, report.partsWritten) = (0, 0)
+            (report.newBytes, report.deltaBytes, report.savedBytes, report.partBytes) = (0, 0, 0, 0)
+        }
         report.project = project
         report.shards = .join(count)
         report.kept = choices.kept
