@@ -162,7 +162,7 @@ extension EventName {
         case .lsFile: ("path kind groups", "size sha256 mode mtime link")
         case .diffFile: ("path change size fetch", "from what")
         case .diffFinished: ("old_revision new_revision different files fetch", "")
-        case .publishPlanned: ("\(Self.published) changes", "base_revision error")
+        case .publishPlanned: ("\(Self.published) changes", "base_revision channel error")
         case .publishFile: ("path change size", "")
 
         case .progress:

@@ -77,6 +77,7 @@ struct PreviewTests {
             let preview = try options.preview()
             let report = try set.publish(change)
             #expect(!preview.unchanged && preview.revision == report.revision && !report.unchanged, "\(sign)")
+            #expect(preview.channel == report.channel, "\(sign)")
         }
         try check("in parts") { $0.isInParts = true }
         set.options.isInParts = true

@@ -10,9 +10,8 @@ extension PublishReport {
     func summary(isDryRun: Bool = false, milliseconds: Int64) -> String {
         if isDryRun { return preview(milliseconds) }
         if case .shard(let shard) = shards { return piece(shard, milliseconds) }
-        let channel = self.channel.map { " of channel \($0)" } ?? ""
         let first =
-            "\(escaped(project)) revision \(revision)\(channel): \(contentWords) "
+            "\(escaped(project)) revision \(revision)\(channelWords): \(contentWords) "
             + (isLoose ? "as they are" : "stored in \(ByteCount(storedBytes))")
         let time = Figures.period(milliseconds)
         if unchanged { return first + "; nothing changed, \(time)" }
@@ -57,13 +56,15 @@ extension PublishReport {
         let first = "\(escaped(project)): \(contentWords)"
         let time = Figures.period(milliseconds)
         if unchanged { return "\(first); nothing would change, revision \(revision) stays, \(time)" }
-        var second = "revision \(revision) would be published: "
+        var second = "revision \(revision)\(channelWords) would be published: "
         second += Change.Kind.allCases.map {
             "\(Figures.grouped(counts[$0] ?? 0)) \($0.rawValue)"
         }.joined(separator: ", ")
         second += isLoose ? "; no packs" : "; \(ByteCount(encodedBytes)) to compress and store"
         return "\(first)\n\(second); nothing was written, \(time)"
     }
+
+    private var channelWords: String { channel.map { " of channel \($0)" } ?? "" }
 
     private var contentWords: String {
         var parts = [Figures.count(files, "file")]

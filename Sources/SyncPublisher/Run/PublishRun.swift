@@ -671,6 +671,7 @@ extension PublishOptions {
         if let objection = try output.objection(to: signing, permits) {
             run.report.warnings.append("publish would refuse this: \(objection.summary)")
         }
+        run.report.channel = channel
         return try run.preview(root, isCancelled: isCancelled, progress: progress)
     }
 }
