@@ -187,8 +187,12 @@ struct ChoiceTests {
         let files = try set.manifest("in").files
         #expect(files.indices.map { files.path($0) } == (Array(before.keys) + ["link"]).sorted())
         #expect(try publish().unchanged)
+        try set.publish { ($0.output, $0.project, $0.permits) = ($0.directory, "com.example.spire", .otherProject) }
+        #expect(try set.manifest("in").project == "com.example.spire")
         // A directory below does not have the files of the base, whose place is the output itself.
-        let error = set.failure { ($0.directory, $0.output) = ($0.directory + "/sheets", $0.directory) }
+        let error = set.failure {
+            ($0.directory, $0.output, $0.project) = ($0.directory + "/sheets", $0.directory, nil)
+        }
         #expect(error?.exitStatus == .usage && error?.remedy.hasSuffix("--files-url ./") == true)
     }
 

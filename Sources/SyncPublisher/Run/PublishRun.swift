@@ -516,10 +516,12 @@ extension PublishRun {
         return known?.content.manifest == manifest
     }
 
+    /// Whether the output has channels. A set that is published in place may have a directory `channels` of its own.
+    func hasChannels() throws(PublishError) -> Bool { placement == .same ? false : try output.hasChannels() }
+
     private mutating func write(_ files: ManifestFiles, revision: UInt64, created: String?) throws(PublishError) {
         if let channel = options.channel { _ = try Channels(output).index(with: channel, at: revision, project) }
-        // A set that is published in place may have a directory `channels` of its own.
-        let hasChannels = placement == .same ? false : try output.hasChannels()
+        let hasChannels = try hasChannels()
         let written = try files.write(
             to: output, revision: revision, created: created,
             isKept: options.keepsReleases || hasChannels, isNewest: options.channel == nil
