@@ -172,7 +172,9 @@ struct ChoiceTests {
     func inPlace() throws {
         let set = try PublishedSet(Self.tree)
         try set.root.write("mine", to: "in/.publish-notes.tmp")
-        try set.root.write("mine", to: "in/channels/7.json")
+        // Its own directories may be called as those of a published set are.
+        try set.root.write("mine", to: "in/channels/7.json.zst")
+        try set.root.write("mine", to: "in/manifests/\(String(repeating: "a", count: 64)).json.zst")
         let before = try set.bytes(below: "in")
         func publish() throws -> PublishReport {
             try set.publish {

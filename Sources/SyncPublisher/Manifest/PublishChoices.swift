@@ -152,7 +152,7 @@ extension PublishRun {
     /// one, nor can a signed one, not even without a signature: its keys could never sign it again.
     mutating func checkRename() throws(PublishError) {
         guard let former = before.project, former != project else { return }
-        guard try !hasChannels() else {
+        guard try !output.hasChannels() else {
             throw .usage(
                 "\(shown(options.output)) has channels, and what they point at is called \(shown(former))",
                 "name another output directory")

@@ -33,6 +33,9 @@ final class OutputDirectory {
     /// The store that this directory stands for; `nil` for a directory that is published itself.
     let home: Home?
     private let lock: OutputLock?
+    /// Whether a set is published in place: it may have directories of its own that are called as folders are, so only
+    /// ``Folder/top`` is looked for.
+    var isInPlace = false
     /// The lock of the shard that writes here; `nil` without one.
     private let shardLock: OutputLock?
     /// The shard that writes here, beside others; `nil` for a publish that is alone.
@@ -129,6 +132,7 @@ final class OutputDirectory {
 
     /// Opens a folder; `nil` if it does not exist.
     private func found(_ folder: Folder) throws(PublishError) -> SharedDescriptor? {
+        guard folder == .top || !isInPlace else { return nil }
         if let open = folders[folder] { return open }
         guard let top = folders[.top] else { return nil }
         if let opened = SharedDescriptor(openDirectory(folder.rawValue, in: top.raw, .noFollow)) {

@@ -516,15 +516,11 @@ extension PublishRun {
         return known?.content.manifest == manifest
     }
 
-    /// Whether the output has channels. A set that is published in place may have a directory `channels` of its own.
-    func hasChannels() throws(PublishError) -> Bool { placement == .same ? false : try output.hasChannels() }
-
     private mutating func write(_ files: ManifestFiles, revision: UInt64, created: String?) throws(PublishError) {
         if let channel = options.channel { _ = try Channels(output).index(with: channel, at: revision, project) }
-        let hasChannels = try hasChannels()
         let written = try files.write(
             to: output, revision: revision, created: created,
-            isKept: options.keepsReleases || hasChannels, isNewest: options.channel == nil
+            isKept: options.keepsReleases ? true : try output.hasChannels(), isNewest: options.channel == nil
         ) { digest throws(PublishError) in
             guard let signing = options.signing else { return }
             try signing.memory?.note(made: digest, under: signing.roots, now: signing.now)
@@ -608,6 +604,7 @@ extension PublishOptions {
         let output = try openOutput(isReadOnly: false)
         let notes = try output.home?.prepare() ?? []
         if let objection = try output.objection(to: signing, permits) { throw objection }
+        output.isInPlace = placement == .same
         let time = now.map { $0 / 1_000_000 }
         guard retain == nil || time != nil else { throw .bug("a publish that retains releases needs to know the time") }
         func note() { if let time { ReleaseMarks.update(output, now: time) } }
@@ -669,10 +666,10 @@ extension PublishOptions {
         let root = try SourceRoot(directory)
         let placement = home == nil ? try OutputPlacement.find(source: root, output: output) : .apart
         let output = try openOutput(isReadOnly: true)
+        let objection = try output.objection(to: signing, permits)
+        output.isInPlace = placement == .same
         var run = try PublishRun(self, output, placement)
-        if let objection = try output.objection(to: signing, permits) {
-            run.report.warnings.append("publish would refuse this: \(objection.summary)")
-        }
+        if let objection { run.report.warnings.append("publish would refuse this: \(objection.summary)") }
         run.report.channel = channel
         return try run.preview(root, isCancelled: isCancelled, progress: progress)
     }
