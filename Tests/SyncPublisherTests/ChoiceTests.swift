@@ -135,6 +135,20 @@ struct ChoiceTests {
         #expect(try set.manifest().files.urls(0).isEmpty)
     }
 
+    @Test("No channel points at a loose set: what it needs is not kept, and a prune would be refused")
+    func looseChannel() throws {
+        var set = try PublishedSet(Self.tree)
+        set.options.keepsReleases = true
+        try set.publish()
+        set.options.keepsReleases = false
+        try set.publish { $0.isLoose = true }
+        let error = SigningTests.error { () throws(PublishError) in
+            _ = try Channels(.directory(set.root.path("out"))).point("beta", at: "2", signing: nil)
+        }
+        #expect(error?.exitStatus == .usage && error?.summary.contains("is a loose set") == true)
+        #expect(set.root.read("out/channels/beta.json.zst") == nil)
+    }
+
     @Test("A file that would have to stand where the manifest is cannot be loose; elsewhere it can")
     func inTheManifestsPlace() throws {
         let set = try PublishedSet(Self.tree)

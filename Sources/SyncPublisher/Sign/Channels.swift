@@ -55,6 +55,11 @@ package struct Channels {
         let revision = try revision(release, signed)
         try requireSigner(signing)
         let kept = try kept(revision)
+        if channel != nil, (try? ManifestAssembly(kept.text, digest: .zero))?.isLoose == true {
+            throw .usage(
+                "revision \(revision) is a loose set, whose files are as they are now, and no channel could point at them "
+                    + "as they were", "publish the files in packs, with --no-loose")
+        }
         let known = try signed?.signed(revision)
         if let known, known.content.manifest != kept.manifest.digest {
             throw .refused(
