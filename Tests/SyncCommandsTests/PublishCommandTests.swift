@@ -43,6 +43,16 @@ struct PublishCommandTests {
         #expect(options.created.map { ManifestRules.objection(time: $0) } == .some(nil))
     }
 
+    @Test("A file whose name is empty, as of a variable that is not set, is refused by the option's name")
+    func unnamedFile() {
+        for option in ["--config", "--exclude-from"] {
+            let error = #expect(throws: (any Error).self) {
+                try PublishCommand.parse(["assets", "--to", "out", option, ""])
+            }
+            #expect(error.map { PublishCommand.message(for: $0) } == "\(option) needs a file, not an empty string.")
+        }
+    }
+
     @Test("What cannot be pruned or restored is refused before anything is looked at")
     func releases() throws {
         for words in [

@@ -223,6 +223,8 @@ struct PublishCommand: AsyncParsableCommand {
         if isDryRun, let option = pieces.given { throw ValidationError("\(option) does not go with --dry-run.") }
         if directory.isEmpty { throw ValidationError("DIRECTORY needs a path, not an empty string.") }
         if filesURL?.isEmpty == true { throw ValidationError("--files-url needs a URL, not an empty string.") }
+        if config?.isEmpty == true { throw ValidationError("--config needs a file, not an empty string.") }
+        if excludedFrom.contains("") { throw ValidationError("--exclude-from needs a file, not an empty string.") }
         for mirror in mirrors { try requireURL(mirror, "--mirror") }
         if let filesURL { try requireURL(filesURL, "--files-url") }
         _ = try namedPlace()
