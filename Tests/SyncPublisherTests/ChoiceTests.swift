@@ -205,6 +205,7 @@ struct ChoiceTests {
         #expect(try publish().unchanged)
         try set.publish { ($0.output, $0.project, $0.permits) = ($0.directory, "com.example.spire", .otherProject) }
         #expect(try set.manifest("in").project == "com.example.spire")
+        try FileManager.default.removeItem(atPath: set.root.path("in/channels"))
         // A directory below does not have the files of the base, whose place is the output itself.
         let error = set.failure {
             ($0.directory, $0.output, $0.project) = ($0.directory + "/sheets", $0.directory, nil)
