@@ -54,7 +54,7 @@ package func runSyncagent() -> Never {
 /// parsed last, libcurl and OpenSSL, and the coders of a run's record, which is rehearsed in memory. This is a fifth of a
 /// pull of one small file.
 private func prepareForPull() {
-    Task.detached {
+    Task {
         _ = (try? TransferOptions.parse([]), try? TrustOptions.parse([]), try? DestinationOptions.parse([]))
         try? Libcurl.check()
         SyncStore.rehearse()
