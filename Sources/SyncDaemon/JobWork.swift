@@ -66,9 +66,11 @@ extension SessionJob {
     private func finishOwed() throws(ControlError) {
         let runs = try stored(PullEngine.owedRuns(of: session, in: store))
         for run in runs where !stop.isStopped {
+            let hadCalled = hasCalledHooks
             do throws(ControlError) { try finishOwed(run) } catch {
                 // What an earlier run needs, such as its files, may be gone for good: a later run does not wait for it.
-                guard let own = self.run, own != run.identifier else { throw error }
+                // But a hook that was called, and whose end could not be recorded, is not called again at once.
+                guard let own = self.run, own != run.identifier, hadCalled == hasCalledHooks else { throw error }
                 environment.log("\(escaped(session)): hooks of run \(run.identifier) stay owed: \(error)")
             }
         }
