@@ -15,7 +15,7 @@ package import SyncSystem
 package final class IndexLog {
     private let file: Descriptor
     private var end: UInt64
-    private static let name = "index.log"
+    package static let name = "index.log"
     private static let magic: [UInt8] = Array("SAIL".utf8)
 
     /// Opens the log for appending. A log that others could change is replaced by a new one.

@@ -81,9 +81,7 @@ package struct PullEngine: Sendable {
                 path: path, create: true, umask: recipe.umask ?? CurrentProcess.umask, shard: recipe.piece?.name))
         let lock = try Self.lock(destination)
         let session = recipe.session ?? found.project
-        // In a new directory the next pull calls them: they would find none of the files.
-        let hasSettled = recorded != nil || Self.hasNothing(in: destination)
-        let haveOwedSucceeded = try hasSettled ? true : settleFirst(session, in: destination)
+        let haveOwedSucceeded = try recorded != nil ? true : settleFirst(session, in: destination)
         var run = PullRun(
             recipe: recipe, environment: environment, found: found, destination: destination, started: started,
             progress: progress, recorded: recorded)
@@ -189,10 +187,16 @@ package struct PullEngine: Sendable {
         }
     }
 
-    /// Whether a destination, whose state is open, is new: no run has brought anything, or somebody has moved it away.
-    static func hasNothing(in destination: Destination) -> Bool {
-        guard let names = try? directoryEntries(destination.root) else { return false }
-        return names.allSatisfy { $0 == Destination.stateName } && !exists("index", in: destination.state)
+    /// Whether a destination, whose state is open, has no run's files: somebody has moved it away or emptied it, and no
+    /// pull has ended there since.
+    static func lacksFiles(_ destination: Destination) -> Bool {
+        let hasIndex = exists("index", in: destination.state)
+        // A first pull was killed.
+        if !hasIndex, exists(IndexLog.name, in: destination.state) { return true }
+        guard let names = try? directoryEntries(destination.root), names.allSatisfy({ $0 == Destination.stateName })
+        else { return false }
+        // A set may have no files.
+        return !hasIndex || StatIndex.read(from: destination).count > 0
     }
 }
 

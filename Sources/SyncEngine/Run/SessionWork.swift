@@ -246,7 +246,7 @@ extension PullEngine {
         guard let found else { return false }
         // Without its state, a directory may be an empty mount point.
         guard let destination = try Self.openIfPresent(found.destination), destination.state >= 0,
-            !Self.hasNothing(in: destination)
+            !Self.lacksFiles(destination)
         else {
             throw EngineError(
                 .cannotCreate,
@@ -285,6 +285,9 @@ extension PullEngine {
     func settleFirst(
         _ session: String, in destination: Destination, of home: TreeHome? = nil, resuming: Bool = true
     ) throws(EngineError) -> Bool {
+        let isUnseen = home.map { $0.ledger.current == nil } ?? false
+        // They would find no files: the pull after this one calls them.
+        if isUnseen || Self.lacksFiles(destination) { return true }
         let haveSucceeded = try finishEarlierRuns(of: session, in: destination, of: home, resuming: resuming)
         if environment.stop.isStopped, try !stored(Self.owedRuns(of: session, in: environment.store)).isEmpty {
             throw EngineError(.interrupted, "stopped in the hooks of an earlier run; the next pull calls them")

@@ -145,9 +145,7 @@ extension PullEngine {
         var haveOwedSucceeded = true
         if recorded == nil {
             let hasRollbackSucceeded = try finishRollback(of: session, in: destination, trees)
-            // Before readers see a tree, the next pull calls them: they would find no files.
-            let hasSettled = try home.ledger.current == nil ? true : settleFirst(session, in: destination, of: home)
-            haveOwedSucceeded = hasSettled && hasRollbackSucceeded
+            haveOwedSucceeded = try settleFirst(session, in: destination, of: home) && hasRollbackSucceeded
         }
         var run = PullRun(
             recipe: recipe, environment: environment, found: found, destination: destination, started: started,

@@ -153,21 +153,40 @@ struct HookTests {
     }
 
     @Test(
-        "Where the destination was moved away, an owed hook waits until a pull has brought its files again [S33]",
-        arguments: [nil, AtomicSwitch()])
-    func movedAway(atomic: AtomicSwitch?) throws {
+        "Where the destination was moved away or emptied, an owed hook waits until a pull has brought its files [S33]",
+        arguments: [nil, AtomicSwitch()], [false, true])
+    func movedAway(atomic: AtomicSwitch?, isEmptied: Bool) throws {
         let none = HookOutcome.End.notStarted("no process")
         let first = try scene.pull(hooks: RecordingHook(none, none, none, isTransient: true, isExhaustion: true)) {
             $0.atomic = atomic
             $0.hooks = [RunHook(group: "all", arguments: ["/bin/reindex"])]
         }
         #expect(first.status == .hookFailed && first.report?.result == .ok)
-        try FileManager.default.removeItem(atPath: scene.destination)
+        let files = FileManager.default
+        for name in isEmptied && atomic == nil ? ["/models", "/sheets"] : [""] {
+            try files.removeItem(atPath: scene.destination + name)
+        }
+        if isEmptied { try files.createDirectory(atPath: scene.destination, withIntermediateDirectories: true) }
         let hook = RecordingHook()
         #expect(try scene.pull(hooks: hook).status == .done)
         #expect(hook.calls.isEmpty && scene.problems(tree) == [])
         #expect(try scene.pull(hooks: hook).status == .done)
         #expect(hook.calls.map { $0.environment["SYNCAGENT_RUN_ID"] } == [first.report?.run])
+    }
+
+    @Test("While a first pull into a new directory has brought only a part, hooks owed from before wait [S33]")
+    func broughtInPart() throws {
+        let none = HookOutcome.End.notStarted("no process")
+        _ = try scene.pull(hooks: RecordingHook(none, none, none, isTransient: true, isExhaustion: true)) {
+            $0.hooks = [RunHook(group: "all", arguments: ["/bin/reindex"])]
+        }
+        try FileManager.default.removeItem(atPath: scene.destination)
+        try scene.root.write("part", to: "dest/sheets/a")
+        try scene.root.write("", to: "dest/.syncagent/index.log")
+        let hook = RecordingHook()
+        #expect(try scene.pull(hooks: hook).status == .done && hook.calls.isEmpty)
+        #expect(try scene.pull(hooks: hook).status == .done && hook.calls.count == 1)
+        #expect(scene.problems(tree) == [])
     }
 
     @Test("A plugin that does not come up by its own fault fails after three attempts")
