@@ -240,6 +240,30 @@ struct AgentScheduleTests {
         #expect(try bench.events("night").last?["elapsed_ms"] as? Int == 0)
     }
 
+    @Test("What an agent has waited for the time of the switch is no work where the next agent goes on, either")
+    func waitsOn() async throws {
+        let bench = try AgentBench(hasStillClock: true)
+        var night = bench.request()
+        var wishes = AtomicSwitch()
+        wishes.notBefore = WallTime(milliseconds: bench.now() + 3_600_000)
+        (night.atomic, night.session) = (wishes, "night")
+        for isLast in [false, true] {
+            let agent = bench.agent()
+            try await whileRunning(agent) {
+                if !isLast { _ = try await agent.enqueue(night) }
+                var status = try await agent.session("night")
+                for _ in 0..<500 where status.reason != .notBefore {
+                    try await Task.sleep(for: .milliseconds(20))
+                    status = try await agent.session("night")
+                }
+                bench.advance(.seconds(1_800))
+                if isLast { try await bench.until(.finished, session: "night") }
+            }
+        }
+        #expect(try bench.store.runs(session: "night", limit: 1).first?.counts.waited == 3_600_000)
+        #expect(try bench.events("night").last?["elapsed_ms"] as? Int == 0)
+    }
+
     @Test("What could not be kept of one night does not fire the next one again and again [S132]")
     func keptAgain() async throws {
         let bench = try AgentBench()

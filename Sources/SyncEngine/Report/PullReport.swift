@@ -24,9 +24,9 @@ package struct PullReport: Sendable {
     package var source: SourceOrigin?
     /// Every HTTP request sent.
     package var requests: UInt64 = 0
-    /// Without ``waited``.
+    /// The time of this process, without what ``waited`` has of it.
     package var elapsedMilliseconds: Int64 = 0
-    /// As ``RunCounts/waited``.
+    /// As ``RunCounts/waited``: of all processes.
     var waited: Int64?
     /// The results of directories named by the manifest.
     package struct FolderCounts: Sendable, Equatable {

@@ -38,6 +38,8 @@ struct PullRun {
     private var hasLeftovers = false
     /// The index before the pieces that this run joins; `nil` if it joins none.
     var beforeJoin: StatIndex?
+    /// **Milliseconds** for which this process has waited for the time at which the tree may be shown.
+    private var waited: Int64 = 0
     /// Files fetched to learn the sizes or digests that the source does not state.
     private var fetched: Set<SHA256Digest> = []
 
@@ -613,7 +615,8 @@ struct PullRun {
         guard let until = trees?.wishes.notBefore?.milliseconds, began < until else { return false }
         progress.enter(.waiting)
         while environment.now() < until, !environment.stop.isStopped { pauseThread(milliseconds: 200) }
-        report.waited = max(0, environment.now() - began)
+        waited = max(0, environment.now() - began)
+        report.waited = (report.waited ?? 0).saturatingAdd(waited)
         progress.enter(.fetching)
         return true
     }
@@ -734,7 +737,7 @@ extension PullRun {
             (run, isContinued) = (started.run, started.isContinued)
         }
         if isContinued { try? environment.store.forgetTasks(of: run.identifier) }  // They are tried again.
-        (report.run, report.source) = (run.identifier, facts.source)
+        (report.run, report.source, report.waited) = (run.identifier, facts.source, run.counts.waited)
         journal = RunJournal(environment: environment, session: session, run: run.identifier)
         journal.open(epoch: run.epoch)
         journal.started(found, destination: destination.path, userData: facts.userData, recipe, former: former)
@@ -909,7 +912,7 @@ extension PullRun {
         let totals = environment.transport.totals
         report.requests = totals.requests
         report.bytes.received = totals.bytesReceived
-        report.elapsedMilliseconds = environment.now() - started - (report.waited ?? 0)
+        report.elapsedMilliseconds = environment.now() - started - waited
     }
 
     /// Records the end of the run.
