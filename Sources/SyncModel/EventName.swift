@@ -101,7 +101,8 @@ extension EventName {
         case .planReady: ("files unchanged wanted requests requests_avoided bytes gap_bytes", "")
         case .runSummary:
             (
-                "elapsed_ms requests received reused files origins directories", "stopped tasks other_bytes"
+                "elapsed_ms requests received reused files origins directories",
+                "waited_ms stopped tasks other_bytes"
             )
         case .runStopped: ("reason", "")
         case .pullFinished:

@@ -237,6 +237,8 @@ struct AgentScheduleTests {
         #expect(try bench.disorder("night") == [])
         // The hour is no part of the work, from which rates and later starts are derived.
         #expect(try bench.store.runs(session: "night", limit: 1).first?.counts.waited == 3_600_000)
+        let summary = try bench.events("night").first { $0["event"] as? String == "run.summary" }
+        #expect(summary?["waited_ms"] as? Int == 3_600_000 && summary?["elapsed_ms"] as? Int == 0)
         #expect(try bench.events("night").last?["elapsed_ms"] as? Int == 0)
     }
 

@@ -149,6 +149,22 @@ struct ReportTextTests {
         #expect(try store.report(at: morning).sessions.first?.verdict == .attention)
     }
 
+    @Test("A run that waited for the time of its switch is told with when it began, and with its work alone")
+    func shownLater() throws {
+        let store = try SyncStore.inMemory()
+        let story = StoreStory("tower", in: store)
+        let work = StoreStory.Work(elapsed: 3_600_000, waited: 13_500_000, installed: 1, received: 36 << 20)
+        for (run, begin, end) in [
+            ("1", november(20, 20), november(21, 0, 45)), ("2", november(21, 2), november(21, 6, 45)),
+        ] {
+            try story.begin(run, at: begin)
+            try story.finish(work, run, at: end, total: 1)
+        }
+        let text = try store.text(at: morning)
+        #expect(text.contains("2026-11-20 20:00  ok, 36.0 MiB in 1 h"), "\(text)")
+        #expect(text.contains("2026-11-21 02:00  ok, 36.0 MiB in 1 h"), "\(text)")
+    }
+
     @Test("One file is missing, two are", arguments: [(1, "1 of 72 files is"), (2, "2 of 72 files are")])
     func missing(count: Int, words: String) throws {
         let store = try SyncStore.inMemory()

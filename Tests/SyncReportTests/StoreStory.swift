@@ -47,6 +47,7 @@ struct StoreStory {
     /// What one process did for a run.
     struct Work {
         var elapsed: Int64 = 60_000
+        var waited: Int64 = 0
         var installed = 0
         var reused = 0
         var failed = 0
@@ -67,6 +68,7 @@ struct StoreStory {
         totals.elapsed = work.elapsed
         try event("run.summary", run, at: time) { line in
             line.field("elapsed_ms", work.elapsed)
+            if work.waited > 0 { line.field("waited_ms", work.waited) }
             line.field("requests", work.requests)
             line.field("received", work.received)
             line.field("reused", work.reusedBytes)

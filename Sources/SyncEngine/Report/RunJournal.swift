@@ -196,14 +196,16 @@ struct RunJournal: Sendable {
     /// Reports what this process did for the run, whether it ended or was stopped: the morning report adds these up.
     ///
     /// - Parameters:
+    ///   - waited: **Milliseconds** that it waited for the time of the switch, which are not in the report's.
     ///   - origins: The amounts that each server delivered.
     ///   - otherBytes: **Bytes** whose server is not known.
     func summary(
-        _ report: PullReport, tasks steps: TaskTracker.Steps? = nil, stopped: StopReason? = nil,
+        _ report: PullReport, waited: Int64 = 0, tasks steps: TaskTracker.Steps? = nil, stopped: StopReason? = nil,
         origins: [String: OriginLedger.Entry] = [:], otherBytes: UInt64
     ) {
         emit(.runSummary) { line in
             line.field("elapsed_ms", report.elapsedMilliseconds)
+            if waited > 0 { line.field("waited_ms", waited) }
             line.field("requests", report.requests)
             line.field("received", report.bytes.received)
             line.field("reused", report.bytes.reused)

@@ -937,6 +937,7 @@ extension PullRun {
         let (origins, rest) = environment.ledger.entries
         // Its thread would record the summary before the end of the run.
         environment.live.close()
-        journal.summary(report, tasks: tasks?.steps, stopped: reason, origins: origins, otherBytes: rest)
+        journal.summary(
+            report, waited: waited, tasks: tasks?.steps, stopped: reason, origins: origins, otherBytes: rest)
     }
 }

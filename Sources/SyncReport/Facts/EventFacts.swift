@@ -75,6 +75,7 @@ struct EventFacts {
         amounts.requests = fields.unsigned("requests")
         amounts.elapsed = Int64(fields.int("elapsed_ms"))
         var piece = WorkPiece(ended: time, amounts: amounts)
+        piece.waited = Int64(fields.int("waited_ms"))
         piece.stop = fields.text("stopped").map(RestReason.init(rawValue:))
         work[fields.text("run") ?? "", default: []].append(piece)
         guard time >= since else { return }

@@ -176,7 +176,10 @@ package struct WorkPiece: Sendable, Equatable {
     /// Why it stopped before the run's end.
     package var stop: RestReason?
 
-    package var began: Int64 { ended.saturatingSubtract(amounts.elapsed) }
+    /// **Milliseconds** that it waited for the time of the switch; no work.
+    package var waited: Int64 = 0
+
+    package var began: Int64 { ended.saturatingSubtract(amounts.elapsed).saturatingSubtract(waited) }
 
     /// The work on a run, even if its events have been pruned.
     static func of(_ run: StoredRun, _ known: [String: [WorkPiece]]) -> [WorkPiece] {
@@ -187,8 +190,10 @@ package struct WorkPiece: Sendable, Equatable {
         (amounts.installed, amounts.reused) = (files.installed, files.reused)
         (amounts.removed, amounts.failed) = (files.removed, files.failed)
         (amounts.received, amounts.reusedBytes, amounts.requests) = (bytes.received, bytes.reused, run.counts.requests)
-        amounts.elapsed = max(0, ended.saturatingSubtract(started))
-        return [WorkPiece(ended: ended, amounts: amounts, stop: run.finished == nil ? run.reason : nil)]
+        let waited = run.counts.waited ?? 0
+        amounts.elapsed = max(0, ended.saturatingSubtract(started).saturatingSubtract(waited))
+        let stop = run.finished == nil ? run.reason : nil
+        return [WorkPiece(ended: ended, amounts: amounts, stop: stop, waited: waited)]
     }
 }
 
