@@ -54,10 +54,10 @@ struct OwedHookTests {
             try files.createDirectory(atPath: bench.destination, withIntermediateDirectories: false)
             let hook = try #require(try bench.store.hooks().first).identifier
             _ = try await agent.replay(hook: hook)
-            for _ in 0..<2_000 where !lines.withLock({ $0.contains { $0.contains("has none of its files") } }) {
+            for _ in 0..<2_000 where !lines.withLock({ $0.contains { $0.contains("lacks its files") } }) {
                 try await Task.sleep(for: .milliseconds(5))
             }
-            #expect(lines.withLock { $0.contains { $0.contains("has none of its files") } }, "\(lines.withLock { $0 })")
+            #expect(lines.withLock { $0.contains { $0.contains("lacks its files") } }, "\(lines.withLock { $0 })")
             #expect(try bench.store.hook(hook).state == .pending)
             try files.removeItem(atPath: bench.destination)
             try files.moveItem(atPath: bench.root.path("away"), toPath: bench.destination)

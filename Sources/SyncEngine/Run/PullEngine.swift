@@ -193,8 +193,10 @@ package struct PullEngine: Sendable {
         let hasIndex = exists("index", in: destination.state)
         // A first pull was killed.
         if !hasIndex, exists(IndexLog.name, in: destination.state) { return true }
-        guard let names = try? directoryEntries(destination.root), names.allSatisfy({ $0 == Destination.stateName })
-        else { return false }
+        let spared = [Destination.stateName, "lost+found"]
+        guard let names = try? directoryEntries(destination.root), names.allSatisfy(spared.contains) else {
+            return false
+        }
         // A set may have no files.
         return !hasIndex || StatIndex.read(from: destination).count > 0
     }

@@ -250,7 +250,7 @@ extension PullEngine {
         else {
             throw EngineError(
                 .cannotCreate,
-                "\(escaped(found.destination)) is gone or has none of its files; its hooks are kept until it is back")
+                "\(escaped(found.destination)) is gone or lacks its files; its hooks are kept until it has them")
         }
         let lock = try Self.lock(destination)
         let home = try usable(TreeHome.find(found.destination))
