@@ -270,6 +270,21 @@ struct EventFactsTests {
         #expect(session.waits.map(\.count) == [2, 1, 2])
     }
 
+    @Test("A pause that a server asks for is not put down to the network alone")
+    func pause() throws {
+        let store = try SyncStore.inMemory()
+        let story = StoreStory("tower", in: store)
+        try story.begin("1", at: november(21, 1), isHeld: false)
+        try story.event("transfer.waiting", "1", at: november(21, 1)) {
+            $0.field("url", "https://h/a")
+            $0.field("reason", "the server asks for a pause")
+            $0.field("wait_ms", 60_000)
+        }
+        let lines = ReportText(try store.report(at: morning), clock: clock(at: morning)).lines
+        let told = "for a server or the network, 1 min in all: https://h: the server asks for a pause"
+        #expect(lines.contains { $0.hasSuffix(told) }, "\(lines)")
+    }
+
     @Test("Runs whose events are gone are told from their numbers")
     func withoutEvents() throws {
         let store = try SyncStore.inMemory()

@@ -164,7 +164,7 @@ struct SessionSection {
             let detail: HTML = wait.detail.isEmpty ? "" : "<br><span class=\"soft small\">\(wait.detail)</span>"
             let name: HTML =
                 switch wait.cause {
-                case .connectivity: "the network"
+                case .connectivity: "a server or the network"
                 case .retry: "another try (\(wait.count))"
                 default: "<bdi>\(wait.cause.rawValue)</bdi>"
                 }

@@ -162,7 +162,8 @@ package struct ReportText: Sendable {
             let detail = wait.detail.isEmpty ? "" : ": \(escaped(wait.detail))"
             let text: String
             switch wait.cause {
-            case .connectivity: text = "for the network, \(Figures.period(wait.elapsed)) in all\(detail)"
+            case .connectivity:
+                text = "for a server or the network, \(Figures.period(wait.elapsed)) in all\(detail)"
             case .retry:
                 // Waits of a few seconds are not worth reporting.
                 guard wait.elapsed >= 5_000 || wait.count >= 10 else { continue }
