@@ -54,7 +54,12 @@ extension SyncEvent {
             let until = patience.map { time.addingReportingOverflow(Int64($0 / .milliseconds(1))).partialValue }
             // One line per server, not one per file.
             var note = "waiting for \(urlOrigin(url).map(escaped) ?? url): \(reason)"
-            if let until { note += "; trying until \(SystemTime.timeOfDay(at: until)), Ctrl-C stops" }
+            if let until {
+                note += "; trying until \(SystemTime.timeOfDay(at: until)), Ctrl-C stops"
+            } else if wait >= .seconds(5) {
+                // Only the pauses that servers ask for are as long.
+                note += "; going on in \(milliseconds / 1000) s"
+            }
             self.init(.transferWaiting, time: time, note: note, session: session, run: run) {
                 $0.transfer(transfer, subject)
                 $0.field("url", url)
