@@ -142,14 +142,12 @@ final class CacheStore: Sendable {
     private func scan() {
         for name in (try? directoryEntries(unfinished.raw)) ?? [] { removeTree(name, in: unfinished.raw) }
         var slices: [(slice: Slice, modified: Int64)] = []
-        for prefix in (try? directoryEntries(objects.raw)) ?? [] {
+        for prefix in (try? directoryEntries(objects.raw)) ?? [] where prefix.utf8.count == 2 {
             if case .success(let found?) = status(objects.raw, prefix), found.kind != .directory {
                 // No slice could take its place.
                 removeFile(prefix, in: objects.raw)
             }
-            guard prefix.utf8.count == 2, let directory = openDirectory(prefix, in: objects.raw, .noFollow) else {
-                continue
-            }
+            guard let directory = openDirectory(prefix, in: objects.raw, .noFollow) else { continue }
             for name in (try? directoryEntries(directory.raw)) ?? [] {
                 guard case .success(let found?) = status(directory.raw, name) else { continue }
                 guard found.kind == .file, name.hasPrefix(prefix), let slice = Slice(name: name),
