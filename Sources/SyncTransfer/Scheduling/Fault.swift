@@ -226,7 +226,7 @@ extension Fault {
         var (detail, given) = (detail, given)
         let isSigned = exchange.host.credential.isSignature
         if plan.showsCredentials, [401, 403].contains(status) || status == 400 && isSigned {
-            detail += ", the credentials are refused"
+            detail += ", the credentials \(status == 400 ? "or their region " : "")are refused"
             // A signature is valid for some minutes.
             let sent = isSigned ? exchange.headers.date.flatMap { HTTPDate($0) } : nil
             given = sent.map { abs($0.seconds - plan.unixTime) > 600 } == true ? .checkClock : .renewCredentials

@@ -125,10 +125,10 @@ struct FaultyPartyTests {
             $0.credentials[origin] = .sigV4(
                 accessKey: "a", secretKey: "canary", sessionToken: nil, region: "eu-west-1", service: "s3")
         }
-        for status in [400, 403] {
+        for (status, what) in [(400, "the credentials or their region"), (403, "the credentials")] {
             server.respondToOthers { _ in .status(status) }
             let refused = try await bench.failure(bench.start(object))
-            #expect(refused.detail == "status \(status), the credentials are refused; renewCredentials")
+            #expect(refused.detail == "status \(status), \(what) are refused; renewCredentials")
         }
         server.respondToOthers { _ in .status(403).setting("Date", "Sun, 06 Nov 1994 08:49:37 GMT") }
         let late = try await bench.failure(bench.start(object))
