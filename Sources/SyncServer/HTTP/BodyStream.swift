@@ -74,7 +74,8 @@ package final class BodyStream: Sendable {
 
     private let state = Mutex(State())
     private let capacity: Int
-    /// **Bytes** of the whole body, if known; otherwise it is chunked.
+    /// **Bytes** of the whole body, if known; otherwise it is chunked, or for HTTP/1.0 ends with the connection, so that
+    /// a client cannot tell a part from the whole.
     let length: UInt64?
 
     package init(capacity: Int, length: UInt64? = nil) { (self.capacity, self.length) = (capacity, length) }
