@@ -119,6 +119,31 @@ struct ReportTextTests {
         }
     }
 
+    @Test("A failed hook stays a problem where the same program with other arguments has succeeded in the same run")
+    func hooksOfOneProgram() throws {
+        let store = try SyncStore.inMemory()
+        let story = StoreStory("tower", in: store)
+        let hooks = ["tiles.py", "index.py"].map { RunHook(arguments: ["/usr/bin/python3", $0]) }
+        let all = CompletedGroup(name: "all", result: .ok, changed: 1)
+        func run(_ run: String, at time: Int64, firstFails: Bool) throws {
+            try story.begin(run, at: time, hooks: hooks)
+            for (place, hook) in try store.complete([all], of: run, now: time).enumerated() {
+                let hasFailed = place == 0 && firstFails
+                _ = try store.started(hook: hook.identifier, now: time)
+                try store.finished(
+                    hook: hook.identifier, hasFailed ? .failed : .succeeded, ended: hasFailed ? "exit 1" : "exit 0",
+                    now: time + 1_000 * Int64(place + 1))
+            }
+            try story.finish(StoreStory.Work(installed: 1), run, at: time + 10_000, total: 1)
+        }
+        try run("1", at: november(21, 1), firstFails: true)
+        var session = try #require(try store.report(at: morning).sessions.first)
+        #expect(session.problems.map(\.isOver) == [false] && session.verdict == .attention)
+        try run("2", at: november(21, 2), firstFails: false)
+        session = try #require(try store.report(at: morning).sessions.first)
+        #expect(session.problems.map(\.isOver) == [true] && session.verdict == .ok)
+    }
+
     @Test("A hook that was stopped because somebody gave its run up is no problem [S102]")
     func hookGivenUp() throws {
         let store = try SyncStore.inMemory()

@@ -96,10 +96,11 @@ extension ReportReader {
         let kind = hasStarted ? FailureCause.hookFailed : .hookNotStarted
         var problem = Problem(kind: kind, detail: detail, time: hook.finished ?? clock.now)
         problem.hook = hook.identifier
-        // The same program has succeeded later for the same group.
+        // The same program has succeeded later for the same group. In the same run that is another hook, with other
+        // arguments or for files.
         problem.isOver = report.hooks.contains {
             $0.state == .done && $0.arguments.first == hook.arguments.first && $0.group == hook.group
-                && ($0.finished ?? 0) > (hook.finished ?? 0)
+                && $0.run != hook.run && ($0.finished ?? 0) > (hook.finished ?? 0)
         }
         return problem
     }
