@@ -144,6 +144,27 @@ struct ReportTextTests {
         #expect(session.problems.map(\.isOver) == [true] && session.verdict == .ok)
     }
 
+    @Test("A hook that asks for another try is still owed, and then running, whatever its last attempt said")
+    func owedHook() throws {
+        let store = try SyncStore.inMemory()
+        let story = StoreStory("tower", in: store)
+        try story.begin("1", at: november(21, 1), hooks: [RunHook(arguments: ["/opt/busy"])])
+        let all = CompletedGroup(name: "all", result: .ok, changed: 1)
+        let hook = try #require(try store.complete([all], of: "1", now: november(21, 1)).first).identifier
+        _ = try store.started(hook: hook, now: november(21, 1))
+        try store.finished(hook: hook, .askedForRetry, ended: "exit 75", now: november(21, 1, 0, 3))
+        try story.finish(StoreStory.Work(installed: 1), "1", at: november(21, 1, 1), total: 1)
+        var text = try store.text(at: morning)
+        #expect(text.hasSuffix("hooks     /opt/busy: exit 75 in 3 s; still owed"), "\(text)")
+        _ = try store.started(hook: hook, now: november(21, 2))
+        text = try store.text(at: morning)
+        #expect(text.hasSuffix("hooks     /opt/busy: running, attempt 2"), "\(text)")
+        // As another process finds it whose predecessor was killed meanwhile.
+        _ = try store.recover(session: "tower", now: november(21, 3))
+        text = try store.text(at: morning)
+        #expect(text.hasSuffix("hooks     /opt/busy: still owed"), "\(text)")
+    }
+
     @Test("A hook that was stopped because somebody gave its run up is no problem [S102]")
     func hookGivenUp() throws {
         let store = try SyncStore.inMemory()

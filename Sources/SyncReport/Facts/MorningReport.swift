@@ -262,6 +262,18 @@ extension StoredHook {
         return urlOrigin(first).map { "\($0)/…" } ?? (first.contains("://") ? redacted(url: first) : first)
     }
 
+    /// How its last attempt ended, and whether there is to be another one; for people, not escaped.
+    ///
+    /// - Parameter time: How long the attempt took, if that belongs to the words.
+    func words(time: String = "") -> String {
+        let ordinal = attempt > 1 ? ", attempt \(attempt)" : ""
+        if state == .running { return "running\(ordinal)" }
+        // Of an attempt whose process was lost, no end is known; a replay has yet to begin.
+        let end = finished == nil || ended == Self.replayed ? nil : ended.map { $0 + time + ordinal }
+        let words = [end, state == .pending ? "still owed" : nil].compactMap(\.self)
+        return words.isEmpty ? state.rawValue : words.joined(separator: "; ")
+    }
+
     /// **Milliseconds** of the last attempt.
     var elapsed: Int64? {
         guard let started, let finished else { return nil }

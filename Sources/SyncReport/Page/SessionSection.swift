@@ -182,12 +182,10 @@ struct SessionSection {
 
     private var hooks: HTML? {
         let rows: [[HTML]] = session.hooks.suffix(10).map { hook in
-            let state: HTML = hook.ended.map { "\($0)" } ?? (hook.state == .running ? "running" : "still owed")
-            let attempt: HTML = hook.attempt > 1 ? ", attempt \(hook.attempt)" : ""
             let group: HTML =
                 hook.group == RunRecipe.groupOfAll ? "" : "<br><span class=\"soft small\">group \(hook.group)</span>"
             let elapsed: HTML = hook.elapsed.map { "\(Figures.period($0))" } ?? ""
-            return ["<code>\(hook.shownProgram)</code>\(group)", "\(state)\(attempt)", elapsed]
+            return ["<code>\(hook.shownProgram)</code>\(group)", "\(hook.words())", elapsed]
         }
         return table("Hooks", ["Program", "End", "Time"], numbers: 1, rows)
     }

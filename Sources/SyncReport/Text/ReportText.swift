@@ -181,10 +181,8 @@ package struct ReportText: Sendable {
         var lines: [String] = []
         for hook in session.hooks.suffix(Self.listed) {
             let group = hook.group == RunRecipe.groupOfAll ? "" : " (group \(escaped(hook.group)))"
-            let elapsed = hook.elapsed.map { " in \(Figures.period($0))" } ?? ""
-            let attempt = hook.attempt > 1 ? ", attempt \(hook.attempt)" : ""
-            let state = hook.ended.map(escaped) ?? (hook.state == .running ? "running" : "still owed")
-            let line = "\(escaped(hook.shownProgram))\(group): \(state)\(elapsed)\(attempt)"
+            let words = hook.words(time: hook.elapsed.map { " in \(Figures.period($0))" } ?? "")
+            let line = "\(escaped(hook.shownProgram))\(group): \(escaped(words))"
             lines.append(row(lines.isEmpty ? "hooks" : "", line))
         }
         return lines
