@@ -97,6 +97,7 @@ struct PullSetup {
                 unless: RunHook.timeouts.contains(hook.timeout),
                 "The timeout of the hook \(name) must be 1 to \(RunHook.timeouts.upperBound) seconds, not \(hook.timeout)."
             )
+            try refuse(unless: !hook.results.isEmpty, "The results of the hook \(name) must not be empty.")
             if let batch = hook.batch {
                 try refuse(
                     unless: RunHook.batches.contains(batch),

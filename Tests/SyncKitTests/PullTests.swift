@@ -83,6 +83,7 @@ struct OptionTests {
             ("hook", { $0.hooks = [RunHook(arguments: ["relative"])] }),
             ("hook", { $0.hooks = [RunHook(arguments: ["https://u:p@chat.example/"])] }),
             ("hook", { $0.hooks = [RunHook(arguments: ["plugin:none"])] }),
+            ("results", { $0.hooks = [RunHook(arguments: ["/bin/true"], results: [RunResult]())] }),
         ]
         for count in [-1, 0, 65, Int.max, .min] { faults.append(("connections", { $0.settings.connections = count })) }
         for time in [Duration.zero, .seconds(-1), .seconds(Int64.min)] {
