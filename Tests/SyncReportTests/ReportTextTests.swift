@@ -288,6 +288,15 @@ struct ReportTextTests {
         #expect(try report()?.headline == "its schedule is paused, or never due")
     }
 
+    @Test("A run that rests in the middle of its first file has received something; there was something to fetch")
+    func midFile() throws {
+        let store = try SyncStore.inMemory()
+        let story = StoreStory("tower", in: store)
+        try story.begin("1", at: november(21, 1))
+        try story.stop(StoreStory.Work(received: 12 * mebi), "1", at: november(21, 2), reason: .userStop)
+        #expect(try store.report(at: morning).sessions.first?.headline == "paused; \(ByteCount(12 * mebi)) received so far")
+    }
+
     @Test("No session, no store to speak of: one line")
     func empty() throws {
         let text = try SyncStore.inMemory().text(at: morning)

@@ -56,7 +56,10 @@ extension SessionReport {
     }
 
     private var arrived: String {
-        if amounts.placed == 0, amounts.removed == 0 { return "nothing to fetch" }
+        amounts.placed == 0 && amounts.removed == 0 ? "nothing to fetch" : received
+    }
+
+    private var received: String {
         var parts: [String] = []
         if amounts.placed > 0 { parts.append("\(Figures.count(amounts.placed, "file")) put in place") }
         if amounts.removed > 0 { parts.append("\(Figures.count(amounts.removed, "file")) removed") }
@@ -65,7 +68,7 @@ extension SessionReport {
     }
 
     private func underWay(_ run: StoredRun, _ clock: ReportClock) -> String {
-        let sofar = amounts.received > 0 ? "; \(arrived) so far" : ""
+        let sofar = amounts.received > 0 ? "; \(received) so far" : ""
         switch run.state {
         case .paused: return run.reason == .quarantined ? "set aside\(sofar)" : "paused\(sofar)"
         case .running:
