@@ -162,6 +162,12 @@ struct ReportPageTests {
         let long = try #require(try store.report(at: morning).sessions.first)
         #expect(long.nights.count == 30 && long.nights.first?.date == "2026-10-23")
         #expect(long.nights.allSatisfy { $0.amounts.received == 5 && $0.result == .ok })
+        // Those since the last run are there in the morning and in the afternoon; the coming one is not yet.
+        for hour in [8, 15] {
+            let late = try #require(try store.report(at: november(24, hour)).sessions.first)
+            #expect(late.nights.suffix(4).map(\.date) == (21...24).map { "2026-11-\($0)" })
+            #expect(late.nights.suffix(4).map(\.runs) == [1, 0, 0, 0])
+        }
     }
 }
 

@@ -196,9 +196,9 @@ extension ReportReader {
         guard let first = nights.keys.filter({ $0 >= earliest && $0 <= tonight }).min(),
             let last = nights.keys.filter({ $0 <= tonight }).max()
         else { return [] }
-        // An evening without activity so far does not count as a night without work.
-        let end = last == tonight || clock.timeOfDay(clock.now) >= "12:00" ? last : tonight
-        for night in first...max(first, end) { add(night) { _ in } }
-        return (first...max(first, end)).compactMap { nights[$0] }
+        // From noon on, the coming night does not count as one without work before there is some.
+        let end = max(last, clock.timeOfDay(clock.now) >= "12:00" ? tonight - 1 : tonight)
+        for night in first...end { add(night) { _ in } }
+        return (first...end).compactMap { nights[$0] }
     }
 }
