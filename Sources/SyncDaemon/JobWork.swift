@@ -140,8 +140,8 @@ extension SessionJob {
             let report = try handle.engine.work(on: run)
             let end = stop.isStopped && report.result != .ok ? "stopped" : report.result.rawValue
             environment.log(
-                "\(escaped(session)): \(end), \(report.files.total) files, "
-                    + "\(report.changed) changed, \(ByteCount(report.bytes.received)) in "
+                "\(escaped(session)): \(end), \(Figures.count(report.files.total, "file")), "
+                    + "\(Figures.grouped(report.changed)) changed, \(ByteCount(report.bytes.received)) in "
                     + Figures.count(report.requests, "request")
                     + (report.status == .hookFailed ? "; a hook failed" : ""))
             if stop.reason == .policy, let block = conditions?.block { return .blocked(block) }
