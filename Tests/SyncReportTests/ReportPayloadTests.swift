@@ -285,6 +285,26 @@ struct EventFactsTests {
         #expect(lines.contains { $0.hasSuffix(told) }, "\(lines)")
     }
 
+    @Test("When all transfers wait for a server at the same time, that is one time without it")
+    func parallelWaits() throws {
+        let store = try SyncStore.inMemory()
+        let story = StoreStory("tower", in: store)
+        try story.begin("1", at: november(21, 1))
+        let last = november(21, 1, 2)
+        var waits = Array(repeating: (time: november(21, 1), elapsed: 3_000), count: 64)
+        waits += [(time: last, elapsed: 10_000), (time: last + 500, elapsed: 900)]
+        for (time, elapsed) in waits {
+            try story.event("transfer.waiting", "1", at: time) {
+                $0.field("url", "https://h/a")
+                $0.field("reason", "no connection")
+                $0.field("wait_ms", elapsed)
+            }
+        }
+        let wait = try #require(try store.report(at: morning).sessions.first?.waits.first)
+        #expect(wait.count == 66 && wait.elapsed == 13_000)
+        #expect(wait.from == november(21, 1) && wait.to == last + 10_000)
+    }
+
     @Test("Runs whose events are gone are told from their numbers")
     func withoutEvents() throws {
         let store = try SyncStore.inMemory()

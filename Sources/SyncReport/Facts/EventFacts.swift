@@ -140,7 +140,10 @@ struct EventFacts {
             return waits.append(Wait(cause: cause, detail: detail, from: time, to: end, elapsed: elapsed))
         }
         waits[index].count += 1
-        waits[index].elapsed = waits[index].elapsed.saturatingAdd(elapsed)
+        // Many transfers wait at the same time.
+        let known = max(time, waits[index].to ?? time)
+        guard end > known else { return }
+        waits[index].elapsed = waits[index].elapsed.saturatingAdd(end.saturatingSubtract(known))
         waits[index].to = end
     }
 

@@ -230,7 +230,7 @@ package struct Wait: Sendable, Equatable {
     package var to: Int64?
     /// Number of occurrences; one for a condition.
     package var count = 1
-    /// Total **milliseconds** up to the report.
+    /// **Milliseconds** up to the report in which there was such a wait.
     package var elapsed: Int64 = 0
 }
 
