@@ -294,7 +294,8 @@ struct ReportTextTests {
         let story = StoreStory("tower", in: store)
         try story.begin("1", at: november(21, 1))
         try story.stop(StoreStory.Work(received: 12 * mebi), "1", at: november(21, 2), reason: .userStop)
-        #expect(try store.report(at: morning).sessions.first?.headline == "paused; \(ByteCount(12 * mebi)) received so far")
+        let headline = try store.report(at: morning).sessions.first?.headline
+        #expect(headline == "paused; \(ByteCount(12 * mebi)) received so far")
     }
 
     @Test("No session, no store to speak of: one line")
