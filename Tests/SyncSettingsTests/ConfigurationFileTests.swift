@@ -117,6 +117,10 @@ struct ConfigurationFileTests {
         ),
         ("{limit_rate: 'fast'}", "c.json:1: limit_rate: 'fast' is not a number of bytes such as \"500K\" or \"10MB\""),
         ("{deadline: 'soon'}", "c.json:1: deadline: 'soon' is not a time such as 90s, 15m, 6h or 2d"),
+        (
+            "{deadline: '99999999999999999999'}",
+            "c.json:1: deadline: '99999999999999999999' is not a time such as 90s, 15m, 6h or 2d, from 1s to 366d"
+        ),
         ("{deadline: '400d'}", "c.json:1: deadline: '400d' is not a time such as 90s, 15m, 6h or 2d, from 1s to 366d"),
         ("{deadline: -1}", "c.json:1: deadline: -1 was found; a time such as \"90s\", \"15m\" or \"6h\" is expected"),
         (

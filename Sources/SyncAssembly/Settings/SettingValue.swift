@@ -16,10 +16,11 @@ package enum SettingValue {
         let units: [Character: Int64] = ["s": 1, "m": 60, "h": 3600, "d": 86_400]
         let unit = text.last.flatMap { units[$0] }
         let digits = unit == nil ? text[...] : text.dropLast()
-        let number = digits.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int64(digits) : nil
+        let isNumber = !digits.isEmpty && digits.utf8.allSatisfy { (0x30...0x39).contains($0) }
+        let number = isNumber ? Int64(digits) : nil
         let (seconds, overflow) = (number ?? 0).multipliedReportingOverflow(by: unit ?? 1)
         guard !overflow, Self.seconds.contains(seconds) else {
-            let limits = number == nil ? "" : ", from 1s to 366d"
+            let limits = isNumber ? ", from 1s to 366d" : ""
             throw SettingsError("'\(escaped(text))' is not a time such as 90s, 15m, 6h or 2d\(limits)")
         }
         return .seconds(seconds)
