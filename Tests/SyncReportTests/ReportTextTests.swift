@@ -119,6 +119,23 @@ struct ReportTextTests {
         }
     }
 
+    @Test("Of hundreds of hooks, one that failed is told, whichever it is")
+    func manyHooks() throws {
+        let store = try SyncStore.inMemory()
+        let story = StoreStory("tower", in: store)
+        try story.begin("1", at: november(21, 1), hooks: (1...250).map { RunHook(arguments: ["/opt/hook-\($0)"]) })
+        let all = CompletedGroup(name: "all", result: .ok, changed: 1)
+        for (place, hook) in try store.complete([all], of: "1", now: november(21, 2)).enumerated() {
+            _ = try store.started(hook: hook.identifier, now: november(21, 2))
+            try store.finished(
+                hook: hook.identifier, place == 0 ? .failed : .succeeded, ended: place == 0 ? "exit 1" : "exit 0",
+                now: november(21, 2))
+        }
+        try story.finish(StoreStory.Work(installed: 1), "1", at: november(21, 3), total: 1)
+        let session = try #require(try store.report(at: morning).sessions.first)
+        #expect(session.verdict == .attention && session.problems.count == 1 && session.hooks.count == 250)
+    }
+
     @Test("A failed hook stays a problem where the same program with other arguments has succeeded in the same run")
     func hooksOfOneProgram() throws {
         let store = try SyncStore.inMemory()

@@ -160,14 +160,14 @@ package struct ReportReader: Sendable {
         if report.runs.contains(where: { $0.identifier == last.identifier }) {
             report.groups = try store.groups(of: last.identifier).filter { $0.name != RunRecipe.groupOfAll }
         }
-        let runs = Set(report.runs.map(\.identifier))
-        let waiting: Set<HookRunState> = [.pending, .running]
-        for hook in try store.hooks(session: report.session, limit: 200).reversed() {
-            let isOwed = waiting.contains(hook.state)
-            let isOfTheTime = (hook.finished ?? hook.started ?? 0) >= since
-            guard hook.attempt > 0 || isOwed, isOwed || isOfTheTime && runs.contains(hook.run) else { continue }
-            report.hooks.append(hook)
+        report.hooks = try store.owedHooks(session: report.session)
+        let owed = Set(report.hooks.map(\.identifier))
+        for run in report.runs {
+            report.hooks += try store.hooks(run: run.identifier, limit: 1_000).filter { hook in
+                hook.attempt > 0 && (hook.finished ?? hook.started ?? 0) >= since && !owed.contains(hook.identifier)
+            }
         }
+        report.hooks.sort { $0.identifier < $1.identifier }
     }
 }
 
