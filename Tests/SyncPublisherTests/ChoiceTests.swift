@@ -213,6 +213,16 @@ struct ChoiceTests {
         #expect(error?.exitStatus == .usage && error?.remedy.hasSuffix("--files-url ./") == true)
     }
 
+    @Test("A published set with channels is not published where it stands: its revisions would begin again")
+    func channelsInPlace() throws {
+        let set = try PublishedSet(Self.tree)
+        try set.publish { ($0.channel, $0.keepsReleases) = ("beta", true) }
+        let before = try set.bytes(below: "out")
+        let error = set.failure { ($0.directory, $0.isLoose) = ($0.output, true) }
+        #expect(error?.exitStatus == .usage && error?.summary.contains("has channels") == true)
+        #expect(try set.bytes(below: "out") == before)
+    }
+
     @Test("Where the source lies below the output, URLs lead there")
     func below() throws {
         let set = try PublishedSet()

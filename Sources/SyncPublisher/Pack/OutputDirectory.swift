@@ -35,7 +35,7 @@ final class OutputDirectory {
     private let lock: OutputLock?
     /// Whether a set is published in place: it may have directories of its own that are called as folders are, so only
     /// ``Folder/top`` is looked for.
-    var isInPlace = false
+    private(set) var isInPlace = false
     /// The lock of the shard that writes here; `nil` without one.
     private let shardLock: OutputLock?
     /// The shard that writes here, beside others; `nil` for a publish that is alone.
@@ -129,6 +129,23 @@ final class OutputDirectory {
 
     /// Refuses folders that are links: their files would be somewhere else.
     func checkFolders() throws(PublishError) { for folder in Folder.allCases { _ = try found(folder) } }
+
+    /// Looks for nothing but ``Folder/top`` from now on, since a set is published in place.
+    ///
+    /// - Throws: ``PublishError`` where releases are kept for channels: their revisions would be used again.
+    func beginInPlace() throws(PublishError) {
+        // A folder that cannot be used is none, and may be a link of the set.
+        let revisions = (try? keptRevisions()) ?? []
+        let isKept = revisions.reversed().contains { revision in
+            (try? manifestText(.channels, "\(revision).json.zst")).map(Self.isManifest) == true
+        }
+        guard !isKept else {
+            throw .usage(
+                "\(shown(path)) has channels, and none could point at a set that is published in place",
+                "name another output directory")
+        }
+        isInPlace = true
+    }
 
     /// Opens a folder; `nil` if it does not exist.
     private func found(_ folder: Folder) throws(PublishError) -> SharedDescriptor? {

@@ -604,7 +604,7 @@ extension PublishOptions {
         let output = try openOutput(isReadOnly: false)
         let notes = try output.home?.prepare() ?? []
         if let objection = try output.objection(to: signing, permits) { throw objection }
-        output.isInPlace = placement == .same
+        if placement == .same { try output.beginInPlace() }
         let time = now.map { $0 / 1_000_000 }
         guard retain == nil || time != nil else { throw .bug("a publish that retains releases needs to know the time") }
         func note() { if let time { ReleaseMarks.update(output, now: time) } }
@@ -667,7 +667,7 @@ extension PublishOptions {
         let placement = home == nil ? try OutputPlacement.find(source: root, output: output) : .apart
         let output = try openOutput(isReadOnly: true)
         let objection = try output.objection(to: signing, permits)
-        output.isInPlace = placement == .same
+        if placement == .same { try output.beginInPlace() }
         var run = try PublishRun(self, output, placement)
         if let objection { run.report.warnings.append("publish would refuse this: \(objection.summary)") }
         run.report.channel = channel

@@ -96,18 +96,24 @@ extension OutputDirectory {
     fileprivate func hasForeignManifest(_ releases: Releases) throws(PublishError) -> Bool {
         guard releases.all.isEmpty, let text = try manifestText(.top, "manifest.json") else { return false }
         // A disk that lost power leaves zeros, or nothing.
-        return !text.allSatisfy { $0 == 0 } && !text.starts(with: Self.beginning.utf8)
+        return !text.allSatisfy { $0 == 0 } && !Self.isManifest(text)
     }
 
     /// How every manifest begins, up to the version of its format.
     private static let beginning = "{\"format\":\"syncagent-manifest/"
 
+    /// Whether a text begins as every manifest does, in any version of the format.
+    static func isManifest(_ text: [UInt8]) -> Bool { text.starts(with: beginning.utf8) }
+
+    /// Whether a text is a manifest in another version of the format.
+    static func isInOtherFormat(_ text: [UInt8]) -> Bool {
+        isManifest(text) && !text.starts(with: (beginning + "1\"").utf8)
+    }
+
     /// Refuses to replace a manifest in another version of the format: its name and its revision are not known, and
     /// machines would not follow what is published under others.
     func refuseOtherFormat() throws(PublishError) {
-        guard let text = try manifestText(.top, "manifest.json"), text.starts(with: Self.beginning.utf8),
-            !text.starts(with: (Self.beginning + "1\"").utf8)
-        else { return }
+        guard let text = try manifestText(.top, "manifest.json"), Self.isInOtherFormat(text) else { return }
         throw .invalid(
             "\(shown(display(.top, "manifest.json"))) is in another version of the format, so its revision is not known",
             "use a newer syncagent; if the file is damaged, move it away")
