@@ -182,6 +182,10 @@ struct ForeignOutputTests {
                 "1", created: "2026-11-20T02:00:00Z", now: 1_000)
         }
         #expect(restored?.summary == error?.summary)
+        let pruned = SigningTests.error { () throws(PublishError) in
+            _ = try Prune(keep: 1, now: 1_000).run(.directory(set.root.path("out")))
+        }
+        #expect(pruned?.remedy == "use a newer syncagent; nothing was removed")
         #expect(try set.bytes(below: "out") == before)
         // One that is only damaged is.
         try set.root.write(String(text.prefix(60)), to: "out/manifest.json")

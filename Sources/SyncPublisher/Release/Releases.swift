@@ -182,10 +182,14 @@ struct Releases {
     }
 
     private mutating func refuse(_ folder: OutputDirectory.Folder, _ name: String) {
+        let path = shown(target.display(folder, name))
+        if let text = try? target.manifestText(folder, name), OutputDirectory.isInOtherFormat(text) {
+            faults.append(.invalid("\(path) is in another version of the format", "use a newer syncagent"))
+            return
+        }
         faults.append(
             .invalid(
-                "\(shown(target.display(folder, name))) is damaged, or not what its name says",
-                "restore it, or remove it: then its release is gone"))
+                "\(path) is damaged, or not what its name says", "restore it, or remove it: then its release is gone"))
     }
 }
 
