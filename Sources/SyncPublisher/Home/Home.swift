@@ -25,7 +25,9 @@ final class Home {
     private let sending: PackSender
     /// Packs that were in the store already although perhaps no release there names them: a publish that ended early
     /// leaves such packs.
-    private(set) var found: Set<SHA256Digest> = []
+    private var found: Set<SHA256Digest> = []
+    /// The packs that this publish has sent, and when it sent the first; **milliseconds** since 1970.
+    private var sent: (packs: Set<SHA256Digest>, since: Int64?) = ([], nil)
 
     init(_ place: HomePlace, isReadOnly: Bool) {
         let store = place.store
@@ -179,6 +181,8 @@ final class Home {
         }
         try sending.send(object, as: Folder.packs.path(pack.packName))
         known[.packs]?[pack.packName] = StoredObject(size: size, tag: "new")
+        sent.packs.insert(pack)
+        if sent.since == nil { sent.since = now() }
     }
 
     /// Adds a pack of a base in the same store to this set, without sending it where the store can copy it.
@@ -193,6 +197,16 @@ final class Home {
 
     /// Notes a pack that is in the store already.
     func note(found pack: SHA256Digest) { found.insert(pack) }
+
+    /// The packs that a prune may be removing although they are about to be named: those that were found, and, after
+    /// half the time for which a prune leaves any pack that nothing names, those that this publish has sent. A registry
+    /// removes blobs by itself.
+    var endangered: Set<SHA256Digest> {
+        guard namesAtOnce, let since = sent.since, now().saturatingSubtract(since) >= Prune.usualGrace / 2 else {
+            return found
+        }
+        return found.union(sent.packs)
+    }
 
     /// Drops the held contents of a file, and asks the store for its status again.
     func forget(_ folder: Folder, _ name: String) {

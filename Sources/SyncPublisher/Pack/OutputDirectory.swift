@@ -483,7 +483,7 @@ final class OutputDirectory {
             frame = try readFile(compressed.descriptor.raw, limit: limit, shown: compressed.shown)
         } catch { throw .writing(text.shown, "read back", code: error.code) }
         let digest = try calling { try sha256(plain) }
-        try ReleaseMarks.take(home.found, at: home, self, now: home.now())
+        try ReleaseMarks.take(home.endangered, at: home, self, now: home.now())
         try home.put(frame, .manifests, "\(digest).json.zst", replacing: false)
         if let revision { try home.put(frame, .channels, "\(revision).json.zst", replacing: false) }
         if isNewest { try home.putManifest(plain, frame: frame) }

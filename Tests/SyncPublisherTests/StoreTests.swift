@@ -1,0 +1,99 @@
+import SyncModel
+import SyncTestKit
+import Synchronization
+import Testing
+
+@testable import SyncPublisher
+
+/// Publishing to a store, which prunes of other machines work on, too.
+@Suite(.timeLimit(.minutes(10)))
+struct StoreTests {
+    /// A store in memory, with a clock that advances whenever it is read.
+    private final class MemoryStore: ObjectStore {
+        private let objects = Mutex<[String: [UInt8]]>([:])
+        private let clock = Mutex<Int64>(ReleaseTests.start)
+        private let hours: Int64
+        /// Whether the packs are gone once somebody has noted any.
+        private let losesPacks: Bool
+        let shown = "mem://set"
+
+        init(hours: Int64, losesPacks: Bool = false) { (self.hours, self.losesPacks) = (hours, losesPacks) }
+
+        func now() -> Int64 {
+            clock.withLock { time in
+                time += hours * ReleaseTests.hour
+                return time
+            }
+        }
+
+        func bytes(_ name: String) -> [UInt8]? { objects.withLock { $0[name] } }
+
+        private static func described(_ bytes: [UInt8]) -> StoredObject {
+            StoredObject(size: UInt64(bytes.count), tag: "\(bytes.hashValue)")
+        }
+
+        func list(_ prefix: String) throws(PublishError) -> [String: StoredObject] {
+            let all = objects.withLock { $0 }
+            return all.filter { $0.key.hasPrefix(prefix) }.mapValues { Self.described($0) }
+        }
+
+        func stat(_ name: String) throws(PublishError) -> StoredObject? { bytes(name).map { Self.described($0) } }
+
+        func read(_ name: String, limit: Int) throws(PublishError) -> (bytes: [UInt8], object: StoredObject)? {
+            guard let found = bytes(name) else { return nil }
+            return (found, Self.described(found))
+        }
+
+        func read(_ name: String, _ range: Range<UInt64>) throws(PublishError) -> [UInt8] {
+            Array((bytes(name) ?? []).dropFirst(Int(range.lowerBound)).prefix(range.count))
+        }
+
+        func put(_ object: NewObject, as name: String, if condition: PutCondition) throws(PublishError) -> String? {
+            var read = [UInt8](repeating: 0, count: Int(object.size))
+            read.withUnsafeMutableBytes { target in
+                var offset = 0
+                while offset < target.count,
+                    let count = object.read(UInt64(offset), UnsafeMutableRawBufferPointer(rebasing: target[offset...]))
+                { offset += count }
+            }
+            let new = read
+            return objects.withLock { objects -> String? in
+                let former = objects[name].map { Self.described($0) }
+                switch condition {
+                case .absent: guard former == nil else { return nil }
+                case .unchanged(let tag): guard former?.tag == tag else { return nil }
+                case .always: break
+                }
+                objects[name] = new
+                if losesPacks, name == "manifests/unnamed.json" {
+                    objects = objects.filter { !$0.key.hasPrefix("packs/") }
+                }
+                return Self.described(new).tag
+            }
+        }
+
+        func remove(_ names: [String]) throws(PublishError) {
+            objects.withLock { objects in for name in names { objects[name] = nil } }
+        }
+    }
+
+    @Test("Packs that were sent more than half a day ago are noted before a manifest names them: a prune may remove them")
+    func longPublish() throws {
+        let set = try PublishedSet(.manySmall(3))
+        func publish(_ store: MemoryStore) throws(PublishError) {
+            try set.publish {
+                $0.output = store.shown
+                $0.home = HomePlace(store, temporaryDirectory: set.root.path) { store.now() }
+            }
+        }
+        let short = MemoryStore(hours: 1)
+        try publish(short)
+        #expect(short.bytes("manifest.json") != nil && short.bytes("manifests/unnamed.json") == nil)
+        let long = MemoryStore(hours: 13)
+        try publish(long)
+        #expect(long.bytes("manifest.json") != nil && long.bytes("manifests/unnamed.json") != nil)
+        let pruned = MemoryStore(hours: 13, losesPacks: true)
+        let error = SigningTests.error { () throws(PublishError) in try publish(pruned) }
+        #expect(error?.exitStatus == .busy && pruned.bytes("manifest.json") == nil)
+    }
+}
