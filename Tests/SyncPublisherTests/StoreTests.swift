@@ -77,7 +77,7 @@ struct StoreTests {
         }
     }
 
-    @Test("Packs that were sent more than half a day ago are noted before a manifest names them: a prune may remove them")
+    @Test("Packs that were sent over half a day ago are noted before a manifest names them: a prune may remove them")
     func longPublish() throws {
         let set = try PublishedSet(.manySmall(3))
         func publish(_ store: MemoryStore) throws(PublishError) {

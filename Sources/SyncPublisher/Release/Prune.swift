@@ -221,7 +221,8 @@ private struct Sweep {
             }
             let least = leastWait(of: pack.digest, noted: noted, isNamed: use.leaving[pack.digest] != nil, marks, prune)
             let since = ReleaseMarks.since(pack.digest, in: &marks.packs, now: prune.now)
-            if prune.isOver(since: since, atLeast: least) {
+            // All that are being removed have to be noted where there is no lock; the next prune removes the others.
+            if prune.isOver(since: since, atLeast: least), target.isLocked || gone.count < ReleaseMarks.most {
                 gone.append(pack)
             } else {
                 report.waiting.add(pack.size)

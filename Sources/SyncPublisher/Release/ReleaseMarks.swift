@@ -21,9 +21,10 @@ struct ReleaseMarks: Equatable {
 
     static let name = "unnamed.json"
     private static let format = "syncagent-unnamed/1"
-    private static let limit = 16 << 20
+    /// Has room for ``most`` entries of each kind.
+    private static let limit = 32 << 20
     /// Most entries that are written of each kind; the time of the others begins again.
-    private static let most = 60_000
+    static let most = 60_000
 
     init() {}
 
