@@ -15,6 +15,8 @@ struct StoreTests {
         private let hours: Int64
         /// Whether the packs are gone once somebody has noted any.
         private let losesPacks: Bool
+        /// What somebody else puts there while channels are listed.
+        private let others = Mutex<[String: [UInt8]]>([:])
         let shown = "mem://set"
 
         init(hours: Int64, losesPacks: Bool = false) { (self.hours, self.losesPacks) = (hours, losesPacks) }
@@ -28,12 +30,24 @@ struct StoreTests {
 
         func bytes(_ name: String) -> [UInt8]? { objects.withLock { $0[name] } }
 
+        var packs: [String] { objects.withLock { $0.keys.filter { $0.hasPrefix("packs/") }.sorted() } }
+
+        func putOnceListed(_ text: String, as name: String) { others.withLock { $0[name] = Array(text.utf8) } }
+
+        func place(_ directory: String) -> HomePlace {
+            HomePlace(self, temporaryDirectory: directory) { self.now() }
+        }
+
         private static func described(_ bytes: [UInt8]) -> StoredObject {
             StoredObject(size: UInt64(bytes.count), tag: "\(bytes.hashValue)")
         }
 
         func list(_ prefix: String) throws(PublishError) -> [String: StoredObject] {
             let all = objects.withLock { $0 }
+            if prefix == "channels/" {
+                let new = others.withLock { $0 }
+                objects.withLock { $0.merge(new) { $1 } }
+            }
             return all.filter { $0.key.hasPrefix(prefix) }.mapValues { Self.described($0) }
         }
 
@@ -83,7 +97,7 @@ struct StoreTests {
         func publish(_ store: MemoryStore) throws(PublishError) {
             try set.publish {
                 $0.output = store.shown
-                $0.home = HomePlace(store, temporaryDirectory: set.root.path) { store.now() }
+                $0.home = store.place(set.root.path)
             }
         }
         let short = MemoryStore(hours: 1)
@@ -95,5 +109,22 @@ struct StoreTests {
         let pruned = MemoryStore(hours: 13, losesPacks: true)
         let error = SigningTests.error { () throws(PublishError) in try publish(pruned) }
         #expect(error?.exitStatus == .busy && pruned.bytes("manifest.json") == nil)
+    }
+
+    @Test("A prune during which somebody moves a channel removes nothing")
+    func movedChannel() throws {
+        let set = try PublishedSet(.manySmall(3))
+        let store = MemoryStore(hours: 1)
+        let place = store.place(set.root.path)
+        for name in ["a new file", "another"] {
+            try set.root.write(name, to: "in/\(name)")
+            try set.publish { ($0.output, $0.home) = (store.shown, place) }
+        }
+        let before = store.packs
+        store.putOnceListed("{\"format\":\"syncagent-unnamed/1\"}", as: "manifests/unnamed.json")
+        var prune = Prune(keep: 1, now: store.now())
+        prune.grace = 0
+        let error = SigningTests.error { () throws(PublishError) in _ = try prune.run(.store(place)) }
+        #expect(error?.exitStatus == .busy && store.packs == before)
     }
 }

@@ -83,6 +83,8 @@ package struct Prune: Sendable {
     }
 
     func run(_ target: OutputDirectory, isDryRun: Bool = false) throws(PublishError) -> Report {
+        // This comes first: if a channel is moved from here on, the note changes, and cannot be written below.
+        var marks = try ReleaseMarks(of: target)
         var releases = try Releases(target)
         if let fault = releases.faults.first {
             throw PublishError(
@@ -95,7 +97,6 @@ package struct Prune: Sendable {
                 "there is nothing to prune: only sets in packs keep releases")
         }
         if !isDryRun { try releases.keepByDigest() }
-        var marks = try ReleaseMarks(of: target)
         var sweep = try Sweep(target, releases)
         var kept = kept(releases.all)
         let others = releases.all.map(\.digest).filter { !kept.contains($0) }
