@@ -127,4 +127,26 @@ struct StoreTests {
         let error = SigningTests.error { () throws(PublishError) in _ = try prune.run(.store(place)) }
         #expect(error?.exitStatus == .busy && store.packs == before)
     }
+
+    @Test("No channel is pointed at a release while a prune is removing its packs")
+    func removedRelease() throws {
+        let set = try PublishedSet(.manySmall(3))
+        let store = MemoryStore(hours: 0)
+        let place = store.place(set.root.path)
+        for name in ["a new file", "another"] {
+            try set.root.write(name, to: "in/\(name)")
+            try set.publish {
+                ($0.output, $0.home) = (store.shown, place)
+                ($0.channel, $0.keepsReleases) = ("beta", true)
+            }
+        }
+        let going = store.packs.map { "\"\($0.dropFirst(6).dropLast(5))\"" }.joined(separator: ",")
+        store.putOnceListed(
+            "{\"format\":\"syncagent-unnamed/1\",\"going\":[\(going)],\"going_since\":\(store.now())}",
+            as: "manifests/unnamed.json")
+        let error = SigningTests.error { () throws(PublishError) in
+            _ = try Channels(.store(place), now: store.now()).point("stable", at: "1", signing: nil)
+        }
+        #expect(error?.exitStatus == .busy && store.bytes("channels/stable.json.zst") == nil)
+    }
 }

@@ -79,6 +79,10 @@ package struct Channels {
         if let channel { _ = try index(with: channel, at: revision, kept.manifest.project) }
         note()
         defer { note() }
+        if let home = output.home, try ReleaseMarks(of: output).manifests[kept.manifest.digest] != nil {
+            // No channel points at the release, so a prune may be removing its packs.
+            try ReleaseMarks.take(Set(kept.manifest.packs.map(\.sha256)), at: home, output, now: home.now())
+        }
         try begin()
         let file = "\(revision).json.zst"
         try output.give(kept.name, from: kept.folder, file, in: .channels, replacing: false)
