@@ -46,6 +46,10 @@ struct DeltaMaker {
     private static let mostKinds = 16
     /// Former versions shorter than this, in **bytes**, say little about those that are worth a delta.
     private static let shortestSample: UInt64 = 4 << 10
+    /// All samples but the first of each kind together take at most `least` **bytes**, or one in `share` of the new
+    /// stored bytes where that is more. One sample tells most kinds from others; the further ones find kinds of which
+    /// only some deltas pay, and must cost little beside what those save.
+    private static let furtherSamples = (least: UInt64(64 << 10), share: UInt64(500))
 
     /// Makes and writes deltas.
     ///
@@ -111,7 +115,7 @@ struct DeltaMaker {
 
     /// The kinds of files of which no delta pays, such as pictures and archives, which have nothing in common with
     /// their former versions. Where former versions are on a server, a few deltas of each kind are tried first, the
-    /// shortest, so that the other former versions are not fetched for nothing.
+    /// shortest, so that the other former versions are not fetched for nothing; ``furtherSamples`` bounds them.
     private func findVainKinds(
         _ tasks: [DeltaPlan.Task], _ encoders: [DeltaEncoder], isCancelled: () -> Bool
     ) throws(PublishError) -> Set<String> {
@@ -119,13 +123,25 @@ struct DeltaMaker {
         let kinds = Dictionary(grouping: tasks.indices.filter { !tasks[$0].former.isGuess }) { kind(of: tasks[$0]) }
             .filter { $0.value.count > Self.samples }
             .sorted { ($1.value.count, $0.key) < ($0.value.count, $1.key) }.prefix(Self.mostKinds)
-        func order(_ index: Int) -> (Int, UInt64, Int) {
+        func length(_ index: Int) -> UInt64 {
             let range = tasks[index].region ?? tasks[index].base
-            let length = range.upperBound - range.lowerBound
-            return (length < Self.shortestSample ? 1 : 0, length, index)
+            return range.upperBound - range.lowerBound
         }
-        let samples = kinds.flatMap { $0.value.sorted { order($0) < order($1) }.prefix(Self.samples) }.sorted()
-        var rest = samples.map { tasks[$0] }[...]
+        func order(_ index: Int) -> (Int, UInt64, Int) {
+            (length(index) < Self.shortestSample ? 1 : 0, length(index), index)
+        }
+        let new = tasks.reduce(UInt64(0)) { $0 + UInt64(places[Int($1.number)].storedLength) }
+        var room = max(Self.furtherSamples.least, new / Self.furtherSamples.share)
+        let ranked = kinds.map { Array($0.value.sorted { order($0) < order($1) }.prefix(Self.samples)) }
+        var samples = ranked.map { $0[0] }
+        // The second of each kind, then the third.
+        for (rank, kind) in (1..<Self.samples).flatMap({ rank in ranked.map { (rank, $0) } }) {
+            let length = length(kind[rank])
+            guard length <= room else { continue }
+            room -= length
+            samples.append(kind[rank])
+        }
+        var rest = samples.sorted().map { tasks[$0] }[...]
         var vain = Set(kinds.map(\.key))
         var regions = FormerRegions()
         try fetchFormer(rest, isCancelled: isCancelled)
