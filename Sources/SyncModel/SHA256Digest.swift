@@ -88,6 +88,18 @@ public struct SHA256Digest: Hashable, Sendable {
     /// The first 8 bytes, for tables that tolerate collisions.
     public var firstWord: UInt64 { w0 }
 
+    /// The first 16 bytes, with zeros behind them. To find two contents that have these in common takes some 2⁶⁴
+    /// attempts, and one like a given other some 2¹²⁸.
+    package var head: SHA256Digest { SHA256Digest(w0, w1, 0, 0) }
+
+    /// Whether this is a ``head``, so that the rest of the digest is unknown: no known digest ends with 16 zero bytes.
+    package var isHead: Bool { w2 == 0 && w3 == 0 }
+
+    /// Whether both are the same, as far as both are known.
+    package func agrees(with other: SHA256Digest) -> Bool {
+        self == other || (isHead || other.isHead) && head == other.head
+    }
+
     /// Writes the 32 bytes to `target`, which must have room for them.
     public func store(to target: UnsafeMutableRawPointer) {
         target.storeBytes(of: w0.bigEndian, toByteOffset: 0, as: UInt64.self)

@@ -25,17 +25,19 @@ extension ManifestAssembly {
             place.enter(section: "parts", entry: parts.count)
             try check(parts.count, below: limits.parts, "parts")
             // The part's record, which is copied as the array grows.
-            otherBytes += 256
+            otherBytes += 272
             try checkMemory()
             parts.append(try readReference())
         }
     }
 
-    /// `{"blob": [pack index, offset, stored length, raw length, codec, raw sha256], "files": n, "from": [blobs]}`
+    /// `{"blob": [pack index, offset, stored length, raw length, codec, raw sha256], "files": n, "from": [blobs],
+    /// "outline": [blobs]}`
     private mutating func readReference() throws(ManifestError) -> Manifest.Part {
         var text: Manifest.OwnBlob?
         var files: Int?
         var from: [Manifest.OwnBlob]?
+        var outline: [Manifest.OwnBlob]?
         var foreign: Set<[UInt8]> = []
         try reader.beginObject()
         while let key = try reader.nextKey() {
@@ -44,7 +46,10 @@ extension ManifestAssembly {
                 text = try readText("the part")
             } else if equals(key, "from") {
                 try enter("from", isFirst: from == nil)
-                from = try readFormerTexts()
+                from = try readChain("from", "the former text", most: Manifest.Part.mostFormer)
+            } else if equals(key, "outline") {
+                try enter("outline", isFirst: outline == nil)
+                outline = try readChain("outline", "the outline", most: Manifest.Part.mostFormer + 1)
             } else if equals(key, "files") {
                 try enter("files", isFirst: files == nil)
                 files = try readCount()
@@ -55,40 +60,43 @@ extension ManifestAssembly {
         place.leaveMember()
         guard let text else { throw missing("blob") }
         guard let files else { throw missing("files") }
-        return Manifest.Part(text: text, files: files, from: from ?? [])
+        return Manifest.Part(text: text, files: files, from: from ?? [], outline: outline ?? [])
     }
 
     private mutating func readText(_ what: String) throws(ManifestError) -> Manifest.OwnBlob {
         try readOwnBlob(what, refusal: "a part is made without the dictionary")
     }
 
-    private mutating func readFormerTexts() throws(ManifestError) -> [Manifest.OwnBlob] {
+    private mutating func readChain(_ key: StaticString, _ what: String, most: Int) throws(ManifestError)
+        -> [Manifest.OwnBlob]
+    {
         var texts: [Manifest.OwnBlob] = []
         try reader.beginArray()
         while try reader.nextElement() {
-            place.enter("from")
+            place.enter(key)
             place.element = texts.count
-            guard texts.count < Manifest.Part.mostFormer else {
-                throw ManifestError(
-                    "the part is made from more than \(Manifest.Part.mostFormer) former texts", "store it whole")
+            guard texts.count < most else {
+                throw ManifestError("“\(key)” has more than \(most) texts", "store the part whole")
             }
             otherBytes += 128
-            texts.append(try readText("the former text"))
+            texts.append(try readText(what))
         }
         guard !texts.isEmpty else {
-            throw ManifestError("“from” is empty", "leave it out for a part that is stored whole")
+            throw ManifestError("“\(key)” is empty", "leave it out")
         }
         try checkMemory()
         return texts
     }
 
-    /// Checks that each text of a part lies in its pack, and that each but the first is a frame with the one before it
-    /// as prefix.
-    private mutating func checkChain(_ part: Manifest.Part) throws(ManifestError) {
-        for (index, (former, text)) in zip(part.from, part.chain.dropFirst()).enumerated() {
-            place.enter("from")
+    /// Checks that each text but the last lies in its pack, and that each but the first is a frame with the one before
+    /// it as prefix.
+    private mutating func checkChain(_ texts: [Manifest.OwnBlob], _ key: StaticString, _ what: String)
+        throws(ManifestError)
+    {
+        for (index, (former, text)) in zip(texts, texts.dropFirst()).enumerated() {
+            place.enter(key)
             place.element = index
-            try checkOwnBlob("the former text", former.blob)
+            try checkOwnBlob(what, former.blob)
             // Nothing else says how long the stored form may be.
             let stored = max(former.blob.storedLength, text.blob.storedLength)
             guard stored <= Manifest.Part.longestTexts else {
@@ -107,8 +115,6 @@ extension ManifestAssembly {
                         + "\(Manifest.Part.longestTexts)", "store the part whole")
             }
         }
-        place.enter("blob")
-        try checkOwnBlob("the part", part.text.blob)
     }
 
     private mutating func readCount() throws(ManifestError) -> Int {
@@ -125,16 +131,28 @@ extension ManifestAssembly {
         for (index, part) in parts.enumerated() {
             place.enter(section: "parts", entry: index)
             place.enter("blob")
-            // Both forms of a text are held in memory, and nothing else says how long the stored one may be.
-            let longest = max(part.text.blob.rawLength, part.text.blob.storedLength)
-            guard longest <= UInt64(limits.partBytes) else {
-                throw ManifestError(
-                    "the part has \(longest) bytes, above the limit of \(limits.partBytes)",
-                    "publish the set again, or raise the limit with --max-manifest")
-            }
-            try checkChain(part)
+            try checkLength("the part", part.text.blob)
+            try checkChain(part.chain, "from", "the former text")
+            place.enter("blob")
+            try checkOwnBlob("the part", part.text.blob)
+            try checkChain(part.outline, "outline", "the outline")
+            guard let outline = part.outline.last?.blob else { continue }
+            place.enter("outline")
+            place.element = part.outline.count - 1
+            try checkLength("the outline", outline)
+            try checkOwnBlob("the outline", outline)
         }
         place = JSONPosition()
+    }
+
+    /// Both forms of a text are held in memory, and nothing else says how long the stored one may be.
+    private func checkLength(_ what: String, _ text: Blob) throws(ManifestError) {
+        let longest = max(text.rawLength, text.storedLength)
+        guard longest <= UInt64(limits.partBytes) else {
+            throw ManifestError(
+                "\(what) has \(longest) bytes, above the limit of \(limits.partBytes)",
+                "publish the set again, or raise the limit with --max-manifest")
+        }
     }
 
     /// Checks that the parts that are read are within the limits together, however many others there are.

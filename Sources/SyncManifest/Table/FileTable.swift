@@ -215,6 +215,15 @@ package struct FileTable: Sendable {
         blob.digestIndex.map { blobDigests[Int($0)] } ?? digests[row]
     }
 
+    mutating func completeDigests(_ full: (SHA256Digest) -> SHA256Digest?) {
+        for row in indices where digests[row].isHead && kinds[row] != .link {
+            digests[row] = full(digests[row]) ?? digests[row]
+        }
+        for index in blobDigests.indices where blobDigests[index].isHead {
+            blobDigests[index] = full(blobDigests[index]) ?? blobDigests[index]
+        }
+    }
+
     /// URLs of the file alone, as written, best first.
     package func urls(_ index: Int) -> [String] { kinds[index] == .link ? [] : texts(of: index).map(string) }
 

@@ -53,6 +53,9 @@ package struct Manifest: Sendable {
         return shared
     }
 
+    /// Completes digests of which only the ``SHA256Digest/head`` is known, where `full` knows more.
+    package mutating func completeDigests(_ full: (SHA256Digest) -> SHA256Digest?) { files.completeDigests(full) }
+
     /// The same manifest, for a tree that shares its files with others.
     package func sharingFiles(_ isShared: Bool) -> Manifest {
         guard isShared else { return self }
@@ -86,13 +89,26 @@ package struct Manifest: Sendable {
         /// a zstd frame made with the text before it as prefix. Empty where ``text`` is whole; `from` in
         /// `Manifests/FORMAT.md`.
         package var from: [OwnBlob]
+        /// The part's ``PartOutline``, for publishers: the last of these, each made from the one before it as texts
+        /// are. Empty if it has none.
+        package var outline: [OwnBlob]
 
-        package init(text: OwnBlob, files: Int, from: [OwnBlob] = []) {
-            (self.text, self.files, self.from) = (text, files, from)
+        package init(text: OwnBlob, files: Int, from: [OwnBlob] = [], outline: [OwnBlob] = []) {
+            (self.text, self.files, self.from, self.outline) = (text, files, from, outline)
         }
 
         /// Every text on the way to this part's, which is the last.
         package var chain: [OwnBlob] { from + [text] }
+
+        /// Every blob: the texts, and those of the outline.
+        package var all: [OwnBlob] { chain + outline }
+
+        /// Gives the packs of all blobs other numbers.
+        package mutating func renumberPacks(_ number: (UInt32) -> UInt32) {
+            text.blob.pack = number(text.blob.pack)
+            for index in from.indices { from[index].blob.pack = number(from[index].blob.pack) }
+            for index in outline.indices { outline[index].blob.pack = number(outline[index].blob.pack) }
+        }
 
         /// Most former texts of one part.
         package static let mostFormer = 8

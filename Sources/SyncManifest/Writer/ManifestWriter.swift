@@ -14,13 +14,19 @@ package struct ManifestWriter: Sendable {
     private var section = Section.directories
     private var isFirst = true
     private let isInParts: Bool
+    /// Whether the text is an outline; see ``PartOutline``.
+    private let isOutline: Bool
+    /// What follows an outline: the first bytes of its digests.
+    private var heads: [UInt8] = []
+    /// Where the last blob of an outline ends.
+    private var blobEnd: UInt64?
 
     /// Starts a manifest. A revision of 0, and everything that is `nil`, is left out.
     package init(
         project: String, revision: UInt64, created: String?, chunking: ChunkParameters? = nil, isInParts: Bool = false,
         dictionary: Manifest.OwnBlob? = nil, userData: String? = nil, source: SourceOrigin? = nil
     ) {
-        self.isInParts = isInParts
+        (self.isInParts, isOutline) = (isInParts, false)
         put("{\"format\":\"syncagent-manifest/1\",\"project\":", project)
         if revision > 0 {
             put(",\"revision\":", revision)
@@ -48,9 +54,9 @@ package struct ManifestWriter: Sendable {
         }
     }
 
-    /// Starts the text of a part. The pack numbers of its blobs are indices into these packs.
-    package init(partWithPacks packs: [SHA256Digest]) {
-        isInParts = false
+    /// Starts the text of a part, or its outline. The pack numbers of its blobs are indices into these packs.
+    package init(partWithPacks packs: [SHA256Digest], isOutline: Bool = false) {
+        (isInParts, self.isOutline) = (false, isOutline)
         put("{\"packs\":[")
         for (index, pack) in packs.enumerated() {
             if index > 0 { put(",") }
@@ -110,7 +116,10 @@ package struct ManifestWriter: Sendable {
         next()
         put("{\"path\":", path)
         if let size { put(",\"size\":", size) }
-        if let digest { put(",\"sha256\":", digest) }
+        if let digest {
+            put(",\"sha256\":")
+            put(ofContent: digest)
+        }
         if executable, traits.mode == nil { put(",\"executable\":true") }
         put(traits)
         if !blobs.isEmpty {
@@ -194,7 +203,12 @@ package struct ManifestWriter: Sendable {
             put(index == 0 ? ",\"from\":[" : ",")
             put(former.blob, own: former.digest)
         }
-        put(part.from.isEmpty ? "}" : "]}")
+        if !part.from.isEmpty { put("]") }
+        for (index, outline) in part.outline.enumerated() {
+            put(index == 0 ? ",\"outline\":[" : ",")
+            put(outline.blob, own: outline.digest)
+        }
+        put(part.outline.isEmpty ? "}" : "]}")
     }
 
     /// Adds the groups and ends the manifest, or the part, with a newline.
@@ -216,6 +230,7 @@ package struct ManifestWriter: Sendable {
             }
         }
         put(isFirst ? "]}\n" : "\n]}\n")
+        if isOutline { bytes += [0] + heads }
     }
 
     /// `[pack index, offset, stored length, raw length, codec, raw sha256]`, trailing members left out.
@@ -223,9 +238,11 @@ package struct ManifestWriter: Sendable {
         put("[")
         put(UInt64(blob.pack))
         put(",")
-        put(blob.offset)
+        if isOutline { bytes.append(blobEnd == blob.offset ? PartOutline.behind : PartOutline.offset) }
+        if !isOutline || blobEnd != blob.offset { put(blob.offset) }
         put(",")
         put(blob.storedLength)
+        blobEnd = blob.offset &+ blob.storedLength
         if digest != nil || blob.codec.isCompressed {
             put(",")
             put(blob.rawLength)
@@ -235,9 +252,15 @@ package struct ManifestWriter: Sendable {
         }
         if let digest {
             put(",")
-            put(digest)
+            put(ofContent: digest)
         }
         put("]")
+    }
+
+    private mutating func put(ofContent digest: SHA256Digest) {
+        guard isOutline else { return put(digest) }
+        bytes.append(PartOutline.digest)
+        for index in 0..<PartOutline.headLength { heads.append(digest[byte: index]) }
     }
 
     private mutating func enter(_ wanted: Section) {

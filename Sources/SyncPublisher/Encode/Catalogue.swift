@@ -23,7 +23,14 @@ final class Catalogue: Sendable {
         /// For each blob that is not stored yet, the lowest `order` that claimed it.
         var claims: [SHA256Digest: UInt64] = [:]
 
-        func find(_ digest: SHA256Digest) -> UInt32? { index.find(digest) { places[Int($0)].digest } }
+        /// A blob of the base of which only the head is known is the first one that has it.
+        mutating func find(_ digest: SHA256Digest) -> UInt32? {
+            let number = index.find(digest) { places[Int($0)].digest }
+            if let number, !digest.isHead, places[Int(number)].digest != digest {
+                places[Int(number)].digest = digest
+            }
+            return number
+        }
 
         mutating func append(_ place: Entry) -> UInt32? {
             guard let number = UInt32(exactly: places.count), number < .max else { return nil }
@@ -49,6 +56,14 @@ final class Catalogue: Sendable {
 
     /// The blob's number, if it is stored.
     func find(_ digest: SHA256Digest) -> UInt32? { state.withLock { $0.find(digest) } }
+
+    /// The digest of a stored blob with this head; `nil` if there is none of which more is known.
+    func full(_ head: SHA256Digest) -> SHA256Digest? {
+        state.withLock { state in
+            let found = state.find(head).map { state.places[Int($0)].digest }
+            return found?.isHead == false ? found : nil
+        }
+    }
 
     /// Adds a stored blob, unless it has an entry.
     ///

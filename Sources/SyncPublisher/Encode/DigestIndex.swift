@@ -9,12 +9,13 @@ struct DigestIndex {
     private var slots: [UInt32] = Array(repeating: 0, count: 64)
     private(set) var count = 0
 
-    /// The number with this digest, if any; `digestOf` returns the digest of each number.
+    /// The number with this digest, if any; `digestOf` returns the digest of each number. Where only the head of one of
+    /// the two is known, heads are compared.
     func find(_ digest: SHA256Digest, _ digestOf: (UInt32) -> SHA256Digest) -> UInt32? {
         var slot = start(digest)
         while slots[slot] != 0 {
             let number = slots[slot] - 1
-            if digestOf(number) == digest { return number }
+            if digestOf(number).agrees(with: digest) { return number }
             slot = (slot + 1) & (slots.count - 1)
         }
         return nil
@@ -40,5 +41,5 @@ struct DigestIndex {
     }
 
     /// Seeded per process, so that nobody can construct files that collide.
-    private func start(_ digest: SHA256Digest) -> Int { digest.hashValue & (slots.count - 1) }
+    private func start(_ digest: SHA256Digest) -> Int { digest.head.hashValue & (slots.count - 1) }
 }

@@ -89,14 +89,45 @@ struct BasePlace {
         return try reading(remedy) {
             var assembly = try root(remedy: remedy)
             try narrow(&assembly, to: wanted)
-            let far = assembly.parts.flatMap(\.chain).filter { !output.hasHere(pack: assembly.pack(of: $0).sha256) }
-            ranges?.holdNeeded(far.map { (assembly.pack(of: $0), $0.blob.range) })
+            holdNeeded(assembly.parts.flatMap(\.chain), assembly.packs)
             for index in assembly.parts.indices {
                 let text = try text(ofPart: index, assembly.parts, assembly.packs)
                 try text.withUnsafeBytes { try assembly.add($0) }
             }
             return try assembly.finish()
         }
+    }
+
+    /// The manifest as its parts' outlines give it: of each digest only the ``SHA256Digest/head`` is known. `nil` if it
+    /// is not in parts that all have an outline that can be read.
+    func outlined() -> Manifest? {
+        guard var assembly = try? root(remedy: ""), !assembly.parts.isEmpty,
+            assembly.parts.allSatisfy({ !$0.outline.isEmpty })
+        else { return nil }
+        holdNeeded(assembly.parts.flatMap(\.outline), assembly.packs)
+        for part in assembly.parts {
+            let text = text(ofOutline: part, assembly.packs) { head, _ in
+                head == SHA256Digest.ofNothing.head ? .ofNothing : nil
+            }
+            guard let bytes = text?.bytes, (try? bytes.withUnsafeBytes { try assembly.add($0) }) != nil else {
+                return nil
+            }
+        }
+        return try? assembly.finish()
+    }
+
+    /// A part's text, as its outline gives it; `nil` if there is none that can be read.
+    func text(
+        ofOutline part: Manifest.Part, _ packs: [Manifest.Pack], unknown: PartOutline.Unknown = .zeros,
+        full: (SHA256Digest, Int) -> SHA256Digest?
+    ) -> (bytes: [UInt8], isWhole: Bool)? {
+        guard let outline = try? text("an outline", part.outline, packs) else { return nil }
+        return PartOutline.text(of: outline, length: part.text.blob.rawLength, unknown: unknown, full: full)
+    }
+
+    private func holdNeeded(_ texts: [Manifest.OwnBlob], _ packs: [Manifest.Pack]) {
+        let far = texts.map { (pack: packs[Int($0.blob.pack)], range: $0.blob.range) }
+        ranges?.holdNeeded(far.filter { !output.hasHere(pack: $0.pack.sha256) })
     }
 
     /// The number of entries in all parts of the manifest; `nil` if it is not in parts.
@@ -179,10 +210,13 @@ struct BasePlace {
 
     /// The text of a part. Its SHA-256, and that of each text that it is made from, is checked.
     func text(ofPart index: Int, _ parts: [Manifest.Part], _ packs: [Manifest.Pack]) throws(PublishError) -> [UInt8] {
+        try text("part \(index)", parts[index].chain, packs)
+    }
+
+    /// The last of some texts, each made from the one before.
+    func text(_ what: String, _ chain: [Manifest.OwnBlob], _ packs: [Manifest.Pack]) throws(PublishError) -> [UInt8] {
         var text: [UInt8]?
-        for own in parts[index].chain {
-            text = try read("part \(index)", own, packs[Int(own.blob.pack)], behind: text)
-        }
+        for own in chain { text = try read(what, own, packs[Int(own.blob.pack)], behind: text) }
         return text ?? []
     }
 

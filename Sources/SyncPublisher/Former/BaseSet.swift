@@ -6,7 +6,7 @@ import SyncSystem
 
 /// The manifest whose packs are reused, and which of its packs can be.
 struct BaseSet {
-    let manifest: Manifest
+    private(set) var manifest: Manifest
     /// Where it was read from.
     let place: BasePlace
     /// By the base's pack index: whether its blobs may be reused.
@@ -20,6 +20,12 @@ struct BaseSet {
     private var hashed: Set<Int> = []
     /// The manifest's dictionary; `nil` if it has none, or its pack cannot be read.
     private(set) var dictionary: [UInt8]?
+    /// Whether the manifest was read from the outlines of its parts: of its digests only the heads are known until the
+    /// tree has been read, and of those that are not in the tree for longer.
+    private(set) var isOutlined = false
+    /// Whole digests by their heads, besides those in the catalogue.
+    private var digests = [SHA256Digest.ofNothing.head: SHA256Digest.ofNothing]
+    private var catalogue: Catalogue?
 
     /// A placeholder for the remedy of a damaged base in the output, which depends on what else is there.
     private static let damaged = "repair it"
@@ -43,6 +49,11 @@ struct BaseSet {
             let place =
                 kept.map { BasePlace(.channels, "\($0).json.zst", of: output) }
                 ?? BasePlace(.top, "manifest.json", of: output)
+            if readsOutlines(options, output), case .all = parts, let manifest = place.outlined() {
+                var base = try BaseSet(manifest, at: place, options, ownPlace)
+                base.isOutlined = true
+                return base
+            }
             let manifest: Manifest
             do throws(PublishError) { manifest = try place.manifest(remedy: Self.damaged, parts) } catch {
                 guard error.remedy == Self.damaged else { throw error }
@@ -55,6 +66,13 @@ struct BaseSet {
             let manifest = try place.manifest(remedy: "name a manifest that this program can read")
             return try BaseSet(manifest, at: place, options, ownPlace)
         }
+    }
+
+    /// Whether outlines are enough: for a store, and where no file is spared because of its stamp, which is compared
+    /// with whole digests.
+    private static func readsOutlines(_ options: PublishOptions, _ output: OutputDirectory) -> Bool {
+        let hasStamps = options.trustsStamps && options.stampCache.map { status(following: $0) != nil } ?? false
+        return output.home != nil && !hasStamps
     }
 
     private init(_ manifest: Manifest, at place: BasePlace, _ options: PublishOptions, _ ownPlace: String)
@@ -256,6 +274,57 @@ struct BaseSet {
                 guard catalogue.add(place) != nil else { throw .tooManyBlobs }
             }
         }
+    }
+}
+
+/// A base that was read from outlines.
+extension BaseSet {
+    private func full(_ head: SHA256Digest) -> SHA256Digest? { digests[head] ?? catalogue?.full(head) }
+
+    /// Completes the digests of what is in the tree as well, once it has been read.
+    mutating func completeDigests(from ledger: Ledger, _ catalogue: Catalogue) {
+        guard isOutlined else { return }
+        self.catalogue = catalogue
+        for digest in ledger.digests.values { digests[digest.head] = digest }
+        manifest.completeDigests(full)
+    }
+
+    /// Completes the digests of these rows, with the texts of their parts, as far as those can be read.
+    ///
+    /// - Returns: Whether there are rows of which more is known now.
+    mutating func completeDigests(ofRows rows: [Int]) throws(PublishError) -> Bool {
+        let files = manifest.files
+        let unknown = rows.filter { row in
+            files.digest(row).isHead || files.blobs(row).contains { files.digest(of: $0, in: row).isHead }
+        }
+        guard isOutlined, !unknown.isEmpty else { return false }
+        var ends: [Int] = []
+        for part in manifest.parts { ends.append((ends.last ?? 0) + part.files) }
+        let parts = Set(unknown.map { row in ends.indices.partitioningIndex { ends[$0] > row } }).sorted()
+        try place.hold(parts.flatMap { manifest.parts[$0].chain }, manifest.packs)
+        for index in parts {
+            guard let text = try? place.text(ofPart: index, manifest.parts, manifest.packs) else { continue }
+            var found: [SHA256Digest] = []
+            _ = place.text(ofOutline: manifest.parts[index], manifest.packs) { head, position in
+                let digest = SHA256Digest(hex: text.dropFirst(position).prefix(2 * SHA256Digest.byteCount))
+                if let digest, digest.head == head { found.append(digest) }
+                return digest
+            }
+            for digest in found { digests[digest.head] = digest }
+        }
+        manifest.completeDigests(full)
+        return true
+    }
+
+    /// The text of a part, for a frame that is made behind it; `nil` if it cannot be read. Digits that are not known
+    /// are bytes that no text has.
+    func prefix(ofPart index: Int) -> [UInt8]? {
+        let part = manifest.parts[index]
+        if isOutlined, let text = place.text(ofOutline: part, manifest.packs, unknown: .noText, full: { head, _ in full(head) }) {
+            // A text that is whole is checked.
+            if !text.isWhole || (try? sha256(text.bytes)) == part.text.digest { return text.bytes }
+        }
+        return try? place.text(ofPart: index, manifest.parts, manifest.packs)
     }
 }
 

@@ -121,7 +121,7 @@ final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` h
                     }
                 }
             }
-            return try raw.withUnsafeBytes { try hasher.digest(of: $0) } == digest ? raw : nil
+            return try raw.withUnsafeBytes { try hasher.digest(of: $0).agrees(with: digest) } ? raw : nil
         } catch { return nil }
     }
 

@@ -12,7 +12,7 @@ struct DeltaMaker {
     let root: SourceRoot
     let tree: SourceTree
     let places: [Catalogue.Entry]
-    let base: BaseSet
+    private(set) var base: BaseSet
     let options: PublishOptions
     let output: OutputDirectory
     /// For guessed former names: how many files in a row had no delta that pays, and how many blobs of ``triedFile``.
@@ -67,13 +67,20 @@ struct DeltaMaker {
         // A damaged dictionary decodes nothing: blobs made with it then get no delta.
         let dictionary = base.dictionary?.withUnsafeBytes { try? DecodingDictionary($0) }
         let count = max(1, min(options.jobs, tasks.count))
-        for _ in 0..<count {
-            encoders.append(
-                try DeltaEncoder(
-                    base.manifest, dictionary: dictionary, output, ranges: base.place.ranges, level: options.level,
-                    readers: count))
+        func makeEncoders() throws(PublishError) {
+            encoders = []
+            for _ in 0..<count {
+                encoders.append(
+                    try DeltaEncoder(
+                        base.manifest, dictionary: dictionary, output, ranges: base.place.ranges, level: options.level,
+                        readers: count))
+            }
         }
+        try makeEncoders()
         vainKinds = try findVainKinds(tasks, encoders, isCancelled: isCancelled)
+        // A delta names its former file by the whole digest.
+        let rows = tasks.filter { !$0.former.isGuess && isWorthMaking($0) }.map(\.former.row)
+        if try base.completeDigests(ofRows: rows) { try makeEncoders() }
         var regions = FormerRegions()
         var waiting: [DeltaPlan.Task] = []
         var start = 0
@@ -90,7 +97,7 @@ struct DeltaMaker {
             waiting.removeFirst(batch.count)
             for (task, made) in zip(batch, paying(batch, try make(batch, regions, encoders))) {
                 note(task, pays: made != nil)
-                guard let made else { continue }
+                guard let made, !made.delta.baseFile.isHead else { continue }
                 var delta = made.delta
                 (delta.pack, delta.offset) = try writer.append(made.bytes)
                 bytes += delta.storedLength

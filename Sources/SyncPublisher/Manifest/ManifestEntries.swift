@@ -46,6 +46,8 @@ struct ManifestEntries {
             return delta
         }
         let digest = digest(of: index) ?? .zero
+        let all = [digest] + blobs.map(\.digest) + deltas.flatMap { [$0.baseFile, $0.baseDigest] }
+        guard all.allSatisfy({ !$0.isHead }) else { throw .bug("a digest is known in part only") }
         try tree.withPath(index) { path throws(PublishError) in
             writer.file(
                 path: path, size: entry.stamp.size, digest: digest, executable: entry.kind == .executable, blobs: blobs,

@@ -4,15 +4,11 @@ import SyncModel
 
 /// The parts of a manifest, and where each is stored.
 struct MadeParts {
-    /// The pack of a new part's own text is an index into ``packs``; the packs of all other texts are indexes into the
-    /// base's.
+    /// The parts, and whether the text of each is new. Packs count through the base's, and then ``packs``.
     var all: [(part: Manifest.Part, isNew: Bool)] = []
-    /// Packs that hold new parts, and the **bytes** of each; 0 where the same pack existed already.
+    /// Packs that hold new texts, and the **bytes** of each; 0 where the same pack existed already.
     var packs: [Manifest.Pack] = []
     var written: [UInt64] = []
-
-    /// **Bytes** of texts that stay where they are, by the base's pack.
-    var kept: [Int: UInt64] { Self.bytes(all.flatMap { $0.isNew ? $0.part.from : $0.part.chain }) }
 
     /// **Bytes** of texts, each counted once, by pack.
     static func bytes(_ texts: [Manifest.OwnBlob]) -> [Int: UInt64] {
@@ -26,7 +22,7 @@ struct MadeParts {
 ///
 /// A changed part is stored as its difference to the base's part, as long as readers that have neither need little more
 /// for it. One part's text is in memory at a time. It is generated twice: to see whether the base has it, and to be
-/// written.
+/// written. In a store each part has an outline as well, behind all texts, so that no reader of texts reads it.
 struct PartMaker: ~Copyable {
     private let entries: ManifestEntries
     /// The catalogue's packs, by number.
@@ -34,6 +30,8 @@ struct PartMaker: ~Copyable {
     private let base: BaseSet?
     /// Whether changed parts are written as differences.
     private let deltas: Bool
+    /// Whether the parts are sent to a store, where they have outlines.
+    private let isAway: Bool
     private var hasher: SHA256Hasher
     private var compressor: ZstdCompressor
 
@@ -53,7 +51,7 @@ struct PartMaker: ~Copyable {
         let hasher = try calling { try SHA256Hasher() }
         compressor = try calling { try ZstdCompressor(level: isAway ? ManifestFiles.levelAway : ManifestFiles.level) }
         self.hasher = hasher
-        (self.entries, self.packs, self.base, self.deltas) = (entries, packs, base, deltas)
+        (self.entries, self.packs, self.base, self.deltas, self.isAway) = (entries, packs, base, deltas, isAway)
     }
 
     /// Makes all parts.
@@ -64,10 +62,13 @@ struct PartMaker: ~Copyable {
     mutating func run(_ writer: PackWriter, joins: Bool, tidies: Bool) throws(PublishError) -> MadeParts {
         var drafts = try drafts()
         let moved = moved(drafts, joins: joins, tidies: tidies)
-        func stays(_ part: Manifest.Part) -> Bool { part.chain.allSatisfy { !moved.contains(Int($0.blob.pack)) } }
+        func stays(_ texts: [Manifest.OwnBlob]) -> Bool { texts.allSatisfy { !moved.contains(Int($0.blob.pack)) } }
         for index in drafts.indices {
-            drafts[index].known = drafts[index].known.flatMap { stays($0) ? $0 : nil }
-            if let base, let former = drafts[index].former, !stays(base.manifest.parts[former]) {
+            if let known = drafts[index].known {
+                drafts[index].known = stays(known.chain) ? known : nil
+                if !stays(known.outline) { drafts[index].known?.outline = [] }
+            }
+            if let base, let former = drafts[index].former, !stays(base.manifest.parts[former].all) {
                 drafts[index].former = nil
             }
         }
@@ -80,16 +81,20 @@ struct PartMaker: ~Copyable {
                 made.all.append((try write(draft, writer), true))
             }
         }
+        for (index, draft) in drafts.enumerated() where isAway && made.all[index].part.outline.isEmpty {
+            made.all[index].part.outline = try writeOutline(draft, writer)
+        }
         try writer.finish()
         (made.packs, made.written) = (writer.packs, writer.written)
         return made
     }
 
-    /// The frame of a part, made with the base's text as its prefix; `nil` if it saves little, or readers that have
-    /// neither would need much more.
-    private mutating func difference(_ text: [UInt8], to former: Int) throws(PublishError) -> [UInt8]? {
-        guard let base else { return nil }
-        let chain = base.manifest.parts[former].chain
+    /// The frame of a text, made with the last of the base's texts as its prefix; `nil` if it saves little, or readers
+    /// that have neither would need much more.
+    private mutating func difference(_ text: [UInt8], to chain: [Manifest.OwnBlob], _ prefix: () -> [UInt8]?)
+        throws(PublishError) -> [UInt8]?
+    {
+        guard !chain.isEmpty else { return nil }
         let spent = chain.dropFirst().reduce(Self.bytesInRoot) {
             $0.saturatingAdd($1.blob.storedLength).saturatingAdd(Self.bytesInRoot)
         }
@@ -99,7 +104,7 @@ struct PartMaker: ~Copyable {
             chain[0].blob.rawLength / 2 <= UInt64(text.count),
             UInt64(text.count).saturatingAdd(chain[chain.count - 1].blob.rawLength) <= Manifest.Part.longestTexts,
             // A pack that cannot be read gives no text, and so no difference.
-            let prefix = try? base.place.text(ofPart: former, base.manifest.parts, base.manifest.packs),
+            let prefix = prefix(),
             let frame = try calling({ try compressor.encode(text, behind: prefix, most: most) }),
             UInt64(text.count) / compressor.codec.highestRatio <= UInt64(frame.count)
         else { return nil }
@@ -110,13 +115,15 @@ struct PartMaker: ~Copyable {
     private func moved(_ drafts: [Draft], joins: Bool, tidies: Bool) -> Set<Int> {
         guard let base else { return [] }
         let parts = drafts.compactMap { $0.known ?? $0.former.map { base.manifest.parts[$0] } }
-        let live = MadeParts.bytes(parts.flatMap(\.chain))
+        let live = MadeParts.bytes(parts.flatMap(\.all))
         if joins { return live.count > 1 ? Set(live.keys) : [] }
         // The **bytes** to be written anew if a pack is given up.
         var price: [Int: UInt64] = [:]
         for part in parts {
-            for pack in Set(part.chain.map { Int($0.blob.pack) }) {
-                price[pack] = price[pack, default: 0].saturatingAdd(part.chain[0].blob.storedLength)
+            for texts in [part.chain, part.outline] {
+                for pack in Set(texts.map { Int($0.blob.pack) }) {
+                    price[pack] = price[pack, default: 0].saturatingAdd(texts[0].blob.storedLength)
+                }
             }
         }
         let cheapest = price.sorted { ($0.value, $0.key) < ($1.value, $1.key) }
@@ -133,22 +140,25 @@ struct PartMaker: ~Copyable {
     /// Fetches the former texts of differences, where they are not on this machine: neighbours with one request.
     private func holdTexts(of drafts: [Draft]) throws(PublishError) {
         guard let base else { return }
-        let texts = drafts.compactMap { $0.known == nil ? $0.former : nil }.flatMap { base.manifest.parts[$0].chain }
-        try base.place.hold(texts, base.manifest.packs)
+        let parts = drafts.compactMap { $0.known == nil ? $0.former : nil }.map { base.manifest.parts[$0] }
+        try base.place.hold(
+            parts.flatMap { (base.isOutlined ? [] : $0.chain) + (isAway ? $0.outline : []) }, base.manifest.packs)
     }
 
     /// Where each part starts and ends, its digest, and what the base has of it in usable packs.
     private mutating func drafts() throws(PublishError) -> [Draft] {
         var known: [SHA256Digest: Manifest.Part] = [:]
         let parts = base?.manifest.parts ?? []
-        func isUsable(_ index: Int) -> Bool {
-            parts[index].chain.allSatisfy { base?.usable[Int($0.blob.pack)] == true }
+        func isUsable(_ texts: [Manifest.OwnBlob]) -> Bool {
+            texts.allSatisfy { base?.usable[Int($0.blob.pack)] == true }
         }
-        for index in parts.indices where isUsable(index) {
+        for part in parts where isUsable(part.chain) {
             // The former texts are stored, too, so a text that comes back is known.
-            let chain = parts[index].chain
-            for (place, text) in chain.enumerated() {
-                known[text.digest] = Manifest.Part(text: text, files: 0, from: Array(chain[..<place]))
+            for (place, text) in part.chain.enumerated() {
+                let isLast = place == part.from.count
+                known[text.digest] = Manifest.Part(
+                    text: text, files: 0, from: Array(part.from.prefix(place)),
+                    outline: isAway && isLast && isUsable(part.outline) ? part.outline : [])
             }
         }
         var drafts: [Draft] = []
@@ -164,7 +174,7 @@ struct PartMaker: ~Copyable {
                 at += 1
                 end += at < parts.count ? parts[at].files : 0
             }
-            let former = deltas && known[digest] == nil && at < parts.count && isUsable(at) ? at : nil
+            let former = deltas && known[digest] == nil && at < parts.count && isUsable(parts[at].all) ? at : nil
             known[digest]?.files = rows.count
             drafts.append((rows, digest, known[digest], former))
         }
@@ -187,11 +197,11 @@ struct PartMaker: ~Copyable {
         return parts
     }
 
-    private func text(of rows: Range<Int>) throws(PublishError) -> [UInt8] {
+    private func text(of rows: Range<Int>, isOutline: Bool = false) throws(PublishError) -> [UInt8] {
         let used = entries.packs(of: rows)
         var numbers: [UInt32: UInt32] = [:]
         for (index, pack) in used.enumerated() { numbers[pack] = UInt32(truncatingIfNeeded: index) }
-        var writer = ManifestWriter(partWithPacks: used.map { packs[Int($0)] })
+        var writer = ManifestWriter(partWithPacks: used.map { packs[Int($0)] }, isOutline: isOutline)
         for index in rows { try entries.write(index, to: &writer) { numbers[$0] } }
         writer.finish()
         var text: [UInt8] = []
@@ -201,19 +211,51 @@ struct PartMaker: ~Copyable {
     }
 
     private mutating func write(_ draft: Draft, _ writer: PackWriter) throws(PublishError) -> Manifest.Part {
+        let base = base
         let text = try text(of: draft.rows)
-        if let former = draft.former, let frame = try difference(text, to: former) {
+        let former = draft.former.flatMap { base?.manifest.parts[$0].chain } ?? []
+        let chain = try write(text, draft.digest, behind: former, writer) {
+            draft.former.flatMap { base?.prefix(ofPart: $0) }
+        }
+        let own = chain[chain.count - 1]
+        return Manifest.Part(text: own, files: draft.rows.count, from: chain.dropLast())
+    }
+
+    /// Writes the outline of a part.
+    ///
+    /// - Returns: Nothing if it would not give the part's text.
+    private mutating func writeOutline(_ draft: Draft, _ writer: PackWriter) throws(PublishError) -> [Manifest.OwnBlob] {
+        let base = base
+        let (text, outline) = (try text(of: draft.rows), try text(of: draft.rows, isOutline: true))
+        let made = PartOutline.text(of: outline, length: UInt64(text.count), unknown: .noText) { head, position in
+            let digest = SHA256Digest(hex: text.dropFirst(position).prefix(2 * SHA256Digest.byteCount))
+            return digest?.head == head ? digest : nil
+        }
+        guard let made, made.isWhole, made.bytes == text, !text.contains(PartOutline.Unknown.noText.rawValue) else {
+            return []
+        }
+        let digest = try calling { try sha256(outline) }
+        let former = draft.former.flatMap { base?.manifest.parts[$0].outline } ?? []
+        return try write(outline, digest, behind: former, writer) {
+            try? base?.place.text("an outline", former, base?.manifest.packs ?? [])
+        }
+    }
+
+    /// Writes a text, as its difference to the last of the base's texts or whole; returns what it is made from, and the
+    /// text itself.
+    private mutating func write(
+        _ text: [UInt8], _ digest: SHA256Digest, behind former: [Manifest.OwnBlob], _ writer: PackWriter,
+        _ prefix: () -> [UInt8]?
+    ) throws(PublishError) -> [Manifest.OwnBlob] {
+        if let frame = try difference(text, to: former, prefix) {
             let place = try writer.append(frame)
             let blob = Blob(
                 pack: place.pack, codec: compressor.codec, offset: place.offset, storedLength: UInt64(frame.count),
                 rawLength: UInt64(text.count))
-            return Manifest.Part(
-                text: Manifest.OwnBlob(blob: blob, digest: draft.digest), files: draft.rows.count,
-                from: base?.manifest.parts[former].chain ?? [])
+            return former + [Manifest.OwnBlob(blob: blob, digest: digest)]
         }
         let frame = try calling { try compressor.encode(text, most: text.count) }
-        let blob = try writer.append(frame, of: text)
-        return Manifest.Part(text: Manifest.OwnBlob(blob: blob, digest: draft.digest), files: draft.rows.count)
+        return [Manifest.OwnBlob(blob: try writer.append(frame, of: text), digest: digest)]
     }
 }
 
@@ -231,12 +273,13 @@ extension PublishRun {
         var maker = try PartMaker(
             entries, packs: packs, base, deltas: options.deltas, isAway: output.home != nil)
         let made = try maker.run(
-            try PackWriter(output, packSize: options.packSize), joins: options.repack,
+            try PackWriter(output, packSize: options.packSize, firstPack: base?.packs.count ?? 0), joins: options.repack,
             tidies: options.retain != nil && writer.bytes > 0)
         report.parts = made.all.count
         report.partsWritten = made.all.count { $0.isNew }
-        report.partBytes = made.all.reduce(0) { sum, one in
-            sum + (one.isNew ? one.part.text.blob.storedLength : 0)
+        let ofBase = base?.packs.count ?? 0
+        report.partBytes = made.all.flatMap(\.part.all).reduce(0) { sum, text in
+            sum + (Int(text.blob.pack) < ofBase ? 0 : text.blob.storedLength)
         }
         return made
     }

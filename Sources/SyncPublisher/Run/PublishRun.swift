@@ -174,6 +174,7 @@ struct PublishRun {
             of: tree, in: root, catalogue: catalogue, options: options, dictionary: dictionary, for: purpose
         ).run(
             &collector, isCancelled: isCancelled, progress: progress)
+        completeBase(collector.ledger)
         if isCancelled() { throw .cancelled }
         var last = collector.progress
         last.step = .finishing
@@ -201,6 +202,7 @@ struct PublishRun {
             var maker = DeltaMaker(
                 root: root, tree: tree, places: catalogue.places, base: base, options: options, output: output)
             (deltas, report.deltaBytes) = try maker.run(plan.tasks, writer, isCancelled: isCancelled)
+            self.base = maker.base
         }
         try writer.finish()
         report.deltas = deltas.values.reduce(0) { $0 + $1.count }
@@ -211,7 +213,7 @@ struct PublishRun {
         try output.home?.drain { sent, bytes in
             progress(PublishProgress(step: .sending, files: last.files, bytes: sent, totalBytes: bytes))
         }
-        usage = used(parts?.kept ?? [:])
+        usage = used(MadeParts.bytes(parts?.all.flatMap(\.part.all) ?? []))
         fill(tree, collector)
         fill(usage, written: writer.written + (parts?.written ?? []))
         let files = manifestFiles(entries, usage, writer, parts: parts)
@@ -230,6 +232,7 @@ struct PublishRun {
         var collector = Collector(tree, catalogue, writer, base?.manifest, for: purpose)
         _ = try SourceReading(of: tree, in: root, catalogue: catalogue, options: options, for: purpose).run(
             &collector, isCancelled: isCancelled, progress: progress)
+        completeBase(collector.ledger)
         if isCancelled() { throw .cancelled }
         fill(tree, collector)
         report.revision = try nextRevision()
@@ -245,6 +248,12 @@ struct PublishRun {
                 "a dry run does not know which packs --repack rewrites: there is a new revision if it rewrites any")
         }
         return report
+    }
+
+    /// Completes the base's digests, where it was read from outlines, once the tree has been read.
+    private mutating func completeBase(_ ledger: Ledger) {
+        let catalogue = catalogue
+        base?.completeDigests(from: ledger, catalogue)
     }
 
     /// Whether a publish would make a manifest of its own even if each file were as in the base.
@@ -433,10 +442,8 @@ extension PublishRun {
             groups: choices.groups, userData: base?.manifest.userData,
             parts: parts?.all.map { made in
                 var part = made.part
-                func ofBase(_ pack: UInt32) -> UInt32 { indices[Int(pack)] ?? .max }
-                let pack = part.text.blob.pack
-                part.text.blob.pack = made.isNew ? firstOfParts + pack : ofBase(pack)
-                for index in part.from.indices { part.from[index].blob.pack = ofBase(part.from[index].blob.pack) }
+                let ofBase = UInt32(base?.packs.count ?? 0)
+                part.renumberPacks { $0 < ofBase ? indices[Int($0)] ?? .max : firstOfParts + $0 - ofBase }
                 return part
             }, dictionary: dictionary)
     }

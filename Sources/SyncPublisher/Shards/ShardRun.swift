@@ -392,10 +392,7 @@ extension PublishRun {
         var chunking: ChunkParameters?
         for record in records {
             for var part in record.manifest.parts {
-                part.text.blob.pack = number(part.text.blob.pack, record)
-                for index in part.from.indices {
-                    part.from[index].blob.pack = number(part.from[index].blob.pack, record)
-                }
+                part.renumberPacks { number($0, record) }
                 parts.append(part)
             }
             if var own = record.manifest.dictionary {
