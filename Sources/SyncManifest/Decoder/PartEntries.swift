@@ -49,7 +49,7 @@ extension ManifestAssembly {
                 from = try readChain("from", "the former text", most: Manifest.Part.mostFormer)
             } else if equals(key, "outline") {
                 try enter("outline", isFirst: outline == nil)
-                outline = try readChain("outline", "the outline", most: Manifest.Part.mostFormer + 1)
+                outline = try readChain("outline", "the outline", most: Manifest.Part.mostOutlines)
             } else if equals(key, "files") {
                 try enter("files", isFirst: files == nil)
                 files = try readCount()

@@ -89,7 +89,7 @@ package struct Manifest: Sendable {
         /// a zstd frame made with the text before it as prefix. Empty where ``text`` is whole; `from` in
         /// `Manifests/FORMAT.md`.
         package var from: [OwnBlob]
-        /// The part's ``PartOutline``, for publishers: the last of these, each made from the one before it as texts
+        /// The part's ``PartOutline``, for publishers: the last of these, which is made from the one before it as texts
         /// are. Empty if it has none.
         package var outline: [OwnBlob]
 
@@ -112,6 +112,8 @@ package struct Manifest: Sendable {
 
         /// Most former texts of one part.
         package static let mostFormer = 8
+        /// Most blobs of one outline: each of them makes the root longer, which every reader reads.
+        package static let mostOutlines = 2
         /// Most **bytes** of a text and the one before it together: the window of the frame.
         package static let longestTexts: UInt64 = 8 << 20
     }

@@ -68,9 +68,7 @@ struct PartMaker: ~Copyable {
                 drafts[index].known = stays(known.chain) ? known : nil
                 if !stays(known.outline) { drafts[index].known?.outline = [] }
             }
-            if let base, let former = drafts[index].former, !stays(base.manifest.parts[former].all) {
-                drafts[index].former = nil
-            }
+            if let former = former(drafts[index]), !stays(former.all) { drafts[index].former = nil }
         }
         try holdTexts(of: drafts)
         var made = MadeParts()
@@ -111,10 +109,18 @@ struct PartMaker: ~Copyable {
         return frame
     }
 
+    /// The base's part that a part can be made from.
+    private func former(_ draft: Draft) -> Manifest.Part? {
+        guard let base, let former = draft.former else { return nil }
+        var part = base.manifest.parts[former]
+        if !isAway { part.outline = [] }
+        return part
+    }
+
     /// The packs of the base that are given up: parts with texts in them are stored whole.
     private func moved(_ drafts: [Draft], joins: Bool, tidies: Bool) -> Set<Int> {
         guard let base else { return [] }
-        let parts = drafts.compactMap { $0.known ?? $0.former.map { base.manifest.parts[$0] } }
+        let parts = drafts.compactMap { $0.known ?? former($0) }
         let live = MadeParts.bytes(parts.flatMap(\.all))
         if joins { return live.count > 1 ? Set(live.keys) : [] }
         // The **bytes** to be written anew if a pack is given up.
@@ -140,9 +146,9 @@ struct PartMaker: ~Copyable {
     /// Fetches the former texts of differences, where they are not on this machine: neighbours with one request.
     private func holdTexts(of drafts: [Draft]) throws(PublishError) {
         guard let base else { return }
-        let parts = drafts.compactMap { $0.known == nil ? $0.former : nil }.map { base.manifest.parts[$0] }
+        let parts = drafts.compactMap { $0.known == nil ? former($0) : nil }
         try base.place.hold(
-            parts.flatMap { (base.isOutlined ? [] : $0.chain) + (isAway ? $0.outline : []) }, base.manifest.packs)
+            parts.flatMap { (base.isOutlined ? [] : $0.chain) + $0.outline.prefix(1) }, base.manifest.packs)
     }
 
     /// Where each part starts and ends, its digest, and what the base has of it in usable packs.
@@ -174,7 +180,7 @@ struct PartMaker: ~Copyable {
                 at += 1
                 end += at < parts.count ? parts[at].files : 0
             }
-            let former = deltas && known[digest] == nil && at < parts.count && isUsable(parts[at].all) ? at : nil
+            let former = deltas && known[digest] == nil && at < parts.count && isUsable(isAway ? parts[at].all : parts[at].chain) ? at : nil
             known[digest]?.files = rows.count
             drafts.append((rows, digest, known[digest], former))
         }
@@ -213,15 +219,14 @@ struct PartMaker: ~Copyable {
     private mutating func write(_ draft: Draft, _ writer: PackWriter) throws(PublishError) -> Manifest.Part {
         let base = base
         let text = try text(of: draft.rows)
-        let former = draft.former.flatMap { base?.manifest.parts[$0].chain } ?? []
-        let chain = try write(text, draft.digest, behind: former, writer) {
+        let chain = try write(text, draft.digest, behind: former(draft)?.chain ?? [], writer) {
             draft.former.flatMap { base?.prefix(ofPart: $0) }
         }
         let own = chain[chain.count - 1]
         return Manifest.Part(text: own, files: draft.rows.count, from: chain.dropLast())
     }
 
-    /// Writes the outline of a part.
+    /// Writes the outline of a part: whole, or as its difference to one that is.
     ///
     /// - Returns: Nothing if it would not give the part's text.
     private mutating func writeOutline(_ draft: Draft, _ writer: PackWriter) throws(PublishError) -> [Manifest.OwnBlob] {
@@ -235,7 +240,7 @@ struct PartMaker: ~Copyable {
             return []
         }
         let digest = try calling { try sha256(outline) }
-        let former = draft.former.flatMap { base?.manifest.parts[$0].outline } ?? []
+        let former = Array(former(draft)?.outline.prefix(1) ?? [])
         return try write(outline, digest, behind: former, writer) {
             try? base?.place.text("an outline", former, base?.manifest.packs ?? [])
         }

@@ -579,6 +579,99 @@ struct BucketHomeTests {
         #expect(!reads(since: from).contains { $0.name.hasPrefix("packs/") })
     }
 
+    /// **Bytes** of the ranges that were read.
+    private func rangeBytes(since start: Int) -> Int {
+        reads(since: start).compactMap(\.range).reduce(0) { (sum: Int, range: String) -> Int in
+            let ends: [Int] = range.dropFirst("bytes=".count).split(separator: "-").compactMap { Int($0) }
+            return ends.count == 2 ? sum + ends[1] - ends[0] + 1 : sum
+        }
+    }
+
+    /// What the bucket's manifest names: the digests of the parts' texts and their stored bytes, the packs without texts,
+    /// and the number of blobs of each outline.
+    private func named() throws -> (texts: [String], bytes: Int, others: Set<String>, outlines: [Int]) {
+        let text = Data(try #require(bucket["maps/tiles/manifest.json"]))
+        let root = try #require(try JSONSerialization.jsonObject(with: text) as? [String: Any])
+        let parts = try #require(root["parts"] as? [[String: Any]])
+        let blobs = parts.compactMap { $0["blob"] as? [Any] }
+        let packs = try #require(root["packs"] as? [[String: Any]]).compactMap { $0["sha256"] as? String }
+        let own = parts.flatMap { [$0["blob"] as Any] + ($0["from"] as? [Any] ?? []) + ($0["outline"] as? [Any] ?? []) }
+        let ofParts = Set(own.compactMap { ($0 as? [Any])?.first as? Int })
+        return (
+            blobs.compactMap { $0.last as? String },
+            (blobs + parts.flatMap { $0["from"] as? [[Any]] ?? [] }).reduce(0) { $0 + ($1[2] as? Int ?? 0) },
+            Set(packs.enumerated().filter { !ofParts.contains($0.offset) }.map(\.element)),
+            parts.map { ($0["outline"] as? [Any])?.count ?? 0 }
+        )
+    }
+
+    @Test("An empty machine reads the outlines of the parts, and publishes what it would if it had their texts")
+    func outlines() throws {
+        func name(_ number: Int) -> String { "many/\(number / 100)/\(number)" }
+        var large = patternedBytes(size: 3_000_000, seed: 3)
+        for number in 0..<3_000 { try write(patternedBytes(size: 600, seed: UInt64(number)), name(number) + ".bin") }
+        func texts(_ night: Int) throws {
+            for number in 0..<12 {
+                let text = patternedBytes(size: 900, seed: UInt64(number)).map { "\($0)" }.joined(separator: " ")
+                try write(Array("\(text) in night \(night)".utf8), "many/\(number)/\(number).txt")
+            }
+        }
+        try write(large, "large.dat")
+        try texts(1)
+        #expect(try publish().status == 0)
+        #expect(try named().outlines.count > 2 && named().outlines.allSatisfy { $0 == 1 })
+        let before = Dictionary(uniqueKeysWithValues: bucket.names.map { ($0, bucket[$0]) })
+
+        large.replaceSubrange(1_500_000..<1_500_100, with: repeatElement(7, count: 100))
+        try write(large, "large.dat")
+        try texts(2)
+        for number in stride(from: 7, to: 3_000, by: 250) {
+            try write(patternedBytes(size: 650, seed: UInt64(90_000 + number)), name(number) + ".bin")
+        }
+        let files = FileManager.default
+        try files.removeItem(atPath: scratch.path + "/set/" + name(1_111) + ".bin")
+        try files.moveItem(
+            atPath: scratch.path + "/set/" + name(2_222) + ".bin", toPath: scratch.path + "/set/many/5/moved.bin")
+
+        // With the stamps, texts are read.
+        let known = try publish("--json")
+        #expect(known.status == 0, "\(known.error)")
+        let expected = try named()
+        #expect(expected.outlines.contains(2))
+        for name in bucket.names { bucket[name] = before[name] ?? nil }
+        try files.removeItem(atPath: scratch.path + "/.local")
+        let dry = try publish("--dry-run", "--json")
+        let outcome = try publish("--json")
+        #expect(outcome.status == 0, "\(outcome.error)")
+        let found = try named()
+        #expect(found.texts == expected.texts && found.others == expected.others && found.outlines == expected.outlines)
+        func number(_ key: String, _ outcome: Tool.Outcome) -> String? {
+            outcome.output.components(separatedBy: "\"\(key)\":").dropFirst().first.map {
+                String($0.prefix { $0.isNumber })
+            }
+        }
+        for key in ["deltas", "new_bytes", "files", "revision"] {
+            #expect(number(key, outcome) == number(key, known), "\(key)")
+        }
+        #expect(number("deltas", outcome).flatMap { Int($0) } ?? 0 > 12, "\(outcome.output)")
+        #expect(dry.status == 0 && dry.output.contains("\"removed\":2"), "\(dry.output)")
+        try checkWhole()
+        try pulled(into: "out")
+        for path in try files.subpathsOfDirectory(atPath: scratch.path + "/set") where path.contains(".") {
+            let (one, other) = (scratch.path + "/set/" + path, scratch.path + "/out/" + path)
+            #expect(files.contentsEqual(atPath: one, andPath: other), "\(path)")
+        }
+        #expect(try bytes("out/large.dat") == large)
+
+        // Nothing new: nothing is put, and no text is read.
+        try files.removeItem(atPath: scratch.path + "/.local")
+        let root = bucket["maps/tiles/manifest.json"]
+        let start = bucket.server.log.entries.count
+        let again = try publish("--json")
+        #expect(again.status == 0 && bucket["maps/tiles/manifest.json"] == root, "\(again.error)")
+        #expect(rangeBytes(since: start) < found.bytes * 3 / 4, "\(found.bytes)")
+    }
+
     @Test("A bucket in another region than was believed is found there by publish and pull, and pull says so once")
     func region() throws {
         var environment = bucket.environment
@@ -638,10 +731,7 @@ struct BucketHomeTests {
         let start = bucket.server.log.entries.count
         let outcome = try publishNight(2)
         #expect(outcome.status == 0, "\(outcome.error)")
-        let read = reads(since: start).compactMap(\.range).reduce(0) { (sum: Int, range: String) -> Int in
-            let ends: [Int] = range.dropFirst("bytes=".count).split(separator: "-").compactMap { Int($0) }
-            return ends.count == 2 ? sum + ends[1] - ends[0] + 1 : sum
-        }
+        let read = rangeBytes(since: start)
         // All texts, in zstd frames, eight pictures of 20,000 bytes, and the bytes between them.
         #expect(outcome.output.contains("\"deltas\":30"), "\(outcome.output)")
         #expect(read < 30 * 9_000 + 12 * 20_000, "\(read)")
