@@ -63,7 +63,8 @@ struct OutlineTests {
     func unknown() throws {
         let four = Self.digest(4)
         func made(_ unknown: PartOutline.Unknown) throws -> [UInt8] {
-            let made = PartOutline.text(of: Self.outline, length: UInt64(Self.whole.count), unknown: unknown) { head, _ in
+            let made = PartOutline.text(of: Self.outline, length: UInt64(Self.whole.count), unknown: unknown) {
+                head, _ in
                 head == four.head ? nil : Self.known[head]
             }
             #expect(made?.isWhole == false)
@@ -79,10 +80,13 @@ struct OutlineTests {
     @Test("What is no outline, or not of a text of this length, gives none")
     func broken() {
         func isText(_ outline: [UInt8], _ length: Int = Self.whole.count) -> Bool {
-            PartOutline.text(of: outline, length: UInt64(length), unknown: .zeros) { head, _ in Self.known[head] } != nil
+            PartOutline.text(of: outline, length: UInt64(length), unknown: .zeros) { head, _ in Self.known[head] }
+                != nil
         }
         #expect(isText(Self.outline))
-        for length in [0, 1, Self.whole.count - 1, Self.whole.count + 1, .max] { #expect(!isText(Self.outline, length)) }
+        for length in [0, 1, Self.whole.count - 1, Self.whole.count + 1, .max] {
+            #expect(!isText(Self.outline, length))
+        }
         for count in Self.outline.indices { #expect(!isText(Array(Self.outline.prefix(count)))) }
         #expect(!isText(Self.outline + [0]))
         for (text, length) in [
@@ -99,7 +103,8 @@ struct OutlineTests {
     private static func root(_ outline: String) -> [UInt8] {
         Array(
             """
-            {"format":"syncagent-manifest/1","project":"com.example.test","packs":[{"url":"a","size":1000,"sha256":"\(twos)"}],\
+            {"format":"syncagent-manifest/1","project":"com.example.test",\
+            "packs":[{"url":"a","size":1000,"sha256":"\(twos)"}],\
             "parts":[{"blob":[0,0,100,300,"zstd","\(twos)"],"files":1,"outline":\(outline)}]}
             """.utf8)
     }
@@ -127,8 +132,10 @@ struct OutlineTests {
             ("[[0,0,9,9,\"zstd-dictionary\",\"\(twos)\"]]", "$.parts[0].outline[0][4]"),
             ("[[0,0,9,9,\"none\",\"\(twos)\"],[0,9,9,9,\"none\",\"\(twos)\"]]", "$.parts[0].outline[0]"),
             ("[[0,0,70000,67108865,\"zstd\",\"\(twos)\"]]", "$.parts[0].outline[0]"),
-            ("[\(Array(repeating: "[0,0,9,9,\"zstd\",\"\(twos)\"]", count: 3).joined(separator: ","))]",
-                "$.parts[0].outline[2]"),
+            (
+                "[\(Array(repeating: "[0,0,9,9,\"zstd\",\"\(twos)\"]", count: 3).joined(separator: ","))]",
+                "$.parts[0].outline[2]"
+            ),
             ("[[0,0,9,9,\"none\",\"\(twos)\"]],\"outline\":[]", "$.parts[0].outline"),
         ])
     func refused(_ value: String, _ place: String) {

@@ -16,7 +16,8 @@ struct CatalogueTests {
         for first in 1...200 {
             let number = catalogue.add(
                 Catalogue.Entry(
-                    digest: digest(UInt8(first), 0), pack: 7, codec: .identity, offset: 0, storedLength: 1, rawLength: 1))
+                    digest: digest(UInt8(first), 0), pack: 7, codec: .identity, offset: 0, storedLength: 1, rawLength: 1
+                ))
             #expect(number == UInt32(first - 1))
         }
         #expect(catalogue.full(digest(5, 0)) == nil && catalogue.find(digest(201, 1)) == nil)

@@ -243,7 +243,9 @@ package struct ManifestWriter: Sendable {
         put(",")
         put(blob.storedLength)
         blobEnd = blob.offset &+ blob.storedLength
-        if digest != nil || blob.codec.isCompressed {
+        if isOutline, digest != nil, !blob.codec.isCompressed {
+            bytes.append(PartOutline.unpacked)
+        } else if digest != nil || blob.codec.isCompressed {
             put(",")
             put(blob.rawLength)
             put(",\"")

@@ -3,9 +3,9 @@ package import SyncModel
 /// The outline of a part: its text without what takes most bytes, for publishers, which know nearly all of that from
 /// the files themselves. `Manifests/FORMAT.md` describes it; readers of a set do not need it.
 ///
-/// Of the digests of files and blobs only the first 16 bytes are in it, and no offset of a blob that lies behind the
-/// one before. Its marks are bytes that no UTF-8 has. A digest counts as that of the same content if the 16 bytes are
-/// the same, see ``SHA256Digest/head``.
+/// Of the digests of files and blobs only the first 16 bytes are in it; offsets of blobs that lie behind the one before,
+/// and raw lengths that are the stored ones, are not. Its marks are bytes that no UTF-8 has. A digest counts as that of
+/// the same content if the 16 bytes are the same, see ``SHA256Digest/head``.
 package enum PartOutline {
     /// **Bytes** of a digest that an outline has.
     static let headLength = 16
@@ -15,6 +15,8 @@ package enum PartOutline {
     static let behind: UInt8 = 0xFE
     /// Stands before any other offset.
     static let offset: UInt8 = 0xFD
+    /// Stands for the raw length and the codec of a blob that is stored as it is, where the text has both.
+    static let unpacked: UInt8 = 0xFC
 
     /// What stands for the unknown digits of a digest: a digit, so that the text can be read, or a byte that no text
     /// has, so that no zstd frame made behind this text refers to it.
@@ -35,7 +37,7 @@ package enum PartOutline {
         var text: [UInt8] = []
         text.reserveCapacity(min(length, outline.count * 4))
         var (position, isWhole) = (0, true)
-        var blobEnd: UInt64 = 0
+        var (blobEnd, stored) = (UInt64(0), UInt64(0))
         func number() -> UInt64? {
             let digits = outline[position..<end].prefix { (0x30...0x39).contains($0) }
             position = digits.endIndex
@@ -64,9 +66,10 @@ package enum PartOutline {
                 }
                 guard position < end, outline[position] == 0x2C else { return nil }
                 position += 1
-                guard let stored = number() else { return nil }
-                text += "\(blobEnd),\(stored)".utf8
-                blobEnd &+= stored
+                guard let length = number() else { return nil }
+                text += "\(blobEnd),\(length)".utf8
+                (blobEnd, stored) = (blobEnd &+ length, length)
+            case unpacked: text += ",\(stored),\"none\"".utf8
             default: text.append(byte)
             }
         }

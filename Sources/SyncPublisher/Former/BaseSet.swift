@@ -320,10 +320,11 @@ extension BaseSet {
     /// are bytes that no text has.
     func prefix(ofPart index: Int) -> [UInt8]? {
         let part = manifest.parts[index]
-        if isOutlined, let text = place.text(ofOutline: part, manifest.packs, unknown: .noText, full: { head, _ in full(head) }) {
-            // A text that is whole is checked.
-            if !text.isWhole || (try? sha256(text.bytes)) == part.text.digest { return text.bytes }
-        }
+        let made =
+            isOutlined
+            ? place.text(ofOutline: part, manifest.packs, unknown: .noText) { head, _ in full(head) } : nil
+        // A text that is whole is checked.
+        if let made, !made.isWhole || (try? sha256(made.bytes)) == part.text.digest { return made.bytes }
         return try? place.text(ofPart: index, manifest.parts, manifest.packs)
     }
 }

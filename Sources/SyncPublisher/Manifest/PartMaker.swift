@@ -180,7 +180,9 @@ struct PartMaker: ~Copyable {
                 at += 1
                 end += at < parts.count ? parts[at].files : 0
             }
-            let former = deltas && known[digest] == nil && at < parts.count && isUsable(isAway ? parts[at].all : parts[at].chain) ? at : nil
+            let former =
+                deltas && known[digest] == nil && at < parts.count && isUsable(isAway ? parts[at].all : parts[at].chain)
+                ? at : nil
             known[digest]?.files = rows.count
             drafts.append((rows, digest, known[digest], former))
         }
@@ -229,7 +231,8 @@ struct PartMaker: ~Copyable {
     /// Writes the outline of a part: whole, or as its difference to one that is.
     ///
     /// - Returns: Nothing if it would not give the part's text.
-    private mutating func writeOutline(_ draft: Draft, _ writer: PackWriter) throws(PublishError) -> [Manifest.OwnBlob] {
+    private mutating func writeOutline(_ draft: Draft, _ writer: PackWriter) throws(PublishError) -> [Manifest.OwnBlob]
+    {
         let base = base
         let (text, outline) = (try text(of: draft.rows), try text(of: draft.rows, isOutline: true))
         let made = PartOutline.text(of: outline, length: UInt64(text.count), unknown: .noText) { head, position in
@@ -278,7 +281,8 @@ extension PublishRun {
         var maker = try PartMaker(
             entries, packs: packs, base, deltas: options.deltas, isAway: output.home != nil)
         let made = try maker.run(
-            try PackWriter(output, packSize: options.packSize, firstPack: base?.packs.count ?? 0), joins: options.repack,
+            try PackWriter(output, packSize: options.packSize, firstPack: base?.packs.count ?? 0),
+            joins: options.repack,
             tidies: options.retain != nil && writer.bytes > 0)
         report.parts = made.all.count
         report.partsWritten = made.all.count { $0.isNew }

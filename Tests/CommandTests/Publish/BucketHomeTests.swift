@@ -650,7 +650,7 @@ struct BucketHomeTests {
                 String($0.prefix { $0.isNumber })
             }
         }
-        for key in ["deltas", "new_bytes", "files", "revision"] {
+        for key in ["deltas", "new", "files", "revision"] {
             #expect(number(key, outcome) == number(key, known), "\(key)")
         }
         #expect(number("deltas", outcome).flatMap { Int($0) } ?? 0 > 12, "\(outcome.output)")
@@ -670,6 +670,26 @@ struct BucketHomeTests {
         let again = try publish("--json")
         #expect(again.status == 0 && bucket["maps/tiles/manifest.json"] == root, "\(again.error)")
         #expect(rangeBytes(since: start) < found.bytes * 3 / 4, "\(found.bytes)")
+    }
+
+    @Test("Where an outline is damaged, an empty machine reads the texts")
+    func damagedOutline() throws {
+        for number in 0..<600 { try write(patternedBytes(size: 300, seed: UInt64(number)), "many/\(number).bin") }
+        #expect(try publish().status == 0)
+        let root = try JSONSerialization.jsonObject(with: Data(try #require(bucket["maps/tiles/manifest.json"])))
+        let object = try #require(root as? [String: Any])
+        let outlines = try #require((object["parts"] as? [[String: Any]])?.first?["outline"] as? [[Any]])
+        let number = try #require(outlines.first?[0] as? Int)
+        let (offset, length) = (outlines[0][1] as? Int ?? 0, outlines[0][2] as? Int ?? 0)
+        let packs = try #require(object["packs"] as? [[String: Any]]).compactMap { $0["sha256"] as? String }
+        let name = "maps/tiles/packs/\(packs[number]).pack"
+        bucket[name]?[offset + length / 2] ^= 1
+        try write(Array("new".utf8), "many/30.bin")
+        try FileManager.default.removeItem(atPath: scratch.path + "/.local")
+        let outcome = try publish("--json")
+        #expect(outcome.status == 0 && outcome.output.contains("\"new\":3,"), "\(outcome.output)\(outcome.error)")
+        try pulled(into: "out")
+        #expect(try bytes("out/many/30.bin") == Array("new".utf8))
     }
 
     @Test("A bucket in another region than was believed is found there by publish and pull, and pull says so once")
