@@ -23,7 +23,8 @@ struct BaseSet {
     /// Whether the manifest was read from the outlines of its parts: of its digests only the heads are known until the
     /// tree has been read, and of those that are not in the tree for longer.
     private(set) var isOutlined = false
-    /// Whole digests by their heads, besides those in the catalogue.
+    /// Whole digests by their heads, of what the catalogue does not have: of chunked files, and of contents that are
+    /// gone from the tree.
     private var digests = [SHA256Digest.ofNothing.head: SHA256Digest.ofNothing]
     private var catalogue: Catalogue?
 
@@ -281,12 +282,18 @@ struct BaseSet {
 extension BaseSet {
     private func full(_ head: SHA256Digest) -> SHA256Digest? { digests[head] ?? catalogue?.full(head) }
 
+    private mutating func completeManifest() {
+        // As a method of this very value, ``full(_:)`` would hold the manifest, and all of its digests would be copied.
+        let (digests, catalogue) = (digests, catalogue)
+        manifest.completeDigests { digests[$0] ?? catalogue?.full($0) }
+    }
+
     /// Completes the digests of what is in the tree as well, once it has been read.
     mutating func completeDigests(from ledger: Ledger, _ catalogue: Catalogue) {
         guard isOutlined else { return }
         self.catalogue = catalogue
-        for digest in ledger.digests.values { digests[digest.head] = digest }
-        manifest.completeDigests(full)
+        for digest in ledger.digests.values where full(digest.head) == nil { digests[digest.head] = digest }
+        completeManifest()
     }
 
     /// Completes the digests of these rows, with the texts of their parts, as far as those can be read.
@@ -307,12 +314,12 @@ extension BaseSet {
             var found: [SHA256Digest] = []
             _ = place.text(ofOutline: manifest.parts[index], manifest.packs) { head, position in
                 let digest = SHA256Digest(hex: text.dropFirst(position).prefix(2 * SHA256Digest.byteCount))
-                if let digest, digest.head == head { found.append(digest) }
+                if let digest, digest.head == head, full(head) == nil { found.append(digest) }
                 return digest
             }
             for digest in found { digests[digest.head] = digest }
         }
-        manifest.completeDigests(full)
+        completeManifest()
         return true
     }
 

@@ -7,7 +7,7 @@ struct Collector {
     private let catalogue: Catalogue
     private let writer: PackWriter
     private let purpose: Purpose
-    private let base: Manifest?
+    private var base: Manifest?
     private(set) var ledger: Ledger
     /// The next entry to be closed in the ledger.
     private var next = 0
@@ -60,7 +60,11 @@ struct Collector {
     }
 
     /// Closes the entries after the last file that was read.
-    mutating func finish() throws(PublishError) { try pass(before: tree.count) }
+    mutating func finish() throws(PublishError) {
+        try pass(before: tree.count)
+        // A base that was read from outlines gets its digests now, and must not be copied for that.
+        base = nil
+    }
 
     private mutating func add(_ blob: EncodedBlob, _ buffer: PooledBuffer) throws(PublishError) {
         bytes += UInt64(blob.rawLength)
