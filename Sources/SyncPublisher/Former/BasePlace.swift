@@ -102,9 +102,12 @@ struct BasePlace {
     /// is not in parts that all have an outline that can be read.
     func outlined() -> Manifest? {
         guard var assembly = try? root(remedy: ""), !assembly.parts.isEmpty,
-            assembly.parts.allSatisfy({ !$0.outline.isEmpty })
+            assembly.parts.allSatisfy({ !$0.outline.isEmpty }), (try? assembly.checkTotals()) != nil
         else { return nil }
-        holdNeeded(assembly.parts.flatMap(\.outline), assembly.packs)
+        let outlines = assembly.parts.flatMap(\.outline)
+        let bytes = outlines.reduce(UInt64(0)) { $0.saturatingAdd(max($1.blob.rawLength, $1.blob.storedLength)) }
+        guard bytes <= UInt64(ManifestLimits.standard.manifestBytes) else { return nil }
+        holdNeeded(outlines, assembly.packs)
         for part in assembly.parts {
             let text = text(ofOutline: part, assembly.packs) { head, _ in
                 head == SHA256Digest.ofNothing.head ? .ofNothing : nil

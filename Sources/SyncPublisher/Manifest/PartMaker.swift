@@ -34,6 +34,8 @@ struct PartMaker: ~Copyable {
     private let isAway: Bool
     private var hasher: SHA256Hasher
     private var compressor: ZstdCompressor
+    /// The packs of the base that are given up: parts with texts in them are stored whole, and outlines, too.
+    private var moved: Set<Int> = []
 
     /// The rows and the digest of a part, the base's part with the same text, and the base's part that it can be made
     /// from.
@@ -61,14 +63,15 @@ struct PartMaker: ~Copyable {
     ///   - tidies: Whether a pack is given up if more of it is unused than would have to be written anew.
     mutating func run(_ writer: PackWriter, joins: Bool, tidies: Bool) throws(PublishError) -> MadeParts {
         var drafts = try drafts()
-        let moved = moved(drafts, joins: joins, tidies: tidies)
+        let moved = chooseMoved(drafts, joins: joins, tidies: tidies)
+        self.moved = moved
         func stays(_ texts: [Manifest.OwnBlob]) -> Bool { texts.allSatisfy { !moved.contains(Int($0.blob.pack)) } }
         for index in drafts.indices {
             if let known = drafts[index].known {
                 drafts[index].known = stays(known.chain) ? known : nil
                 if !stays(known.outline) { drafts[index].known?.outline = [] }
             }
-            if let former = former(drafts[index]), !stays(former.all) { drafts[index].former = nil }
+            if let former = former(drafts[index]), !stays(former.chain) { drafts[index].former = nil }
         }
         try holdTexts(of: drafts)
         var made = MadeParts()
@@ -109,16 +112,18 @@ struct PartMaker: ~Copyable {
         return frame
     }
 
-    /// The base's part that a part can be made from.
+    /// The base's part that a part can be made from; without its outline where that cannot be used.
     private func former(_ draft: Draft) -> Manifest.Part? {
         guard let base, let former = draft.former else { return nil }
         var part = base.manifest.parts[former]
-        if !isAway { part.outline = [] }
+        let isUsable = part.outline.allSatisfy {
+            base.usable[Int($0.blob.pack)] && !moved.contains(Int($0.blob.pack))
+        }
+        if !isAway || !isUsable { part.outline = [] }
         return part
     }
 
-    /// The packs of the base that are given up: parts with texts in them are stored whole.
-    private func moved(_ drafts: [Draft], joins: Bool, tidies: Bool) -> Set<Int> {
+    private func chooseMoved(_ drafts: [Draft], joins: Bool, tidies: Bool) -> Set<Int> {
         guard let base else { return [] }
         let parts = drafts.compactMap { $0.known ?? former($0) }
         let live = MadeParts.bytes(parts.flatMap(\.all))
@@ -180,9 +185,7 @@ struct PartMaker: ~Copyable {
                 at += 1
                 end += at < parts.count ? parts[at].files : 0
             }
-            let former =
-                deltas && known[digest] == nil && at < parts.count && isUsable(isAway ? parts[at].all : parts[at].chain)
-                ? at : nil
+            let former = deltas && known[digest] == nil && at < parts.count && isUsable(parts[at].chain) ? at : nil
             known[digest]?.files = rows.count
             drafts.append((rows, digest, known[digest], former))
         }
