@@ -259,7 +259,10 @@ func carriedDeltas(_ tree: SourceTree, _ ledger: Ledger, _ places: [Catalogue.En
         let digest =
             ledger.digests[index] ?? blobs.first.map { places[Int($0)].digest } ?? .ofNothing
         guard digest == files.digest(index) else { return [:] }
-        let kept = files.deltas(index).filter { base.usable[Int($0.pack)] && Int($0.blob) < blobs.count }
+        let kept = files.deltas(index).filter {
+            // A base may name anything, and no digest that looks as if half of it were unknown is written.
+            base.usable[Int($0.pack)] && Int($0.blob) < blobs.count && !$0.baseFile.isHead && !$0.baseDigest.isHead
+        }
         if !kept.isEmpty { found[index] = Array(kept) }
     }
     return found
