@@ -298,7 +298,7 @@ extension BaseSet {
 
     /// Completes the digests of these rows, with the texts of their parts, as far as those can be read.
     ///
-    /// - Returns: Whether there are rows of which more is known now.
+    /// - Returns: Whether texts were read for that.
     mutating func completeDigests(ofRows rows: [Int]) throws(PublishError) -> Bool {
         let files = manifest.files
         let unknown = rows.filter { row in
