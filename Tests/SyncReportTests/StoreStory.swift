@@ -113,7 +113,8 @@ struct StoreStory {
         work.stopped = reason.rawValue
         let totals = try summary(work, run, at: time)
         try event("run.stopped", run, at: time) { $0.field("reason", reason) }
-        try store.apply(reason == .userStop ? .paused : .released, to: run, reason: reason, work: totals, now: time)
+        let input = reason == .userStop ? RunInput.paused : .released
+        try store.apply(input, to: run, reason: reason, counts: RunCounts(), work: totals, now: time)
     }
 
     /// A run comes to its end.
