@@ -13,11 +13,12 @@ package func runSyncagent() -> Never {
     CurrentProcess.resetSignals()
     CurrentProcess.holdStandardDescriptors()
     SignalPipe.ignoreBrokenPipes()
-    boundHeaps(processors: ProcessInfo.processInfo.activeProcessorCount)
+    let processors = ProcessInfo.processInfo.activeProcessorCount
+    boundHeaps(processors: processors)
     do {
         try checkLimits()
         let words = try LayoutChoice.named(ScheduleOptions.joined(arguments()))
-        if words.first == "pull" { prepareForPull() }
+        if words.first == "pull", processors > 1 { prepareForPull() }
         var command = try SyncagentCommand.parse(words)
         guard let asynchronous = command as? any AsyncParsableCommand else {
             try command.run()
@@ -50,9 +51,9 @@ package func runSyncagent() -> Never {
     }
 }
 
-/// Pays, while the words are parsed, for what is set up at its first use: the conformances of option types that are
-/// parsed last, libcurl and OpenSSL, and the coders of a run's record, which is rehearsed in memory. This is a fifth of a
-/// pull of one small file.
+/// Pays on another processor, while the words are parsed, for what is set up at its first use: the conformances of
+/// option types that are parsed last, libcurl and OpenSSL, and the coders of a run's record, which is rehearsed in
+/// memory. This is an eighth of a pull of one small file.
 private func prepareForPull() {
     Task {
         _ = (try? TransferOptions.parse([]), try? TrustOptions.parse([]), try? DestinationOptions.parse([]))
