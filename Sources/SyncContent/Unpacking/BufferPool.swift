@@ -30,7 +30,7 @@ package final class Buffer: @unchecked Sendable {  // Safe: one thread owns it a
     }
 }
 
-/// A bounded number of buffers, which bounds the bytes that are received and not yet written. If the pool is empty,
+/// At most so many buffers, which bounds the bytes that are received and not yet written. If the pool is empty,
 /// transfers are paused.
 package final class BufferPool: Sendable {
     /// **Bytes** of one buffer.

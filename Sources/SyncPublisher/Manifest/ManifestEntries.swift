@@ -46,8 +46,9 @@ struct ManifestEntries {
             return delta
         }
         let digest = digest(of: index) ?? .zero
-        let all = [digest] + blobs.map(\.digest) + deltas.flatMap { [$0.baseFile, $0.baseDigest] }
-        guard all.allSatisfy({ !$0.isHead }) else { throw .bug("a digest is known in part only") }
+        guard !digest.isHead, !blobs.contains(where: { $0.digest.isHead }),
+            !deltas.contains(where: { $0.baseFile.isHead || $0.baseDigest.isHead })
+        else { throw .bug("a digest is known in part only") }
         try tree.withPath(index) { path throws(PublishError) in
             writer.file(
                 path: path, size: entry.stamp.size, digest: digest, executable: entry.kind == .executable, blobs: blobs,
