@@ -73,97 +73,79 @@ let package = Package(
         // Values and rules, no I/O.
         library("SyncModel", []),
         tests("SyncModelTests", ["SyncModel"]),
-        // The ground floor: files and directories, and whom they may belong to.
-        library("SyncSystem", ["SyncModel", "CPosix"]),
+        // The ground floor: files and directories and whom they may belong to, programs, threads, clocks; and libcurl: handles,
+        // URLs, what an answer says, one call.
+        library("SyncSystem", ["SyncModel", "CPosix", "CCurl"]),
         tests("SyncSystemTests", ["SyncSystem", "SyncModel", "SyncTestKit"]),
+        tests("SyncCurlTests", ["SyncSystem", "CCurl", "SyncTestKit"]),
         library("SyncPlugins", ["SyncModel"]),
+        // The format, planning, and what others publish in place of a manifest: bytes of a listing in, a manifest out. No I/O.
         library("SyncManifest", ["SyncModel"]),
         tests("SyncManifestTests", ["SyncModel", "SyncManifest", "SyncContent"]),
-        // What others publish in place of a manifest: bytes of a listing in, a manifest out. No I/O.
-        library("SyncSources", ["SyncModel", "SyncManifest"]),
-        tests("SyncSourcesTests", ["SyncSources", "SyncManifest", "SyncModel"]),
+        tests("SyncSourcesTests", ["SyncManifest", "SyncModel"]),
         tests("SyncPlannerTests", ["SyncManifest", "SyncModel"]),
         // What files are made of: SHA-256, Zstandard, and how spans of packs become files.
         library("SyncContent", ["SyncModel", "COpenSSL", "CZstd", "SyncSystem", "SyncPlugins", "SyncManifest"]),
         // Who may say what is newest: keys, signed statements, and when they are believed. No I/O.
         library("SyncTrust", ["SyncModel", "SyncManifest", "SyncContent", "COpenSSL"]),
         tests("SyncTrustTests", ["SyncTrust", "SyncModel", "SyncContent"]),
-        // libcurl: handles, URLs, what an answer says, one call.
-        library("SyncCurl", ["SyncModel", "CCurl"]),
-        tests("SyncCurlTests", ["SyncCurl", "CCurl", "SyncTestKit"]),
-        // Buckets: where they are, who may read them, and the signature of a request.
-        library("SyncS3", ["SyncModel", "SyncSystem", "SyncContent", "SyncSources", "SyncCurl", "CCurl"]),
-        tests("SyncS3Tests", ["SyncS3", "SyncModel", "SyncTestKit"], resources: [.copy("Vectors")]),
-        library("SyncTransfer", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncCurl", "CCurl", "COpenSSL", "CPosix"]),
+        library("SyncTransfer", ["SyncModel", "SyncSystem", "SyncPlugins", "CCurl", "COpenSSL", "CPosix"]),
         tests(
             "SyncSettingsTests",
-            [
-                "SyncAssembly", "SyncCurl", "SyncTransfer", "SyncS3", "SyncPlugins", "SyncModel", "SyncTestKit",
-            ]),
+            ["SyncAssembly", "SyncSystem", "SyncTransfer", "SyncRemotes", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         library("SyncFiles", ["SyncModel", "SyncSystem", "SyncContent", "SyncManifest"]),
         tests(
             "SyncFilesTests", ["SyncFiles", "SyncSystem", "SyncContent", "SyncManifest", "SyncModel", "SyncTestKit"]),
         tests(
             "SyncUnpackTests",
-            [
-                "SyncContent", "SyncSystem", "SyncManifest", "SyncPlugins", "SyncModel", "SyncTestKit",
-            ]),
+            ["SyncContent", "SyncSystem", "SyncManifest", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         library("SyncStore", ["SyncModel", "SyncSystem", "CSQLite", database]),
         // What sessions did, for people, programs and Prometheus.
         library("SyncReport", ["SyncModel", "SyncStore"]),
         tests("SyncReportTests", ["SyncReport", "SyncStore", "SyncModel"]),
         // Plugins and hooks that are programs of their own, and what every plugin must do.
-        library("SyncPluginHost", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncCurl", "CCurl", "SyncContent"]),
+        library("SyncPluginHost", ["SyncModel", "SyncSystem", "SyncPlugins", "CCurl", "SyncContent"]),
         tests("SyncPluginProcessTests", ["SyncPluginHost", "SyncPlugins", "SyncModel", "SyncSystem", "SyncTestKit"]),
         tests(
             "PluginContractTests",
-            [
-                "SyncPluginHost", "SyncTransfer", "SyncSchedule", "SyncPlugins", "SyncModel", "SyncTestKit",
-            ]),
-        // Git repositories with large files in LFS: their trees as manifests, and their files.
-        library(
-            "SyncLFS",
-            [
-                "SyncModel", "SyncSystem", "SyncPlugins", "SyncCurl", "CCurl", "SyncContent", "SyncManifest", "SyncSources",
-                "SyncTransfer",
-            ]),
-        tests("SyncLFSTests", ["SyncLFS", "SyncPlugins", "SyncModel", "SyncSystem", "SyncTestKit"]),
+            ["SyncPluginHost", "SyncTransfer", "SyncSchedule", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         library("SyncPublisher", ["SyncModel", "SyncSystem", "SyncManifest", "SyncContent", "SyncFiles", "SyncTrust"]),
         tests(
             "SyncPublisherTests",
-            [
-                "SyncPublisher", "SyncModel", "SyncManifest", "SyncContent", "SyncTrust", "SyncTestKit",
-            ]),
-        // Stores behind a network that sets are published to.
+            ["SyncPublisher", "SyncModel", "SyncManifest", "SyncContent", "SyncTrust", "SyncTestKit"]),
+        // Where sets come from and go to that others run: buckets, registries, git repositories with large files in LFS.
         library(
-            "SyncHomes",
+            "SyncRemotes",
             [
-                "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncContent", "SyncSources", "SyncCurl", "CCurl",
-                "SyncS3", "SyncTransfer", "SyncPublisher",
+                "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncContent", "CCurl", "SyncTransfer",
+                "SyncPublisher",
             ]),
+        tests("SyncS3Tests", ["SyncRemotes", "SyncModel", "SyncTestKit"], resources: [.copy("Vectors")]),
+        tests("SyncLFSTests", ["SyncRemotes", "SyncPlugins", "SyncModel", "SyncSystem", "SyncTestKit"]),
         // The order of the steps.
         library(
             "SyncEngine",
             [
                 "SyncModel", "SyncPlugins", "SyncManifest", "SyncContent", "SyncSystem", "SyncFiles", "SyncStore",
-                "SyncTrust", "SyncReport", "SyncSources",
+                "SyncTrust", "SyncReport",
             ]),
         tests(
             "SyncEngineTests",
             [
                 "SyncEngine", "SyncSystem", "SyncPlugins", "SyncModel", "SyncManifest", "SyncContent", "SyncFiles",
-                "SyncStore", "SyncReport", "SyncSources", "SyncTestKit", database,
+                "SyncStore", "SyncReport", "SyncTestKit", database,
             ]),
         // What people and programs reach.
-        // HTTP/1.1 on a port or a Unix socket: who may connect, for how long, and what goes out; published directories on it.
-        library("SyncServer", ["SyncSystem", "CMicroHTTPD", "CPosix", "SyncModel"]),
+        // HTTP/1.1 on a port or a Unix socket: who may connect, for how long, and what goes out; published directories on it,
+        // and a cache in front of one: one copy a site.
+        library(
+            "SyncServer",
+            ["SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncContent", "CMicroHTTPD", "CPosix"]),
         tests("SyncHTTPServerTests", ["SyncServer", "SyncSystem"]),
         tests("SyncServerTests", ["SyncServer", "SyncModel"]),
-        // A cache in front of a published directory: one copy a site.
-        library("SyncCache", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncContent", "SyncServer"]),
-        tests("SyncCacheTests", ["SyncCache", "SyncContent", "SyncModel", "SyncSystem", "SyncTestKit"]),
+        tests("SyncCacheTests", ["SyncServer", "SyncContent", "SyncModel", "SyncSystem", "SyncTestKit"]),
         // The control API of the agent, and its client.
-        library("SyncAgent", ["SyncModel", "SyncCurl", "SyncSystem", "CCurl"]),
+        library("SyncAgent", ["SyncModel", "SyncSystem", "CCurl"]),
         // When to pull: calendars, systemd's timers, cron, the agent's own clock; and whether a run may go on now: what the
         // machine says of power, network, load, people, space and time.
         library("SyncSchedule", ["SyncModel", "SyncSystem", "SyncAgent", "SyncPlugins"]),
@@ -174,9 +156,9 @@ let package = Package(
         library(
             "SyncAssembly",
             [
-                "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncContent", "SyncSources", "SyncCurl",
-                "CCurl", "SyncTransfer", "SyncPluginHost", "SyncStore", "SyncTrust", "SyncEngine", "SyncSchedule", "SyncLFS",
-                "SyncPublisher", "SyncS3", "SyncHomes",
+                "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncContent", "CCurl", "SyncTransfer",
+                "SyncPluginHost", "SyncStore", "SyncTrust", "SyncEngine", "SyncSchedule", "SyncRemotes",
+                "SyncPublisher",
             ]),
         // The agent: the process that works on runs nobody waits for, and its socket.
         library(
@@ -204,7 +186,7 @@ let package = Package(
             "SyncKit",
             [
                 "SyncAssembly", "SyncAgent", "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncEngine",
-                "SyncCurl", "SyncTransfer", "SyncSchedule", "SyncStore",
+                "SyncTransfer", "SyncSchedule", "SyncStore",
             ]),
         tests("SyncKitTests", ["SyncKit", "SyncTestKit", "SyncAgent", "SyncModel", "SyncPlugins"]),
         // The examples of SyncKit, so that what they show compiles.
@@ -225,16 +207,16 @@ let package = Package(
             "SyncCommands",
             [
                 "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncAssembly", "SyncEngine",
-                "SyncTransfer", "SyncPluginHost", "SyncStore", "SyncContent",
-                "SyncPublisher", "SyncServer", "SyncTrust", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncFiles",
-                "SyncReport", "SyncCurl", "SyncS3", "SyncLFS", "SyncCache", argumentParser, logging,
+                "SyncTransfer", "SyncPluginHost", "SyncStore", "SyncContent", "SyncPublisher", "SyncServer",
+                "SyncTrust", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncFiles", "SyncReport", "SyncRemotes",
+                argumentParser, logging,
             ]),
         tests(
             "SyncCommandsTests",
             [
                 "SyncCommands", "SyncSystem", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher",
-                "SyncAssembly", "SyncCurl", "SyncTransfer", "SyncDaemon", "SyncAgent", "SyncSchedule", "SyncStore",
-                "SyncReport", "SyncTestKit", argumentParser,
+                "SyncAssembly", "SyncTransfer", "SyncDaemon", "SyncAgent", "SyncSchedule", "SyncStore", "SyncReport",
+                "SyncTestKit", argumentParser,
             ]),
         .executableTarget(
             name: "syncagent",
@@ -284,15 +266,13 @@ let package = Package(
         tests(
             "FaultMatrixTests",
             [
-                "syncagent", "SyncTestKit", "SyncPlugins", "SyncCurl", "SyncTransfer", "SyncEngine", "SyncStore",
+                "syncagent", "SyncTestKit", "SyncPlugins", "SyncSystem", "SyncTransfer", "SyncEngine", "SyncStore",
                 "SyncModel",
             ]),
         tests("SyncTestKitTests", ["SyncModel", "SyncTestKit", "SyncPlugins"]),
         tests(
             "SyncTransferTests",
-            [
-                "SyncTransfer", "SyncCurl", "SyncPlugins", "SyncModel", "SyncSystem", "SyncTestKit",
-            ]),
+            ["SyncTransfer", "SyncSystem", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         // Lives in a store until SyncStoreTests kills it; never shipped.
         .executableTarget(
             name: "store-crash-helper",
@@ -302,9 +282,7 @@ let package = Package(
         ),
         tests(
             "SyncStoreTests",
-            [
-                "SyncStore", "SyncModel", "SyncSystem", "store-crash-helper", database,
-            ], resources: [.copy("Golden")]),
+            ["SyncStore", "SyncModel", "SyncSystem", "store-crash-helper", database], resources: [.copy("Golden")]),
         tests("SyncHooksTests", ["SyncPluginHost", "SyncSystem", "SyncPlugins", "SyncModel", "SyncTestKit"]),
     ]
 )

@@ -56,7 +56,7 @@ PLATFORM = {
     "Sources/CPosix/memory.h": "the heap",
     "Sources/CPosix/process.h": "starting programs",
     "Sources/CMicroHTTPD/shim.h": "sockets of a server",
-    "Sources/SyncSources/Registry/RegistryAnswer.swift": "for which machine a manifest of an index is",
+    "Sources/SyncManifest/Listings/Registry/RegistryAnswer.swift": "for which machine a manifest of an index is",
 }
 # Who calls the C library's functions itself, a file or a whole module, and for what.
 CALLERS = {

@@ -76,7 +76,7 @@ EXAMPLES = [
             "zstd itself": [f"SyncContent/Compression/Zstd{part}" for part in ("Compressor", "Decompressor")],
             "manifests and task files are always zstd": [
                 "SyncAssembly/Engine/UserState",
-                "SyncCache/Fetch/DocumentCache",
+                "SyncServer/Cache/Fetch/DocumentCache",
                 "SyncEngine/Find/ManifestParts",
                 "SyncEngine/Find/ManifestSource",
                 "SyncEngine/Trust/ReleaseSource",

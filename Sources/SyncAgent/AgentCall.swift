@@ -1,6 +1,5 @@
 import CCurl
 import Foundation
-import SyncCurl
 import SyncModel
 import SyncSystem
 

@@ -1,6 +1,5 @@
 import SyncAgent
 import SyncAssembly
-import SyncCache
 import SyncDaemon
 import SyncEngine
 package import SyncModel

@@ -1,7 +1,6 @@
 import ArgumentParser
 import Foundation
 import SyncAssembly
-import SyncCurl
 import SyncDaemon
 import SyncEngine
 import SyncModel

@@ -1,6 +1,5 @@
 import ArgumentParser
 import SyncAssembly
-import SyncCurl
 import SyncEngine
 import SyncModel
 import SyncPlugins

@@ -1,6 +1,5 @@
 import ArgumentParser
 import SyncAssembly
-import SyncCache
 import SyncEngine
 import SyncModel
 import SyncPluginHost

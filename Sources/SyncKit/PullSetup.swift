@@ -1,7 +1,6 @@
 import Foundation
 import SyncAgent
 import SyncAssembly
-import SyncCurl
 import SyncEngine
 import SyncManifest
 import SyncModel
@@ -152,7 +151,7 @@ struct PullSetup {
 
     private static func plugins(_ said: Sync.Plugins) throws(Sync.Failure) -> PluginSet {
         var plugins = PluginSet()
-        do throws(SyncCurl.URLError) {
+        do throws(SyncSystem.URLError) {
             for (prefix, transport) in said.transports {
                 plugins.transports.append((try .prefixes([prefix]), transport))
             }

@@ -1,8 +1,8 @@
 import Foundation
-import SyncCurl
 import SyncEngine
 import SyncModel
 import SyncPlugins
+import SyncSystem
 import SyncTestKit
 import SyncTransfer
 import Testing

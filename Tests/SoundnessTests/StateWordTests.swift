@@ -56,7 +56,7 @@ struct StateWordTests {
     @Test("No option of the command line is named by what transfers, runs plugins or calls hooks")
     func options() throws {
         let modules: Set = [
-            "SyncModel", "SyncSystem", "SyncCurl", "SyncTransfer", "SyncContent", "SyncPlugins", "SyncPluginHost",
+            "SyncModel", "SyncSystem", "SyncTransfer", "SyncContent", "SyncPlugins", "SyncPluginHost",
             "SyncDaemon",
         ]
         let all = try SourceText.all(below: "Sources").filter { modules.contains($0.target) }

@@ -3,7 +3,7 @@ import SyncSystem
 import SyncTestKit
 import Testing
 
-@testable import SyncCache
+@testable import SyncServer
 
 @Suite("The store of a cache")
 struct CacheStoreTests {

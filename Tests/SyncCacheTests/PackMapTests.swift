@@ -3,7 +3,7 @@ import SyncModel
 import SyncTestKit
 import Testing
 
-@testable import SyncCache
+@testable import SyncServer
 
 /// Blobs side by side, each of so many stored bytes, from an offset on.
 private func blobs(_ lengths: [UInt64], from start: UInt64 = 0) -> [BlobCheck] {

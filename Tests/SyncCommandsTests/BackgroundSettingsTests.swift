@@ -1,10 +1,10 @@
 import ArgumentParser
 import Foundation
 import SyncAssembly
-import SyncCurl
 import SyncDaemon
 import SyncEngine
 import SyncModel
+import SyncSystem
 import SyncTransfer
 import Testing
 

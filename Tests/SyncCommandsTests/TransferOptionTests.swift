@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
-import SyncCurl
 import SyncModel
+import SyncSystem
 import SyncTransfer
 import Testing
 

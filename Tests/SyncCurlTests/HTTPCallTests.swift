@@ -2,7 +2,7 @@ import CCurl
 import SyncTestKit
 import Testing
 
-@testable import SyncCurl
+@testable import SyncSystem
 
 @Suite("One HTTP call", .timeLimit(.minutes(10)))
 struct HTTPCallTests {

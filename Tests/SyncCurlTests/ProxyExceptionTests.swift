@@ -1,4 +1,4 @@
-import SyncCurl
+import SyncSystem
 import Testing
 
 @Suite("Which hosts no proxy is asked for", .timeLimit(.minutes(10)))

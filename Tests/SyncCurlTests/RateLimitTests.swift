@@ -1,6 +1,6 @@
 import Testing
 
-@testable import SyncCurl
+@testable import SyncSystem
 
 struct RateLimitTests {
     @Test(

@@ -1,4 +1,4 @@
-import SyncCurl
+import SyncSystem
 import Testing
 
 @Suite("Hosts in URLs", .timeLimit(.minutes(10)))

@@ -3,7 +3,7 @@ import SyncSystem
 import SyncTestKit
 import Testing
 
-@testable import SyncLFS
+@testable import SyncRemotes
 
 @Suite("Copies of repositories", .timeLimit(.minutes(10)))
 struct GitStoreTests {

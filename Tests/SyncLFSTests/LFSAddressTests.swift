@@ -1,6 +1,6 @@
 import Testing
 
-@testable import SyncLFS
+@testable import SyncRemotes
 
 @Suite("Repositories with large files, by name", .timeLimit(.minutes(10)))
 struct LFSAddressTests {

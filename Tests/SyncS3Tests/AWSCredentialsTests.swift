@@ -4,7 +4,7 @@ import SyncTestKit
 import Synchronization
 import Testing
 
-@testable import SyncS3
+@testable import SyncRemotes
 
 @Suite("Keys of AWS")
 struct AWSCredentialsTests {

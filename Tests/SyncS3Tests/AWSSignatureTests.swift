@@ -2,7 +2,7 @@ import Foundation
 import SyncModel
 import Testing
 
-@testable import SyncS3
+@testable import SyncRemotes
 
 @Suite
 struct AWSSignatureTests {

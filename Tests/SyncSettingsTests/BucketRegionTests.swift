@@ -1,6 +1,6 @@
 import SyncModel
 import SyncPlugins
-import SyncS3
+import SyncRemotes
 import Synchronization
 import Testing
 

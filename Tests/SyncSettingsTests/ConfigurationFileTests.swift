@@ -1,7 +1,7 @@
 import Foundation
-import SyncCurl
 import SyncModel
 import SyncPlugins
+import SyncSystem
 import SyncTransfer
 import Testing
 

@@ -1,6 +1,6 @@
 import Foundation
-import SyncCurl
 import SyncModel
+import SyncSystem
 import SyncTransfer
 import Testing
 

@@ -1,8 +1,7 @@
-import SyncManifest
 import SyncModel
 import Testing
 
-@testable import SyncSources
+@testable import SyncManifest
 
 struct ChecksumListTests {
     static let one = String(repeating: "1", count: 64)

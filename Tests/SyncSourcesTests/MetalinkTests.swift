@@ -1,7 +1,6 @@
-import SyncManifest
 import Testing
 
-@testable import SyncSources
+@testable import SyncManifest
 
 struct MetalinkTests {
     private static let digest = String(repeating: "ab", count: 32)

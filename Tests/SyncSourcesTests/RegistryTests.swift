@@ -1,8 +1,7 @@
-import SyncManifest
 import SyncModel
 import Testing
 
-@testable import SyncSources
+@testable import SyncManifest
 
 struct RegistryTests {
     private static let digest = "sha256:" + String(repeating: "ab", count: 32)

@@ -1,11 +1,10 @@
 import Foundation
-import SyncCurl
 package import SyncEngine
-import SyncLFS
 import SyncManifest
 import SyncModel
 import SyncPluginHost
 package import SyncPlugins
+import SyncRemotes
 package import SyncStore
 package import SyncSystem
 package import SyncTransfer

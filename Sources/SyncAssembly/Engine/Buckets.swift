@@ -1,11 +1,9 @@
 import CCurl
-import SyncCurl
 import SyncEngine
-import SyncHomes
 import SyncModel
 import SyncPluginHost
 import SyncPlugins
-import SyncS3
+import SyncRemotes
 import SyncSystem
 import SyncTransfer
 

@@ -1,8 +1,7 @@
-package import SyncCurl
 package import SyncEngine
 import SyncManifest
 package import SyncModel
-import SyncSystem
+package import SyncSystem
 package import SyncTransfer
 
 /// A request for an engine: its recipe, how to transfer, and who listens.

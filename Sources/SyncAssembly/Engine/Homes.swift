@@ -1,9 +1,8 @@
 package import SyncEngine
-import SyncHomes
+import SyncManifest
 import SyncModel
 package import SyncPublisher
-import SyncS3
-import SyncSources
+import SyncRemotes
 import SyncSystem
 import SyncTransfer
 

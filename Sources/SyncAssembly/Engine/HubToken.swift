@@ -1,4 +1,3 @@
-import SyncCurl
 import SyncEngine
 import SyncModel
 import SyncPlugins

@@ -1,8 +1,7 @@
 import SyncEngine
-import SyncLFS
 import SyncModel
 import SyncPlugins
-import SyncS3
+import SyncRemotes
 import SyncSystem
 import SyncTransfer
 

@@ -1,10 +1,9 @@
-import SyncCurl
 package import SyncEngine
+import SyncManifest
 import SyncModel
 package import SyncPluginHost
 package import SyncPlugins
-import SyncS3
-import SyncSources
+import SyncRemotes
 import SyncSystem
 package import SyncTransfer
 

@@ -1,10 +1,9 @@
 import CCurl
 import Foundation
-import SyncCurl
 import SyncEngine
+import SyncManifest
 import SyncModel
 import SyncPlugins
-import SyncSources
 import SyncSystem
 import SyncTransfer
 

@@ -1,4 +1,3 @@
-import SyncCurl
 import SyncEngine
 import SyncManifest
 import SyncModel
@@ -213,7 +212,7 @@ extension PluginSettings.Use {
             var rules: [RewriteRule] = []
             for text in texts {
                 rules.append(
-                    try rethrowing(RewriteRule(text)) { (error: SyncCurl.URLError) in refused(error.description) }
+                    try rethrowing(RewriteRule(text)) { (error: SyncSystem.URLError) in refused(error.description) }
                 )
             }
             return RewriteResolver(rules)

@@ -1,6 +1,6 @@
-import SyncCurl
 package import SyncModel
 import SyncPlugins
+import SyncSystem
 
 /// The meaning of a hook's name on this machine. Manifests name hooks; programs are named in configuration files only.
 extension RunHook {

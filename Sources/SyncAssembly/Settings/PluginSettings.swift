@@ -1,6 +1,6 @@
-import SyncCurl
 import SyncModel
 package import SyncPlugins
+import SyncSystem
 package import SyncTransfer
 
 /// The plugins of this machine, and their uses. Manifests and synced trees never name one.

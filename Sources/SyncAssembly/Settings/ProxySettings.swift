@@ -1,6 +1,6 @@
-import SyncCurl
 import SyncModel
 import SyncPlugins
+import SyncSystem
 import SyncTransfer
 
 extension TransferKey {

@@ -1,6 +1,6 @@
 import Foundation
-import SyncCurl
 package import SyncModel
+import SyncSystem
 import SyncTransfer
 
 /// The notation of the values of settings, the same wherever they are written.
@@ -62,7 +62,7 @@ package enum SettingValue {
 
     /// A rewriting rule. Its text is not shown: it can hold a signed URL.
     package static func rule(_ text: String) throws(SettingsError) -> String {
-        try rethrowing(RewriteRule(text).description) { (error: SyncCurl.URLError) in
+        try rethrowing(RewriteRule(text).description) { (error: SyncSystem.URLError) in
             SettingsError(escaped(error.description))
         }
     }

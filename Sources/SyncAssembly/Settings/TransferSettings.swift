@@ -1,5 +1,5 @@
-import SyncCurl
 package import SyncModel
+import SyncSystem
 package import SyncTransfer
 
 extension TransferSettings {

@@ -1,10 +1,10 @@
 import ArgumentParser
 import Foundation
 import SyncAssembly
-import SyncCurl
 import SyncEngine
 import SyncManifest
 import SyncModel
+import SyncSystem
 import SyncTransfer
 
 extension CompletionKind {

@@ -1,6 +1,6 @@
 import ArgumentParser
 import SyncModel
-import SyncS3
+import SyncRemotes
 
 /// The service and region of a bucket, if its URL does not name them.
 struct BucketOptions: ParsableArguments {

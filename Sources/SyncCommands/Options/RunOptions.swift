@@ -5,7 +5,7 @@ import SyncFiles
 import SyncModel
 import SyncPluginHost
 import SyncPlugins
-import SyncS3
+import SyncRemotes
 import SyncSystem
 import SyncTransfer
 

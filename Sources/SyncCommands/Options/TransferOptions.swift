@@ -1,9 +1,9 @@
 public import ArgumentParser
 import Foundation
 import SyncAssembly
-import SyncCurl
 import SyncEngine
 import SyncModel
+import SyncSystem
 import SyncTransfer
 
 extension TLSVersion: ExpressibleByArgument {}

@@ -5,7 +5,7 @@ import SyncEngine
 import SyncManifest
 import SyncModel
 import SyncPublisher
-import SyncS3
+import SyncRemotes
 import SyncSystem
 import SyncTrust
 

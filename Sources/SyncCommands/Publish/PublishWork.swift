@@ -4,7 +4,7 @@ import SyncEngine
 import SyncManifest
 import SyncModel
 import SyncPublisher
-import SyncS3
+import SyncRemotes
 import SyncSystem
 
 extension PublishCommand {

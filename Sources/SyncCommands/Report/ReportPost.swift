@@ -1,6 +1,5 @@
 import Foundation
 import SyncAssembly
-import SyncCurl
 import SyncEngine
 import SyncModel
 import SyncPluginHost

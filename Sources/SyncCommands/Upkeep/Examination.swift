@@ -1,7 +1,6 @@
 import Foundation
 import SyncAgent
 import SyncContent
-import SyncCurl
 import SyncModel
 import SyncReport
 import SyncSchedule

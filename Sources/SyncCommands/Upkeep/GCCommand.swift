@@ -3,8 +3,8 @@ import Foundation
 import SyncAgent
 import SyncEngine
 import SyncFiles
-import SyncLFS
 import SyncModel
+import SyncRemotes
 import SyncReport
 import SyncStore
 import SyncSystem

@@ -3,7 +3,6 @@ import SyncFiles
 import SyncManifest
 import SyncModel
 import SyncPlugins
-import SyncSources
 import SyncSystem
 
 /// Learns sizes and digests that a listing does not state: files of unknown SHA-256 or size are fetched once, compared

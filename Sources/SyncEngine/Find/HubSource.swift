@@ -1,7 +1,6 @@
 import SyncManifest
 import SyncModel
 import SyncPlugins
-import SyncSources
 
 /// The hub that `hf://` names, as `HF_ENDPOINT` sets it.
 package struct HubPlace: Sendable, Equatable {

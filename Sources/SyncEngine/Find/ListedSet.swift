@@ -3,7 +3,6 @@ import SyncFiles
 import SyncManifest
 import SyncModel
 import SyncPlugins
-import SyncSources
 import SyncSystem
 
 /// The kind of a text that is no manifest, but from which one can be made.

@@ -2,7 +2,6 @@ import SyncContent
 import SyncManifest
 import SyncModel
 import SyncPlugins
-import SyncSources
 import SyncSystem
 import SyncTrust
 

@@ -2,7 +2,6 @@ import SyncContent
 import SyncManifest
 import SyncModel
 import SyncPlugins
-import SyncSources
 import SyncSystem
 
 /// The base of the relative URLs of a set in a registry: `ENDPOINT/v2/NAME/blobs/#oci:REFERENCE`.

@@ -2,7 +2,6 @@ import SyncContent
 import SyncManifest
 import SyncModel
 import SyncPlugins
-import SyncSources
 
 /// The link between the engine and the credentials of registries.
 package struct RegistryAccess: Sendable {

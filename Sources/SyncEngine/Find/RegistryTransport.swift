@@ -1,7 +1,7 @@
 import SyncContent
+package import SyncManifest
 import SyncModel
 package import SyncPlugins
-package import SyncSources
 import SyncSystem
 
 /// Fetches the files of a set in a registry by the URLs of their blobs.

@@ -1,5 +1,5 @@
+import SyncManifest
 import SyncModel
-import SyncSources
 
 /// The base for the relative URLs of a manifest at this location.
 func manifestURL(_ location: String) -> String {

@@ -2,7 +2,6 @@ import SyncFiles
 import SyncManifest
 package import SyncModel
 import SyncPlugins
-import SyncSources
 import SyncStore
 import SyncSystem
 

@@ -1,6 +1,6 @@
 import CCurl
-package import SyncCurl
 package import SyncPlugins
+package import SyncSystem
 
 /// Sends the report of a complete group to an http or https URL, as `POST` with a JSON body.
 ///

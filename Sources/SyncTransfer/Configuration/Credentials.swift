@@ -1,6 +1,6 @@
-package import SyncCurl
 import SyncModel
 package import SyncPlugins
+package import SyncSystem
 
 /// Credentials by origin.
 ///

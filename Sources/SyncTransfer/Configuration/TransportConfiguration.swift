@@ -1,7 +1,6 @@
-package import SyncCurl
 package import SyncModel
 package import SyncPlugins
-import SyncSystem
+package import SyncSystem
 
 /// All settings of a ``CurlTransport``.
 ///

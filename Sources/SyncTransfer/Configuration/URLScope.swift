@@ -1,5 +1,5 @@
-package import SyncCurl
 import SyncModel
+package import SyncSystem
 
 /// Which URLs a plugin is asked about: all, whole schemes, origins, or everything below a path of an origin.
 ///

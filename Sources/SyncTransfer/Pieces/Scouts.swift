@@ -1,4 +1,4 @@
-import SyncCurl
+import SyncSystem
 
 /// Requests that find out for other pieces where a place redirects to.
 ///

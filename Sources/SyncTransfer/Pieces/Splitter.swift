@@ -1,5 +1,5 @@
-import SyncCurl
 import SyncPlugins
+import SyncSystem
 
 /// Cuts tails off pieces for other connections, so that all connections end together. Each tail is a piece of its own.
 /// The functions return `nil` where there is no good place for a cut.

@@ -1,6 +1,6 @@
-import SyncCurl
 import SyncModel
 import SyncPlugins
+import SyncSystem
 
 /// One transfer from start to completion: the request, and what its pieces share.
 final class Transfer {

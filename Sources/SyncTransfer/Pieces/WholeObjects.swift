@@ -1,5 +1,5 @@
-import SyncCurl
 import SyncPlugins
+import SyncSystem
 
 /// Objects that a server sends only whole, and the pieces that want parts of them.
 ///

@@ -1,6 +1,6 @@
-import SyncCurl
 import SyncModel
 package import SyncPlugins
+import SyncSystem
 
 /// A plugin, its name and its scope.
 package struct Configured<Plugin: Sendable>: Sendable {

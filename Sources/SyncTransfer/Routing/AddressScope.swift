@@ -1,5 +1,5 @@
 import CPosix
-import SyncCurl
+import SyncSystem
 
 /// The scope from which a network address can be reached. IANA Special-Purpose Address Registries, RFC 6890.
 package enum AddressScope: Equatable, Sendable {

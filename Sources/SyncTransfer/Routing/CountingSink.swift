@@ -1,4 +1,3 @@
-import SyncCurl
 import SyncModel
 import SyncPlugins
 import SyncSystem

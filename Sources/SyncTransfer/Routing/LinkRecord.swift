@@ -1,4 +1,3 @@
-import SyncCurl
 package import SyncSystem
 
 /// A remembered redirect, for the next process.

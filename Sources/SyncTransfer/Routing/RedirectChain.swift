@@ -1,5 +1,5 @@
-package import SyncCurl
 package import SyncPlugins
+package import SyncSystem
 
 /// The URLs that one request has gone through, and the rules for the next URL. Does no I/O.
 ///

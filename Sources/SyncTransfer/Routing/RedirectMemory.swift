@@ -1,5 +1,5 @@
-package import SyncCurl
 import SyncModel
+package import SyncSystem
 
 /// The redirect memory: where a URL was found, and where its neighbours are likely to be.
 ///

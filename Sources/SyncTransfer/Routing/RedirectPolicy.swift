@@ -1,6 +1,6 @@
-import SyncCurl
 package import SyncModel
 import SyncPlugins
+import SyncSystem
 
 /// The limits for redirects, and the hosts that are exempt.
 package struct RedirectPolicy: Sendable, Equatable {

@@ -1,6 +1,6 @@
-package import SyncCurl
 import SyncModel
 package import SyncPlugins
+package import SyncSystem
 
 /// A rule that turns a URL into another, such as for a server that has moved or a nearby mirror.
 ///

@@ -1,6 +1,6 @@
-package import SyncCurl
 import SyncModel
 import SyncPlugins
+package import SyncSystem
 
 /// Where the first request for a URL would go, and with which credentials, according to the configuration alone.
 /// Contains no secret.

@@ -1,4 +1,3 @@
-import SyncCurl
 import SyncModel
 package import SyncPlugins
 import SyncSystem

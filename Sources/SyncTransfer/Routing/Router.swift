@@ -1,6 +1,6 @@
-import SyncCurl
 import SyncModel
 import SyncPlugins
+import SyncSystem
 
 /// Decides which URL a request goes to, from the manifest's URL, rules, redirects, memory and policy. Announces each
 /// step before the request is sent. Sends nothing itself.

@@ -1,8 +1,8 @@
 import CCurl
 import COpenSSL
-import SyncCurl
 package import SyncModel
 package import SyncPlugins
+import SyncSystem
 
 /// A remedy for a fault.
 package enum TransferAdvice: Hashable, Sendable, CaseIterable {

@@ -1,4 +1,4 @@
-import SyncCurl
+import SyncSystem
 
 /// The state of one origin: its queue, its running exchanges, and what may start.
 final class HostState {

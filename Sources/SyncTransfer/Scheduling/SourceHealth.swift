@@ -1,4 +1,4 @@
-package import SyncCurl
+package import SyncSystem
 
 /// The score of one origin.
 package struct HostScore: Equatable, Sendable {

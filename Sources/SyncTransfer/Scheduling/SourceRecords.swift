@@ -1,4 +1,3 @@
-import SyncCurl
 package import SyncSystem
 
 /// What a process knows about sources, for the next process: passed in as ``TransportConfiguration/sources``, taken

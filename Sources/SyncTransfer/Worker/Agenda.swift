@@ -1,5 +1,5 @@
-import SyncCurl
 import SyncPlugins
+import SyncSystem
 
 /// The worker's clock and timers.
 ///

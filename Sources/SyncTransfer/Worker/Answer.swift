@@ -1,5 +1,5 @@
-import SyncCurl
 import SyncPlugins
+import SyncSystem
 
 /// The parts of a request that its answer is judged by.
 struct Question: Equatable {

@@ -1,7 +1,7 @@
 import CCurl
-import SyncCurl
 import SyncModel
 import SyncPlugins
+import SyncSystem
 
 /// Handles answers: what follows from each for its host and for each of its pieces. ``PieceMachine`` decides, and its
 /// actions are carried out here.

@@ -1,4 +1,3 @@
-import SyncCurl
 package import SyncPlugins
 import SyncSystem
 

@@ -1,7 +1,7 @@
 import CCurl
-import SyncCurl
 import SyncModel
 import SyncPlugins
+import SyncSystem
 
 /// The only thread that calls libcurl.
 ///

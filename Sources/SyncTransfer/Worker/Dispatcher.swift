@@ -1,6 +1,6 @@
-import SyncCurl
 import SyncModel
 import SyncPlugins
+import SyncSystem
 
 /// Decides which request goes next; owns every transfer and every host.
 ///

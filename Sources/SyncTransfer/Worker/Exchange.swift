@@ -1,6 +1,6 @@
 import CCurl
-import SyncCurl
 import SyncPlugins
+import SyncSystem
 
 /// One HTTP request and its answer; the context of libcurl's callbacks.
 ///

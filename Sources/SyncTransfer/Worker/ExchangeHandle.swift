@@ -1,6 +1,6 @@
 import CCurl
-import SyncCurl
 import SyncPlugins
+import SyncSystem
 
 extension EasyHandle {
     /// Sets the options that all transfers share, once per handle.

@@ -1,5 +1,5 @@
 import CCurl
-import SyncCurl
+import SyncSystem
 
 /// libcurl's multi handle: the requests in it, and idle handles for the next ones.
 final class ExchangePool {

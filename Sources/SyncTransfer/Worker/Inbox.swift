@@ -1,4 +1,3 @@
-import SyncCurl
 import SyncPlugins
 import SyncSystem
 

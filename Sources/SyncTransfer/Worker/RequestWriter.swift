@@ -1,7 +1,7 @@
 import CCurl
-import SyncCurl
 import SyncModel
 import SyncPlugins
+import SyncSystem
 
 /// Writes requests: range, headers, and no secret but those of the origin that gets the request.
 extension TransportConfiguration {

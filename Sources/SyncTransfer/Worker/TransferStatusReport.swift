@@ -1,7 +1,7 @@
 import CCurl
-import SyncCurl
 import SyncModel
 import SyncPlugins
+import SyncSystem
 
 /// The statuses of unfinished transfers.
 extension Dispatcher {

@@ -1,7 +1,7 @@
 import SyncContent
+import SyncManifest
 import SyncModel
 import SyncPlugins
-import SyncSources
 import SyncSystem
 import Testing
 

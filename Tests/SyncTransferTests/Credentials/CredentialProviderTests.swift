@@ -1,6 +1,6 @@
 import Dispatch
-import SyncCurl
 import SyncPlugins
+import SyncSystem
 import SyncTestKit
 import SyncTransfer
 import Synchronization

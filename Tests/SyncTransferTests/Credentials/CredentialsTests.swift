@@ -1,6 +1,6 @@
 import Glibc
-import SyncCurl
 import SyncPlugins
+import SyncSystem
 import SyncTestKit
 import SyncTransfer
 import Testing

@@ -1,4 +1,4 @@
-import SyncCurl
+import SyncSystem
 import SyncTransfer
 import Testing
 

@@ -1,5 +1,5 @@
-import SyncCurl
 import SyncModel
+import SyncSystem
 import Testing
 
 @testable import SyncTransfer

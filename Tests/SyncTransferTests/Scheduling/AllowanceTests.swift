@@ -1,5 +1,5 @@
-import SyncCurl
 import SyncPlugins
+import SyncSystem
 import Testing
 
 @testable import SyncTransfer

@@ -1,5 +1,5 @@
 import Glibc
-import SyncCurl
+import SyncSystem
 import SyncTestKit
 import Testing
 

@@ -1,5 +1,5 @@
-import SyncCurl
 import SyncPlugins
+import SyncSystem
 import SyncTestKit
 import SyncTransfer
 import Testing

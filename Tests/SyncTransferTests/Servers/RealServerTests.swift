@@ -1,6 +1,6 @@
-import SyncCurl
 import SyncModel
 import SyncPlugins
+import SyncSystem
 import SyncTestKit
 import SyncTransfer
 import Testing
