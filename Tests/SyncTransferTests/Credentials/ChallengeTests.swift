@@ -2,7 +2,6 @@ import SyncPlugins
 import SyncSystem
 import SyncTestKit
 import SyncTransfer
-import Synchronization
 import Testing
 
 /// Answers challenges that begin with `Bearer`, and remembers what it was asked.

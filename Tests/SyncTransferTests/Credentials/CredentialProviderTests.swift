@@ -3,7 +3,6 @@ import SyncPlugins
 import SyncSystem
 import SyncTestKit
 import SyncTransfer
-import Synchronization
 import Testing
 
 /// Answers as a closure says, and remembers what it was asked.

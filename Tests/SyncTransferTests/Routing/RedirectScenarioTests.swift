@@ -3,7 +3,6 @@ import SyncPlugins
 import SyncSystem
 import SyncTestKit
 import SyncTransfer
-import Synchronization
 import Testing
 
 @Suite("Redirects over real sockets", .timeLimit(.minutes(10)))

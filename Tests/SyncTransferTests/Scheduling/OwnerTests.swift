@@ -1,6 +1,5 @@
 import SyncPlugins
 import SyncSystem
-import Synchronization
 import Testing
 
 @testable import SyncTransfer
