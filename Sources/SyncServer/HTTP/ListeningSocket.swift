@@ -42,7 +42,7 @@ private func listeningSocket(_ path: String) throws(FileError) -> SharedDescript
         throw FileError(step: "listen on", path: path, code: .fileNameTooLong)
     }
     guard let socket = SharedDescriptor(Descriptor(opened: sa_http_socket(AF_UNIX))),
-        address.withSockaddr({ bind(socket.raw, $0, $1) }) == 0, listen(socket.raw, SOMAXCONN) == 0
+        address.isBound(to: socket.raw), listen(socket.raw, SOMAXCONN) == 0
     else { throw .last("listen on", path) }
     return socket
 }

@@ -1,4 +1,4 @@
-package import CPosix
+import CPosix
 
 /// The address of a Unix socket: a path or, with a leading `@`, a name in the abstract namespace. unix(7)
 package struct UnixAddress {
@@ -20,8 +20,7 @@ package struct UnixAddress {
         length = socklen_t(start + bytes.count)
     }
 
-    /// Calls `body` with the address in the form for bind(2), connect(2) and sendto(2).
-    package func withSockaddr<R>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> R) -> R {
+    private func withSockaddr<R>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> R) -> R {
         withUnsafePointer(to: address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, length) }
         }
@@ -36,6 +35,11 @@ package struct UnixAddress {
         else { return nil }
         return socket
     }
+
+    /// Gives the address to a socket. bind(2)
+    ///
+    /// - Returns: Whether it has it now; if not, ``Errno/last`` says why.
+    package func isBound(to socket: Int32) -> Bool { withSockaddr { bind(socket, $0, $1) } == 0 }
 
     /// Sends one datagram to the socket. sendto(2)
     package func send(_ message: [UInt8]) -> Errno? {
