@@ -233,7 +233,7 @@ extension TransferHeader {
         guard let colon = line.firstIndex(of: ":"), colon != line.startIndex else { return "write it as Name: value" }
         guard line.isOneLine else { return "it has control characters" }
         let name = line[..<colon]
-        guard name.utf8.allSatisfy(isToken) else {
+        guard name.isToken else {
             return "the name before the colon has characters that a header name cannot have"
         }
         guard !ownNames.contains(name.lowercased()) else { return "\(name) is set by syncagent itself; leave it out" }
@@ -246,13 +246,4 @@ extension TransferHeader {
         "if-none-match", "if-range", "if-unmodified-since", "keep-alive", "proxy-authorization", "range", "te",
         "trailer", "transfer-encoding", "upgrade",
     ]
-
-    private static func isToken(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"):
-            true
-        default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
-        }
-    }
 }
