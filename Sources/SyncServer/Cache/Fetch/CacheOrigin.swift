@@ -33,6 +33,11 @@ package struct CacheOrigin: Sendable {
             limit: UInt64(Int64.max), reload: reload)
     }
 
+    /// Starts a transfer, see ``Download/start(_:on:isNamed:)``.
+    func start(_ request: TransferRequest, isNamed: Bool = false) -> Download {
+        Download.start(request, on: transport, isNamed: isNamed)
+    }
+
     /// The path that a URL in a manifest leads to, as names; `nil` if it is not below the directory, or has a query.
     ///
     /// - Parameter directory: The names of the manifest's own directory.

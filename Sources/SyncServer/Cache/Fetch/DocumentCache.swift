@@ -200,31 +200,29 @@ extension DocumentCache {
         if isGone, let former = Self.former(known, refusal) { return former }
         var request = context.origin.request(names, reload: reload)
         if let known, !known.0.validator.isEmpty { request.knownValidator = known.0.validator }
-        let download = Download.start(request, on: context.origin.transport, isNamed: named != nil)
-        switch await download.head() {
-        case .failure(let error): return failed(error, known, path)
-        case .success(let head):
-            state.withLock { $0.refusals[path] = nil }
-            if head.status == 304, let known {
-                state.withLock { state in
-                    state.goneUntil = nil
-                    state.documents[path]?.document.checked = now
-                }
-                var document = known.0
-                document.checked = now
-                return .current(document, known.1)
+        let download = context.origin.start(request, isNamed: named != nil)
+        let head: ResponseHead
+        do throws(TransferError) { head = try await download.head() } catch { return failed(error, known, path) }
+        state.withLock { $0.refusals[path] = nil }
+        if head.status == 304, let known {
+            state.withLock { state in
+                state.goneUntil = nil
+                state.documents[path]?.document.checked = now
             }
-            guard head.status != 304, (head.objectSize ?? 0) <= Self.longest else {
-                download.cancel()
-                return .pass
-            }
-            guard let file = context.store.unfinishedFile() else {
-                context.couldNotKeep(.last)
-                download.cancel()
-                return .pass
-            }
-            return await take(download, head, into: file, at: path, names: names, named: named, known: known)
+            var document = known.0
+            document.checked = now
+            return .current(document, known.1)
         }
+        guard head.status != 304, (head.objectSize ?? 0) <= Self.longest else {
+            download.cancel()
+            return .pass
+        }
+        guard let file = context.store.unfinishedFile() else {
+            context.couldNotKeep(.last)
+            download.cancel()
+            return .pass
+        }
+        return await take(download, head, into: file, at: path, names: names, named: named, known: known)
     }
 
     private func failed(_ error: TransferError, _ known: (Document, SharedDescriptor)?, _ path: String) -> Outcome {

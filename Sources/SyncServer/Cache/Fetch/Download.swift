@@ -47,14 +47,14 @@ final class Download: TransferSink {
     func cancel() { transport.cancel(id) }
 
     /// Waits for the head of the answer.
-    func head() async -> Result<ResponseHead, TransferError> {
+    func head() async throws(TransferError) -> ResponseHead {
         while true {
             let found = state.withLock { state -> Result<ResponseHead, TransferError>? in
                 if let head = state.head { return .success(head) }
                 return state.end.map { end in end.map(\.response) }
             }
-            if let found { return found }
-            guard await wait(until: { $0.head != nil }) else { return .failure(Self.stopped) }
+            if let found { return try found.get() }
+            guard await wait(until: { $0.head != nil }) else { throw Self.stopped }
         }
     }
 

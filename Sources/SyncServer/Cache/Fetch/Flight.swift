@@ -25,13 +25,9 @@ final class Flight: TransferSink {
         case stopped
     }
 
-    private enum Buffer {
-        case memory([UInt8])
-        case file(UnfinishedFile)
-    }
-
     private struct State {
-        var buffer: Buffer
+        /// The bytes, unless they are in the file.
+        var memory: [UInt8] = []
         /// The offset of the next **byte** to arrive.
         var filled: UInt64
         /// Everything before this offset is verified.
@@ -49,6 +45,8 @@ final class Flight: TransferSink {
     }
 
     let slice: CacheStore.Slice
+    /// The file of a slice that is too large for memory.
+    private let file: UnfinishedFile?
     /// Whether bytes can be read before all of the slice is verified: those of a whole object, of which a reader's last
     /// ones wait.
     let givesUnproven: Bool
@@ -62,11 +60,10 @@ final class Flight: TransferSink {
         _ slice: CacheStore.Slice, _ check: SliceCheck, file: UnfinishedFile?,
         isRangeless: @escaping @Sendable () -> Void
     ) throws {
-        self.slice = slice
-        self.isRangeless = isRangeless
+        (self.slice, self.file, self.isRangeless) = (slice, file, isRangeless)
         givesUnproven = if case .whole = check { true } else { false }
         verifier = Mutex(try SliceVerifier(check, from: slice.start))
-        state = Mutex(State(buffer: file.map { .file($0) } ?? .memory([]), filled: slice.start, proven: slice.start))
+        state = Mutex(State(filled: slice.start, proven: slice.start))
     }
 
     // MARK: The transport's thread
@@ -88,17 +85,14 @@ final class Flight: TransferSink {
                 state.isWrong = true
                 return (false, state.takeWaiters())
             }
-            switch state.buffer {
-            case .memory(var held):
-                state.buffer = .memory([])
-                if held.isEmpty { held.reserveCapacity(Int(slice.length)) }
-                held.append(contentsOf: piece)
-                state.buffer = .memory(held)
-            case .file(let file):
+            if let file {
                 if let code = writeAll(bytes, to: file.descriptor.raw, at: offset - slice.start) {
                     state.trouble = code
                     return (false, state.takeWaiters())
                 }
+            } else {
+                if state.memory.isEmpty { state.memory.reserveCapacity(Int(slice.length)) }
+                state.memory.append(contentsOf: piece)
             }
             state.filled += UInt64(bytes.count)
             state.proven = proven
@@ -129,18 +123,11 @@ final class Flight: TransferSink {
 
     /// The bytes, for the store, once they are verified.
     var content: (bytes: [UInt8]?, file: UnfinishedFile?) {
-        state.withLock { state in
-            switch state.buffer {
-            case .memory(let bytes): (bytes, nil)
-            case .file(let file): (nil, file)
-            }
-        }
+        (file == nil ? state.withLock(\.memory) : nil, file)
     }
 
     /// Frees the memory; readers get the rest from elsewhere.
-    func release() {
-        state.withLock { state in if case .memory = state.buffer { state.buffer = .memory([]) } }
-    }
+    func release() { state.withLock { $0.memory = [] } }
 
     /// Ends the flight, and wakes its readers.
     func finish(_ end: End) {
@@ -165,7 +152,7 @@ final class Flight: TransferSink {
                 let ready = readable(state, holding: hold)
                 if ready > offset {
                     let range = offset..<min(ready, offset + most)
-                    if let bytes = read(range, state.buffer) {
+                    if let bytes = read(range, state.memory) {
                         return .bytes(bytes, isProven: range.upperBound <= state.proven)
                     }
                     return .ended(.unwritten)
@@ -183,15 +170,10 @@ final class Flight: TransferSink {
         return min(slice.end, givesMore ? max(state.proven, min(state.filled, hold)) : state.proven)
     }
 
-    private func read(_ range: Range<UInt64>, _ buffer: Buffer) -> [UInt8]? {
-        switch buffer {
-        case .memory(let bytes):
-            guard range.upperBound - slice.start <= UInt64(bytes.count) else { return nil }
-            return Array(bytes[Int(range.lowerBound - slice.start)..<Int(range.upperBound - slice.start)])
-        case .file(let file):
-            return readBytes(
-                file.descriptor.raw, range.lowerBound - slice.start, Int(range.upperBound - range.lowerBound))
-        }
+    private func read(_ range: Range<UInt64>, _ memory: [UInt8]) -> [UInt8]? {
+        let (start, end) = (range.lowerBound - slice.start, range.upperBound - slice.start)
+        if let file { return readBytes(file.descriptor.raw, start, Int(end - start)) }
+        return end <= UInt64(memory.count) ? Array(memory[Int(start)..<Int(end)]) : nil
     }
 
     private func wait(at offset: UInt64, holding hold: UInt64) async -> Bool {
