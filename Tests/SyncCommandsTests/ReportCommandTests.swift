@@ -26,7 +26,7 @@ struct ReportCommandTests {
             // Summer time.
             ("2026-07-01", 1_782_856_800_000),
         ] as [(String, Int64)])
-    func since(text: String, start: Int64) { #expect(ReportStart.parse(text, now: now, zone: berlin) == start) }
+    func since(text: String, start: Int64) { #expect(reportStart(text, now: now, zone: berlin) == start) }
 
     @Test(
         "--since refuses what is none of them",
@@ -34,7 +34,7 @@ struct ReportCommandTests {
             "", "0", "1", "7", "-1", "yesterday", "2026-13-01", "2026-11-20T25:00", "2026-11-2", "1.5d",
             "99999999999999",
         ])
-    func refused(text: String) { #expect(ReportStart.parse(text, now: now, zone: berlin) == nil) }
+    func refused(text: String) { #expect(reportStart(text, now: now, zone: berlin) == nil) }
 
     @Test("The system's own user is found by its state directory; root looks there as that user, for good")
     func systemUser() async throws {
