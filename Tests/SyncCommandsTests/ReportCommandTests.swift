@@ -190,7 +190,7 @@ struct ReportCommandTests {
         let path = FileManager.default.temporaryDirectory.path + "/report-" + UUID().uuidString
         defer { unlink(path) }
         #expect(mkfifo(path, 0o600) == 0)
-        let failure = #expect(throws: CommandFailure.self) { _ = try ReportPost("@" + path) }
+        let failure = #expect(throws: CommandFailure.self) { _ = try reportReceiver("@" + path) }
         #expect(failure == CommandFailure(.configuration, "\(path): it is not a regular file"))
     }
 
@@ -202,9 +202,9 @@ struct ReportCommandTests {
         var host = HostEnvironment(base: EnvironmentPaths.ofProcess.pathBase, variables: [:])
         host.files = [path]
         let report = MorningReport(version: "1", host: nil, generated: now, since: now, sessions: [])
-        let receiver = try ReportPost("http://127.0.0.1:1/")
+        let receiver = try reportReceiver("http://127.0.0.1:1/")
         let settings = host
-        let failure = #expect(throws: CommandFailure.self) { try receiver.send(report, on: settings) }
+        let failure = #expect(throws: CommandFailure.self) { try report.post(to: receiver, on: settings) }
         #expect(failure?.status == .configuration && failure?.message.contains(path) == true)
     }
 }
