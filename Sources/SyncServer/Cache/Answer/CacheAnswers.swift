@@ -26,10 +26,12 @@ final class CacheAnswers: Sendable {
 
     func respond(to request: HTTPRequest) async -> HTTPResponse {
         let start = ContinuousClock.now
-        context.counts.requests.add(1)
+        context.counts.withLock { $0.requests += 1 }
         let response: HTTPResponse
         do throws(TransferError) { response = try await answer(request) } catch { response = Self.response(to: error) }
-        return settings.logging(response, to: request, since: start) { [context] in context.counts.sentBytes.add($0) }
+        return settings.logging(response, to: request, since: start) { [context] bytes in
+            context.counts.withLock { $0.sentBytes &+= bytes }
+        }
     }
 
     /// - Throws: The error of the origin.
@@ -80,7 +82,7 @@ extension CacheAnswers {
         switch await documents.current(path.names, reload: Self.bypassesCache(request)) {
         case .current(let document, let file): return Self.answer(request, path, document, file)
         case .stale(let document, let file):
-            context.counts.stale.add(1)
+            context.counts.withLock { $0.stale += 1 }
             var response = Self.answer(request, path, document, file)
             response.headers[.age] = String(max(0, context.now() - document.checked))
             response.headers[.warning] = "111 - \"Revalidation failed\""
@@ -169,7 +171,8 @@ extension CacheAnswers {
         case .failed(let error): throw error
         case .stopped: return HTTPResponse(.unavailable)
         case .pass: return try await passObject(reading, response, reload)
-        case .bytes(_, _, let wasHeld): (wasHeld ? context.counts.hits : context.counts.misses).add(1)
+        case .bytes(_, _, let wasHeld):
+            context.counts.withLock { $0[keyPath: wasHeld ? \CacheCounts.hits : \.misses] += 1 }
         }
         response.body = Self.body(range, isHead: false) { await self.send(reading, first, to: $0) }
         return response
@@ -193,7 +196,7 @@ extension CacheAnswers {
                 let check = reading.check(of: rest)
                 // A whole object that is not verified to its end must not look whole.
                 if position > 0, reading.range == 0..<reading.size, check == nil { return stream.breakOff() }
-                context.counts.passed.add(1)
+                context.counts.withLock { $0.passed += 1 }
                 let download = context.origin.start(
                     context.origin.request(reading.names, range: rest, size: reading.size), isNamed: true)
                 return await Self.send(download, rest, check, to: stream)
@@ -211,7 +214,7 @@ extension CacheAnswers {
     private func passObject(_ reading: ObjectCache.Reading, _ prepared: HTTPResponse, _ reload: Bool)
         async throws(TransferError) -> HTTPResponse
     {
-        context.counts.passed.add(1)
+        context.counts.withLock { $0.passed += 1 }
         let range = reading.range
         let download = context.origin.start(
             context.origin.request(reading.names, range: range, size: reading.size, reload: reload), isNamed: true)
@@ -225,7 +228,7 @@ extension CacheAnswers {
 
     /// Passes a request through for a path that no digest names.
     private func pass(_ request: HTTPRequest, _ path: RequestPath) async throws(TransferError) -> HTTPResponse {
-        context.counts.passed.add(1)
+        context.counts.withLock { $0.passed += 1 }
         if request.isHead || request.headers[.range] != nil, let response = try await passPart(request, path) {
             return response
         }
@@ -299,9 +302,8 @@ extension CacheAnswers {
         if let check { verifier = try? SliceVerifier(check, from: start) }
         var count: UInt64 = 0
         var held: [UInt8] = []
-        while true {
-            switch await download.next() {
-            case .bytes(let bytes):
+        do throws(TransferError) {
+            while let bytes = try await download.next() {
                 count += UInt64(bytes.count)
                 guard bytes.withUnsafeBytes({ verifier?.take($0) ?? true }) else {
                     download.cancel()
@@ -310,16 +312,15 @@ extension CacheAnswers {
                 let ready = held
                 held = bytes
                 if !ready.isEmpty, await !stream.write(ready) { return download.cancel() }
-            case .ended:
-                let isWhole = range.map { start + count == $0.upperBound } ?? true
-                guard isWhole, verifier?.end(at: start + count) ?? true else { return stream.breakOff() }
-                if !held.isEmpty, await !stream.write(held) { return }
-                return stream.end()
-            case .failed:
-                download.cancel()
-                return stream.breakOff()
             }
+        } catch {
+            download.cancel()
+            return stream.breakOff()
         }
+        let isWhole = range.map { start + count == $0.upperBound } ?? true
+        guard isWhole, verifier?.end(at: start + count) ?? true else { return stream.breakOff() }
+        if !held.isEmpty, await !stream.write(held) { return }
+        stream.end()
     }
 }
 

@@ -260,11 +260,8 @@ extension DocumentCache {
     ) async -> Outcome {
         var size: UInt64 = 0
         guard var hasher = try? SHA256Hasher() else { return .pass }
-        loop: while true {
-            switch await download.next() {
-            case .ended: break loop
-            case .failed(let error): return failed(error, known, path)
-            case .bytes(let bytes):
+        do throws(TransferError) {
+            while let bytes = try await download.next() {
                 let code = bytes.withUnsafeBytes { writeAll($0, to: file.descriptor.raw, at: Document.start + size) }
                 if let code { context.couldNotKeep(code) }
                 size += UInt64(bytes.count)
@@ -275,13 +272,13 @@ extension DocumentCache {
                     return .pass
                 }
             }
-        }
+        } catch { return failed(error, known, path) }
         guard let digest = try? hasher.finish() else { return .pass }
         let document = Document(
             path: path, validator: head.validator, size: size, sha256: digest, checked: context.now())
         state.withLock { $0.goneUntil = nil }
         if let named, !isManifest(named, file, size) {
-            context.counts.refused.add(1)
+            context.counts.withLock { $0.refused += 1 }
             context.warn("Does not match its name, and was not kept: \(escaped(path)).")
             return .refused
         }

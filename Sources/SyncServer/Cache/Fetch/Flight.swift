@@ -35,13 +35,6 @@ final class Flight: TransferSink {
         var isWrong = false
         var trouble: Errno?
         var end: End?
-        var waiters: [UInt64: CheckedContinuation<Void, Never>] = [:]
-        var lastWaiter: UInt64 = 0
-
-        mutating func takeWaiters() -> [CheckedContinuation<Void, Never>] {
-            defer { waiters = [:] }
-            return Array(waiters.values)
-        }
     }
 
     let slice: CacheStore.Slice
@@ -54,6 +47,7 @@ final class Flight: TransferSink {
     private let isRangeless: @Sendable () -> Void
     private let verifier: Mutex<SliceVerifier>
     private let state: Mutex<State>
+    private let waiters = Waiters()
 
     /// - Parameter file: The file of a slice that is too large for memory.
     init(
@@ -78,17 +72,17 @@ final class Flight: TransferSink {
         let (isRight, proven) = verifier.withLock { verifier -> (Bool, UInt64) in
             (piece.withUnsafeBytes { verifier.take($0) }, verifier.proven)
         }
-        let (isGood, waiters) = state.withLock { state -> (Bool, [CheckedContinuation<Void, Never>]) in
+        let isGood = state.withLock { state -> Bool in
             guard isRight, offset == state.filled else {
                 // The verified bytes of it stay good.
                 state.proven = max(state.proven, proven)
                 state.isWrong = true
-                return (false, state.takeWaiters())
+                return false
             }
             if let file {
                 if let code = writeAll(bytes, to: file.descriptor.raw, at: offset - slice.start) {
                     state.trouble = code
-                    return (false, state.takeWaiters())
+                    return false
                 }
             } else {
                 if state.memory.isEmpty { state.memory.reserveCapacity(Int(slice.length)) }
@@ -96,9 +90,9 @@ final class Flight: TransferSink {
             }
             state.filled += UInt64(bytes.count)
             state.proven = proven
-            return (true, state.takeWaiters())
+            return true
         }
-        for waiter in waiters { waiter.resume() }
+        waiters.wake()
         return isGood ? .taken : .stop
     }
 
@@ -131,12 +125,11 @@ final class Flight: TransferSink {
 
     /// Ends the flight, and wakes its readers.
     func finish(_ end: End) {
-        let waiters = state.withLock { state -> [CheckedContinuation<Void, Never>] in
+        state.withLock { state in
             state.end = end
             if case .proved = end { state.proven = slice.end }
-            return state.takeWaiters()
         }
-        for waiter in waiters { waiter.resume() }
+        waiters.wake()
     }
 
     // MARK: Readers
@@ -160,7 +153,10 @@ final class Flight: TransferSink {
                 return state.end.map { .ended($0) }
             }
             if let found { return found }
-            guard await wait(at: offset, holding: hold) else { return .stopped }
+            let isThere = await waiters.wait {
+                self.state.withLock { self.readable($0, holding: hold) > offset || $0.end != nil }
+            }
+            guard isThere else { return .stopped }
         }
     }
 
@@ -174,28 +170,6 @@ final class Flight: TransferSink {
         let (start, end) = (range.lowerBound - slice.start, range.upperBound - slice.start)
         if let file { return readBytes(file.descriptor.raw, start, Int(end - start)) }
         return end <= UInt64(memory.count) ? Array(memory[Int(start)..<Int(end)]) : nil
-    }
-
-    private func wait(at offset: UInt64, holding hold: UInt64) async -> Bool {
-        let number = state.withLock { state in
-            state.lastWaiter += 1
-            return state.lastWaiter
-        }
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let isReady = state.withLock { state in
-                    guard readable(state, holding: hold) <= offset, state.end == nil, !Task.isCancelled else {
-                        return true
-                    }
-                    state.waiters[number] = continuation
-                    return false
-                }
-                if isReady { continuation.resume() }
-            }
-        } onCancel: {
-            state.withLock { $0.waiters.removeValue(forKey: number) }?.resume()
-        }
-        return !Task.isCancelled
     }
 }
 

@@ -206,7 +206,7 @@ extension ObjectCache {
     }
 
     private func drop(_ slice: CacheStore.Slice, _ reading: Reading) {
-        context.counts.damaged.add(1)
+        context.counts.withLock { $0.damaged += 1 }
         context.warn("Damaged in the store, fetched again: \(Self.shown(slice, reading.names)).")
         context.store.drop(slice)
     }
@@ -418,7 +418,7 @@ extension ObjectCache {
             state.wrong[place] = known.isEmpty ? nil : known.suffix(1_000)
         }
         if case .wrong = outcome {
-            context.counts.refused.add(1)
+            context.counts.withLock { $0.refused += 1 }
             context.warn("Does not match its name, and was not kept: \(Self.shown(slice, reading.names)).")
         }
         if case .failed(let error) = outcome { context.warn("\(error)") }
