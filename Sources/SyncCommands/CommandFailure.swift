@@ -37,7 +37,6 @@ package struct CommandFailure: Error, Sendable, Equatable {
     init?(_ error: any Error) {
         switch error {
         case let error as CommandFailure: self = error
-        case let error as CacheError: self.init(error.status, error.message)
         case let error as ServerError: self.init(error.status, error.message)
         case let error as ControlError: self.init(error)
         case let error as EngineError: self.init(error)

@@ -64,12 +64,15 @@ struct PlannedRoute: Sendable {
     /// `nil` if the server was not asked.
     var answer: Result<TransferReport, TransferError>?
 
+    /// Most places to ask; a manifest may name thousands.
+    fileprivate static let mostAsked = 64
+
     var lines: [String] {
         let counts = "\(Figures.count(source.objects, "object")), \(Figures.count(source.requests, "request"))"
         var lines = ["from       \(redacted(url: source.prefix)): \(counts)"]
         if source.requests == 0 { lines[0] += ", only if others fail" }
         func add(_ word: String, _ text: String) {
-            lines.append("  " + word + String(repeating: " ", count: max(1, 9 - word.count)) + text)
+            lines.append("  " + "\(word) ".padded(to: 9) + text)
         }
         guard let explanation else {
             let texts = ["local": "files are read directly", "skipped": "this is not a URL that can be requested"]
@@ -114,7 +117,7 @@ struct PlannedRoute: Sendable {
     }
 
     private var answerText: String {
-        guard let answer else { return "not probed: there are more than \(RouteProbe.limit) sources" }
+        guard let answer else { return "not probed: there are more than \(Self.mostAsked) sources" }
         let (words, requests): (String, Int)
         switch answer {
         case .success(let report):
@@ -174,24 +177,18 @@ extension Hop {
     }
 }
 
-/// Finds out where the requests of a plan go: requests the first byte of one object of each place.
-struct RouteProbe: Sendable {
-    let sources: [PlanReport.Source]
-    /// The document that names the sources; `nil` for a manifest of this machine.
-    let referrer: TransferRequest.Referrer?
-    let request: EngineRequest
-
-    /// Most places to ask; a manifest may name thousands.
-    static let limit = 64
-
-    /// Blocks a thread of its own until every place has answered or failed.
+extension EngineCall {
+    /// Finds out where the requests of a plan go: requests the first byte of one object of each place. Blocks a thread of
+    /// its own until every place has answered or failed.
     ///
-    /// - Throws: ``CommandFailure`` with status 78; `CancellationError` if the probe is stopped.
-    func run() async throws -> [PlannedRoute] {
-        try await onThread("routes", cancellable: { flag in try probe { flag.isSet } })
+    /// - Throws: ``CommandFailure`` with status 78; `CancellationError` if it is stopped.
+    func routes(of report: PlanReport) async throws -> [PlannedRoute] {
+        try await onThread("routes", cancellable: { flag in try probe(report) { flag.isSet } })
     }
 
-    private func probe(_ isCancelled: () -> Bool) throws -> [PlannedRoute] {
+    private func probe(_ report: PlanReport, _ isCancelled: () -> Bool) throws -> [PlannedRoute] {
+        // The document that names the sources; `nil` for a manifest of this machine.
+        let referrer = report.referrer
         let hops = Mutex<[TransferID: [Hop]]>([:])
         var configuration = try request.configuration(on: EnvironmentPaths.ofProcess.host)
         configuration.events = { event in
@@ -209,10 +206,10 @@ struct RouteProbe: Sendable {
         var routes: [PlannedRoute] = []
         let ends = Monitor<[TransferID: Result<TransferReport, TransferError>]>([:])
         var asked: [TransferID] = []
-        for (index, source) in sources.enumerated() {
+        for (index, source) in report.sources(of: referrer?.url ?? recipe.manifest).enumerated() {
             let explanation = try? configuration.explain(source.example.url)  // `nil` for a local file.
             routes.append(PlannedRoute(source: source, explanation: explanation))
-            guard explanation != nil, asked.count < Self.limit else { continue }
+            guard explanation != nil, asked.count < PlannedRoute.mostAsked else { continue }
             let id = TransferID(rawValue: UInt64(index))
             asked.append(id)
             let request = TransferRequest(

@@ -99,9 +99,7 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
             // Without a state directory there is no session. If it cannot be read, that has been reported already.
             let store = (try? StateAccess(output: Output(quiet: true)).existingStore()) ?? nil
         else { return }
-        var recipe = RunRecipe(manifest: target.manifest, destination: target.destination)
-        (recipe.session, recipe.groups) = (target.session, target.groups)
-        (recipe.include, recipe.exclude) = (target.include + target.paths, target.exclude)
+        let recipe = target.recipe(at: target.manifest)
         let told = EngineError(failure.status, failure.message, cause: failure.cause)
         _ = store.recordTry(recipe, told, now: SystemTime.milliseconds())
         MetricsFile.keepAfterTry((try? self.recipe(.ofProcess))?.1.metricsFile, store)

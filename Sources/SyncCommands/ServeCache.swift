@@ -26,8 +26,8 @@ extension ServeCommand {
             throw ValidationError("--cache needs the URL of a published directory, not an empty string.")
         }
         _ = try Self.directory(of: origin)
-        if let most, most.bytes < CacheServer.leastRoom {
-            throw ValidationError("--max takes at least \(ByteCount(CacheServer.leastRoom)), not \(most).")
+        if let most, most.bytes < leastCacheRoom {
+            throw ValidationError("--max takes at least \(ByteCount(leastCacheRoom)), not \(most).")
         }
     }
 
@@ -67,18 +67,12 @@ extension ServeCommand {
         let output = Output()
         let directory = try Self.directory(of: origin)
         let (request, signals) = (StopRequest(), StopSignals.firstRequest())
-        var settings = CacheServer.Settings(store: store, most: most?.bytes ?? 100 << 30)
-        (settings.address, settings.port, settings.timeout) = (bind, port, timeout)
         // Each connection may have a file open, and so may the fetch it waits for.
-        settings.maximumConnections = min(maxConnections, max(16, StaticServer.connectionsThatFit() * 2 / 3 - 128))
-        settings.maximumPerAddress = maxPerAddress
-        let published = try Self.origin(at: directory, request, output)
-        var log: (@Sendable (AccessRecord) -> Void)?
-        if verbose { log = { output.message(Self.line($0)) } }
-        let cache = CacheServer(
-            settings, origin: published, identity: Self.identity, now: { SystemTime.milliseconds() / 1_000 },
-            warn: { output.warning($0) }, log: log)
-        try await cache.run(
+        let connections = max(16, StaticServer.connectionsThatFit() * 2 / 3 - 128)
+        try await serveCache(
+            of: Self.origin(at: directory, request, output), in: store, atMost: most?.bytes ?? 100 << 30,
+            settings(output, atMost: connections), identity: Self.identity,
+            now: { SystemTime.milliseconds() / 1_000 }, warn: { output.warning($0) },
             listening: { [bind] (port: Int) in
                 output.line(Self.url(address: bind, port: port, path: "/manifest.json"))
                 output.message("Caching \(redacted(url: origin)) in \(escaped(store)). Stop with ^C.")

@@ -80,11 +80,9 @@ struct ServeCommand: AsyncParsableCommand {
         if let origin, let store { return try await runCache(of: origin, in: store) }
         guard let directory else { throw ValidationError("Give a directory to serve, or --cache with the URL of one.") }
         let output = Output()
-        var server = try StaticServer(directory: directory, idle: { releaseMemory() })
-        (server.address, server.port, server.timeout) = (bind, port, timeout)
-        server.maximumConnections = min(maxConnections, StaticServer.connectionsThatFit())
-        server.maximumPerAddress = maxPerAddress
-        if verbose { server.log = { output.message(Self.line($0)) } }
+        let server = try StaticServer(
+            directory: directory, settings(output, atMost: StaticServer.connectionsThatFit()),
+            idle: { releaseMemory() })
         let path = server.serves("/manifest.json") ? "/manifest.json" : "/"
         let stop = StopSignals.firstRequest()
         try await server.run(
@@ -92,6 +90,14 @@ struct ServeCommand: AsyncParsableCommand {
                 output.line(Self.url(address: bind, port: port, path: path))
                 output.message("Serving \(escaped(directory)). Stop with ^C.")
             }, until: stop)
+    }
+
+    func settings(_ output: Output, atMost connections: Int) -> ServerSettings {
+        var settings = ServerSettings()
+        (settings.address, settings.port, settings.timeout) = (bind, port, timeout)
+        (settings.maximumConnections, settings.maximumPerAddress) = (min(maxConnections, connections), maxPerAddress)
+        if verbose { settings.log = { output.message(Self.line($0)) } }
+        return settings
     }
 
     /// The URL under which clients reach the server. "All addresses" is shown as this host's name.

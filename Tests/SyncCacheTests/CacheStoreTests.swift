@@ -66,7 +66,7 @@ struct CacheStoreTests {
         let directory = try TemporaryRoot()
         let path = directory.path("store")
         var store: CacheStore? = try CacheStore(path: path, most: 100_000) { 1_000 }
-        let busy = #expect(throws: CacheError.self) { _ = try CacheStore(path: path, most: 100_000) { 1_000 } }
+        let busy = #expect(throws: ServerError.self) { _ = try CacheStore(path: path, most: 100_000) { 1_000 } }
         #expect(busy?.status == .busy)
         let slice = CacheStore.Slice(object: Self.name(1), start: 0, end: 5_000)
         try Self.keep(slice, in: #require(store))

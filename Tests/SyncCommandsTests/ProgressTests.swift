@@ -13,7 +13,7 @@ struct ProgressTextTests {
         phase: "Fetching", filesDone: 12_345, filesTotal: 20_000, bytesDone: 300 << 20, bytesTotal: 512 << 20)
 
     private static func line(_ progress: ProgressSnapshot, rate: Double?, width: Int = .max) -> String {
-        ProgressText.line(progress, ProgressText.Pace(rate: rate), ProgressText.Style(width: width))
+        ProgressText.line(progress, ProgressText.Pace(rate: rate), width: width)
     }
 
     @Test(
@@ -69,13 +69,12 @@ struct ProgressTextTests {
         progress.isTransferring = true
         progress.wait = TransferWait(host: "cdn.example.com", attempt: 4, attempts: 8, until: 0)
         var pace = ProgressText.Pace(rate: 10, growth: 10, silence: 12, wait: 4)
-        let style = ProgressText.Style(width: width)
-        #expect(ProgressText.line(progress, pace, style) == text)
+        #expect(ProgressText.line(progress, pace, width: width) == text)
         pace.silence = 4
-        #expect(!ProgressText.line(progress, pace, style).contains("no d"))
+        #expect(!ProgressText.line(progress, pace, width: width).contains("no d"))
         pace.silence = 12
         progress.isTransferring = false
-        #expect(!ProgressText.line(progress, pace, style).contains("no d"))
+        #expect(!ProgressText.line(progress, pace, width: width).contains("no d"))
     }
 
     @Test("Who attaches is told of silence, too, while bytes should come [S118]")
@@ -94,10 +93,9 @@ struct ProgressTextTests {
         var progress = Self.progress
         progress.isTransferring = true
         let pace = ProgressText.Pace(rate: 10, silence: 7)
-        let silent = ProgressText.line(progress, pace, ProgressText.Style(width: 30, hasColour: true))
+        let silent = ProgressText.line(progress, pace, width: 30, hasColour: true)
         #expect(silent == "58 %  \u{1B}[33mno data for 7 s\u{1B}[m")
-        let style = ProgressText.Style(width: 26, hasColour: true)
-        let line = ProgressText.line(progress, ProgressText.Pace(), style)
+        let line = ProgressText.line(progress, ProgressText.Pace(), width: 26, hasColour: true)
         #expect(line == "\u{1B}[1m58 %\u{1B}[m  12,345/20,000 files")
     }
 

@@ -26,7 +26,7 @@ struct ReportCommandTests {
             // Summer time.
             ("2026-07-01", 1_782_856_800_000),
         ] as [(String, Int64)])
-    func since(text: String, start: Int64) { #expect(ReportStart.parse(text, now: now, zone: berlin) == start) }
+    func since(text: String, start: Int64) { #expect(reportStart(text, now: now, zone: berlin) == start) }
 
     @Test(
         "--since refuses what is none of them",
@@ -34,7 +34,7 @@ struct ReportCommandTests {
             "", "0", "1", "7", "-1", "yesterday", "2026-13-01", "2026-11-20T25:00", "2026-11-2", "1.5d",
             "99999999999999",
         ])
-    func refused(text: String) { #expect(ReportStart.parse(text, now: now, zone: berlin) == nil) }
+    func refused(text: String) { #expect(reportStart(text, now: now, zone: berlin) == nil) }
 
     @Test("The system's own user is found by its state directory; root looks there as that user, for good")
     func systemUser() async throws {
@@ -190,7 +190,7 @@ struct ReportCommandTests {
         let path = FileManager.default.temporaryDirectory.path + "/report-" + UUID().uuidString
         defer { unlink(path) }
         #expect(mkfifo(path, 0o600) == 0)
-        let failure = #expect(throws: CommandFailure.self) { _ = try ReportPost("@" + path) }
+        let failure = #expect(throws: CommandFailure.self) { _ = try reportReceiver("@" + path) }
         #expect(failure == CommandFailure(.configuration, "\(path): it is not a regular file"))
     }
 
@@ -202,9 +202,9 @@ struct ReportCommandTests {
         var host = HostEnvironment(base: EnvironmentPaths.ofProcess.pathBase, variables: [:])
         host.files = [path]
         let report = MorningReport(version: "1", host: nil, generated: now, since: now, sessions: [])
-        let receiver = try ReportPost("http://127.0.0.1:1/")
+        let receiver = try reportReceiver("http://127.0.0.1:1/")
         let settings = host
-        let failure = #expect(throws: CommandFailure.self) { try receiver.send(report, on: settings) }
+        let failure = #expect(throws: CommandFailure.self) { try report.post(to: receiver, on: settings) }
         #expect(failure?.status == .configuration && failure?.message.contains(path) == true)
     }
 }

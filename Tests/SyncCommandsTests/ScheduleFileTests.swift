@@ -56,11 +56,11 @@ struct ScheduleFileTests {
     @Test("The keys of a schedule are the options of 'schedule add'")
     func options() throws {
         let text = Self.whole + #", "every": "6h", "on": ["mon", "tue"], "hook": ["/a b", "/c"], "prune": true, "#
-        let file = try ScheduleFile(
-            Self.file(
+        let entries = try ScheduleEntry.all(
+            in: Self.file(
                 text + #""allow_older": false, "max_load": 0.7, "catch_up": false, "paused": true, "x-mine": []"#),
             shown: "f")
-        let entry = try #require(file.entries.first)
+        let entry = try #require(entries.first)
         #expect(
             entry.arguments == [
                 "--name=tower", "--into=/srv/tower", "--every=6h", "--on=mon,tue", "--hook=/a b", "--hook=/c",
@@ -76,7 +76,7 @@ struct ScheduleFileTests {
         let wishes: [(String, LayoutChoice?)] = [("true", .auto), (#""links""#, .links), ("false", nil)]
         for (value, wish) in wishes {
             let text = Self.whole + #", "nightly": "02:00", "atomic": \#(value)"#
-            let entry = try #require(try ScheduleFile(Self.file(text), shown: "f").entries.first)
+            let entry = try #require(try ScheduleEntry.all(in: Self.file(text), shown: "f").first)
             let add = try ScheduleAddCommand.parse(entry.arguments)
             #expect(add.placement.atomic == wish, "\(value)")
             #expect(add.target.manifest == "https://h.example/m.json")
@@ -96,7 +96,9 @@ struct ScheduleFileTests {
             (whole + #", "hook": null"#, "null was found"),
         ])
     func refused(schedule: String, word: String) {
-        let error = #expect(throws: CommandFailure.self) { try ScheduleFile(Self.file(schedule), shown: "f.json") }
+        let error = #expect(throws: CommandFailure.self) {
+            try ScheduleEntry.all(in: Self.file(schedule), shown: "f.json")
+        }
         #expect(error?.status == .dataInvalid)
         #expect(
             error?.message.hasPrefix("f.json:1: ") == true && error?.message.contains(word) == true,
@@ -111,7 +113,7 @@ struct ScheduleFileTests {
             #"{"format": "syncagent-schedules/1", "schedules": [], "more": 1}"#,
         ])
     func noFile(text: String) {
-        let error = #expect(throws: CommandFailure.self) { try ScheduleFile(Array(text.utf8), shown: "f") }
+        let error = #expect(throws: CommandFailure.self) { try ScheduleEntry.all(in: Array(text.utf8), shown: "f") }
         #expect(error?.status == .dataInvalid)
     }
 
@@ -119,9 +121,10 @@ struct ScheduleFileTests {
     func names() throws {
         let two = "{\(Self.whole)}, {\(Self.whole)}"
         let text = #"{"format": "syncagent-schedules/1", "schedules": [\#(two)]}"#
-        #expect(throws: CommandFailure.self) { try ScheduleFile(Array(text.utf8), shown: "f") }
-        let empty = try ScheduleFile(Array(#"{"format": "syncagent-schedules/1", "schedules": []}"#.utf8), shown: "f")
-        #expect(empty.entries.isEmpty)
+        #expect(throws: CommandFailure.self) { try ScheduleEntry.all(in: Array(text.utf8), shown: "f") }
+        let empty = try ScheduleEntry.all(
+            in: Array(#"{"format": "syncagent-schedules/1", "schedules": []}"#.utf8), shown: "f")
+        #expect(empty.isEmpty)
     }
 
     @Test("A window of whole minutes is taken for one, and a jitter to the second, however long they are")

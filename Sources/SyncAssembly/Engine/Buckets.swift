@@ -15,8 +15,7 @@ struct Buckets {
     let schemes: Set<String>
     /// The origin of the named bucket.
     private(set) var home: Origin?
-    private let places: BucketPlaces?
-    private let credentials: AWSCredentials?
+    private let keys: BucketKeys?
 
     /// - Parameters:
     ///   - location: The place that the user has named: a manifest, or a published directory.
@@ -27,7 +26,7 @@ struct Buckets {
         notice: @escaping @Sendable (PluginNotice) -> Void, isStopped: @escaping @Sendable () -> Bool
     ) throws(EngineError) {
         guard let location, urlScheme(of: location) == S3Address.scheme else {
-            (schemes, places, credentials) = ([], nil, nil)
+            (schemes, keys) = ([], nil)
             return
         }
         do throws(S3Fault) {
@@ -42,20 +41,18 @@ struct Buckets {
                 return region
             }
             home = try places.add(location).origin
-            (schemes, self.places, self.credentials) = ([S3Address.scheme], places, credentials)
+            (schemes, keys) = ([S3Address.scheme], BucketKeys(places: places, credentials: credentials))
         } catch { throw EngineError(error) }
     }
 
     /// The providers of keys for the named buckets.
     var providers: [ConfiguredCredentialProvider] {
-        guard let places, let credentials else { return [] }
-        let keys = BucketKeys(places: places, credentials: credentials)
-        return [ConfiguredCredentialProvider(name: BucketKeys.name, plugin: keys)]
+        keys.map { [ConfiguredCredentialProvider(name: BucketKeys.name, plugin: $0)] } ?? []
     }
 
     /// A transport that finds objects of buckets, around one for everything else.
     func around(_ transport: any Transport) -> any Transport {
-        places.map { BucketTransport(transport, $0) } ?? transport
+        keys.map { BucketTransport(transport, $0.places) } ?? transport
     }
 
     /// The region that a bucket states, if it is another one; `nil` otherwise.

@@ -20,22 +20,11 @@ struct DockerLogins: Sendable {
     private let isStopped: @Sendable () -> Bool
 
     init(_ host: HostEnvironment, isStopped: @escaping @Sendable () -> Bool) {
-        func file(_ variable: String, _ rest: String) -> String? {
-            host.variable(variable).flatMap { $0.hasPrefix("/") ? $0 + rest : nil }
-        }
-        let docker = file("DOCKER_CONFIG", "/config.json") ?? file("HOME", "/.docker/config.json")
-        let podman = file("XDG_CONFIG_HOME", "/containers/auth.json") ?? file("HOME", "/.config/containers/auth.json")
-        paths = [docker, file("XDG_RUNTIME_DIR", "/containers/auth.json"), podman].compactMap(\.self)
+        let docker = host.path("DOCKER_CONFIG", "/config.json") ?? host.path("HOME", "/.docker/config.json")
+        let podman =
+            host.path("XDG_CONFIG_HOME", "/containers/auth.json") ?? host.path("HOME", "/.config/containers/auth.json")
+        paths = [docker, host.path("XDG_RUNTIME_DIR", "/containers/auth.json"), podman].compactMap(\.self)
         (variables, programs, self.isStopped) = (host.variables, host.variable("PATH") ?? "", isStopped)
-    }
-
-    private struct Configuration: Decodable {
-        struct Entry: Decodable {
-            var auth, username, password, identitytoken: String?
-        }
-        var auths: [String: Entry]?
-        var credHelpers: [String: String]?
-        var credsStore: String?
     }
 
     private static let longest = 1 << 20
@@ -56,35 +45,36 @@ struct DockerLogins: Sendable {
         func failed(_ reason: String, _ code: PluginError.Code = .refused) -> PluginError {
             PluginError(plugin: "registry", code: code, message: "\(escaped(path)): \(reason)")
         }
-        let configuration: Configuration
-        do {
+        let bytes: [UInt8]
+        do throws(FileError) {
             // The file may name programs that are run.
             try checkUnchangeable(path)
-            let bytes = try readFile(path, trust: .input, limit: Self.longest)
-            configuration = try JSONDecoder().decode(Configuration.self, from: Data(bytes))
-        } catch let error as FileError {
+            bytes = try readFile(path, trust: .input, limit: Self.longest)
+        } catch {
             // These errors persist.
             let isLasting = error.cause == .noPermission || error.code == .fileTooLarge
             throw failed(error.reason, isLasting ? .refused : .unavailable)
-        } catch {
+        }
+        guard let configuration = bytes.withUnsafeBytes({ JSONParser.parse($0) }), configuration.object != nil else {
             throw failed("it is not a configuration of docker or podman")
         }
         let isHub = registry == "registry-1.docker.io"
         let names: Set = isHub ? ["docker.io", "index.docker.io", registry] : [registry]
         func isMeant(_ key: String) -> Bool { names.contains(Self.host(key)) }
-        let helper = configuration.credHelpers?.first { isMeant($0.key) }?.value ?? configuration.credsStore
-        if let helper, !helper.isEmpty,
+        let helpers = configuration["credHelpers"]?.object ?? [:]
+        let helper = helpers.first { isMeant($0.key) }?.value ?? configuration["credsStore"]
+        if let helper = helper?.string, !helper.isEmpty,
             let login = try ask(helper, about: isHub ? "https://index.docker.io/v1/" : registry)
         {
             return login
         }
-        let entries = (configuration.auths ?? [:]).filter { isMeant($0.key) }.sorted { $0.key < $1.key }
+        let entries = (configuration["auths"]?.object ?? [:]).filter { isMeant($0.key) }.sorted { $0.key < $1.key }
         for (_, entry) in entries {
-            if let token = entry.identitytoken, !token.isEmpty { return .identity(token: token) }
-            if let user = entry.username, let password = entry.password, !user.isEmpty {
+            if let token = entry["identitytoken"]?.string, !token.isEmpty { return .identity(token: token) }
+            if let user = entry["username"]?.string, let password = entry["password"]?.string, !user.isEmpty {
                 return .password(user: user, password: password)
             }
-            guard let text = entry.auth, !text.isEmpty else { continue }
+            guard let text = entry["auth"]?.string, !text.isEmpty else { continue }
             guard let data = Data(base64Encoded: text), let colon = data.firstIndex(of: UInt8(ascii: ":")) else {
                 throw failed("its entry for \(escaped(registry)) is not a user name and password")
             }
@@ -104,11 +94,6 @@ struct DockerLogins: Sendable {
     }
 
     // MARK: Helpers
-
-    private struct Answer: Decodable {
-        // As the protocol of helpers spells them.
-        var Username, Secret: String
-    }
 
     /// Asks `docker-credential-NAME get`; `nil` if the helper has no login.
     private func ask(_ name: String, about server: String) throws(PluginError) -> Login? {
@@ -145,11 +130,12 @@ struct DockerLogins: Sendable {
         case .overflowed: throw failed("it has written more than 64 KiB")
         case .stopped, .silent, .unknown: throw failed("it gave no answer")
         }
-        guard let answer = try? JSONDecoder().decode(Answer.self, from: Data(output.utf8)) else {
+        let answer = JSONValue(text: output)
+        // As the protocol of helpers spells them.
+        guard let user = answer?["Username"]?.string, let secret = answer?["Secret"]?.string else {
             throw failed("its answer cannot be read")
         }
-        guard !answer.Secret.isEmpty else { return nil }
-        return answer.Username == "<token>"
-            ? .identity(token: answer.Secret) : .password(user: answer.Username, password: answer.Secret)
+        guard !secret.isEmpty else { return nil }
+        return user == "<token>" ? .identity(token: secret) : .password(user: user, password: secret)
     }
 }

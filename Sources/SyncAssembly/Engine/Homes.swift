@@ -47,9 +47,12 @@ package enum Homes {
         let temporary = host.lookup("TMPDIR").flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "/tmp"
         var configuration = try request.configuration(on: host)
         if urlScheme(of: location) == S3Address.scheme {
-            return HomePlace(
-                try bucket(location, configuration, host, notice: notice, isStopped: isStopped),
-                temporaryDirectory: temporary, now: SystemTime.milliseconds)
+            do throws(S3Fault) {
+                let store = try S3Store(
+                    try S3Address(location), try AWSEnvironment(host), configuration, notice: notice,
+                    isStopped: isStopped)
+                return HomePlace(store, temporaryDirectory: temporary, now: SystemTime.milliseconds)
+            } catch { throw EngineError(error) }
         }
         let address: RegistryAddress
         do throws(ListingError) { address = try RegistryAddress(location) } catch {
@@ -68,17 +71,6 @@ package enum Homes {
         return HomePlace(
             RegistryStore(address, configuration, isWriting: isWriting, notice: notice, isStopped: isStopped),
             temporaryDirectory: temporary, now: SystemTime.milliseconds)
-    }
-
-    private static func bucket(
-        _ location: String, _ configuration: TransportConfiguration, _ host: HostEnvironment,
-        notice: @escaping @Sendable (String) -> Void, isStopped: @escaping @Sendable () -> Bool
-    ) throws(EngineError) -> S3Store {
-        do throws(S3Fault) {
-            return try S3Store(
-                try S3Address(location), try AWSEnvironment(host), configuration, notice: notice,
-                isStopped: isStopped)
-        } catch { throw EngineError(error) }
     }
 }
 

@@ -65,15 +65,17 @@ extension HubPlace {
     }
 
     private static func path(_ host: HostEnvironment) -> String? {
-        func directory(_ variable: String, _ rest: String) -> String? {
-            host.variable(variable).flatMap { $0.hasPrefix("/") ? $0 + rest : nil }
-        }
-        return directory("HF_TOKEN_PATH", "") ?? directory("HF_HOME", "/token")
-            ?? directory("XDG_CACHE_HOME", "/huggingface/token") ?? directory("HOME", "/.cache/huggingface/token")
+        host.path("HF_TOKEN_PATH", "") ?? host.path("HF_HOME", "/token")
+            ?? host.path("XDG_CACHE_HOME", "/huggingface/token") ?? host.path("HOME", "/.cache/huggingface/token")
     }
 }
 
 extension HostEnvironment {
     /// A variable of the environment for programs, or of this process.
     func variable(_ name: String) -> String? { variables[name] ?? lookup(name) }
+
+    /// A path below the directory that a variable names; `nil` if it names no absolute one.
+    func path(_ name: String, _ rest: String) -> String? {
+        variable(name).flatMap { $0.hasPrefix("/") ? $0 + rest : nil }
+    }
 }

@@ -14,19 +14,11 @@ package struct PointDescriptor: Sendable {
     /// The names of built-in plugins.
     package let builtIn: [String]
     /// The keys of `plugins.use` that the point uses, of those that only some points have.
-    let keys: Set<String>
+    var keys: Set<String> = []
     /// Makes a configured use part of an engine.
     let install: @Sendable (PluginSettings.Use, PluginContext, inout PluginSet) throws(PluginError) -> Void
     /// Checks a plugin against the rules: a program, or a built-in one.
     let check: @Sendable (CheckSubject, PluginClient?) throws(PluginError) -> [CheckResult]
-
-    private init(
-        builtIn: [String], keys: Set<String> = [],
-        install: @escaping @Sendable (PluginSettings.Use, PluginContext, inout PluginSet) throws(PluginError) -> Void,
-        check: @escaping @Sendable (CheckSubject, PluginClient?) throws(PluginError) -> [CheckResult]
-    ) {
-        (self.builtIn, self.keys, self.install, self.check) = (builtIn, keys, install, check)
-    }
 }
 
 extension PluginPoint {
@@ -48,29 +40,21 @@ extension PluginPoint {
 extension PointDescriptor {
     fileprivate static let resolver = PointDescriptor(builtIn: ["rewrite"], keys: ["for"]) {
         use, context, set throws(PluginError) in
-        let plugin: any RequestResolver =
-            use.plugin == "rewrite" ? try use.rewriting : PluginResolver(try set.client(use, context))
+        let plugin = try use.resolver(use.plugin == "rewrite" ? nil : set.client(use, context))
         set.resolvers.append(ConfiguredResolver(name: use.name, plugin: plugin, scope: use.scope))
     } check: { subject, client throws(PluginError) in
-        let plugin: any RequestResolver =
-            if let client { PluginResolver(client) } else {
-                try subject.use(.resolver).rewriting
-            }
+        let plugin = try subject.use(.resolver).resolver(client)
         return subject.url.map { SyncPluginHost.check(resolver: plugin, url: $0) }
             ?? SyncPluginHost.check(resolver: plugin)
     }
 
     fileprivate static let credential = PointDescriptor(builtIn: ["file"], keys: ["for"]) {
         use, context, set throws(PluginError) in
-        let plugin: any CredentialProvider =
-            use.plugin == "file" ? try use.credentials : PluginCredentials(try set.client(use, context))
+        let plugin = try use.credentials(use.plugin == "file" ? nil : set.client(use, context))
         set.credentialProviders.append(
             ConfiguredCredentialProvider(name: use.name, plugin: plugin, scope: use.scope))
     } check: { subject, client throws(PluginError) in
-        let plugin: any CredentialProvider =
-            if let client { PluginCredentials(client) } else {
-                try subject.use(.credential).credentials
-            }
+        let plugin = try subject.use(.credential).credentials(client)
         let now = SystemTime.milliseconds() / 1_000
         return subject.url.map { SyncPluginHost.check(credentials: plugin, origin: $0, now: now) }
             ?? SyncPluginHost.check(credentials: plugin, now: now)
@@ -116,16 +100,10 @@ extension PointDescriptor {
 
     fileprivate static let observer = PointDescriptor(builtIn: ["webhook"], keys: ["events"]) {
         use, context, set throws(PluginError) in
-        let plugin: any EventObserver =
-            use.plugin == "webhook"
-            ? try use.webhook(context.web ?? .plain) : PluginObserver(try set.client(use, context))
+        let plugin = try use.observer(use.plugin == "webhook" ? nil : set.client(use, context), context.web ?? .plain)
         set.observers.append((use.name, plugin, Set(use.events)))
     } check: { subject, client throws(PluginError) in
-        let plugin: any EventObserver =
-            if let client { PluginObserver(client) } else {
-                try subject.use(.observer).webhook(.plain)
-            }
-        return SyncPluginHost.check(observer: plugin)
+        SyncPluginHost.check(observer: try subject.use(.observer).observer(client, .plain))
     }
 
     fileprivate static let source = PointDescriptor(builtIn: ["program"], keys: ["for"]) {
@@ -203,28 +181,24 @@ extension PointDescriptor {
     }
 }
 
-// MARK: Built-in plugins, made with the settings of a configuration file
+// MARK: Plugins that are programs, or built in and made with the settings of a configuration file
 
 extension PluginSettings.Use {
-    fileprivate var rewriting: any RequestResolver {
-        get throws(PluginError) {
-            let texts = try setting("rules", "{ rules: [\"PREFIX REPLACEMENT\"] }") { $0.texts }
-            var rules: [RewriteRule] = []
-            for text in texts {
-                rules.append(
-                    try rethrowing(RewriteRule(text)) { (error: SyncSystem.URLError) in refused(error.description) }
-                )
-            }
-            return RewriteResolver(rules)
-        }
+    /// - Parameter client: `nil` for the built-in one.
+    fileprivate func resolver(_ client: PluginClient?) throws(PluginError) -> any RequestResolver {
+        if let client { return PluginResolver(client) }
+        let texts = try setting("rules", "{ rules: [\"PREFIX REPLACEMENT\"] }") { $0.texts }
+        return RewriteResolver(
+            try texts.map { text throws(PluginError) in
+                try rethrowing(RewriteRule(text)) { (error: SyncSystem.URLError) in refused(error.description) }
+            })
     }
 
-    fileprivate var credentials: any CredentialProvider {
-        get throws(PluginError) {
-            let path = try setting("path", "{ path: \"/absolute/path\" }") { $0.string }
-            return try rethrowing(Credentials.read(path: path)) { (refusal: Credentials.Refusal) in
-                refused(refusal.description)
-            }
+    fileprivate func credentials(_ client: PluginClient?) throws(PluginError) -> any CredentialProvider {
+        if let client { return PluginCredentials(client) }
+        let path = try setting("path", "{ path: \"/absolute/path\" }") { $0.string }
+        return try rethrowing(Credentials.read(path: path)) { (refusal: Credentials.Refusal) in
+            refused(refusal.description)
         }
     }
 
@@ -239,7 +213,10 @@ extension PluginSettings.Use {
         }
     }
 
-    fileprivate func webhook(_ web: TransportConfiguration) throws(PluginError) -> any EventObserver {
+    fileprivate func observer(_ client: PluginClient?, _ web: TransportConfiguration) throws(PluginError)
+        -> any EventObserver
+    {
+        if let client { return PluginObserver(client) }
         let url = try setting("url", "{ url: \"https://…\" }") { $0.string }
         guard isWebURL(url) else { throw refused("settings.url must be an http or https URL") }
         if let fault = RunHook.objection(to: [url]) { throw refused("settings.url: \(fault)") }

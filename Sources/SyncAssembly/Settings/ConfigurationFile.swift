@@ -37,73 +37,36 @@ package struct ConfigurationFile: Sendable, Equatable {
     /// Every key, those inside objects without their path.
     package static let keys =
         TransferKey.names + TransferKey.innerNames + RunHook.keys + PluginSettings.allKeys + metricsKeys
-        + trustKeys + own.map(\.name)
+        + trustKeys + own
 
     private static let metricsKeys = ["textfile"]
     private static let trustKeys = ["pins", "unsigned"]
-    private typealias Read =
-        @Sendable (inout ConfigurationFile, StrictObject, String, PathBase) throws(SettingsError) -> Void
-
     /// The keys at the top, besides those of transfers.
-    private static let own: [(name: String, read: Read)] =
-        [
-            (
-                "hooks",
-                { file, root, key, _ throws(SettingsError) in
-                    for (name, _, node) in try root.named(key) {
-                        file.hooks[name] = try RunHook.read(name, node, of: root)
-                    }
-                }
-            ),
-            (
-                "plugins",
-                { file, root, key, base throws(SettingsError) in
-                    guard let object = try root.object(key, keys: PluginSettings.keys) else { return }
-                    file.plugins = try PluginSettings.read(object, base)
-                }
-            ),
-            (
-                "metrics",
-                { file, root, key, base throws(SettingsError) in
-                    guard let object = try root.object(key, keys: metricsKeys) else { return }
-                    file.metricsFile = try metrics(object, base)
-                }
-            ),
-            (
-                "trust",
-                { file, root, key, base throws(SettingsError) in
-                    guard let object = try root.object(key, keys: trustKeys) else { return }
-                    file.unsigned = try object.word("unsigned") ?? .accept
-                    for (project, _, node) in try object.named("pins") {
-                        file.pins[project] = try pin(object, "pins.\(escaped(project))", node, base)
-                    }
-                }
-            ),
-            (
-                "agent_limit_rate",
-                { file, root, key, _ throws(SettingsError) in file.agentRateLimit = try root.byteCount(key) }
-            ),
-            (
-                "max_delete",
-                { file, root, key, _ throws(SettingsError) in
-                    file.maxDelete = try root.integer(key, in: 0...Int(Int32.max))
-                }
-            ),
-            (
-                "backup_dir",
-                { file, root, key, base throws(SettingsError) in file.backupDir = try root.path(key, base) }
-            ),
-            (
-                "umask",
-                { file, root, key, _ throws(SettingsError) in
-                    guard let text = try root.text(key, "an octal number such as \"022\""), let node = root.node(key)
-                    else {
-                        return
-                    }
-                    file.umask = try root.reading(node, key, SettingValue.umask(text))
-                }
-            ),
-        ]
+    private static let own = [
+        "hooks", "plugins", "metrics", "trust", "agent_limit_rate", "max_delete", "backup_dir", "umask",
+    ]
+
+    private mutating func read(_ root: StrictObject, _ base: PathBase) throws(SettingsError) {
+        for (name, _, node) in try root.named("hooks") { hooks[name] = try RunHook.read(name, node, of: root) }
+        if let object = try root.object("plugins", keys: PluginSettings.keys) {
+            plugins = try PluginSettings.read(object, base)
+        }
+        if let object = try root.object("metrics", keys: Self.metricsKeys) {
+            metricsFile = try Self.metrics(object, base)
+        }
+        if let object = try root.object("trust", keys: Self.trustKeys) {
+            unsigned = try object.word("unsigned") ?? .accept
+            for (project, _, node) in try object.named("pins") {
+                pins[project] = try Self.pin(object, "pins.\(escaped(project))", node, base)
+            }
+        }
+        agentRateLimit = try root.byteCount("agent_limit_rate")
+        maxDelete = try root.integer("max_delete", in: 0...Int(Int32.max))
+        backupDir = try root.path("backup_dir", base)
+        if let text = try root.text("umask", "an octal number such as \"022\""), let node = root.node("umask") {
+            umask = try root.reading(node, "umask", SettingValue.umask(text))
+        }
+    }
 
     private static func pin(_ object: StrictObject, _ key: String, _ node: ConfigurationNode, _ base: PathBase)
         throws(SettingsError) -> String
@@ -191,10 +154,10 @@ package struct ConfigurationFile: Sendable, Equatable {
     package static func parse(_ bytes: [UInt8], base: PathBase, shown: String) throws(SettingsError)
         -> ConfigurationFile
     {
-        let root = try StrictObject(text: bytes, keys: TransferKey.names + own.map(\.name), shown: shown)
+        let root = try StrictObject(text: bytes, keys: TransferKey.names + own, shown: shown)
         var file = ConfigurationFile()
         file.transfer = try TransferKey.read(root, base)
-        for key in own { try key.read(&file, root, key.name, base) }
+        try file.read(root, base)
         return file
     }
 }

@@ -116,7 +116,7 @@ extension PluginSettings {
             guard case .object = settings.value, let json = settings.json else {
                 throw object.fault(settings, "settings", "an object { … } of JSON values is expected")
             }
-            use.settings = json
+            use.settings = json.text
         }
         return use
     }
@@ -138,34 +138,19 @@ extension PluginSettings {
 
 extension ConfigurationNode {
     /// The value as JSON; `nil` for numbers that JSON does not have.
-    var json: String? {
-        var line = JSONLine()
-        return write(to: &line) ? line.text : nil
-    }
-
-    private func write(to line: inout JSONLine) -> Bool {
+    fileprivate var json: JSONValue? {
         switch value {
-        case .null: line.null()
-        case .boolean(let value): line.value(value)
-        case .integer(let value): line.value(value)
-        case .number(let value):
-            guard value.isFinite else { return false }
-            line.raw("\(value)")
-        case .text(let text): line.value(text)
+        case .null: return .null
+        case .boolean(let value): return .bool(value)
+        case .integer(let value): return .integer(value)
+        case .number(let value): return value.isFinite ? .number(value) : nil
+        case .text(let text): return .string(text)
         case .list(let list):
-            var isWhole = true
-            line.array { line in for node in list { isWhole = node.write(to: &line) && isWhole } }
-            return isWhole
+            let elements = list.compactMap(\.json)
+            return elements.count == list.count ? .array(elements) : nil
         case .object(let members):
-            var isWhole = true
-            line.object { line in
-                for member in members {
-                    line.key(member.key)
-                    isWhole = member.node.write(to: &line) && isWhole
-                }
-            }
-            return isWhole
+            let values = members.compactMap { member in member.node.json.map { (member.key, $0) } }
+            return values.count == members.count ? .object(Dictionary(uniqueKeysWithValues: values)) : nil
         }
-        return true
     }
 }

@@ -1,5 +1,6 @@
 import Foundation
 package import SyncModel
+import SyncSchedule
 import SyncSystem
 import SyncTransfer
 
@@ -152,7 +153,8 @@ extension SettingValue {
         let zone = words.count > 1 ? String(words[1]) : nil
         let span = words.first ?? ""
         let problem = SettingsError("'\(escaped(text))' is not a time range such as 22:00-06:00 or 02:00+4h")
-        guard let mark = span.firstIndex(where: { $0 == "-" || $0 == "+" }), let start = minute(span[..<mark]),
+        guard let mark = span.firstIndex(where: { $0 == "-" || $0 == "+" }),
+            let start = ScheduleTiming.minutes(span[..<mark], mayEndDay: true),
             start < 1_440, zone != ""
         else { throw problem }
         let rest = span[span.index(after: mark)...]
@@ -164,7 +166,7 @@ extension SettingValue {
                 throw SettingsError("'\(escaped(text))': a time range lasts whole minutes")
             }
         } else {
-            guard let end = minute(rest) else { throw problem }
+            guard let end = ScheduleTiming.minutes(rest, mayEndDay: true) else { throw problem }
             // All day is +24h; 22:00-22:00 is more likely a slip.
             guard end != start else { throw SettingsError("'\(escaped(text))' has no length; +24h is all day") }
             length = end > start ? end - start : end + 1_440 - start
@@ -198,16 +200,6 @@ extension SettingValue {
         else { throw SettingsError("'\(escaped(text))' is not allow, deny or budget=500M") }
         return budget.bytes
     }
-
-    /// `07:30` or `24:00`; **minutes** after midnight.
-    private static func minute(_ text: Substring) -> Int? {
-        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
-        guard parts.count == 2, (1...2).contains(parts[0].utf8.count), parts[1].utf8.count == 2,
-            parts.allSatisfy({ $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }), let hour = Int(parts[0]),
-            let minute = Int(parts[1]), minute < 60, hour * 60 + minute <= 1_440
-        else { return nil }
-        return hour * 60 + minute
-    }
 }
 
 extension TransferHeader {
@@ -233,7 +225,7 @@ extension TransferHeader {
         guard let colon = line.firstIndex(of: ":"), colon != line.startIndex else { return "write it as Name: value" }
         guard line.isOneLine else { return "it has control characters" }
         let name = line[..<colon]
-        guard name.utf8.allSatisfy(isToken) else {
+        guard name.isToken else {
             return "the name before the colon has characters that a header name cannot have"
         }
         guard !ownNames.contains(name.lowercased()) else { return "\(name) is set by syncagent itself; leave it out" }
@@ -246,13 +238,4 @@ extension TransferHeader {
         "if-none-match", "if-range", "if-unmodified-since", "keep-alive", "proxy-authorization", "range", "te",
         "trailer", "transfer-encoding", "upgrade",
     ]
-
-    private static func isToken(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"):
-            true
-        default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
-        }
-    }
 }

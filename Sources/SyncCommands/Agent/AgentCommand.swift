@@ -22,7 +22,7 @@ struct AgentStatusCommand: AsyncParsableCommand {
         let state = try StateAccess(output: output)
         let status = try await state.sayingWhatKeeps { try await state.client.status() }
         if format.json { return try output.value(status) }
-        let text = SessionText(now: SystemTime.milliseconds(), hasAgent: true)
+        let text = SessionText(now: SystemTime.milliseconds())
         let rows = [
             ["state", status.state.rawValue], ["process", String(status.process)],
             ["version", escaped(status.version)],

@@ -252,7 +252,7 @@ extension AgentRunCommand {
         environment.isOnDemand = onDemand
         var schedules = AgentSchedules(
             try ScheduleRecords(), store: store, now: SystemTime.milliseconds,
-            reason: { ScheduleText(now: $1).start($0) }, log: { logger.info("\($0)") })
+            reason: { SessionText(now: $1).start($0) }, log: { logger.info("\($0)") })
         schedules.failed = { [failed = schedules.failed] name, error in
             failed(name, error)
             MetricsFile.keepAfterTry(nil, store)

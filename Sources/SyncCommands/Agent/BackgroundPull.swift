@@ -18,7 +18,7 @@ extension EngineCall {
         }
         for warning in reply.warnings ?? [] { output.warning(warning) }
         if json { return output.event(Self.event(reply), flushing: true) }
-        let text = SessionText(now: SystemTime.milliseconds(), hasAgent: true)
+        let text = SessionText(now: SystemTime.milliseconds())
         let name = escaped(reply.session)
         var words = "\(name): run \(reply.run) " + (reply.isNew ? "is" : "exists already and is") + " \(reply.state)"
         if let start = reply.notBefore { words += ", not before \(text.moment(start))" }

@@ -69,10 +69,7 @@ struct EngineCall: Sendable {
             let report = try await withReadOnlyEngine { [self] engine in
                 try engine.plan(recipe, emitting: detail.isWanted ? { write($0) } : nil)
             }
-            let probe = RouteProbe(
-                sources: report.sources(of: report.referrer?.url ?? recipe.manifest), referrer: report.referrer,
-                request: request)
-            return (report, explains ? try await probe.run() : [])
+            return (report, explains ? try await self.routes(of: report) : [])
         }
         for route in routes { write(route.event(time: SystemTime.milliseconds()), route.lines) }
         write(SyncEvent(.plan, time: SystemTime.milliseconds()) { report.write(to: &$0) }, report.lines)
@@ -184,7 +181,7 @@ struct EngineCall: Sendable {
         guard let word = [.taskInstalled: "installed", .taskRemoved: "removed"][event.name] as String?,
             let path = JSONValue(text: event.json.text)?["path"]?.string
         else { return }
-        output.line("\(word.padding(toLength: 9, withPad: " ", startingAt: 0))  \(escaped(path))", flushing: false)
+        output.line("\(word.padded(to: 9))  \(escaped(path))", flushing: false)
     }
 
     /// Prints why files are missing, each cause once: how many files, some of their names, and what to do.

@@ -162,12 +162,16 @@ func absoluteCommands(_ commands: [[String]]) throws(CommandFailure) -> [[String
 extension TargetOptions {
     /// A recipe for the manifest and files named, with nothing else set.
     func recipe(_ settings: RunSettings, _ reading: some ReadingOptions) throws(CommandFailure) -> RunRecipe {
-        var recipe = RunRecipe(manifest: try settings.location(manifest), destination: destination)
-        recipe.session = session
-        recipe.groups = groups
-        (recipe.include, recipe.exclude) = (include + paths, exclude)
+        var recipe = recipe(at: try settings.location(manifest))
         try reading.apply(to: &recipe)
         recipe.settings.connections = settings.transfer.plannedConnections
+        return recipe
+    }
+
+    func recipe(at location: String) -> RunRecipe {
+        var recipe = RunRecipe(manifest: location, destination: destination)
+        (recipe.session, recipe.groups) = (session, groups)
+        (recipe.include, recipe.exclude) = (include + paths, exclude)
         return recipe
     }
 }

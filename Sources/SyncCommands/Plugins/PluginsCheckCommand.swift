@@ -56,16 +56,21 @@ struct PluginsCheckCommand: AsyncParsableCommand {
         let environment = EnvironmentPaths.ofProcess
         let name = plugin.contains("/") ? try EnvironmentPaths.absolute(plugin) : plugin
         let configured = try source.settings(environment)
-        let scratch = try ScratchDirectory(in: environment.host.runtimeDirectory)
-        defer { scratch.remove() }
+        // Only this user can access it.
+        let parent = environment.host.runtimeDirectory
+        guard let scratch = makeTemporaryDirectory("\(parent)/syncagent-check-") else {
+            throw CommandFailure(.cannotCreate, "Cannot make a directory in \(escaped(parent)).")
+        }
+        // If it cannot be removed, it stays in a directory for temporary files.
+        defer { try? FileManager.default.removeItem(atPath: scratch) }
         let subject = CheckSubject(
             name: name, settings: configured, on: environment.host, notice: { output.message($0.line) }, point: point,
-            json: settings, url: url, files: file, timeout: timeout, scratch: scratch.path)
+            json: settings, url: url, files: file, timeout: timeout, scratch: scratch)
         let reports: [PointReport]
         do {
             let points = try await onThread("check", cancellable: { _ in try subject.points() })
             if points.contains(.transport), url == nil, subject.name != "file" {
-                reports = try await CheckedServer(in: scratch.path).whileServed { url in
+                reports = try await whileServed(in: scratch) { url in
                     var subject = subject
                     subject.served = url
                     return try await Self.check(subject, points)

@@ -76,7 +76,7 @@ struct ChannelListCommand: AsyncParsableCommand {
                 }
                 output.event(line, flushing: true)
             } else {
-                output.line("\(name.padding(toLength: max(12, name.count), withPad: " ", startingAt: 0)) \(revision)")
+                output.line("\(name.padded(to: 12)) \(revision)")
             }
         }
     }

@@ -32,18 +32,17 @@ struct HomeTarget {
     /// The store; `nil` for a directory.
     ///
     /// - Parameters:
-    ///   - limits: How much of the network may be used.
     ///   - isWriting: Whether the store may be written to.
+    ///   - limitRate: The most **bytes** a second; `nil` for no limit.
     ///   - notice: Called with the reason for a long wait.
     func home(
-        _ limits: TransferSettings = TransferSettings(), isWriting: Bool,
-        notice: @escaping @Sendable (String) -> Void
+        isWriting: Bool, limitRate: UInt64? = nil, notice: @escaping @Sendable (String) -> Void
     ) throws -> HomePlace? {
         guard Homes.isNamed(by: name) else { return nil }
         let environment = EnvironmentPaths.ofProcess
         let options = try TransferOptions.parse([])
         var settings = try options.settings(environment.pathBase)
-        settings.limitRate = limits.limitRate
+        settings.limitRate = limitRate
         var request = EngineRequest(nil, try options.runSettings(settings, environment))
         request.hasOptions = false
         return try Homes.open(

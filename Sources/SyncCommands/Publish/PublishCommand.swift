@@ -257,7 +257,9 @@ struct PublishCommand: AsyncParsableCommand {
     }
 
     private func publish(_ output: Output, _ start: ContinuousClock.Instant) async throws {
-        let home = try HomeTarget(self.output).home(limits.settings, isWriting: !isDryRun) { output.warning($0) }
+        let home = try HomeTarget(self.output).home(isWriting: !isDryRun, limitRate: limits.limitRate?.bytes) {
+            output.warning($0)
+        }
         var options = try publishOptions(environment: .ofProcess)
         options.home = home
         let report = try await working(options, output) {
@@ -441,12 +443,6 @@ struct SendingOptions: ParsableArguments {
         help: "Send at most this many bytes per second, such as 500K or 10MB.".taking("rate"),
         transform: positiveByteCount)
     var limitRate: ByteCount?
-
-    var settings: TransferSettings {
-        var settings = TransferSettings()
-        settings.limitRate = limitRate?.bytes
-        return settings
-    }
 }
 
 extension PublishOptions.DictionaryUse: ExpressibleByArgument {}

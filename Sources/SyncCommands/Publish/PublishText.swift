@@ -92,6 +92,6 @@ extension PublishReport.Change {
     ///
     /// - Parameter isAmongAll: Whether there are lines of unchanged files, too.
     func line(amongAll isAmongAll: Bool) -> String {
-        "\(kind.rawValue.padding(toLength: isAmongAll ? 11 : 9, withPad: " ", startingAt: 0))\(escaped(path))"
+        "\(kind.rawValue.padded(to: isAmongAll ? 11 : 9))\(escaped(path))"
     }
 }

@@ -87,7 +87,7 @@ struct ReleasesPruneCommand: AsyncParsableCommand {
 
     private func limit(now: Int64) throws -> Int64? {
         guard let olderThan else { return nil }
-        guard let limit = ReportStart.parse(olderThan, now: now, zone: .machine) else {
+        guard let limit = reportStart(olderThan, now: now, zone: .machine) else {
             throw ValidationError(
                 "--older-than '\(escaped(olderThan))' is not a time such as 30d, 12h, 2026-11-20 or 2026-11-20T02:00.")
         }

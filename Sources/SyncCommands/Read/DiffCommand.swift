@@ -91,7 +91,7 @@ struct DiffCommand: AsyncParsableCommand, ReadingOptions {
     }
 
     static func line(_ change: ManifestDifference.Change) -> String {
-        var line = change.kind.rawValue.padding(toLength: 9, withPad: " ", startingAt: 0)
+        var line = change.kind.rawValue.padded(to: 9)
         if let from = change.from { line += "\(escaped(from)) -> " }
         line += escaped(change.path)
         let bytes = change.fetch > 0 ? ["\(ByteCount(change.fetch))"] : []

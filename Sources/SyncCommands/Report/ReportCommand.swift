@@ -52,7 +52,7 @@ struct ReportCommand: AsyncParsableCommand {
 
     private func start(now: Int64) throws -> Int64 {
         guard let since else { return now - 86_400_000 }
-        guard let start = ReportStart.parse(since, now: now, zone: .machine) else {
+        guard let start = reportStart(since, now: now, zone: .machine) else {
             if since.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
                 _ = try setting(of: "--since", SettingValue.period(since))
             }
@@ -65,7 +65,7 @@ struct ReportCommand: AsyncParsableCommand {
 
     func run() async throws {
         let terminal = Output()
-        let receiver = try post.map { try ReportPost($0) }
+        let receiver = try post.map { try reportReceiver($0) }
         let environment = try place.environment()
         let state = try StateAccess(environment: environment, output: terminal)
         let clock = ReportClock.here(SystemTime.milliseconds())
@@ -87,7 +87,7 @@ struct ReportCommand: AsyncParsableCommand {
         for line in report.warnings { terminal.warning(line) }
         if let receiver {
             let host = environment.host
-            return try await onThread("report", cancellable: { [report] _ in try receiver.send(report, on: host) })
+            return try await onThread("report", cancellable: { [report] _ in try report.post(to: receiver, on: host) })
         }
         let text: String
         if json {
@@ -115,17 +115,16 @@ extension ReportClock {
     }
 }
 
-/// The value of `--since`.
-enum ReportStart {
-    /// - Parameters:
-    ///   - text: `90m`, `12h`, `7d`; a local date, at midnight; a local date and time; RFC 3339.
-    ///   - now: **Milliseconds** since 1970.
-    ///   - zone: The zone of times without an offset.
-    /// - Returns: **Milliseconds** since 1970; `nil` for any other text.
-    static func parse(_ text: String, now: Int64, zone: Zone) -> Int64? {
-        if let period = try? period(text) { return now - Int64(period / .milliseconds(1)) }
-        return zone.moment(text) ?? parseTimestamp(text.replacing(" ", with: "T", maxReplacements: 1))
-    }
+/// Parses the value of `--since`.
+///
+/// - Parameters:
+///   - text: `90m`, `12h`, `7d`; a local date, at midnight; a local date and time; RFC 3339.
+///   - now: **Milliseconds** since 1970.
+///   - zone: The zone of times without an offset.
+/// - Returns: **Milliseconds** since 1970; `nil` for any other text.
+func reportStart(_ text: String, now: Int64, zone: Zone) -> Int64? {
+    if let period = try? period(text) { return now - Int64(period / .milliseconds(1)) }
+    return zone.moment(text) ?? parseTimestamp(text.replacing(" ", with: "T", maxReplacements: 1))
 }
 
 /// Writes a file that the user has named. It replaces the former one as a whole: a reader sees one or the

@@ -8,33 +8,32 @@ import SyncReport
 import SyncSystem
 import SyncTransfer
 
-/// Sends a report to a webhook: the JSON object, as `POST`.
-struct ReportPost: Sendable {
-    let url: String
-
-    /// Parses the value of `--post`.
-    ///
-    /// - Parameter word: An http or https URL; `@FILE` for a URL with a secret, which ps(1) would show.
-    /// - Throws: ``CommandFailure`` with status 64, or 78 for a file that others may read.
-    init(_ word: String) throws(CommandFailure) {
-        url = word.hasPrefix("@") ? try Self.firstLine(String(word.dropFirst())) : word
-        guard isWebURL(url), (try? CurlURL(url)) != nil else {
-            throw CommandFailure(
-                .usage, "--post needs an http or https URL without a user name, or @FILE with such a URL in it.")
-        }
-    }
-
-    private static func firstLine(_ path: String) throws(CommandFailure) -> String {
+/// Parses the value of `--post`.
+///
+/// - Parameter word: An http or https URL; `@FILE` for a URL with a secret, which ps(1) would show.
+/// - Throws: ``CommandFailure`` with status 64, or 78 for a file that others may read.
+func reportReceiver(_ word: String) throws(CommandFailure) -> String {
+    var url = word
+    if word.hasPrefix("@") {
+        let path = String(word.dropFirst())
         let text = try rethrowing(readSecret(path, limit: 1 << 16)) { (error: FileError) in
             CommandFailure(.configuration, "\(escaped(path)): \(error.reason)")
         }
-        return text.split(whereSeparator: \.isWhitespace).first.map(String.init) ?? ""
+        url = text.split(whereSeparator: \.isWhitespace).first.map(String.init) ?? ""
     }
+    guard isWebURL(url), (try? CurlURL(url)) != nil else {
+        throw CommandFailure(
+            .usage, "--post needs an http or https URL without a user name, or @FILE with such a URL in it.")
+    }
+    return url
+}
 
-    /// Sends it, with the trust and the proxies of the configuration file and the environment; blocks.
+extension MorningReport {
+    /// Sends it to a webhook, the JSON object as `POST`, with the trust and the proxies of the configuration file and the
+    /// environment; blocks.
     ///
     /// - Parameter host: Where those are: of the user whose report it is.
-    func send(_ report: MorningReport, on host: HostEnvironment) throws(CommandFailure) {
+    func post(to url: String, on host: HostEnvironment) throws(CommandFailure) {
         let request = EngineRequest(deadline: .seconds(60), patience: .seconds(60), stop: StopRequest())
         let hook = try rethrowing(WebhookHook(request.configuration(on: host))) {
             (error: EngineError) in CommandFailure(error)
@@ -44,10 +43,10 @@ struct ReportPost: Sendable {
                 arguments: [url], directory: "/",
                 environment: [
                     // Lets a receiver recognize a repeated report.
-                    "SYNCAGENT_RUN_ID": "\(report.host ?? "host")-\(timestamp(milliseconds: report.generated))",
-                    "SYNCAGENT_GROUP": "report", "SYNCAGENT_RESULT": report.needingAttention == 0 ? "ok" : "attention",
+                    "SYNCAGENT_RUN_ID": "\(self.host ?? "host")-\(timestamp(milliseconds: generated))",
+                    "SYNCAGENT_GROUP": "report", "SYNCAGENT_RESULT": needingAttention == 0 ? "ok" : "attention",
                     "SYNCAGENT_ATTEMPT": "1",
-                ], input: report.json.bytes, timeout: 60))
+                ], input: json.bytes, timeout: 60))
         guard outcome.end != .exited(0) else { return }
         // The path of a webhook is often its secret.
         let place = (try? CurlURL(url)).map { escaped("\($0.origin)") } ?? "the webhook"

@@ -132,7 +132,7 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         let installation = ScheduleInstallation()
         let now = SystemTime.milliseconds()
         output.line(try plan.backend.preview(try installation.start(plan.name, plan.clock, now: now)))
-        let words = ScheduleText(now: now)
+        let words = SessionText(now: now)
         output.message("\(plan.name): \(words.rule(plan.clock)), by \(plan.backend.words).")
         for (place, time) in words.nextTimes(plan.clock).enumerated() {
             output.message((place == 0 ? "Next: " : "      ") + time)
@@ -165,7 +165,7 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         _ plan: ScheduleRecords.Record, _ reason: String, isReplaced: Bool, _ state: StateAccess, _ output: Output
     ) {
         let (clock, backend) = (plan.clock, plan.backend)
-        let words = ScheduleText(now: SystemTime.milliseconds())
+        let words = SessionText(now: SystemTime.milliseconds())
         output.message(
             "\(plan.name): \(isReplaced ? "replaced; " : "")\(words.rule(clock)), by \(backend.words): \(reason).")
         if clock.timing.jitter > 0 {

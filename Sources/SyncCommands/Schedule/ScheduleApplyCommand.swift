@@ -95,7 +95,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
             throw CommandFailure(.noInput, "\(shown): there is no such file.")
         }
         var plans: [(add: ScheduleAddCommand, plan: ScheduleRecords.Record)] = []
-        for entry in try ScheduleFile(bytes, shown: shown).entries {
+        for entry in try ScheduleEntry.all(in: bytes, shown: shown) {
             if let reason = Self.unknown(entry.keys) { throw CommandFailure(.dataInvalid, "\(entry.place): \(reason)") }
             let former = (try? records.find(entry.name)) ?? nil
             do {

@@ -34,7 +34,7 @@ struct ScheduleArgument: ParsableArguments {
         MetricsFile.keepAfterChange(output)
         if isPaused { return output.message("\(name): paused. 'syncagent schedule resume \(name)' resumes it.") }
         if record.backend.needsAgent { try await StateAccess(output: output).reachAgent() }
-        let text = ScheduleText(now: SystemTime.milliseconds())
+        let text = SessionText(now: SystemTime.milliseconds())
         let next = record.clock.next(after: text.now).map { " Next: \(text.moment($0.fire))." } ?? ""
         output.message("\(name): \(text.rule(record.clock)), by \(record.backend.words).\(next)")
     }

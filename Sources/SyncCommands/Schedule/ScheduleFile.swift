@@ -2,29 +2,24 @@ import SyncAssembly
 import SyncModel
 import SyncSchedule
 
-/// A file of schedules for `schedule apply`: JSON5, the same for every machine it is copied to.
+/// One schedule of a file for `schedule apply`: JSON5, the same for every machine it is copied to.
 ///
 /// The keys of an entry are the options of `schedule add`, without their dashes and with `_` in place of `-`, so that
 /// every option is known here as soon as it is known there.
-struct ScheduleFile: Sendable {
-    /// One schedule.
-    struct Entry: Sendable {
-        let name: String
-        /// The entry's place in the file, for messages: `/etc/tower.json:7: tower`.
-        let place: String
-        /// Arguments for ``ScheduleAddCommand``.
-        let arguments: [String]
-        /// The keys that are options of that command.
-        let keys: [String]
-        /// Whether the schedule is paused; `nil` leaves that as it is on the machine.
-        let isPaused: Bool?
-    }
+struct ScheduleEntry: Sendable {
+    let name: String
+    /// The entry's place in the file, for messages: `/etc/tower.json:7: tower`.
+    let place: String
+    /// Arguments for ``ScheduleAddCommand``.
+    let arguments: [String]
+    /// The keys that are options of that command.
+    let keys: [String]
+    /// Whether the schedule is paused; `nil` leaves that as it is on the machine.
+    let isPaused: Bool?
 
     static let format = "syncagent-schedules/1"
     /// Options of `schedule add` that have no place in a file.
     private static let refused: Set<String> = ["dry_run", "quiet", "verbose", "help", "version"]
-
-    let entries: [Entry]
 
     /// Parses the text of a file.
     ///
@@ -32,7 +27,7 @@ struct ScheduleFile: Sendable {
     ///   - bytes: The text.
     ///   - shown: The file's name for messages.
     /// - Throws: ``CommandFailure`` with status 65 that names the line.
-    init(_ bytes: [UInt8], shown: String) throws(CommandFailure) {
+    static func all(in bytes: [UInt8], shown: String) throws(CommandFailure) -> [ScheduleEntry] {
         let root = try rethrowing(ConfigurationNode.read(bytes)) { (error: SettingsError) in
             CommandFailure(.dataInvalid, "\(shown):\(error.description)")
         }
@@ -50,7 +45,7 @@ struct ScheduleFile: Sendable {
         guard let list = members.first(where: { $0.key == "schedules" }), case .list(let nodes) = list.node.value else {
             throw fault(root.line, "\"schedules\": [ … ] is expected.")
         }
-        var entries: [Entry] = []
+        var entries: [ScheduleEntry] = []
         for node in nodes {
             let entry = try Self.entry(node, shown: shown)
             if entries.contains(where: { $0.name == entry.name }) {
@@ -58,14 +53,14 @@ struct ScheduleFile: Sendable {
             }
             entries.append(entry)
         }
-        self.entries = entries
+        return entries
     }
 
     private static func fault(_ shown: String, _ line: Int, _ text: String) -> CommandFailure {
         CommandFailure(.dataInvalid, "\(shown):\(line): \(text)")
     }
 
-    private static func entry(_ node: ConfigurationNode, shown: String) throws(CommandFailure) -> Entry {
+    private static func entry(_ node: ConfigurationNode, shown: String) throws(CommandFailure) -> ScheduleEntry {
         guard case .object(let members) = node.value else {
             throw Self.fault(shown, node.line, "\(node.kind) was found; an object { … } is expected.")
         }
@@ -115,7 +110,7 @@ struct ScheduleFile: Sendable {
                 keys.append(member.key)
             }
         }
-        return Entry(
+        return ScheduleEntry(
             name: name, place: "\(shown):\(node.line): \(name)",
             // `true` becomes a bare `--atomic`, which has a meaning of its own.
             arguments: LayoutChoice.named(arguments + ["--", manifest]), keys: keys, isPaused: isPaused)

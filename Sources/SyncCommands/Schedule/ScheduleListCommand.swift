@@ -55,7 +55,7 @@ struct ScheduleShowCommand: AsyncParsableCommand {
 struct ScheduleOutlook: Sendable {
     let now: Int64
     private let store: SyncStore?
-    private var text: ScheduleText { ScheduleText(now: now) }
+    private var text: SessionText { SessionText(now: now) }
 
     init(_ output: Output) throws(CommandFailure) {
         now = SystemTime.milliseconds()
@@ -195,10 +195,7 @@ extension ScheduleOutlook.View {
 }
 
 /// Schedules in words.
-struct ScheduleText: Sendable {
-    /// **Milliseconds** since 1970.
-    let now: Int64
-
+extension SessionText {
     /// `every night 02:00-06:00`.
     func rule(_ clock: ScheduleClock) -> String {
         let timing = clock.timing
@@ -213,14 +210,11 @@ struct ScheduleText: Sendable {
     func nextTimes(_ clock: ScheduleClock) -> [String] {
         var times: [Int64] = []
         while times.count < 3, let next = clock.next(after: times.last ?? now) { times.append(next.fire) }
-        return times.map(moment)
+        return times.map { moment($0) }
     }
 
     /// When a run starts, and the reason.
     func start(_ plan: ReadyBy) -> String { "starts \(moment(plan.start)): \(plan)" }
 
-    /// A time, and how far away it is.
-    func moment(_ milliseconds: Int64) -> String {
-        SessionText(now: now, hasAgent: true).moment(WallTime(milliseconds: milliseconds))
-    }
+    func moment(_ milliseconds: Int64) -> String { moment(WallTime(milliseconds: milliseconds)) }
 }

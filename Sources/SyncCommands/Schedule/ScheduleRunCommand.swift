@@ -34,19 +34,20 @@ struct ScheduleRunCommand: AsyncParsableCommand {
         let output = Output(quiet: quiet)
         let work = ScheduleRun(
             records: try ScheduleRecords(), state: try StateAccess(output: output), name: schedule.name,
-            mode: now ? .now : missed ? .missed : .due)
+            isNow: now, isMissed: missed)
         try await StopSignals.ending { try await work.run() }
     }
 }
 
 /// One firing of a schedule, from reading the clock to the end of the time.
 struct ScheduleRun: Sendable {
-    enum Mode: Sendable { case due, now, missed }
-
     let records: ScheduleRecords
     let state: StateAccess
     let name: String
-    let mode: Mode
+    /// Whether to start it at any time of day.
+    let isNow: Bool
+    /// Whether to catch up only.
+    let isMissed: Bool
 
     private var output: Output { state.output }
     private static let clock = SystemTime.milliseconds
@@ -56,12 +57,12 @@ struct ScheduleRun: Sendable {
         let now = Self.clock()
         var request = record.definition.request
         var occurrence: Occurrence?
-        if mode == .now {
+        if isNow {
             request.origin = .schedule
         } else {
             guard let current = current(record, now) else {
                 // A reboot has ended the agent, too, whose work may still be open.
-                if mode == .missed, let run = record.memory.run, let open = try? state.existingStore()?.run(run),
+                if isMissed, let run = record.memory.run, let open = try? state.existingStore()?.run(run),
                     open.state == .waiting || open.state == .running
                 {
                     try await state.reachAgent()
@@ -81,12 +82,12 @@ struct ScheduleRun: Sendable {
             throw error
         }
         try records.remember(name, occurrence?.slot, reply, fired: now)
-        if mode == .now {
+        if isNow {
             // The run may wait for its window, or be paused until a person resumes it, and here is a person.
             _ = try await state.askAgent { try await $0.resume(reply.session) }
         }
         let what: String =
-            if mode == .now, reply.state == .paused {
+            if isNow, reply.state == .paused {
                 reply.isNew ? "starts" : "continues"
             } else {
                 (reply.isNew ? "is" : "continues and is") + " \(reply.state)"
@@ -102,7 +103,7 @@ struct ScheduleRun: Sendable {
             output.message("\(name): paused. 'syncagent schedule resume \(name)' resumes it, --now starts it once.")
             return nil
         }
-        if mode == .missed { return clock.outlook(at: now, handled: record.memory.handled).due }
+        if isMissed { return clock.outlook(at: now, handled: record.memory.handled).due }
         // cron fires at whole minutes, before this machine's own second, so the occurrence counts from its beginning.
         let found = ScheduleClock(clock.timing, zone: clock.zone, delay: 0).latest(at: now).map {
             clock.timing.occurrence($0.slot, in: clock.zone, delay: clock.delay)
@@ -118,7 +119,7 @@ struct ScheduleRun: Sendable {
         clock.next(after: now).map { $0.fire - min(60_000, ($0.fire - now) / 10) }
     }
 
-    private static var text: ScheduleText { ScheduleText(now: clock()) }
+    private static var text: SessionText { SessionText(now: clock()) }
 
     /// Hands the run to the agent, again and again while the manifest cannot be fetched.
     private func enqueue(_ request: EnqueueRequest, until end: Int64?) async throws -> EnqueueReply {
@@ -138,7 +139,7 @@ struct ScheduleRun: Sendable {
     /// Waits for the end of the run, or of its time. If the agent is lost meanwhile, another one is started.
     private func wait(_ session: String, until end: Int64?, _ clock: ScheduleClock) async throws {
         let watch = RunWatch(store: try state.store(), session: session)
-        try await watch.wait(state, for: .schedule, every: .milliseconds(500)) { status, _ in
+        try await watch.wait(state, isScheduled: true, every: .milliseconds(500)) { status, _ in
             guard let end, Self.clock() >= end else { return }
             let now = Self.clock()
             let window = clock.dailyWindow.flatMap { wallClock($0, now)?.nextBegin }

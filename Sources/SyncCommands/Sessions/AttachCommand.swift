@@ -32,8 +32,7 @@ struct AttachCommand: AsyncParsableCommand {
     func run() async throws {
         let output = reporting.output()
         let state = try StateAccess(output: output)
-        let store = try state.store()
-        let name = try StateAccess.session(session.session, in: store, prefersOpen: true)
+        let (store, name) = try state.session(session.session, prefersOpen: true)
         let watch = RunWatch(store: store, session: name)
         let display = reporting.display(on: output)
         let (json, since) = (reporting.json, since)
@@ -110,7 +109,7 @@ struct AttachCommand: AsyncParsableCommand {
     private static func details(of watch: RunWatch) -> [String] {
         // Without readable transfers, only the bar is shown.
         guard let list = try? watch.store.requestList(of: watch.session) else { return [] }
-        return RequestText(now: SystemTime.milliseconds()).top(list, 4)
+        return SessionText(now: SystemTime.milliseconds()).top(list, 4)
     }
 
     /// Prints the events that had not arrived when the run ended.

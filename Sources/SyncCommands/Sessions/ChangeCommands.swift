@@ -45,10 +45,10 @@ struct SessionChange: ParsableArguments {
     ) async throws {
         let output = Output()
         let state = try StateAccess(output: output)
-        let name = try StateAccess.session(session, in: try state.store())
+        let name = try state.session(session).name
         let status = try await state.askAgent { try await work($0, name) }
         if json { return try output.value(status) }
-        let text = SessionText(now: SystemTime.milliseconds(), hasAgent: true)
+        let text = SessionText(now: SystemTime.milliseconds())
         let why = text.why(status).map { ": \($0)" } ?? ""
         output.message("\(escaped(status.session)) is \(status.state)\(why).")
     }
@@ -132,8 +132,7 @@ struct RemoveCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let state = try StateAccess(output: output)
-        let store = try state.store()
-        let name = try StateAccess.session(session, in: store)
+        let (store, name) = try state.session(session)
         let status = try store.sessionStatus(name, now: SystemTime.milliseconds())
         guard force || status.state == .idle else {
             throw CommandFailure(

@@ -38,8 +38,7 @@ struct EventsCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let state = try StateAccess(environment: place.environment(), output: output)
-        let store = try state.store()
-        let name = try StateAccess.session(session.session, in: store)
+        let (store, name) = try state.session(session.session)
         let start = EventFeed(of: name, after: since, in: store)
         let (json, follow) = (format.json, follow)
         try await StopSignals.ending(within: StopSignals.onlooker) {

@@ -37,7 +37,7 @@ struct HooksListCommand: AsyncParsableCommand {
             return
         }
         guard !hooks.isEmpty else { return terminal.message("No hooks.") }
-        let text = SessionText(now: SystemTime.milliseconds(), hasAgent: true)
+        let text = SessionText(now: SystemTime.milliseconds())
         let table = tableLines(
             [["NUMBER", "SESSION", "GROUP", "BATCH", "STATE", "ATTEMPT", "ENDED", "WHEN", "PROGRAM"]]
                 + hooks.map { row($0, text) })

@@ -1,14 +1,11 @@
 import SyncAgent
 import SyncModel
 
-/// Transfers and tasks in words. Pure.
-struct RequestText: Sendable {
-    /// **Milliseconds** since 1970.
-    let now: Int64
-
+/// Transfers and tasks in words.
+extension SessionText {
     /// The lines for a transfer: its state, its URL, and the hops that led there. Fits 80 columns except for URLs.
-    func lines(_ request: RequestStatus) -> [String] {
-        var lines = ["#\(request.transfer) \(what(request)): \(state(request))"]
+    func lines(of request: RequestStatus) -> [String] {
+        var lines = ["#\(request.transfer) \(what(request)): \(state(of: request))"]
         if request.current != request.original || !request.hops.isEmpty {
             lines.append("  from \(escaped(request.original))")
             for hop in request.hops { lines.append("  \(escaped(hop.reason)) to \(escaped(hop.to))") }
@@ -20,7 +17,7 @@ struct RequestText: Sendable {
 
     /// The first transfers, one line each, for below the progress bar.
     func top(_ list: RequestList, _ most: Int) -> [String] {
-        let lines = list.requests.prefix(most).map { "  \(what($0)): \(state($0)), \(escaped($0.source))" }
+        let lines = list.requests.prefix(most).map { "  \(what($0)): \(state(of: $0)), \(escaped($0.source))" }
         let more = list.requests.count - lines.count &+ list.more
         return more > 0 ? lines + ["  and \(more) more"] : lines
     }
@@ -37,7 +34,7 @@ struct RequestText: Sendable {
         }
     }
 
-    private func state(_ request: RequestStatus) -> String {
+    private func state(of request: RequestStatus) -> String {
         let seconds = max(0, (now - request.since.milliseconds) / 1_000)
         let attempt = request.attempt > 1 ? ", attempt \(request.attempt) of \(request.attempts)" : ""
         let reason = request.reason.map { ", \(escaped($0))" } ?? ""
@@ -61,12 +58,12 @@ struct RequestText: Sendable {
     }
 
     /// The lines for a task: state, size, path, and the reason.
-    static func line(_ task: TaskStatus) -> String {
+    static func line(of task: TaskStatus) -> String {
         let state = task.state.rawValue
         let size = task.sha256 == nil ? "link" : ByteCount(task.size).description
         let line =
-            state + String(repeating: " ", count: max(1, 11 - state.count))
-            + String(repeating: " ", count: max(0, 9 - size.count)) + size + "  " + escaped(task.path)
+            "\(state) ".padded(to: 11) + String(repeating: " ", count: max(0, 9 - size.count)) + size + "  "
+            + escaped(task.path)
         guard let reason = task.reason else { return line }
         return line + "\n" + String(repeating: " ", count: 22) + escaped(reason)
     }

@@ -21,8 +21,7 @@ struct RevisionsCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = reporting.output()
-        let store = try StateAccess(output: output).store()
-        let name = try StateAccess.session(session.session, in: store)
+        let (store, name) = try StateAccess(output: output).session(session.session)
         let call = EngineCall(reporting, on: output, .ofRevisions)
         let revisions = try await call.withEngine(store: store, keepsMetrics: false) { engine, _ in
             try engine.revisions(name)
@@ -66,8 +65,7 @@ struct RollbackCommand: AsyncParsableCommand {
 
     func run() async throws {
         let (output, end) = (reporting.output(), PullEnd())
-        let store = try StateAccess(output: output).store()
-        let name = try StateAccess.session(session.session, in: store)
+        let (store, name) = try StateAccess(output: output).session(session.session)
         let call = EngineCall(reporting, on: output, .ofRevisions, end: end)
         if release {
             let count = try await call.withEngine(store: store, keepsMetrics: false) { engine, _ in

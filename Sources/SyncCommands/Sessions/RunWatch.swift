@@ -40,10 +40,10 @@ struct RunWatch: Sendable {
     ///   - interval: The interval between reads of the store.
     ///   - isOpen: Called while work is open; throws to stop waiting.
     func wait(
-        _ state: StateAccess, for waiter: SessionFollower.Waiter = .person, every interval: Duration,
+        _ state: StateAccess, isScheduled: Bool = false, every interval: Duration,
         isOpen: (SessionStatus, SessionFollower) throws -> Void
     ) async throws {
-        var follower = SessionFollower(state, for: waiter)
+        var follower = SessionFollower(state, isScheduled: isScheduled)
         while true {
             switch try check() {
             case .over(let status, let words): return try end(status, words, state)

@@ -5,48 +5,23 @@ import SyncSystem
 /// Follows a session for a command that waits for it: reports each change of what the session waits for, and starts an
 /// agent if there is work that no process has.
 struct SessionFollower: Sendable {
-    /// The kind of caller that waits.
-    enum Waiter: Sendable {
-        case person
-        /// A scheduled start, whose output may become mail. Changes are not reported, and an agent is started for work
-        /// that a lost agent has left, not for a run that was released to the next agent.
-        case schedule
-    }
-
     private let state: StateAccess
-    private let waiter: Waiter
-    private var reported: Snapshot?
+    /// Whether it is a scheduled start, whose output may become mail. Changes are not reported then, and an agent is
+    /// started for work that a lost agent has left, not for a run that was released to the next agent.
+    private let isScheduled: Bool
+    /// What was reported last, without times.
+    private var reported: [String?]?
     private var next = ContinuousClock.now
     private var isAgentMissed = false
-
-    /// The parts of a status whose change is reported; times are not among them.
-    private struct Snapshot: Equatable {
-        var state: SessionState
-        var reason: RestReason?
-        var error: String?
-        var wait: String?
-        var owedHooks: Int
-
-        init(_ status: SessionStatus) {
-            state = status.state
-            reason = status.reason
-            error = status.run?.error
-            wait = status.state == .running ? status.run?.waits.first : nil
-            owedHooks = status.owedHooks
-        }
-    }
 
     /// The interval between attempts to reach an agent.
     private static let interval = Duration.seconds(2)
 
-    init(_ state: StateAccess, for waiter: Waiter = .person) {
-        self.state = state
-        self.waiter = waiter
-    }
+    init(_ state: StateAccess, isScheduled: Bool = false) { (self.state, self.isScheduled) = (state, isScheduled) }
 
     mutating func update(with status: SessionStatus) async throws {
         await ensureAgent(status)
-        if waiter == .person { report(status) }
+        if !isScheduled { report(status) }
         try Task.checkCancellation()
     }
 
@@ -65,7 +40,10 @@ struct SessionFollower: Sendable {
     }
 
     private mutating func report(_ status: SessionStatus) {
-        let snapshot = Snapshot(status)
+        let snapshot: [String?] = [
+            status.state.rawValue, status.reason?.rawValue, status.run?.error,
+            status.state == .running ? status.run?.waits.first : nil, "\(status.owedHooks)",
+        ]
         guard snapshot != reported else { return }
         let isFirst = reported == nil
         reported = snapshot
@@ -95,7 +73,7 @@ struct SessionFollower: Sendable {
     private func isLeftAlone(_ status: SessionStatus) -> Bool {
         guard status.holder == nil else { return false }
         return switch status.state {
-        case .waiting, .running: waiter == .person || status.isInterrupted == true || state.hasLostAgent
+        case .waiting, .running: !isScheduled || status.isInterrupted == true || state.hasLostAgent
         case .idle: status.owedHooks > 0
         case .paused: false
         }

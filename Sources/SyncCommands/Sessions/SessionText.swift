@@ -8,7 +8,7 @@ struct SessionText: Sendable {
     /// **Milliseconds** since 1970.
     let now: Int64
     /// Whether an agent answers. Without one, no waiting run starts.
-    let hasAgent: Bool
+    var hasAgent = true
     var zone = Zone.machine
 
     func table(_ sessions: [SessionStatus]) -> [String] {

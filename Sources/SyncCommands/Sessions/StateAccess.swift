@@ -43,6 +43,12 @@ struct StateAccess: Sendable {
         return store
     }
 
+    /// The state, and the session that a command works on, see ``session(_:in:prefersOpen:)``.
+    func session(_ named: String?, prefersOpen: Bool = false) throws -> (store: SyncStore, name: String) {
+        let store = try store()
+        return (store, try Self.session(named, in: store, prefersOpen: prefersOpen))
+    }
+
     static let noSessions = CommandFailure(.noInput, "No sessions. 'syncagent pull MANIFEST' creates one.")
 
     /// The session that a command works on: the one named, or the only one.

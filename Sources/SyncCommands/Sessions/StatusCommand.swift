@@ -84,10 +84,7 @@ struct StatusCommand: AsyncParsableCommand {
     }
 
     /// The known state of the requested sessions.
-    struct Known {
-        var all: [SessionStatus]
-        var hasAgent: Bool
-    }
+    typealias Known = (all: [SessionStatus], hasAgent: Bool)
 
     func sessions(in store: SyncStore, _ access: StateAccess) async throws -> Known {
         let now = SystemTime.milliseconds()
@@ -97,7 +94,7 @@ struct StatusCommand: AsyncParsableCommand {
         let agent = ControlClient(socketPath: access.place.socketPath, timeout: .seconds(2))
         let live = try? await agent.sessions()
         let known = Dictionary((live ?? []).map { ($0.session, $0) }, uniquingKeysWith: { $1 })
-        return Known(all: sessions.map { known[$0.session] ?? $0 }, hasAgent: live != nil)
+        return (sessions.map { known[$0.session] ?? $0 }, live != nil)
     }
 
     func lines(_ sessions: Known) throws -> [String] {
@@ -110,8 +107,8 @@ struct StatusCommand: AsyncParsableCommand {
 
 extension StatusCommand {
     private func showRequests(_ access: StateAccess) throws {
-        let store = try access.store()
-        let lines = try requestLines(try StateAccess.session(session.session, in: store), in: store)
+        let (store, name) = try access.session(session.session)
+        let lines = try requestLines(name, in: store)
         if lines.isEmpty, !format.json { access.output.message("No transfers.") }
         for line in lines { access.output.line(line) }
     }
@@ -120,19 +117,18 @@ extension StatusCommand {
     func requestLines(_ name: String, in store: SyncStore) throws -> [String] {
         let list = try store.requestList(of: name)
         if format.json { return try list.requests.map { try Output.text($0) } }
-        let text = RequestText(now: SystemTime.milliseconds())
-        return list.requests.flatMap(text.lines) + (list.more > 0 ? ["\(list.more) more are queued"] : [])
+        let text = SessionText(now: SystemTime.milliseconds())
+        return list.requests.flatMap(text.lines(of:)) + (list.more > 0 ? ["\(list.more) more are queued"] : [])
     }
 
     private func showTasks(_ access: StateAccess) throws {
-        let store = try access.store()
-        let name = try StateAccess.session(session.session, in: store)
+        let (store, name) = try access.session(session.session)
         let (output, directory) = (access.output, access.place.stateDirectory)
         var count = 0
         let tasks = try store.taskListing(of: name, state: state, path: path, stateDirectory: directory)
         while let task = tasks?.next() {
             count += 1
-            output.line(format.json ? try Output.text(task) : RequestText.line(task))
+            output.line(format.json ? try Output.text(task) : SessionText.line(of: task))
         }
         if count == 0, !format.json { output.message("No files.") }
     }

@@ -15,13 +15,16 @@ func tableLines(_ rows: [[String]], width: Int? = terminalSize(STDOUT_FILENO)?.c
     return rows.map { row in
         var line = ""
         for (column, cell) in row.enumerated() {
-            let text = cut(cell, to: widths[column])
-            line += text
-            if column < row.count - 1 { line += String(repeating: " ", count: widths[column] - text.count + 2) }
+            line += cut(cell, to: widths[column]).padded(to: widths[column] + (column < row.count - 1 ? 2 : 0))
         }
         while line.last == " " { line.removeLast() }
         return line
     }
+}
+
+extension String {
+    /// The text with blanks behind it, up to a width.
+    func padded(to width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
 }
 
 /// The width below which a cell is of no use.

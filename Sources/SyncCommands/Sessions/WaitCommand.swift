@@ -26,9 +26,8 @@ struct WaitCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output(quiet: quiet)
         let state = try StateAccess(output: output)
-        let store = try state.store()
-        let watch = RunWatch(
-            store: store, session: try StateAccess.session(session.session, in: store, prefersOpen: true))
+        let (store, name) = try state.session(session.session, prefersOpen: true)
+        let watch = RunWatch(store: store, session: name)
         let timeout = timeout
         try await StopSignals.ending(within: StopSignals.onlooker) {
             let start = ContinuousClock.now

@@ -98,8 +98,7 @@ extension PlanReport {
 extension PlannedFile {
     /// The line for the file: its action and the reason.
     var line: String {
-        let word = action.rawValue.padding(toLength: 9, withPad: " ", startingAt: 0)
-        var line = "\(word)  \(escaped(path))\(isDirectory ? "/" : "")"
+        var line = "\(action.rawValue.padded(to: 9))  \(escaped(path))\(isDirectory ? "/" : "")"
         if let link { line += " -> \(escaped(link))" }
         switch action {
         case .new, .changed:

@@ -117,7 +117,7 @@ package final class ProgressDisplay: Sendable {
             let left = snapshot.wait.map { $0.until - SystemTime.milliseconds() } ?? 0
             pace.wait = Int(max(0, left + 999) / 1_000)
             let width = width()
-            let line = ProgressText.line(snapshot, pace, ProgressText.Style(width: width, hasColour: hasColour))
+            let line = ProgressText.line(snapshot, pace, width: width, hasColour: hasColour)
             let isPlain = PlainText.isWanted(on: STDERR_FILENO)
             return [line] + state.details.map { String((isPlain ? PlainText.of($0) : $0).prefix(width)) }
         }

@@ -18,18 +18,13 @@ enum ProgressText {
         var wait = 0
     }
 
-    /// The abilities of the terminal.
-    struct Style: Sendable, Equatable {
-        /// The most columns.
-        var width = Int.max
-        var hasColour = false
-    }
-
     /// **Seconds** without a byte after which the silence is shown in place of the rate.
     static let longSilence = 5
 
     /// The progress line. Parts are left out, the least useful first, until it fits.
-    static func line(_ progress: ProgressSnapshot, _ pace: Pace, _ style: Style = Style()) -> String {
+    ///
+    /// - Parameter width: The most columns.
+    static func line(_ progress: ProgressSnapshot, _ pace: Pace, width: Int = .max, hasColour: Bool = false) -> String {
         let files = counted(progress.filesDone, of: progress.filesTotal) + " files"
         // A phase that does not count bytes shows none.
         let hasBytes = progress.bytesDone > 0 || progress.bytesTotal != nil
@@ -47,11 +42,11 @@ enum ProgressText {
             let (long, brief) = silence
             for (start, end) in [(before, long), (short, long), (short, brief), ("", brief)] {
                 let text = start.isEmpty ? end : start + "  " + end
-                guard text.count <= style.width else { continue }
-                let shown = style.hasColour ? "\u{1B}[33m\(end)\u{1B}[m" : end
+                guard text.count <= width else { continue }
+                let shown = hasColour ? "\u{1B}[33m\(end)\u{1B}[m" : end
                 return start.isEmpty ? shown : start + "  " + shown
             }
-            return String(brief.prefix(max(0, style.width)))
+            return String(brief.prefix(max(0, width)))
         }
         // The parts left out first are those missed least: the phase, the rate, the bytes, the time left, the files.
         let candidates: [[String?]] =
@@ -65,10 +60,10 @@ enum ProgressText {
                 ]
             }
         let lines = candidates.map { $0.compactMap(\.self).joined(separator: "  ") }
-        guard let line = lines.first(where: { $0.count <= style.width }) else {
-            return String((lines.last ?? "").prefix(max(0, style.width)))
+        guard let line = lines.first(where: { $0.count <= width }) else {
+            return String((lines.last ?? "").prefix(max(0, width)))
         }
-        guard style.hasColour, let share, let place = line.range(of: share) else { return line }
+        guard hasColour, let share, let place = line.range(of: share) else { return line }
         return line.replacingCharacters(in: place, with: "\u{1B}[1m\(share)\u{1B}[m")
     }
 

@@ -50,8 +50,8 @@ struct KeysNewCommand: AsyncParsableCommand {
         help: "The URL of a mirror, such as https://mirror.example.com/tower/; repeatable.".taking("url"))
     var mirrors: [String] = []
 
-    @Option(help: "How long the root is valid, such as 2y.".taking("time"), transform: validity) var until = KeyTimes
-        .ofRoots
+    @Option(help: "How long the root is valid, such as 2y.".taking("time"), transform: validity) var until =
+        validityOfRoots
 
     @Option(
         help:
@@ -193,7 +193,7 @@ struct KeysRotateCommand: AsyncParsableCommand {
     var by: String?
 
     @Option(help: "How long the new root is valid, such as 2y.".taking("time"), transform: validity)
-    var until = KeyTimes.ofRoots
+    var until = validityOfRoots
 
     func run() async throws {
         let output = Output()
@@ -348,22 +348,18 @@ func inputFile(_ path: String, limit: Int) throws(CommandFailure) -> [UInt8] {
     }
 }
 
-/// Validity periods of statements, **milliseconds**.
-enum KeyTimes {
-    static let day: Int64 = 86_400_000
-    /// A root need not be signed again often: stolen keys are revoked by the next root.
-    static let ofRoots = 3652 * day
-    /// The longest period that may be requested.
-    static let most = 7305 * day
-}
+/// A root need not be signed again often: stolen keys are revoked by the next root. **Milliseconds**.
+private let validityOfRoots = 3652 * day
+
+private let day: Int64 = 86_400_000
 
 /// Parses a time such as `30d`, `12h` or `2y`, in **milliseconds**.
 @Sendable func validity(_ text: String) throws -> Int64 {
-    let units: [Character: Int64] = ["m": 60_000, "h": 3_600_000, "d": KeyTimes.day, "y": 365 * KeyTimes.day]
+    let units: [Character: Int64] = ["m": 60_000, "h": 3_600_000, "d": day, "y": 365 * day]
     let digits = text.dropLast()
     let count = digits.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int64(digits) : nil
     let (time, overflow) = (count ?? 0).multipliedReportingOverflow(by: text.last.flatMap { units[$0] } ?? 0)
-    guard !overflow, time > 0, time <= KeyTimes.most else {
+    guard !overflow, time > 0, time <= 7305 * day else {
         throw ValidationError("'\(escaped(text))' is not a time such as 30d, 12h or 2y, of at most 20y.")
     }
     return time

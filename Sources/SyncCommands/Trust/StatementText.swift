@@ -39,7 +39,7 @@ struct StatementText {
         for role in Role.allCases {
             let keys = root[role]
             for (index, key) in keys.keys.enumerated() {
-                let name = index == 0 ? "\(role.rawValue)".padded(to: 11) : "".padded(to: 11)
+                let name = (index == 0 ? role.rawValue : "").padded(to: 11)
                 let count = index == 0 ? "  \(keys.threshold) of \(keys.keys.count)" : ""
                 lines.append(name + key.fingerprint + count)
             }
@@ -106,8 +106,4 @@ struct StatementText {
             "by         \($0.key.fingerprint)" + ($0.isOf(statement.json) ? "" : "  WRONG SIGNATURE")
         }
     }
-}
-
-extension String {
-    fileprivate func padded(to width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
 }

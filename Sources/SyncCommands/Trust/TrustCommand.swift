@@ -22,10 +22,10 @@ struct TrustListCommand: AsyncParsableCommand {
         let output = Output()
         let (pins, damage) = try TrustCommand.pins().all()
         if format.json {
-            for pin in pins { output.event(PinText(pin: pin).json, flushing: true) }
+            for pin in pins { output.event(pin.json, flushing: true) }
         } else if !pins.isEmpty {
             let rows =
-                [["PROJECT", "ROOT", "REVISION", "FRESH UNTIL", "PINNED BY"]] + pins.map { PinText(pin: $0).row }
+                [["PROJECT", "ROOT", "REVISION", "FRESH UNTIL", "PINNED BY"]] + pins.map(\.row)
             for line in tableLines(rows) { output.line(line) }
         } else if damage.isEmpty {
             output.message("No project is pinned.")
@@ -48,9 +48,8 @@ struct TrustShowCommand: AsyncParsableCommand {
         guard let pin = try TrustCommand.pins().pin(project) else {
             throw CommandFailure(.noInput, "\(escaped(project)) is not pinned")
         }
-        let text = PinText(pin: pin)
-        if format.json { return output.event(text.json, flushing: true) }
-        for line in text.lines { output.line(line) }
+        if format.json { return output.event(pin.json, flushing: true) }
+        for line in pin.lines { output.line(line) }
     }
 }
 
@@ -73,13 +72,11 @@ struct TrustForgetCommand: AsyncParsableCommand {
 }
 
 /// A pin as text and as JSON.
-struct PinText {
-    let pin: TrustPin
-
+extension TrustPin {
     private static func time(_ milliseconds: Int64) -> String { timestamp(milliseconds: milliseconds) }
 
-    private var basis: String {
-        switch pin.basis {
+    private var basisWords: String {
+        switch basis {
         case .file: "file"
         case .fingerprint: "fingerprint"
         case .first: "first use"
@@ -87,16 +84,16 @@ struct PinText {
         }
     }
 
-    var row: [String] {
+    fileprivate var row: [String] {
         [
-            pin.project, "\(pin.root.content.number)", pin.newest.revision == 0 ? "-" : "\(pin.newest.revision)",
-            pin.newest.freshContent.map { Self.time($0.until) } ?? "-", basis,
+            project, "\(root.content.number)", newest.revision == 0 ? "-" : "\(newest.revision)",
+            newest.freshContent.map { Self.time($0.until) } ?? "-", basisWords,
         ]
     }
 
     /// The accepted releases, the default channel first.
     private var tracks: [(name: String?, track: TrustPin.Track)] {
-        [(nil, pin.newest)] + pin.channels.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+        [(nil, newest)] + channels.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
     }
 
     private static func write(_ track: TrustPin.Track, to line: inout JSONLine) {
@@ -107,9 +104,9 @@ struct PinText {
         if track.freshContent?.isRemoved == true { line.field("removed", true) }
     }
 
-    var lines: [String] {
-        var lines = StatementText(root: pin.root).lines
-        lines.append("pinned     \(Self.time(pin.pinned)) by \(basis)")
+    fileprivate var lines: [String] {
+        var lines = StatementText(root: root).lines
+        lines.append("pinned     \(Self.time(pinned)) by \(basisWords)")
         for (name, track) in tracks {
             let isRemoved = track.freshContent?.isRemoved == true
             if let name { lines.append("channel    \(name)\(isRemoved ? ", removed" : "")") }
@@ -121,28 +118,28 @@ struct PinText {
                 lines.append("fresh      serial \(fresh.serial), until \(Self.time(fresh.until))")
             }
         }
-        lines += pin.graces.map {
+        lines += graces.map {
             "grace      used \(Self.time($0.used)), on a statement that expired \(Self.time($0.until))"
         }
         return lines
     }
 
-    var json: JSONLine {
+    fileprivate var json: JSONLine {
         JSONLine.object { line in
-            line.field("project", pin.project)
-            line.field("root", pin.root.content.number)
-            line.field("sha256", pin.root.statement.digest.hex)
-            line.time("root_until", pin.root.content.until)
-            line.time("pinned", pin.pinned)
-            line.field("origin", pin.basis)
-            Self.write(pin.newest, to: &line)
+            line.field("project", project)
+            line.field("root", root.content.number)
+            line.field("sha256", root.statement.digest.hex)
+            line.time("root_until", root.content.until)
+            line.time("pinned", pinned)
+            line.field("origin", basis)
+            Self.write(newest, to: &line)
             line.object("channels") { line in
                 for (name, track) in tracks {
                     guard let name else { continue }
                     line.object(name) { Self.write(track, to: &$0) }
                 }
             }
-            line.list("graces", pin.graces) { grace, line in
+            line.list("graces", graces) { grace, line in
                 line.time("used", grace.used)
                 line.time("until", grace.until)
             }

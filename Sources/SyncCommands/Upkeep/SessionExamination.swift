@@ -74,7 +74,7 @@ extension Findings {
     private mutating func work(_ session: StoredSession, _ store: SyncStore) throws {
         let subject = "session \(escaped(session.identifier))"
         let status = try store.sessionStatus(session.identifier, now: SystemTime.milliseconds())
-        let text = SessionText(now: SystemTime.milliseconds(), hasAgent: true)
+        let text = SessionText(now: SystemTime.milliseconds())
         if status.isInterrupted == true {
             problem(
                 subject, "its run is recorded as running, but no process is working on it",

@@ -78,48 +78,30 @@ public enum RestReason: RawRepresentable, Sendable, Hashable, Codable, CustomStr
     public init(rawValue: String) { self = Self.known.first { $0.rawValue == rawValue } ?? .condition(rawValue) }
 
     /// The value in the store and the control API.
-    public var rawValue: String {
-        switch self {
-        case .userStop: "user_stop"
-        case .terminalClosed: "terminal_closed"
-        case .userCancel: "user_cancel"
-        case .agentRestart: "agent_restart"
-        case .quarantined: "quarantined"
-        case .superseded: "superseded"
-        case .policy: "policy"
-        case .notBefore: "not_before"
-        case .queue: "queue"
-        case .connectivity: "connectivity"
-        case .retry: "retry"
-        case .sessionBusy: "session_busy"
-        case .destinationBusy: "destination_busy"
-        case .resources: "resources"
-        case .state: "state"
-        case .error: "error"
-        case .condition(let name): name
-        }
-    }
+    public var rawValue: String { texts.value }
 
     /// A short text for people, in parentheses; a condition's name is unchanged and must be escaped.
-    package var words: String {
+    package var words: String { texts.words }
+
+    private var texts: (value: String, words: String) {
         switch self {
-        case .userStop: "stopped by a person"
-        case .terminalClosed: "ended when its terminal closed"
-        case .userCancel: "given up by a person"
-        case .agentRestart: "its process has ended"
-        case .quarantined: "its process was lost repeatedly"
-        case .superseded: "a newer run has taken its place"
-        case .policy: "stopped by its conditions"
-        case .notBefore: "not to start yet"
-        case .queue: "other runs are at work"
-        case .connectivity: "connectivity"
-        case .retry: "to try again"
-        case .sessionBusy: "another process is using the session"
-        case .destinationBusy: "another process is using the destination"
-        case .resources: "the destination cannot be written"
-        case .state: "the state directory cannot be used"
-        case .error: "after an error"
-        case .condition(let name): name
+        case .userStop: ("user_stop", "stopped by a person")
+        case .terminalClosed: ("terminal_closed", "ended when its terminal closed")
+        case .userCancel: ("user_cancel", "given up by a person")
+        case .agentRestart: ("agent_restart", "its process has ended")
+        case .quarantined: ("quarantined", "its process was lost repeatedly")
+        case .superseded: ("superseded", "a newer run has taken its place")
+        case .policy: ("policy", "stopped by its conditions")
+        case .notBefore: ("not_before", "not to start yet")
+        case .queue: ("queue", "other runs are at work")
+        case .connectivity: ("connectivity", "connectivity")
+        case .retry: ("retry", "to try again")
+        case .sessionBusy: ("session_busy", "another process is using the session")
+        case .destinationBusy: ("destination_busy", "another process is using the destination")
+        case .resources: ("resources", "the destination cannot be written")
+        case .state: ("state", "the state directory cannot be used")
+        case .error: ("error", "after an error")
+        case .condition(let name): (name, name)
         }
     }
 

@@ -21,7 +21,9 @@ extension JSONValue {
         guard let members = object, members.count <= 64 else { throw WireFault("headers is not an object") }
         var fields: [HeaderField] = []
         for (name, value) in members.sorted(by: { $0.key < $1.key }) {
-            guard Self.isToken(name) else { throw WireFault("a header's name is not a token (RFC 9110 5.6.2)") }
+            guard name.isToken, name.utf8.count <= 200 else {
+                throw WireFault("a header's name is not a token (RFC 9110 5.6.2)")
+            }
             guard !Self.framing.contains(name.lowercased()) else {
                 throw WireFault("the header \(name) may not be set by a plugin")
             }
@@ -39,11 +41,6 @@ extension JSONValue {
         "keep-alive", "proxy-authorization", "proxy-connection", "range", "te", "trailer", "transfer-encoding",
         "upgrade", "accept-encoding",
     ]
-
-    private static func isToken(_ text: String) -> Bool {
-        !text.isEmpty && text.utf8.count <= 200
-            && text.utf8.allSatisfy { isAlphanumeric($0) || "!#$%&'*+-.^_`|~".utf8.contains($0) }
-    }
 }
 
 /// Removes the first elements, within a count and a total size; at least one.

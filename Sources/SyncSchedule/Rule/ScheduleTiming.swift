@@ -72,13 +72,16 @@ package struct ScheduleTiming: Sendable, Equatable {
     func untilReady(_ readyBy: Int) -> Int { (readyBy - (recurrence.onlyTime ?? 0) + 1440) % 1440 }
 
     /// Parses `02:00` or `7:30`, 24 hours, into **minutes** after midnight; `nil` if it is invalid.
-    package static func minutes(_ text: String) -> Int? {
+    ///
+    /// - Parameter mayEndDay: Whether `24:00` is a time, too.
+    package static func minutes(_ text: some StringProtocol, mayEndDay: Bool = false) -> Int? {
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
         let isDigits = parts.allSatisfy { $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }
         guard parts.count == 2, isDigits, (1...2).contains(parts[0].count), parts[1].count == 2,
-            let hour = Int(parts[0]), let minute = Int(parts[1]), hour < 24, minute < 60
+            let hour = Int(parts[0]), let minute = Int(parts[1]), minute < 60
         else { return nil }
-        return hour * 60 + minute
+        let time = hour * 60 + minute
+        return time < 1_440 || mayEndDay && time == 1_440 ? time : nil
     }
 
     /// `02:00`.

@@ -69,7 +69,6 @@ extension HTTPResponse {
     /// file.
     fileprivate func message(on connection: Handle) -> (OpaquePointer, UInt64, Int32?)? {
         switch body {
-        case .none: return Self.message([]).map { ($0, 0, nil) }
         case .bytes(let bytes): return Self.message(bytes).map { ($0, UInt64(bytes.count), nil) }
         case .file(_, let range) where range.isEmpty: return Self.message([]).map { ($0, 0, nil) }
         case .file(let file, let range):

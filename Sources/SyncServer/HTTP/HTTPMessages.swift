@@ -33,7 +33,6 @@ package struct HTTPRequest: Sendable {
 /// The answer to a request.
 package struct HTTPResponse: Sendable {
     package enum Body: Sendable {
-        case none
         case bytes([UInt8])
         /// A range of **bytes** of a file. If the file has become shorter, the connection is closed: only that informs
         /// the client.
@@ -50,7 +49,7 @@ package struct HTTPResponse: Sendable {
     /// that was cut off, the number that the client has acknowledged, if the kernel reports it.
     package var whenSent: (@Sendable (UInt64, Bool) -> Void)?
 
-    package init(status: Int, headers: HTTPFields = [:], body: Body = .none) {
+    package init(status: Int, headers: HTTPFields = [:], body: Body = .bytes([])) {
         self.status = status
         self.headers = headers
         self.body = body

@@ -1,3 +1,5 @@
+import SyncModel
+
 extension HTTPRequest {
     /// Why the head of a request is refused, as far as it determines its end and its recipient; `nil` if it is
     /// unambiguous.
@@ -12,7 +14,7 @@ extension HTTPRequest {
     func objection(version: String, isWhole: Bool) -> String? {
         guard isWhole else { return "a line of the head has a NUL, stray blanks, or another end than CR LF" }
         guard version == "HTTP/1.1" || version == "HTTP/1.0" else { return "the version is not HTTP/1.1" }
-        guard Self.isToken(method) else { return "the method is not a token" }
+        guard method.isToken else { return "the method is not a token" }
         guard !target.isEmpty, target.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F }) else {
             return "the target has blanks or control characters"
         }
@@ -38,7 +40,7 @@ extension HTTPRequest {
     private var fieldObjection: String? {
         var objection: String?
         headers.forEach { name, value in
-            if !Self.isToken(name) {
+            if !name.isToken {
                 objection = "the name of a field is not a token"
             } else if value.utf8.contains(where: { $0 < 0x20 && $0 != 0x09 || $0 == 0x7F }) {
                 objection = "the value of a field has control characters"
@@ -60,17 +62,6 @@ extension HTTPRequest {
         }
         return nil
     }
-
-    /// RFC 9110 §5.6.2.
-    private static func isToken(_ text: String) -> Bool {
-        !text.isEmpty
-            && text.utf8.allSatisfy { byte in
-                (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
-                    || marks.contains(byte)
-            }
-    }
-
-    private static let marks = Set("!#$%&'*+-.^_`|~".utf8)
 }
 
 extension HTTPResponse {

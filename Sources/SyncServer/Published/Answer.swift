@@ -100,3 +100,42 @@ extension Answer {
         }
     }
 }
+
+extension HTTPResponse {
+    /// The head of an answer with the bytes of a file: all of them, a part, or none.
+    ///
+    /// - Parameter type: The media type, if it is not that of the path.
+    init(_ answer: Answer, of path: RequestPath, tag: String?, modified: String?, type: String? = nil) {
+        self.init(status: answer.status, headers: [.acceptRanges: "bytes", .cacheControl: path.cacheControl])
+        headers[.eTag] = tag
+        headers[.lastModified] = modified
+        headers[.contentRange] = answer.contentRange
+        guard answer.body != nil else { return }
+        headers[.contentType] = type ?? path.contentType
+        headers[.xContentTypeOptions] = "nosniff"
+    }
+
+    /// The answer where nothing is served.
+    init(_ reason: Unserved) {
+        self.init(status: reason.rawValue, headers: reason == .unavailable ? [.retryAfter: "1"] : [:])
+    }
+
+    /// A page for browsers.
+    init(page title: String, _ body: String) {
+        let page = """
+            <!DOCTYPE html>
+            <html lang="en">
+            <head><meta charset="utf-8"><title>\(title)</title></head>
+            <body>
+            \(body)
+            </body>
+            </html>
+
+            """
+        self.init(
+            status: 200,
+            headers: [
+                .contentType: "text/html; charset=utf-8", .cacheControl: "no-cache", .xContentTypeOptions: "nosniff",
+            ], body: .bytes(Array(page.utf8)))
+    }
+}

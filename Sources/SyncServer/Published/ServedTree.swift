@@ -1,17 +1,17 @@
 package import SyncModel
 import SyncSystem
 
-/// Why nothing is served at a path.
-package enum Unserved: Error, Equatable {
+/// Why nothing is served at a path, with the status of the answer.
+package enum Unserved: Int, Error {
     /// Invalid percent-encoding, a NUL, or an encoded slash.
-    case malformed
+    case malformed = 400
     /// The file does not exist or is not a regular file, or its name is never served: `..`, a directory, too long, or a
     /// dot-file that no manifest names.
-    case notFound
+    case notFound = 404
     /// The file's permissions keep this process out.
-    case forbidden
+    case forbidden = 403
     /// The process lacks descriptors or memory; a retry may succeed.
-    case unavailable
+    case unavailable = 503
 }
 
 /// The directory that is served, and the only access to its files.
@@ -23,7 +23,9 @@ final class ServedTree: Sendable {
 
     /// Opens the directory at `path`, which may itself be a link.
     init(path: String) throws(ServerError) {
-        guard let opened = openDirectory(path) else { throw .cannotOpen(directory: path, reason: errnoText) }
+        guard let opened = openDirectory(path) else {
+            throw ServerError(.noInput, "Cannot serve \(escaped(path)): \(errnoText).")
+        }
         root = SharedDescriptor(opened)
     }
 

@@ -1,4 +1,4 @@
-package import SyncModel
+import SyncModel
 import SyncSystem
 
 /// The files of a cache on disk. The directory itself is the record: a file's name says what the file holds, its size
@@ -84,7 +84,7 @@ final class CacheStore: Sendable {
     /// - Parameters:
     ///   - most: **Bytes** that it may hold.
     ///   - now: **Seconds** since 1970.
-    init(path: String, most: UInt64, now: @escaping @Sendable () -> Int64) throws(CacheError) {
+    init(path: String, most: UInt64, now: @escaping @Sendable () -> Int64) throws(ServerError) {
         (self.most, self.now) = (most, now)
         let root = try Self.calling { () throws(FileError) in
             let root = SharedDescriptor(try openPrivateDirectory(path, create: true))
@@ -99,11 +99,11 @@ final class CacheStore: Sendable {
             return try FileLock.take(file, path: path + "/lock")
         }
         guard let taken else {
-            throw CacheError(
+            throw ServerError(
                 .busy, "Another process has the store \(escaped(path)): give each cache one of its own.")
         }
         lock = taken
-        func directory(_ name: String) throws(CacheError) -> SharedDescriptor {
+        func directory(_ name: String) throws(ServerError) -> SharedDescriptor {
             try Self.calling { () throws(FileError) in
                 SharedDescriptor(
                     try openPrivateDirectory(name, in: root.raw, create: true, shown: "\(path)/\(name)"))
@@ -115,9 +115,9 @@ final class CacheStore: Sendable {
         scan()
     }
 
-    private static func calling<R: ~Copyable>(_ body: () throws(FileError) -> R) throws(CacheError) -> R {
+    private static func calling<R: ~Copyable>(_ body: () throws(FileError) -> R) throws(ServerError) -> R {
         do throws(FileError) { return try body() } catch {
-            throw CacheError(
+            throw ServerError(
                 error.cause == .diskTrouble ? .ioError : .cannotCreate,
                 "Cannot \(error.step) the store \(escaped(error.path)): \(error.reason).")
         }
@@ -214,12 +214,8 @@ extension CacheStore {
         // Slices follow each other, except where another manifest has cut otherwise: the last one that begins early
         // enough and ends behind the offset.
         guard let entries else { return nil }
-        var (low, high) = (0, entries.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if entries[middle].slice.start > offset { high = middle } else { low = middle + 1 }
-        }
-        return entries[..<low].lastIndex { $0.slice.end > offset }
+        let behind = entries.indices.partitioningIndex { entries[$0].slice.start > offset }
+        return entries[..<behind].lastIndex { $0.slice.end > offset }
     }
 
     /// Errors that say nothing about a file: this process, or the machine, is out of descriptors or memory.
@@ -491,13 +487,4 @@ func pieceSums(_ bytes: UnsafeRawBufferPointer) -> [UInt64] {
         let end = min(bytes.count, start + Int(CacheStore.piece))
         return pieceSum(UnsafeRawBufferPointer(rebasing: bytes[start..<end]))
     }
-}
-
-/// Why a cache cannot start.
-package struct CacheError: Error, Sendable, Equatable {
-    package let status: ExitStatus
-    /// One line for people.
-    package let message: String
-
-    package init(_ status: ExitStatus, _ message: String) { (self.status, self.message) = (status, message) }
 }

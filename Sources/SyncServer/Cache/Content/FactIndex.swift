@@ -170,16 +170,21 @@ final class FactIndex: Sendable {
             directory.removeLast()
         }
         var assembly = try ManifestAssembly(text, digest: digest)
-        var drawn = FactDrawing(digest: digest)
+        // By pack.
+        var blobs: [UInt32: [BlobCheck]] = [:]
         // A text that is made from another one cannot be checked alone: its range is checked with its pack, which is
         // small.
-        for part in assembly.parts { drawn.add(part.chain[0].blob, part.chain[0].digest) }
+        for own in assembly.parts.map({ $0.chain[0] }) + [assembly.dictionary].compactMap(\.self) {
+            blobs[own.blob.pack, default: []].append(BlobCheck(own.blob, own.digest))
+        }
+        func map(of own: Manifest.OwnBlob, _ pack: Manifest.Pack) -> PackMap {
+            PackMap(size: pack.size, found: blobs[own.blob.pack] ?? [], dictionary: nil)
+        }
         var dictionary: DecodingDictionary?
         if let shared = assembly.dictionary {
-            drawn.add(shared.blob, shared.digest)
             let pack = assembly.pack(of: shared)
             let bytes = try await content(
-                shared, pack, drawn.map(of: shared.blob.pack, pack), directory, most: Manifest.longestDictionary)
+                shared, pack, map(of: shared, pack), directory, most: Manifest.longestDictionary)
             dictionary = try bytes.withUnsafeBytes { try DecodingDictionary($0) }
         }
         var maps: [UInt32: PackMap] = [:]
@@ -187,15 +192,15 @@ final class FactIndex: Sendable {
             var text: [UInt8] = []
             for (number, own) in part.chain.enumerated() {
                 let pack = assembly.pack(of: own)
-                let map = maps[own.blob.pack] ?? drawn.map(of: own.blob.pack, pack)
-                maps[own.blob.pack] = map
+                let known = maps[own.blob.pack] ?? map(of: own, pack)
+                maps[own.blob.pack] = known
                 text = try await content(
-                    own, pack, map, directory, most: Self.longestText, behind: number == 0 ? nil : text)
+                    own, pack, known, directory, most: Self.longestText, behind: number == 0 ? nil : text)
             }
             try text.withUnsafeBytes { try assembly.add($0) }
         }
         let manifest = try assembly.finish()
-        return drawn.facts(of: manifest, dictionary, context.origin, directory)
+        return SetFacts(of: manifest, digest, blobs, dictionary, context.origin, directory)
     }
 
     private struct Unavailable: Error {}
@@ -229,52 +234,34 @@ final class FactIndex: Sendable {
     }
 }
 
-/// A manifest's facts while they are put together.
-private struct FactDrawing {
-    let digest: SHA256Digest
-    /// By pack.
-    private(set) var blobs: [UInt32: [BlobCheck]] = [:]
-
-    init(digest: SHA256Digest) { self.digest = digest }
-
-    /// The map of a pack before the whole manifest has been read.
-    func map(of number: UInt32, _ pack: Manifest.Pack) -> PackMap {
-        PackMap(size: pack.size, found: blobs[number] ?? [], dictionary: nil)
-    }
-
-    mutating func add(_ blob: Blob, _ digest: SHA256Digest) {
-        blobs[blob.pack, default: []].append(
-            BlobCheck(
-                offset: blob.offset, storedLength: blob.storedLength, rawLength: blob.rawLength, codec: blob.codec,
-                digest: digest))
-    }
-
-    func facts(
-        of manifest: Manifest, _ dictionary: DecodingDictionary?, _ origin: CacheOrigin, _ directory: [[UInt8]]
-    ) -> SetFacts {
-        var all = self
-        var facts = SetFacts(digest: digest)
+extension SetFacts {
+    /// - Parameter blobs: By pack, those that are not in the manifest's tables.
+    fileprivate init(
+        of manifest: Manifest, _ digest: SHA256Digest, _ blobs: [UInt32: [BlobCheck]],
+        _ dictionary: DecodingDictionary?, _ origin: CacheOrigin, _ directory: [[UInt8]]
+    ) {
+        self.init(digest: digest)
+        var blobs = blobs
         let files = manifest.files
         for row in files.indices {
-            for blob in files.blobs(row) { all.add(blob, files.digest(of: blob, in: row)) }
-            guard files.size(row) > 0, files.checks[row] == nil else { continue }
-            for url in files.urls(row) {
-                guard let names = origin.names(of: url, from: directory) else { continue }
-                facts.objects[Array(names.joined(separator: [0x2F]))] = NamedObject(
-                    digest: files.digest(row), size: files.size(row), isPack: false)
+            for blob in files.blobs(row) {
+                blobs[blob.pack, default: []].append(BlobCheck(blob, files.digest(of: blob, in: row)))
             }
+            guard files.size(row) > 0, files.checks[row] == nil else { continue }
+            let object = NamedObject(digest: files.digest(row), size: files.size(row), isPack: false)
+            for url in files.urls(row) { add(object, at: origin.names(of: url, from: directory)) }
         }
         for (index, pack) in manifest.packs.enumerated() {
             let map = PackMap(
-                size: pack.size, found: all.blobs[UInt32(truncatingIfNeeded: index)] ?? [], dictionary: dictionary)
-            facts.packs[pack.sha256] = map
-            facts.blobCount += map.blobs.count
-            for url in pack.urls {
-                guard let names = origin.names(of: url, from: directory) else { continue }
-                facts.objects[Array(names.joined(separator: [0x2F]))] = NamedObject(
-                    digest: pack.sha256, size: pack.size, isPack: true)
-            }
+                size: pack.size, found: blobs[UInt32(truncatingIfNeeded: index)] ?? [], dictionary: dictionary)
+            packs[pack.sha256] = map
+            blobCount += map.blobs.count
+            let object = NamedObject(digest: pack.sha256, size: pack.size, isPack: true)
+            for url in pack.urls { add(object, at: origin.names(of: url, from: directory)) }
         }
-        return facts
+    }
+
+    private mutating func add(_ object: NamedObject, at names: [[UInt8]]?) {
+        if let names { objects[Array(names.joined(separator: [0x2F]))] = object }
     }
 }

@@ -93,14 +93,7 @@ struct PackMap: Sendable {
     }
 
     /// The first blob that ends behind a **byte**.
-    private func index(at offset: UInt64) -> Int {
-        var (low, high) = (0, blobs.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if blobs[middle].end > offset { high = middle } else { low = middle + 1 }
-        }
-        return low
-    }
+    private func index(at offset: UInt64) -> Int { blobs.indices.partitioningIndex { blobs[$0].end > offset } }
 }
 
 /// The facts of one manifest about the packs and the files below one directory of a server.

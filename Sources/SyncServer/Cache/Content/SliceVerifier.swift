@@ -1,4 +1,5 @@
 import SyncContent
+import SyncManifest
 import SyncModel
 
 /// A blob of a pack, as the manifest describes it.
@@ -14,6 +15,14 @@ struct BlobCheck: Sendable, Equatable {
 
     /// One past its last **byte** in the pack; manifests are checked so that it does not overflow.
     var end: UInt64 { offset &+ storedLength }
+}
+
+extension BlobCheck {
+    init(_ blob: Blob, _ digest: SHA256Digest) {
+        self.init(
+            offset: blob.offset, storedLength: blob.storedLength, rawLength: blob.rawLength, codec: blob.codec,
+            digest: digest)
+    }
 }
 
 /// How the bytes of a slice are verified.

@@ -9,7 +9,7 @@ package struct CacheOrigin: Sendable {
     /// The name of the origin in a store.
     let name: String
     let transport: any Transport
-    private let last = Counter()
+    private let numbers = SharedCounter()
 
     package init(base: String, name: String, transport: any Transport) {
         (self.base, self.name, self.transport) = (base, name, transport)
@@ -29,8 +29,13 @@ package struct CacheOrigin: Sendable {
         -> TransferRequest
     {
         TransferRequest(
-            id: TransferID(rawValue: last.next()), urls: [url(names)], range: range, objectSize: size,
+            id: TransferID(rawValue: UInt64(numbers.take())), urls: [url(names)], range: range, objectSize: size,
             limit: UInt64(Int64.max), reload: reload)
+    }
+
+    /// Starts a transfer, see ``Download/start(_:on:isNamed:)``.
+    func start(_ request: TransferRequest, isNamed: Bool = false) -> Download {
+        Download.start(request, on: transport, isNamed: isNamed)
     }
 
     /// The path that a URL in a manifest leads to, as names; `nil` if it is not below the directory, or has a query.
@@ -59,60 +64,59 @@ package struct CacheOrigin: Sendable {
     }
 }
 
-/// Numbers in order, from any thread.
-final class Counter: Sendable {
-    private let state = Mutex<UInt64>(0)
+/// Tasks that wait for a change that other threads make.
+final class Waiters: Sendable {
+    private let state = Mutex((waiting: [UInt64: CheckedContinuation<Void, Never>](), last: UInt64(0)))
 
-    var value: UInt64 { state.withLock(\.self) }
-
-    func next() -> UInt64 { add(1) }
-
-    @discardableResult func add(_ count: UInt64) -> UInt64 {
-        state.withLock { state in
-            state = state.saturatingAdd(count)
-            return state
+    /// Waits until something holds, which is examined at once and after each ``wake()``.
+    ///
+    /// - Returns: `false` if the task was cancelled before.
+    func wait(until holds: @Sendable () -> Bool) async -> Bool {
+        while !holds() {
+            if Task.isCancelled { return false }
+            let number = state.withLock { state in
+                state.last += 1
+                return state.last
+            }
+            await withTaskCancellationHandler {
+                await withCheckedContinuation { continuation in
+                    state.withLock { $0.waiting[number] = continuation }
+                    // Nobody wakes it for what came before.
+                    if holds() || Task.isCancelled { wake(number) }
+                }
+            } onCancel: {
+                wake(number)
+            }
         }
+        return true
     }
+
+    /// Wakes every task, after a change.
+    func wake() {
+        let waiting = state.withLock { state in
+            defer { state.waiting = [:] }
+            return Array(state.waiting.values)
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    private func wake(_ number: UInt64) { state.withLock { $0.waiting.removeValue(forKey: number) }?.resume() }
 }
 
 /// The result of work that several tasks wait for.
 final class Shared<Value: Sendable>: Sendable {
-    private struct State {
-        var value: Value?
-        var waiters: [UInt64: CheckedContinuation<Value?, Never>] = [:]
-        var last: UInt64 = 0
-    }
-
-    private let state = Mutex(State())
+    private let result = Mutex<Value?>(nil)
+    private let waiters = Waiters()
 
     func finish(_ value: Value) {
-        let waiters = state.withLock { state in
-            state.value = value
-            defer { state.waiters = [:] }
-            return Array(state.waiters.values)
-        }
-        for waiter in waiters { waiter.resume(returning: value) }
+        result.withLock { $0 = .some(value) }
+        waiters.wake()
     }
 
     /// Waits for the result; `nil` if the task is cancelled before.
     func value() async -> Value? {
-        let number = state.withLock { state in
-            state.last += 1
-            return state.last
-        }
-        return await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let (isReady, value) = state.withLock { state -> (Bool, Value?) in
-                    if let value = state.value { return (true, value) }
-                    if Task.isCancelled { return (true, nil) }
-                    state.waiters[number] = continuation
-                    return (false, nil)
-                }
-                if isReady { continuation.resume(returning: value) }
-            }
-        } onCancel: {
-            state.withLock { $0.waiters.removeValue(forKey: number) }?.resume(returning: nil)
-        }
+        _ = await waiters.wait { self.result.withLock { $0 != nil } }
+        return result.withLock(\.self)
     }
 }
 
@@ -126,7 +130,7 @@ struct CacheContext: Sendable {
     let start: @Sendable (_ work: @escaping @Sendable () async -> Void) -> Void
     /// **Seconds** since 1970.
     let now: @Sendable () -> Int64
-    let counts = CacheCounts()
+    let counts = Monitor(CacheCounts())
 
     /// Reports that something could not be kept; nothing more is written for some seconds.
     func couldNotKeep(_ code: Errno) {
@@ -138,15 +142,15 @@ struct CacheContext: Sendable {
 
 /// The counters of a cache, besides the bytes of its origin and of its store.
 struct CacheCounts: Sendable {
-    let requests = Counter()
-    let sentBytes = Counter()
+    var requests: UInt64 = 0
+    var sentBytes: UInt64 = 0
     /// Answers that began with held bytes, and all other answers.
-    let hits = Counter()
-    let misses = Counter()
+    var hits: UInt64 = 0
+    var misses: UInt64 = 0
     /// Slices that were not what their names say: from the origin, and from the store.
-    let refused = Counter()
-    let damaged = Counter()
+    var refused: UInt64 = 0
+    var damaged: UInt64 = 0
     /// Answers that were passed through, and answers with documents that could not be revalidated.
-    let passed = Counter()
-    let stale = Counter()
+    var passed: UInt64 = 0
+    var stale: UInt64 = 0
 }

@@ -200,31 +200,29 @@ extension DocumentCache {
         if isGone, let former = Self.former(known, refusal) { return former }
         var request = context.origin.request(names, reload: reload)
         if let known, !known.0.validator.isEmpty { request.knownValidator = known.0.validator }
-        let download = Download.start(request, on: context.origin.transport, isNamed: named != nil)
-        switch await download.head() {
-        case .failure(let error): return failed(error, known, path)
-        case .success(let head):
-            state.withLock { $0.refusals[path] = nil }
-            if head.status == 304, let known {
-                state.withLock { state in
-                    state.goneUntil = nil
-                    state.documents[path]?.document.checked = now
-                }
-                var document = known.0
-                document.checked = now
-                return .current(document, known.1)
+        let download = context.origin.start(request, isNamed: named != nil)
+        let head: ResponseHead
+        do throws(TransferError) { head = try await download.head() } catch { return failed(error, known, path) }
+        state.withLock { $0.refusals[path] = nil }
+        if head.status == 304, let known {
+            state.withLock { state in
+                state.goneUntil = nil
+                state.documents[path]?.document.checked = now
             }
-            guard head.status != 304, (head.objectSize ?? 0) <= Self.longest else {
-                download.cancel()
-                return .pass
-            }
-            guard let file = context.store.unfinishedFile() else {
-                context.couldNotKeep(.last)
-                download.cancel()
-                return .pass
-            }
-            return await take(download, head, into: file, at: path, names: names, named: named, known: known)
+            var document = known.0
+            document.checked = now
+            return .current(document, known.1)
         }
+        guard head.status != 304, (head.objectSize ?? 0) <= Self.longest else {
+            download.cancel()
+            return .pass
+        }
+        guard let file = context.store.unfinishedFile() else {
+            context.couldNotKeep(.last)
+            download.cancel()
+            return .pass
+        }
+        return await take(download, head, into: file, at: path, names: names, named: named, known: known)
     }
 
     private func failed(_ error: TransferError, _ known: (Document, SharedDescriptor)?, _ path: String) -> Outcome {
@@ -262,11 +260,8 @@ extension DocumentCache {
     ) async -> Outcome {
         var size: UInt64 = 0
         guard var hasher = try? SHA256Hasher() else { return .pass }
-        loop: while true {
-            switch await download.next() {
-            case .ended: break loop
-            case .failed(let error): return failed(error, known, path)
-            case .bytes(let bytes):
+        do throws(TransferError) {
+            while let bytes = try await download.next() {
                 let code = bytes.withUnsafeBytes { writeAll($0, to: file.descriptor.raw, at: Document.start + size) }
                 if let code { context.couldNotKeep(code) }
                 size += UInt64(bytes.count)
@@ -277,13 +272,13 @@ extension DocumentCache {
                     return .pass
                 }
             }
-        }
+        } catch { return failed(error, known, path) }
         guard let digest = try? hasher.finish() else { return .pass }
         let document = Document(
             path: path, validator: head.validator, size: size, sha256: digest, checked: context.now())
         state.withLock { $0.goneUntil = nil }
         if let named, !isManifest(named, file, size) {
-            context.counts.refused.add(1)
+            context.counts.withLock { $0.refused += 1 }
             context.warn("Does not match its name, and was not kept: \(escaped(path)).")
             return .refused
         }

@@ -4,13 +4,6 @@ import SyncSystem
 /// One transfer from the origin that a task reads piece by piece: a document, or a body that is passed through. The
 /// transfer pauses while ``capacity`` **bytes** wait for the reader.
 final class Download: TransferSink {
-    /// The result of one read.
-    enum Next: Sendable {
-        case bytes([UInt8])
-        case ended
-        case failed(TransferError)
-    }
-
     private struct State {
         var head: ResponseHead?
         var bytes: [UInt8] = []
@@ -20,12 +13,12 @@ final class Download: TransferSink {
         /// Whether the answer after an interruption may be of another version than the first one.
         var isOther = false
         var isPaused = false
-        var waiter: CheckedContinuation<Void, Never>?
     }
 
     private static let capacity = 256 << 10
 
     private let state = Mutex(State())
+    private let waiters = Waiters()
     private let transport: any Transport
     private let id: TransferID
     private let isNamed: Bool
@@ -47,62 +40,31 @@ final class Download: TransferSink {
     func cancel() { transport.cancel(id) }
 
     /// Waits for the head of the answer.
-    func head() async -> Result<ResponseHead, TransferError> {
-        while true {
-            let found = state.withLock { state -> Result<ResponseHead, TransferError>? in
-                if let head = state.head { return .success(head) }
-                return state.end.map { end in end.map(\.response) }
-            }
-            if let found { return found }
-            guard await wait(until: { $0.head != nil }) else { return .failure(Self.stopped) }
-        }
+    func head() async throws(TransferError) -> ResponseHead {
+        _ = await waiters.wait { self.state.withLock { $0.head != nil || $0.end != nil } }
+        let (head, end) = state.withLock { ($0.head, $0.end) }
+        if let head { return head }
+        guard let end else { throw Self.stopped }
+        return try end.get().response
     }
 
-    /// Waits for the next bytes. Only one task may read.
-    func next() async -> Next {
-        while true {
-            let (found, isPaused) = state.withLock { state -> (Next?, Bool) in
-                if !state.bytes.isEmpty {
-                    let bytes = state.bytes
-                    state.bytes = []
-                    defer { state.isPaused = false }
-                    return (.bytes(bytes), state.isPaused)
-                }
-                switch state.end {
-                case .success: return (.ended, false)
-                case .failure(let error): return (.failed(error), false)
-                case nil: return (nil, false)
-                }
-            }
-            if isPaused { transport.resume(id) }
-            if let found { return found }
-            guard await wait(until: { !$0.bytes.isEmpty }) else { return .failed(Self.stopped) }
+    /// Waits for the next bytes; `nil` at the end. Only one task may read.
+    func next() async throws(TransferError) -> [UInt8]? {
+        let isThere = await waiters.wait { self.state.withLock { !$0.bytes.isEmpty || $0.end != nil } }
+        guard isThere else { throw Self.stopped }
+        let (bytes, end, isPaused) = state.withLock { state in
+            defer { (state.bytes, state.isPaused) = ([], false) }
+            return (state.bytes, state.end, state.isPaused)
         }
+        if isPaused { transport.resume(id) }
+        if bytes.isEmpty { _ = try end?.get() }
+        return bytes.isEmpty ? nil : bytes
     }
 
     static let stopped = TransferError(code: .cancelled, url: "", detail: "the cache stops")
 
-    /// - Returns: `false` when the task was cancelled.
-    private func wait(until isThere: @Sendable (State) -> Bool) async -> Bool {
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let isReady = state.withLock { state in
-                    guard !isThere(state), state.end == nil, !Task.isCancelled else { return true }
-                    state.waiter = continuation
-                    return false
-                }
-                if isReady { continuation.resume() }
-            }
-        } onCancel: {
-            wake()
-        }
-        return !Task.isCancelled
-    }
-
-    private func wake() { state.withLock { $0.waiter.take() }?.resume() }
-
     private func complete(_ result: Result<TransferReport, TransferError>) {
-        state.withLock { state -> CheckedContinuation<Void, Never>? in
+        state.withLock { state in
             if state.head == nil, case .success(let report) = result { state.head = report.response }
             state.end = result
             if state.isOther {
@@ -116,34 +78,34 @@ final class Download: TransferSink {
                     TransferError(
                         code: .badAnswer, url: url, detail: "interrupted, and perhaps of another version since"))
             }
-            return state.waiter.take()
-        }?.resume()
+        }
+        waiters.wake()
     }
 
     func begin(_ response: ResponseHead) -> UInt64 {
-        let (position, waiter) = state.withLock { state -> (UInt64, CheckedContinuation<Void, Never>?) in
+        let position = state.withLock { state in
             if !isNamed, let head = state.head, state.position != nil || head.validator != response.validator {
                 state.isOther = !head.validator.isSameVersion(as: response.validator)
             }
             state.head = state.head ?? response
-            return (state.position ?? response.bodyOffset, state.waiter.take())
+            return state.position ?? response.bodyOffset
         }
-        waiter?.resume()
+        waiters.wake()
         return position
     }
 
     func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome {
-        let (outcome, waiter) = state.withLock { state -> (SinkOutcome, CheckedContinuation<Void, Never>?) in
-            guard !state.isOther else { return (.stop, nil) }
+        let outcome = state.withLock { state -> SinkOutcome in
+            guard !state.isOther else { return .stop }
             guard state.bytes.count < Self.capacity else {
                 state.isPaused = true
-                return (.paused, nil)
+                return .paused
             }
             state.bytes.append(contentsOf: bytes)
             state.position = offset + UInt64(bytes.count)
-            return (.taken, state.waiter.take())
+            return .taken
         }
-        waiter?.resume()
+        if outcome == .taken { waiters.wake() }
         return outcome
     }
 }

@@ -25,13 +25,9 @@ final class Flight: TransferSink {
         case stopped
     }
 
-    private enum Buffer {
-        case memory([UInt8])
-        case file(UnfinishedFile)
-    }
-
     private struct State {
-        var buffer: Buffer
+        /// The bytes, unless they are in the file.
+        var memory: [UInt8] = []
         /// The offset of the next **byte** to arrive.
         var filled: UInt64
         /// Everything before this offset is verified.
@@ -39,16 +35,11 @@ final class Flight: TransferSink {
         var isWrong = false
         var trouble: Errno?
         var end: End?
-        var waiters: [UInt64: CheckedContinuation<Void, Never>] = [:]
-        var lastWaiter: UInt64 = 0
-
-        mutating func takeWaiters() -> [CheckedContinuation<Void, Never>] {
-            defer { waiters = [:] }
-            return Array(waiters.values)
-        }
     }
 
     let slice: CacheStore.Slice
+    /// The file of a slice that is too large for memory.
+    private let file: UnfinishedFile?
     /// Whether bytes can be read before all of the slice is verified: those of a whole object, of which a reader's last
     /// ones wait.
     let givesUnproven: Bool
@@ -56,17 +47,17 @@ final class Flight: TransferSink {
     private let isRangeless: @Sendable () -> Void
     private let verifier: Mutex<SliceVerifier>
     private let state: Mutex<State>
+    private let waiters = Waiters()
 
     /// - Parameter file: The file of a slice that is too large for memory.
     init(
         _ slice: CacheStore.Slice, _ check: SliceCheck, file: UnfinishedFile?,
         isRangeless: @escaping @Sendable () -> Void
     ) throws {
-        self.slice = slice
-        self.isRangeless = isRangeless
+        (self.slice, self.file, self.isRangeless) = (slice, file, isRangeless)
         givesUnproven = if case .whole = check { true } else { false }
         verifier = Mutex(try SliceVerifier(check, from: slice.start))
-        state = Mutex(State(buffer: file.map { .file($0) } ?? .memory([]), filled: slice.start, proven: slice.start))
+        state = Mutex(State(filled: slice.start, proven: slice.start))
     }
 
     // MARK: The transport's thread
@@ -81,30 +72,27 @@ final class Flight: TransferSink {
         let (isRight, proven) = verifier.withLock { verifier -> (Bool, UInt64) in
             (piece.withUnsafeBytes { verifier.take($0) }, verifier.proven)
         }
-        let (isGood, waiters) = state.withLock { state -> (Bool, [CheckedContinuation<Void, Never>]) in
+        let isGood = state.withLock { state -> Bool in
             guard isRight, offset == state.filled else {
                 // The verified bytes of it stay good.
                 state.proven = max(state.proven, proven)
                 state.isWrong = true
-                return (false, state.takeWaiters())
+                return false
             }
-            switch state.buffer {
-            case .memory(var held):
-                state.buffer = .memory([])
-                if held.isEmpty { held.reserveCapacity(Int(slice.length)) }
-                held.append(contentsOf: piece)
-                state.buffer = .memory(held)
-            case .file(let file):
+            if let file {
                 if let code = writeAll(bytes, to: file.descriptor.raw, at: offset - slice.start) {
                     state.trouble = code
-                    return (false, state.takeWaiters())
+                    return false
                 }
+            } else {
+                if state.memory.isEmpty { state.memory.reserveCapacity(Int(slice.length)) }
+                state.memory.append(contentsOf: piece)
             }
             state.filled += UInt64(bytes.count)
             state.proven = proven
-            return (true, state.takeWaiters())
+            return true
         }
-        for waiter in waiters { waiter.resume() }
+        waiters.wake()
         return isGood ? .taken : .stop
     }
 
@@ -129,27 +117,19 @@ final class Flight: TransferSink {
 
     /// The bytes, for the store, once they are verified.
     var content: (bytes: [UInt8]?, file: UnfinishedFile?) {
-        state.withLock { state in
-            switch state.buffer {
-            case .memory(let bytes): (bytes, nil)
-            case .file(let file): (nil, file)
-            }
-        }
+        (file == nil ? state.withLock(\.memory) : nil, file)
     }
 
     /// Frees the memory; readers get the rest from elsewhere.
-    func release() {
-        state.withLock { state in if case .memory = state.buffer { state.buffer = .memory([]) } }
-    }
+    func release() { state.withLock { $0.memory = [] } }
 
     /// Ends the flight, and wakes its readers.
     func finish(_ end: End) {
-        let waiters = state.withLock { state -> [CheckedContinuation<Void, Never>] in
+        state.withLock { state in
             state.end = end
             if case .proved = end { state.proven = slice.end }
-            return state.takeWaiters()
         }
-        for waiter in waiters { waiter.resume() }
+        waiters.wake()
     }
 
     // MARK: Readers
@@ -165,7 +145,7 @@ final class Flight: TransferSink {
                 let ready = readable(state, holding: hold)
                 if ready > offset {
                     let range = offset..<min(ready, offset + most)
-                    if let bytes = read(range, state.buffer) {
+                    if let bytes = read(range, state.memory) {
                         return .bytes(bytes, isProven: range.upperBound <= state.proven)
                     }
                     return .ended(.unwritten)
@@ -173,7 +153,10 @@ final class Flight: TransferSink {
                 return state.end.map { .ended($0) }
             }
             if let found { return found }
-            guard await wait(at: offset, holding: hold) else { return .stopped }
+            let isThere = await waiters.wait {
+                self.state.withLock { self.readable($0, holding: hold) > offset || $0.end != nil }
+            }
+            guard isThere else { return .stopped }
         }
     }
 
@@ -183,37 +166,10 @@ final class Flight: TransferSink {
         return min(slice.end, givesMore ? max(state.proven, min(state.filled, hold)) : state.proven)
     }
 
-    private func read(_ range: Range<UInt64>, _ buffer: Buffer) -> [UInt8]? {
-        switch buffer {
-        case .memory(let bytes):
-            guard range.upperBound - slice.start <= UInt64(bytes.count) else { return nil }
-            return Array(bytes[Int(range.lowerBound - slice.start)..<Int(range.upperBound - slice.start)])
-        case .file(let file):
-            return readBytes(
-                file.descriptor.raw, range.lowerBound - slice.start, Int(range.upperBound - range.lowerBound))
-        }
-    }
-
-    private func wait(at offset: UInt64, holding hold: UInt64) async -> Bool {
-        let number = state.withLock { state in
-            state.lastWaiter += 1
-            return state.lastWaiter
-        }
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let isReady = state.withLock { state in
-                    guard readable(state, holding: hold) <= offset, state.end == nil, !Task.isCancelled else {
-                        return true
-                    }
-                    state.waiters[number] = continuation
-                    return false
-                }
-                if isReady { continuation.resume() }
-            }
-        } onCancel: {
-            state.withLock { $0.waiters.removeValue(forKey: number) }?.resume()
-        }
-        return !Task.isCancelled
+    private func read(_ range: Range<UInt64>, _ memory: [UInt8]) -> [UInt8]? {
+        let (start, end) = (range.lowerBound - slice.start, range.upperBound - slice.start)
+        if let file { return readBytes(file.descriptor.raw, start, Int(end - start)) }
+        return end <= UInt64(memory.count) ? Array(memory[Int(start)..<Int(end)]) : nil
     }
 }
 

@@ -18,6 +18,11 @@ final class ObjectCache: Sendable {
         /// Bytes from this offset on are sent only when they are verified, so that only a right answer comes to its
         /// end.
         var hold: UInt64 { range.upperBound - min(CacheStore.piece, range.upperBound - range.lowerBound) }
+
+        /// How these **bytes** of the object are verified; `nil` if they cannot be.
+        func check(of bytes: Range<UInt64>) -> SliceCheck? {
+            bytes == 0..<size ? .whole(object.digest) : map?.check(of: bytes)
+        }
     }
 
     /// The next piece of an answer.
@@ -44,8 +49,9 @@ final class ObjectCache: Sendable {
         var flightCount = 0
         /// **Bytes** of slices in memory.
         var memory: UInt64 = 0
-        /// Where bytes of an object were wrong, how often in a row, and until when they are not fetched again.
-        var wrong: [Place: [Wrong]] = [:]
+        /// Where bytes of an object were wrong, by the first **byte** of the blob or of the object, how often in a row,
+        /// and until when they are not fetched again.
+        var wrong: [Place: [(offset: UInt64, times: Int, until: ContinuousClock.Instant)]] = [:]
         /// Objects whose server gives them as a whole only.
         var rangeless: Set<Place> = []
         /// Lengths that no manifest states, and until when they are valid; `nil` for good.
@@ -57,13 +63,6 @@ final class ObjectCache: Sendable {
             if sizes.count >= 10_000 { sizes = [:] }
             sizes[place] = (size, until)
         }
-    }
-
-    private struct Wrong {
-        /// The first **byte** of the blob, or of the object.
-        var offset: UInt64
-        var times: Int
-        var until: ContinuousClock.Instant
     }
 
     private enum Way {
@@ -92,22 +91,19 @@ final class ObjectCache: Sendable {
 
     /// The length of an object that no manifest names, as the origin says. It is asked for again after a while, until
     /// the whole object has been verified.
-    func size(of object: SHA256Digest, _ names: [[UInt8]]) async -> Result<UInt64, TransferError> {
+    func size(of object: SHA256Digest, _ names: [[UInt8]]) async throws(TransferError) -> UInt64 {
         let (place, now) = (Place(object: object, names: names), ContinuousClock.now)
         if let known = state.withLock({ $0.sizes[place] }), known.until.map({ now < $0 }) ?? true {
-            return .success(known.size)
+            return known.size
         }
-        let download = Download.start(context.origin.request(names, range: 0..<1), on: context.origin.transport)
-        let head = await download.head()
-        download.cancel()
-        return head.flatMap { head in
-            guard let size = head.objectSize else {
-                let words = "the server does not say how long it is"
-                return .failure(TransferError(code: .badAnswer, url: context.origin.url(names), detail: words))
-            }
-            state.withLock { $0.note(size, of: place, until: now + .seconds(30)) }
-            return .success(size)
+        let download = context.origin.start(context.origin.request(names, range: 0..<1))
+        defer { download.cancel() }
+        guard let size = try await download.head().objectSize else {
+            let words = "the server does not say how long it is"
+            throw TransferError(code: .badAnswer, url: context.origin.url(names), detail: words)
         }
+        state.withLock { $0.note(size, of: place, until: now + .seconds(30)) }
+        return size
     }
 
     /// Whether a file of the store has a byte of the object, verified or not yet.
@@ -181,7 +177,7 @@ extension ObjectCache {
                 }
                 var proof = known
                 if proof == nil {
-                    guard let check = check(of: slice, reading) else { return nil }
+                    guard let check = reading.check(of: slice.start..<slice.end) else { return nil }
                     proof = await proveOnce(file, slice, check)
                     if Task.isCancelled { return nil }
                 }
@@ -210,14 +206,9 @@ extension ObjectCache {
     }
 
     private func drop(_ slice: CacheStore.Slice, _ reading: Reading) {
-        context.counts.damaged.add(1)
+        context.counts.withLock { $0.damaged += 1 }
         context.warn("Damaged in the store, fetched again: \(Self.shown(slice, reading.names)).")
         context.store.drop(slice)
-    }
-
-    private func check(of slice: CacheStore.Slice, _ reading: Reading) -> SliceCheck? {
-        if slice.start == 0, slice.end == reading.size { return .whole(slice.object) }
-        return reading.map?.check(of: slice.start..<slice.end)
     }
 
     /// Verifies a kept slice: once in the life of this process, however many answers need it, and after each change of
@@ -416,7 +407,7 @@ extension ObjectCache {
                 let offset = flight.firstUnproven
                 let times = (known.first { $0.offset == offset && $0.until > now }?.times ?? 0) + 1
                 known.removeAll { $0.offset == offset }
-                known.append(Wrong(offset: offset, times: times, until: now + .seconds(30)))
+                known.append((offset, times, now + .seconds(30)))
             } else if isProved {
                 known.removeAll { (slice.start..<slice.end).contains($0.offset) }
                 // The whole object proves its length.
@@ -427,7 +418,7 @@ extension ObjectCache {
             state.wrong[place] = known.isEmpty ? nil : known.suffix(1_000)
         }
         if case .wrong = outcome {
-            context.counts.refused.add(1)
+            context.counts.withLock { $0.refused += 1 }
             context.warn("Does not match its name, and was not kept: \(Self.shown(slice, reading.names)).")
         }
         if case .failed(let error) = outcome { context.warn("\(error)") }
