@@ -201,7 +201,7 @@ struct LiveRecord: Decodable {
     ///   earlier process has recorded.
     static func read(of run: StoredRun, holder: Int32?, in store: SyncStore) -> LiveRecord? {
         guard run.state.isOpen, let bytes = store.liveFiles(of: run.session)?.requests(),
-            var record = try? ControlJSON.decode(LiveRecord.self, from: bytes), record.run == run.identifier
+            var record = try? LiveRecord(answer: bytes), record.run == run.identifier
         else { return nil }
         if holder != record.process || run.state != .running { record.rest() }
         return record

@@ -40,14 +40,13 @@ struct EventsCommand: AsyncParsableCommand {
         let state = try StateAccess(environment: place.environment(), output: output)
         let store = try state.store()
         let name = try StateAccess.session(session.session, in: store)
-        let start = EventFeed(of: name, after: since, in: store)
-        let (json, follow) = (format.json, follow)
+        let (json, follow, start) = (format.json, follow, since)
         try await StopSignals.ending(within: StopSignals.onlooker) {
-            var feed = start
+            var seen = start
             var follower = SessionFollower(state)
             let watch = RunWatch(store: store, session: name)
             while true {
-                let events = try feed.next()
+                let events = try store.nextEvents(of: name, after: &seen)
                 for event in events { output.line(json ? event.numbered : event.shown()) }
                 // Nobody reads on.
                 guard !output.isBroken else { return }
