@@ -12,14 +12,8 @@ package struct ConditionPlugins: Sendable {
     private let machine: MachinePlaces
     private let settings: @Sendable (RunRecipe) throws(SettingsError) -> PluginSettings
     private let notice: @Sendable (PluginNotice) -> Void
-    private let made = Monitor<[String: Made]>([:])
-
-    /// A condition, and what it was made of.
-    private struct Made: Sendable {
-        let use: PluginSettings.Use
-        let directory: String?
-        let condition: any Condition
-    }
+    /// The conditions, and what they were made of.
+    private let made = Monitor<[String: (use: PluginSettings.Use, directory: String?, condition: any Condition)]>([:])
 
     /// - Parameters:
     ///   - settings: Returns the present configuration for a run.
@@ -61,7 +55,7 @@ package struct ConditionPlugins: Sendable {
             error.naming(builtIn: builtInConditions)
         }
         let condition = PluginCondition(client, name: name)
-        made.withLock { $0[name] = Made(use: use, directory: settings.directory, condition: condition) }
+        made.withLock { $0[name] = (use, settings.directory, condition) }
         return condition
     }
 }

@@ -29,13 +29,7 @@ package struct PullReport: Sendable {
     /// As ``RunCounts/waited``: of all processes.
     var waited: Int64?
     /// The results of directories named by the manifest.
-    package struct FolderCounts: Sendable, Equatable {
-        package var made = 0
-        package var removed = 0
-        package var failed = 0
-    }
-
-    package var folders = FolderCounts()
+    package var folders = (made: 0, removed: 0, failed: 0)
     /// Files that were replaced although no pull had put them there in that form.
     package var replaced = 0
     /// Files that earlier pulls installed, that the manifest no longer names, and that are still there.
@@ -108,7 +102,7 @@ package struct PullReport: Sendable {
             $0.field("parts", manifest.parts)
             $0.field("parts_fetched", manifest.partsFetched)
         }
-        if folders != FolderCounts() {
+        if folders != (0, 0, 0) {
             line.object("directories") {
                 $0.field("made", folders.made)
                 $0.field("removed", folders.removed)
