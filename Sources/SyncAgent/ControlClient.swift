@@ -107,15 +107,6 @@ public struct ControlClient: Sendable {
         _ = try await answer("POST", "/v1/agent/stop", ["mode": mode].controlJSON())
     }
 
-    /// The event lines of one connection; ``AgentSession/events(after:following:)`` reconnects.
-    func lines(of session: String, since: Int64, follow: Bool, progress: Bool) -> LineStream {
-        var query = "?since=\(since)"
-        if follow { query += "&follow=1" }
-        if progress { query += "&progress=1" }
-        let target = "/v1/sessions/\(Self.encoded(session))/events\(query)"
-        return LineStream(self, target)
-    }
-
     private func get<Value: Decodable>(_ target: String) async throws -> Value {
         try Value(answer: await answer("GET", target))
     }

@@ -300,6 +300,6 @@ extension Agent: AgentControl {
     /// Resets the launch limiter of a session, on a person's request.
     func resetLimiter(_ session: String) {
         // A limiter that cannot be reset runs out by itself.
-        try? store.keepLimiter(of: session, delay: 0, raised: nil)
+        try? store.keep(LaunchLimiter(), of: session)
     }
 }

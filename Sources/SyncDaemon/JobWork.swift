@@ -212,10 +212,10 @@ extension SessionJob {
     private func raiseLimiter() {
         do throws(StoreError) {
             guard let kept = try store.session(session) else { return }
-            var limiter = LaunchLimiter(delay: kept.limiterDelay, raised: kept.limiterRaised)
+            var limiter = kept.limiter
             let work = try run.map { identifier throws(StoreError) in try store.run(identifier) }
             limiter.raise(now: environment.now(), isChained: work?.recipe.origin == .hook)
-            try store.keepLimiter(of: session, delay: limiter.delay, raised: limiter.raised)
+            try store.keep(limiter, of: session)
         } catch { environment.log("\(error)") }
     }
 }

@@ -79,8 +79,7 @@ extension SyncStore {
             session: session.identifier, project: session.project, destination: session.destination,
             label: session.label, state: SessionState(open?.state),
             owedHooks: try owedHooks(session: session.identifier).count, lastSequence: session.lastSequence)
-        let limiter = LaunchLimiter(delay: session.limiterDelay, raised: session.limiterRaised)
-        status.limiterDelaySeconds = limiter.earliestStart(now: now).map { ($0 - now) / 1_000 } ?? 0
+        status.limiterDelaySeconds = session.limiter.earliestStart(now: now).map { ($0 - now) / 1_000 } ?? 0
         status.run = run.map(RunStatus.init)
         if open == nil, let run {
             let failed = try hooks(run: run.identifier, limit: 1_000).count(where: \.hasFailed)

@@ -105,11 +105,6 @@ struct DockerLogins: Sendable {
 
     // MARK: Helpers
 
-    private struct Answer: Decodable {
-        // As the protocol of helpers spells them.
-        var Username, Secret: String
-    }
-
     /// Asks `docker-credential-NAME get`; `nil` if the helper has no login.
     private func ask(_ name: String, about server: String) throws(PluginError) -> Login? {
         let program = "docker-credential-\(name)"
@@ -145,11 +140,10 @@ struct DockerLogins: Sendable {
         case .overflowed: throw failed("it has written more than 64 KiB")
         case .stopped, .silent, .unknown: throw failed("it gave no answer")
         }
-        guard let answer = try? JSONDecoder().decode(Answer.self, from: Data(output.utf8)) else {
-            throw failed("its answer cannot be read")
-        }
-        guard !answer.Secret.isEmpty else { return nil }
-        return answer.Username == "<token>"
-            ? .identity(token: answer.Secret) : .password(user: answer.Username, password: answer.Secret)
+        guard let answer = JSONValue(text: output), let user = answer["Username"]?.string,
+            let secret = answer["Secret"]?.string
+        else { throw failed("its answer cannot be read") }
+        guard !secret.isEmpty else { return nil }
+        return user == "<token>" ? .identity(token: secret) : .password(user: user, password: secret)
     }
 }

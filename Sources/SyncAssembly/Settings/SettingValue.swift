@@ -1,5 +1,6 @@
 import Foundation
 package import SyncModel
+import SyncSchedule
 import SyncSystem
 import SyncTransfer
 
@@ -201,12 +202,7 @@ extension SettingValue {
 
     /// `07:30` or `24:00`; **minutes** after midnight.
     private static func minute(_ text: Substring) -> Int? {
-        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
-        guard parts.count == 2, (1...2).contains(parts[0].utf8.count), parts[1].utf8.count == 2,
-            parts.allSatisfy({ $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }), let hour = Int(parts[0]),
-            let minute = Int(parts[1]), minute < 60, hour * 60 + minute <= 1_440
-        else { return nil }
-        return hour * 60 + minute
+        text == "24:00" ? 1_440 : ScheduleTiming.minutes(String(text))
     }
 }
 

@@ -3,23 +3,16 @@ import SyncStore
 
 /// The result of a pull: the last JSON line, and the standard input of hooks.
 package struct PullReport: Sendable {
-    /// The cost of finding the manifest.
-    package struct ManifestCounts: Sendable {
-        /// Body **bytes** received for it and its parts.
-        package var bytes: UInt64 = 0
-        /// Parts read; 0 for a manifest in one text, and if nothing had to be read.
-        package var parts = 0
-        /// Parts fetched because they were not cached.
-        package var partsFetched = 0
-        package init() {}
-    }
+    /// The cost of finding the manifest: body **bytes** received for it and its parts; parts read, 0 for a manifest in one
+    /// text and if nothing had to be read; parts fetched because they were not cached.
+    package typealias ManifestCounts = (bytes: UInt64, parts: Int, partsFetched: Int)
 
     package var result = RunResult.ok
     package var session = ""
     package var run = ""
     package var files = FileCounts()
     package var bytes = ByteCounts()
-    package var manifest = ManifestCounts()
+    package var manifest: ManifestCounts = (0, 0, 0)
     /// The listing that the manifest was derived from; `nil` for one that was published.
     package var source: SourceOrigin?
     /// Every HTTP request sent.

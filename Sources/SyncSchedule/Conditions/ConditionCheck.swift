@@ -62,7 +62,7 @@ package final class ConditionCheck: Sendable {
         let asked = conditions.map { ($0.condition.name, Self.ask($0.condition, $0.isBusy, context)) }
         let answers = asked.map { name, answer in
             let state = answer.wait(until: end) { $0 } ?? .unknown(reason: "it has not answered in time")
-            return ConditionAnswer(name, state)
+            return (name: name, state: state)
         }
         return ledger.withLock { $0.take(answers, at: context.now) }
     }
