@@ -208,13 +208,15 @@ final class PullWork: Sendable {
                 return state.isStopped
             }
             if wasStopped { throw CancellationError() }
-            let engine = try setup.engine(
-                stop: stop,
-                listener: { [self] event in
+            let engine = try setup.engine(stop: stop) { request in
+                request.listener = { [self] event in
                     note(event.name)
                     // The end is reported later, with the exit status of the command.
                     if event.name != .pullFinished { deliver(Sync.Event(event.name.rawValue, event.json.text)) }
-                }, progress: { [self] in deliver($0) }, requests: { [self] in deliver(requests: $0) })
+                }
+                request.progress = { [self] in deliver($0) }
+                request.requests = { [self] in deliver(requests: $0) }
+            }
             let ended = StopFlag()
             let before = earlier
             let watch: WorkerThread?

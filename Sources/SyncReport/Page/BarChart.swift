@@ -29,8 +29,9 @@ struct BarChart {
     var html: HTML {
         let grid: [HTML] = [
             line(at: scale.top, scale.topLabel), line(at: scale.top / 2, scale.halfLabel),
-            "<line class=\"axis\" x1=\"\(at: Self.left)\" x2=\"\(at: Self.width - Self.right)\" "
-                + "y1=\"\(at: base)\" y2=\"\(at: base)\"/>",
+            """
+            <line class="axis" x1="\(at: Self.left)" x2="\(at: Self.width - Self.right)" y1="\(at: base)" y2="\(at: base)"/>
+            """,
         ]
         return """
             <svg viewBox="0 0 \(at: Self.width) \(at: Self.height)" role="img" \
