@@ -3,30 +3,30 @@ import Foundation
 import SyncModel
 import SyncSystem
 
-/// One request to the agent and its answer, over the Unix socket, on a thread of its own.
-struct AgentCall: Sendable {
-    var socketPath: String
-    var method: String
-    /// Path and query, percent-encoded.
-    var target: String
-    var body: [UInt8]?
-    /// Longest time for the whole call in **milliseconds**; `nil` for streams.
-    var timeout: Int?
-
+// One request to the agent and its answer, over the Unix socket.
+extension ControlClient {
     /// Longest time to connect in **milliseconds**: a living agent accepts at once.
     private static let connectTimeout = 5_000
 
     /// How often the call checks for cancellation while nothing arrives, in **milliseconds**.
     private static let pollInterval: Int32 = 1_000
 
-    /// Runs the call on the calling thread, which waits.
+    /// Most **bytes** of a response body.
+    private static let limit = 64 << 20
+
+    /// Runs a call on the calling thread, which waits.
     ///
     /// - Parameters:
+    ///   - target: Path and query, percent-encoded.
+    ///   - timeout: Longest time for the whole call in **milliseconds**; `nil` for streams.
     ///   - cancellation: Noticed within a second.
     ///   - receive: Takes bytes of a body, with the response's status; `false` ends the call. May block.
     /// - Returns: The response's status.
     /// - Throws: ``ControlError`` with code `unreachable`; `CancellationError`.
-    func perform(_ cancellation: StopFlag, receive: @escaping (UnsafeRawBufferPointer, Int) -> Bool) throws -> Int {
+    func perform(
+        _ method: String, _ target: String, _ body: [UInt8]? = nil, timeout: Int? = nil, until cancellation: StopFlag,
+        receive: @escaping (UnsafeRawBufferPointer, Int) -> Bool
+    ) throws -> Int {
         // libcurl would look for a host of that name.
         guard UnixAddress(socketPath) != nil else {
             throw ControlError(
@@ -35,7 +35,7 @@ struct AgentCall: Sendable {
                     + "Set XDG_RUNTIME_DIR, or XDG_STATE_HOME, to a shorter directory.", exitStatus: .configuration)
         }
         let call: HTTPCall
-        do throws(CurlError) { call = try prepared() } catch {
+        do throws(CurlError) { call = try prepared(method, target, body) } catch {
             throw ControlError(
                 .unreachable, "Cannot connect to the agent's socket \(escaped(socketPath)): \(error)",
                 exitStatus: .configuration)
@@ -64,7 +64,7 @@ struct AgentCall: Sendable {
         }
     }
 
-    private func prepared() throws(CurlError) -> HTTPCall {
+    private func prepared(_ method: String, _ target: String, _ body: [UInt8]?) throws(CurlError) -> HTTPCall {
         // The host is only a placeholder; the socket determines the peer.
         let call = try HTTPCall(
             "http://syncagent" + target, method: method, headers: ["Content-Type: application/json"], body: body)
@@ -95,26 +95,25 @@ struct AgentCall: Sendable {
                 .unreachable, "The connection to the agent at \(place) was lost: \(reason).", exitStatus: .unavailable)
         }
     }
-}
 
-extension AgentCall {
-    /// Most **bytes** of a response body.
-    private static let limit = 64 << 20
-
-    /// Runs the call without blocking the caller's thread.
+    /// Runs a call without blocking the caller's thread.
     ///
     /// - Returns: The body of a successful response.
     /// - Throws: ``ControlError``, also from the agent; `CancellationError`.
-    func answer() async throws -> [UInt8] {
+    func answer(_ method: String, _ target: String, _ body: [UInt8]? = nil, timeout: Duration? = nil) async throws
+        -> [UInt8]
+    {
+        let seconds = min(max(0.001, (timeout ?? self.timeout) / .seconds(1)), 86_400)
         do {
             return try await onThread("agent call") { flag in
-                var body: [UInt8] = []
-                let status = try perform(flag) { bytes, _ in
-                    body.append(contentsOf: bytes)
-                    return body.count <= Self.limit
+                var answer: [UInt8] = []
+                let status = try perform(method, target, body, timeout: Int(seconds * 1_000), until: flag) {
+                    bytes, _ in
+                    answer.append(contentsOf: bytes)
+                    return answer.count <= Self.limit
                 }
-                guard status < 300 else { throw Self.error(status, body) }
-                return body
+                guard status < 300 else { throw Self.error(status, answer) }
+                return answer
             }
         } catch let error as ThreadError { throw Self.failure(error) }
     }

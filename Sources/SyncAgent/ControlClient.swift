@@ -36,7 +36,7 @@ public struct ControlClient: Sendable {
     /// Enqueues a run; returns when it is on disk. Repeating the same request changes nothing.
     public func enqueue(_ request: EnqueueRequest) async throws -> EnqueueReply {
         // The agent fetches the manifest first: as long as a slow server takes.
-        try await post("/v1/runs", ControlJSON.encode(request), timeout: .seconds(600))
+        try await post("/v1/runs", request.controlJSON(), timeout: .seconds(600))
     }
 
     /// Stops the session's open run at a checkpoint.
@@ -56,15 +56,14 @@ public struct ControlClient: Sendable {
 
     /// Fetches these paths of the open run before all others.
     public func prioritize(_ session: String, paths: [String]) async throws -> SessionStatus {
-        let body = try ControlJSON.encode(["paths": paths])
+        let body = try ["paths": paths].controlJSON()
         return try await post("/v1/sessions/\(Self.encoded(session))/prioritize", body)
     }
 
     /// Removes a session; with `files` also the files it installed that have not changed since.
     public func remove(_ session: String, files: Bool = false) async throws {
-        _ = try await call(
-            "DELETE", "/v1/sessions/\(Self.encoded(session))?files=\(files ? 1 : 0)", timeout: .seconds(600)
-        ).answer()
+        let target = "/v1/sessions/\(Self.encoded(session))?files=\(files ? 1 : 0)"
+        _ = try await answer("DELETE", target, timeout: .seconds(600))
     }
 
     /// Hooks, newest first; of one session, or of all.
@@ -92,12 +91,11 @@ public struct ControlClient: Sendable {
         if let state { query.append("state=\(state.rawValue)") }
         if let path { query.append("path=\(Self.encoded(path))") }
         let target = "/v1/sessions/\(Self.encoded(session))/tasks"
-        let lines = LineStream(
-            call("GET", query.isEmpty ? target : target + "?" + query.joined(separator: "&"), isStream: true))
+        let lines = LineStream(self, query.isEmpty ? target : target + "?" + query.joined(separator: "&"))
         return AsyncThrowingStream {
             guard let bytes = try await lines.next().map({ Array($0.utf8) }) else { return nil }
             if let error = ControlError(body: bytes) { throw error }
-            return try ControlJSON.decode(TaskStatus.self, from: bytes)
+            return try TaskStatus(answer: bytes)
         }
     }
 
@@ -106,37 +104,17 @@ public struct ControlClient: Sendable {
 
     /// Stops the agent; returns when it has started to stop.
     public func stop(_ mode: AgentStop) async throws {
-        let body = try ControlJSON.encode(["mode": mode])
-        _ = try await call("POST", "/v1/agent/stop", body: body).answer()
-    }
-
-    /// The event lines of one connection; ``AgentSession/events(after:following:)`` reconnects.
-    func lines(of session: String, since: Int64, follow: Bool, progress: Bool) -> LineStream {
-        var query = "?since=\(since)"
-        if follow { query += "&follow=1" }
-        if progress { query += "&progress=1" }
-        let target = "/v1/sessions/\(Self.encoded(session))/events\(query)"
-        return LineStream(call("GET", target, isStream: true))
+        _ = try await answer("POST", "/v1/agent/stop", ["mode": mode].controlJSON())
     }
 
     private func get<Value: Decodable>(_ target: String) async throws -> Value {
-        try ControlJSON.decode(Value.self, from: await call("GET", target).answer())
+        try Value(answer: await answer("GET", target))
     }
 
     private func post<Value: Decodable>(_ target: String, _ body: [UInt8] = [], timeout: Duration? = nil) async throws
         -> Value
     {
-        let asked = call("POST", target, body: body, timeout: timeout)
-        return try ControlJSON.decode(Value.self, from: await asked.answer())
-    }
-
-    private func call(
-        _ method: String, _ target: String, body: [UInt8]? = nil, timeout: Duration? = nil, isStream: Bool = false
-    ) -> AgentCall {
-        let limit = max(0.001, (timeout ?? self.timeout) / .seconds(1))
-        return AgentCall(
-            socketPath: socketPath, method: method, target: target, body: body,
-            timeout: isStream ? nil : Int(min(limit, 86_400) * 1_000))
+        try Value(answer: await answer("POST", target, body, timeout: timeout))
     }
 
     /// A percent-encoded part of a path or of a query.

@@ -6,14 +6,16 @@ import SyncSystem
 /// task removes them.
 final class LineStream: Sendable {
     private struct State: Sendable {
-        var call: AgentCall?
+        var isStarted = false
         var lines: ArraySlice<String> = []
         var isEnded = false
         var failure: (any Error)?
         var taker: CheckedContinuation<Void, Never>?
     }
 
-    private let state: Monitor<State>
+    private let client: ControlClient
+    private let target: String
+    private let state = Monitor(State())
     private let cancellation = StopFlag()
 
     /// Most buffered lines; beyond that libcurl stops reading.
@@ -23,7 +25,8 @@ final class LineStream: Sendable {
     /// output, each byte of which may take six in JSON.
     private static let longestLine = 8 << 20
 
-    init(_ call: AgentCall) { state = Monitor(State(call: call)) }
+    /// - Parameter target: Path and query, percent-encoded.
+    init(_ client: ControlClient, _ target: String) { (self.client, self.target) = (client, target) }
 
     deinit { cancel() }
 
@@ -56,13 +59,17 @@ final class LineStream: Sendable {
     }
 
     private func start() {
-        guard let call = state.change({ $0.call.take() }) else { return }
+        let isFirst = state.change { state in
+            defer { state.isStarted = true }
+            return !state.isStarted
+        }
+        guard isFirst else { return }
         do throws(ThreadError) {
-            try WorkerThread(name: "agent events") { [state, cancellation] in
+            try WorkerThread(name: "agent events") { [client, target, state, cancellation] in
                 // The bytes after the last newline; for an error, the whole body.
                 var rest: [UInt8] = []
                 do {
-                    let status = try call.perform(cancellation) { bytes, status in
+                    let status = try client.perform("GET", target, until: cancellation) { bytes, status in
                         let isWhole = bytes.contains(0x0A)
                         rest.append(contentsOf: bytes)
                         guard status < 300, isWhole, let last = rest.lastIndex(of: 0x0A) else {
@@ -72,11 +79,11 @@ final class LineStream: Sendable {
                         rest.removeSubrange(...last)
                         return Self.put(lines, state) && Self.isShort(rest, state)
                     }
-                    guard status < 300 else { throw AgentCall.error(status, rest) }
+                    guard status < 300 else { throw ControlClient.error(status, rest) }
                     Self.end(state, nil)
                 } catch { Self.end(state, error) }
             }
-        } catch { Self.end(state, AgentCall.failure(error)) }
+        } catch { Self.end(state, ControlClient.failure(error)) }
     }
 
     private static func put(_ lines: [String], _ state: Monitor<State>) -> Bool {

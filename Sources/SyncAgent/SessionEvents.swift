@@ -66,8 +66,9 @@ public struct SessionEvents: AsyncSequence, Sendable {
 
         private mutating func connected() -> LineStream {
             if let stream { return stream }
-            let new = sequence.client.lines(
-                of: sequence.session, since: cursor, follow: sequence.isFollowing, progress: sequence.withProgress)
+            let session = ControlClient.encoded(sequence.session)
+            let options = (sequence.isFollowing ? "&follow=1" : "") + (sequence.withProgress ? "&progress=1" : "")
+            let new = LineStream(sequence.client, "/v1/sessions/\(session)/events?since=\(cursor)\(options)")
             stream = new
             return new
         }

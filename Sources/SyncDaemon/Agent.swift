@@ -21,8 +21,6 @@ package actor Agent {
     var changes: [String: Int64] = [:]
     /// The tasks that wait for the deadlines of running runs, by session.
     private var deadlines: [String: Task<Void, Never>] = [:]
-    /// Work under way, by session.
-    var jobs: [String: SessionJob] { live.jobs }
     /// Engines that have fetched the manifest of a run that may start at once, by run.
     var spares: [String: AssembledEngine] = [:]
     /// Stops for the work that commands wait for, such as fetching a manifest.
@@ -55,7 +53,8 @@ package actor Agent {
     /// When history was last pruned, **milliseconds** since 1970.
     private var pruned: Int64?
 
-    let live = LiveSessions()
+    /// Work under way and the number of followers, by session, and whether the agent accepts no more readers.
+    nonisolated let live = Mutex((jobs: [String: SessionJob](), followers: [String: Int](), isOver: false))
 
     /// Longest sleep: wall clocks jump, and other processes leave runs behind.
     private static let longestSleep = Duration.seconds(60)
@@ -95,7 +94,7 @@ package actor Agent {
         // A run that is just being enqueued is not waited for: the next agent enqueues it again.
         schedules.cancel()
         bandwidth.cancel()
-        live.close()
+        live.withLock { $0.isOver = true }
         endSpares()
         for job in jobs.values { await job.untilEnd() }
     }
@@ -148,7 +147,8 @@ package actor Agent {
         guard environment.isOnDemand else { return false }
         // An agent with schedules of its own stays, since nothing else would run them.
         let isBusy =
-            !jobs.isEmpty || !answering.isEmpty || !turns.isEmpty || live.hasFollowers || hasSchedules || hasWork()
+            !jobs.isEmpty || !answering.isEmpty || !turns.isEmpty || live.withLock { !$0.followers.isEmpty }
+            || hasSchedules || hasWork()
         guard !isBusy else {
             idleSince = nil
             return false
@@ -239,12 +239,10 @@ extension Agent {
             jobs.count < environment.maximumRuns + AgentEnvironment.hookCap
         else { return }
         let engine = run.flatMap { spares.removeValue(forKey: $0.identifier) }
-        let job = SessionJob(
-            session: session, run, engine: engine, environment, live,
-            turnChanged: { Task { await self.wake() } })
+        let job = SessionJob(self, session: session, run, engine: engine)
         // Until the next division the run gets an equal share.
         if let total = environment.rateLimit, run != nil { job.setShare(max(1, total / UInt64(transferring + 1))) }
-        live.set(job, for: session)
+        live.withLock { $0.jobs[session] = job }
         Task {
             do throws(ThreadError) { self.ended(job, try await onThread("run") { job.work() }) } catch {
                 self.ended(job, .notYet(reason: .error, error: ControlError(.failed, "\(error)", exitStatus: .ioError)))
@@ -273,7 +271,7 @@ extension Agent {
     private func watch(_ job: SessionJob) async {
         while !job.isOver, (try? await environment.sleep(environment.pollInterval)) != nil, !job.isOver {
             // All its files are there then.
-            guard job.conditions != nil, !job.takesNoTurn else { continue }
+            guard job.hasConditions, !job.takesNoTurn else { continue }
             job.holdRate()
             // If no thread can be started, the next check will do.
             let mayContinue = try? await onThread("look") { job.mayContinue() }
@@ -296,7 +294,7 @@ extension Agent {
 
     private func ended(_ job: SessionJob, _ end: SessionJob.End) {
         deadlines.removeValue(forKey: job.session)?.cancel()
-        live.set(nil, for: job.session)
+        live.withLock { $0.jobs[job.session] = nil }
         switch end {
         case .done: (failedStarts[job.run ?? job.session], retries[job.session]) = (nil, nil)
         case .notYet(let reason, let error): hold(job, reason, error)
@@ -343,7 +341,7 @@ extension Agent {
             let stored = try store.run(run)
             guard stored.state == .waiting else { return }
             if try isGivenUp(stored, last: report.reason, now: now) { return }
-            let check = job.conditions?.nextCheck(report) ?? now + environment.blockedInterval
+            let check = report.nextCheck(after: now, every: environment.blockedInterval)
             try store.hold(
                 run: run, reason: reason, error: report.reason, due: nextPoll(at: check, stored, now: now),
                 since: report.since)

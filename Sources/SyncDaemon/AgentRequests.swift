@@ -164,9 +164,8 @@ extension Agent: AgentControl {
     package func events(of session: String, since: Int64, follow: Bool, progress: Bool) throws(ControlError)
         -> AsyncThrowingStream<String, any Error>
     {
-        let feed = EventFeed(of: session, after: since, in: store)
-        try stored(feed.requireReached())
-        let lines = EventLines(feed, of: session, follows: follow, showsProgress: progress, live, environment)
+        try stored(store.requireReached(since, of: session))
+        let lines = EventLines(self, session, after: since, follows: follow, showsProgress: progress)
         return AsyncThrowingStream { try await lines.next() }
     }
 
@@ -187,7 +186,7 @@ extension Agent: AgentControl {
         } catch { throw ControlError(.failed, "\(error)", exitStatus: .ioError) }
         let tasks = try found.get()
         return AsyncThrowingStream {
-            try tasks?.next().map { String(decoding: try ControlJSON.encode($0), as: UTF8.self) }
+            try tasks?.next().map { String(decoding: try $0.controlJSON(), as: UTF8.self) }
         }
     }
 
@@ -301,6 +300,6 @@ extension Agent: AgentControl {
     /// Resets the launch limiter of a session, on a person's request.
     func resetLimiter(_ session: String) {
         // A limiter that cannot be reset runs out by itself.
-        try? store.keepLimiter(of: session, delay: 0, raised: nil)
+        try? store.keep(LaunchLimiter(), of: session)
     }
 }

@@ -4,22 +4,11 @@ package import SyncSchedule
 
 /// The schedules that the agent's own clock fires, where neither systemd nor cron runs.
 package struct AgentSchedules: Sendable {
-    /// The schedules at one moment.
-    package struct Snapshot: Sendable {
-        /// A schedule with its last handled occurrence.
-        package typealias Entry = (name: String, clock: ScheduleClock, handled: Slot?)
-
-        package var entries: [Entry]
-        /// Whether there are schedules that cannot be read now. The agent then keeps running, and tries to read them
-        /// again.
-        package var hasUnread: Bool
-
-        package init(_ entries: [Entry], hasUnread: Bool = false) {
-            (self.entries, self.hasUnread) = (entries, hasUnread)
-        }
-
-        var isEmpty: Bool { entries.isEmpty && !hasUnread }
-    }
+    /// The schedules at one moment, each with its last handled occurrence, and whether there are any that cannot be read
+    /// now. The agent then keeps running, and tries to read them again.
+    package typealias Snapshot = (
+        entries: [(name: String, clock: ScheduleClock, handled: Slot?)], hasUnread: Bool
+    )
 
     /// Reads the schedules. Called again and again, since people add and remove them.
     package var load: @Sendable () -> Snapshot
@@ -74,14 +63,19 @@ extension Agent {
     }
 
     /// Finds out whether there are schedules for which the agent must not end.
-    func countSchedules() { hasSchedules = environment.schedules?.load().isEmpty == false }
+    func countSchedules() { if let schedules = environment.schedules { _ = read(schedules) } }
+
+    private func read(_ schedules: AgentSchedules) -> AgentSchedules.Snapshot {
+        let snapshot = schedules.load()
+        hasSchedules = !snapshot.entries.isEmpty || snapshot.hasUnread
+        return snapshot
+    }
 
     /// Enqueues all due occurrences.
     ///
     /// - Returns: When to check again, **milliseconds** since 1970.
     private func fireDue(_ schedules: AgentSchedules) async -> Int64? {
-        let snapshot = schedules.load()
-        hasSchedules = !snapshot.isEmpty
+        let snapshot = read(schedules)
         var next: Int64?
         func later(_ time: Int64?) { if let time { next = min(next ?? time, time) } }
         for entry in snapshot.entries where stopMode == nil {

@@ -58,8 +58,8 @@ extension SessionJob {
             (try store.run(identifier), try store.session(self.session))
         }
         guard let session, run.state == .waiting else { return nil }
-        conditions = try RunConditionCheck(run, destination: session.destination, environment)
-        return mayContinue() ? nil : conditions?.block
+        try readConditions(of: run, destination: session.destination)
+        return mayContinue() ? nil : block
     }
 
     /// Runs owed hooks and ends runs that only have to be ended, each with an engine as its client requested.
@@ -144,7 +144,7 @@ extension SessionJob {
                     + "\(Figures.grouped(report.changed)) changed, \(ByteCount(report.bytes.received)) in "
                     + Figures.count(report.requests, "request")
                     + (report.status == .hookFailed ? "; a hook failed" : ""))
-            if stop.reason == .policy, let block = conditions?.block { return .blocked(block) }
+            if stop.reason == .policy, let block { return .blocked(block) }
             return .done
         } catch { return after(error, identifier) }
     }
@@ -195,24 +195,27 @@ extension SessionJob {
         var needs = needs
         needs.listener = { [self] event in
             // Once for all hooks of a job.
-            if event.name == .hookStarted, !hasCalledHooks, !live.isFollowed(session) { raiseLimiter() }
+            if event.name == .hookStarted, !hasCalledHooks, !agent.isFollowed(session) { raiseLimiter() }
             note(event)
-            if event.name == .hookStarted || event.name == .hookFinished { turnChanged() }
+            if event.name == .hookStarted || event.name == .hookFinished { changeTurn() }
             // What no run has on record is told here, or nowhere.
             if let words = event.note, event.isOffRecord { environment.log("\(escaped(session)): \(words)") }
         }
-        needs.progress = { [self] in if note($0) { turnChanged() } }
+        needs.progress = { [self] in if note($0) { changeTurn() } }
         return needs
     }
+
+    /// When a hook starts or ends, and when the run only waits for a time, other runs may start, or no longer may.
+    private func changeTurn() { Task { await agent.wake() } }
 
     /// Raises the launch limiter when a hook starts and no client follows: the runs that the hook enqueues will wait.
     private func raiseLimiter() {
         do throws(StoreError) {
             guard let kept = try store.session(session) else { return }
-            var limiter = LaunchLimiter(delay: kept.limiterDelay, raised: kept.limiterRaised)
+            var limiter = kept.limiter
             let work = try run.map { identifier throws(StoreError) in try store.run(identifier) }
             limiter.raise(now: environment.now(), isChained: work?.recipe.origin == .hook)
-            try store.keepLimiter(of: session, delay: limiter.delay, raised: limiter.raised)
+            try store.keep(limiter, of: session)
         } catch { environment.log("\(error)") }
     }
 }

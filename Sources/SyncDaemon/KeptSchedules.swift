@@ -134,9 +134,9 @@ extension AgentSchedules {
                 let names: [String]
                 do throws(ScheduleError) { names = try records.names() } catch {
                     warn("\(error)")
-                    return Snapshot([], hasUnread: true)
+                    return ([], true)
                 }
-                var snapshot = Snapshot([])
+                var snapshot: Snapshot = ([], false)
                 for name in names {
                     do throws(ScheduleError) {
                         guard let record = try records.find(name), record.backend.needsAgent,

@@ -172,12 +172,11 @@ extension Agent {
     private func limiterStart(_ session: String) -> Int64? {
         guard let stored = try? store.session(session) else { return nil }
         let now = environment.now()
-        var limiter = LaunchLimiter(delay: stored.limiterDelay, raised: stored.limiterRaised)
-        let before = limiter
+        var limiter = stored.limiter
         limiter.relax(now: now)
-        if limiter != before {
+        if limiter != stored.limiter {
             // A limiter that cannot be recorded only keeps its longer delay.
-            try? store.keepLimiter(of: session, delay: limiter.delay, raised: limiter.raised)
+            try? store.keep(limiter, of: session)
         }
         return limiter.earliestStart(now: now)
     }

@@ -1,6 +1,9 @@
+import SyncAgent
 import SyncAssembly
 import SyncEngine
 import SyncModel
+import SyncPlugins
+import SyncSchedule
 import SyncStore
 import SyncSystem
 
@@ -9,7 +12,10 @@ final class SessionJob: Sendable {
     private struct State: Sendable {
         var progress: PullProgress?
         var isOver = false
-        var conditions: RunConditionCheck?
+        /// The conditions of the run as it was when they were read; `nil` until then, and for a run without any.
+        var conditions: (check: ConditionCheck, run: StoredRun, destination: String)?
+        /// The result of their last evaluation.
+        var report: ConditionReport?
         var isCallingHooks: Bool
         var hasCalledHooks = false
         /// Whether all files are fetched and the run waits for the time of its switch.
@@ -27,15 +33,10 @@ final class SessionJob: Sendable {
         var listeners: [CheckedContinuation<Void, Never>] = []
     }
 
+    let agent: Agent
     let session: String
     /// `nil` if only owed hooks are run.
     let run: String?
-    let environment: AgentEnvironment
-    /// Called when a hook starts or ends, and when the run only waits for a time, since other runs may then start, or
-    /// no longer may.
-    let turnChanged: @Sendable () -> Void
-    /// Knows whether a client follows the session.
-    let live: LiveSessions
     let stop = StopRequest()
     private let state: Mutex<State>
     /// The weight in dividing the agent's rate limit: a person's request counts four times that of a hook or a
@@ -45,15 +46,13 @@ final class SessionJob: Sendable {
     /// - Parameters:
     ///   - run: `nil` if only owed hooks are run.
     ///   - engine: An engine that has already fetched the run's manifest, if there is one.
-    init(
-        session: String, _ run: StoredRun?, engine: AssembledEngine?, _ environment: AgentEnvironment,
-        _ live: LiveSessions, turnChanged: @escaping @Sendable () -> Void
-    ) {
-        (self.session, self.run) = (session, run?.identifier)
-        (self.environment, self.live, self.turnChanged) = (environment, live, turnChanged)
+    init(_ agent: Agent, session: String, _ run: StoredRun?, engine: AssembledEngine?) {
+        (self.agent, self.session, self.run) = (agent, session, run?.identifier)
         weight = run?.recipe.origin == .interactive ? 4 : 1
         state = Mutex(State(isCallingHooks: run == nil, spare: engine))
     }
+
+    var environment: AgentEnvironment { agent.environment }
 
     /// Returns the engine given at creation; `nil` after the first call.
     func takeEngine() -> AssembledEngine? {
@@ -96,9 +95,10 @@ final class SessionJob: Sendable {
         if isNew { applyLimits() }
     }
 
+    /// The limit at this time of day; outside of all windows, the usual one.
     private func ownLimit(_ usual: UInt64?) -> UInt64? {
-        guard let conditions else { return usual }
-        return conditions.rateLimit(usual: usual)
+        guard let rates = state.withLock({ $0.conditions?.run.recipe.conditions.rates }) else { return usual }
+        return rate(at: environment.now(), of: rates, usual: usual, clock: environment.windowClock)
     }
 
     /// The run's claim to a share of the agent's rate limit; `nil` while it transfers nothing.
@@ -132,18 +132,6 @@ final class SessionJob: Sendable {
 
     /// The progress; `nil` before the manifest is known.
     var progress: PullProgress? { state.withLock(\.progress) }
-
-    /// The conditions of the run; `nil` until they have been read, and for a run without conditions.
-    var conditions: RunConditionCheck? {
-        get { state.withLock(\.conditions) }
-        set { state.withLock { $0.conditions = newValue } }
-    }
-
-    /// Evaluates the conditions and records changes; blocks for seconds at most.
-    func mayContinue() -> Bool {
-        let (check, handle) = state.withLock { ($0.isOver ? nil : $0.conditions, $0.handle) }
-        return check?.evaluate(received: handle?.received ?? 0) ?? true
-    }
 
     var isOver: Bool { state.withLock(\.isOver) }
 
@@ -185,5 +173,65 @@ final class SessionJob: Sendable {
             }
             if isOver { continuation.resume() }
         }
+    }
+}
+
+// Whether the run may proceed: evaluated before its start and every few seconds while it runs.
+extension SessionJob {
+    /// Reads the conditions of the run, if it has any.
+    ///
+    /// - Throws: ``ControlError`` for a plugin that does not exist.
+    func readConditions(of run: StoredRun, destination: String) throws(ControlError) {
+        guard !run.recipe.conditions.isEmpty else { return }
+        var since: [String: Int64] = [:]
+        if let reason = run.reason, let start = run.waitingSince { since[reason.rawValue] = start }
+        let check = try environment.conditionCheck(run.recipe, since).get()
+        state.withLock { $0.conditions = (check, run, destination) }
+    }
+
+    var hasConditions: Bool { state.withLock { $0.conditions != nil } }
+
+    /// The report of the last evaluation, if it blocks the run.
+    var block: ConditionReport? { state.withLock(\.report).flatMap { $0.isBlocked ? $0 : nil } }
+
+    /// Evaluates all conditions and records changes; blocks for seconds at most.
+    func mayContinue() -> Bool {
+        let (conditions, handle) = state.withLock { ($0.isOver ? nil : $0.conditions, $0.handle) }
+        guard let (check, run, destination) = conditions else { return true }
+        let now = environment.now()
+        // Earlier attempts count, too.
+        let received = run.counts.bytes.received.saturatingAdd(handle?.received ?? 0)
+        let report = check.evaluate(ConditionContext(destination: destination, receivedBytes: received, now: now))
+        state.withLock { $0.report = report }
+        for warning in report.warnings { environment.log("\(escaped(session)): \(warning)") }
+        record(report.changes, of: run.identifier, now)
+        return !report.isBlocked
+    }
+
+    private func record(_ changes: [ConditionReport.Change], of run: String, _ now: Int64) {
+        guard !changes.isEmpty else { return }
+        let lines = changes.map { change in
+            let event =
+                switch change {
+                case .blocked(let condition, let reason, let until):
+                    SyncEvent(.conditionBlocked, time: now, session: session, run: run) {
+                        $0.field("condition", condition)
+                        $0.field("detail", reason)
+                        $0.time("until", until)
+                    }
+                case .cleared(let condition, let after):
+                    SyncEvent(.conditionCleared, time: now, session: session, run: run) {
+                        $0.field("condition", condition)
+                        $0.field("after_ms", after)
+                    }
+                }
+            return event.json.bytes
+        }
+        do throws(StoreError) {
+            // A check may end after its run.
+            guard try environment.store.append(lines, ofUnfinished: run, time: now) else { return }
+            // Clear the recorded block, too, so that observers do not see an outdated one.
+            if block == nil { try environment.store.hold(run: run, reason: nil, due: nil) }
+        } catch { environment.log("\(escaped(session)): \(error)") }
     }
 }

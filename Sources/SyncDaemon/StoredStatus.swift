@@ -79,8 +79,7 @@ extension SyncStore {
             session: session.identifier, project: session.project, destination: session.destination,
             label: session.label, state: SessionState(open?.state),
             owedHooks: try owedHooks(session: session.identifier).count, lastSequence: session.lastSequence)
-        let limiter = LaunchLimiter(delay: session.limiterDelay, raised: session.limiterRaised)
-        status.limiterDelaySeconds = limiter.earliestStart(now: now).map { ($0 - now) / 1_000 } ?? 0
+        status.limiterDelaySeconds = session.limiter.earliestStart(now: now).map { ($0 - now) / 1_000 } ?? 0
         status.run = run.map(RunStatus.init)
         if open == nil, let run {
             let failed = try hooks(run: run.identifier, limit: 1_000).count(where: \.hasFailed)
@@ -201,7 +200,7 @@ struct LiveRecord: Decodable {
     ///   earlier process has recorded.
     static func read(of run: StoredRun, holder: Int32?, in store: SyncStore) -> LiveRecord? {
         guard run.state.isOpen, let bytes = store.liveFiles(of: run.session)?.requests(),
-            var record = try? ControlJSON.decode(LiveRecord.self, from: bytes), record.run == run.identifier
+            var record = try? LiveRecord(answer: bytes), record.run == run.identifier
         else { return nil }
         if holder != record.process || run.state != .running { record.rest() }
         return record

@@ -18,13 +18,12 @@ struct PullSetup {
     let destination: String
     private let stateDirectory: String
     private let store: SyncStore
-    private let options: Sync.Options
     private let plugins: PluginSet
 
     /// - Throws: ``Sync/Failure``.
     init(_ pull: Sync.Pull) throws {
         try Self.check(pull)
-        options = pull.options
+        let options = pull.options
         destination = try Self.absolute(pull.destination)
         guard let state = try options.stateDirectory.map(Self.absolute) ?? Self.usualStateDirectory else {
             throw Sync.Failure(.cannotCreate, "Cannot determine the home directory: set the state directory.")
@@ -107,12 +106,11 @@ struct PullSetup {
 
     /// An engine for one attempt.
     ///
+    /// - Parameter listen: Sets who listens.
     /// - Throws: ``Sync/Failure`` with status 78 for settings that cannot be used.
-    func engine(
-        stop: StopRequest, listener: @escaping @Sendable (SyncEvent) -> Void = { _ in },
-        progress: @escaping @Sendable (PullProgress) -> Void = { _ in },
-        requests: @escaping @Sendable ([UInt8]) -> Void = { _ in }
-    ) throws(Sync.Failure) -> AssembledEngine {
+    func engine(stop: StopRequest, _ listen: (inout EngineRequest) -> Void = { _ in }) throws(Sync.Failure)
+        -> AssembledEngine
+    {
         let host = HostEnvironment(
             base: PathBase(directory: nil, home: nil), variables: ProcessInfo.processInfo.environment)
         var asked = recipe
@@ -122,7 +120,7 @@ struct PullSetup {
             var request = EngineRequest(recipe, settings)
             request.isEmbedded = true
             request.stop = stop
-            (request.listener, request.progress, request.requests) = (listener, progress, requests)
+            listen(&request)
             return try AssembledEngine(
                 request, on: host, store: store, stateDirectory: stateDirectory, own: plugins)
         } catch { throw Sync.Failure(error.status, error.message) }

@@ -19,11 +19,6 @@ final class PullWork: Sendable {
         case entries([Sync.Entry], project: String)
     }
 
-    private enum Item: Sendable {
-        case event(SyncEvent)
-        case value(Sync.Event)
-    }
-
     private struct State: Sendable {
         var isStarted = false
         var isStopped = false
@@ -31,7 +26,8 @@ final class PullWork: Sendable {
         var isCallingHook = false
         /// Whether nobody consumes events any more.
         var isAbandoned = false
-        var items: [Item] = []
+        /// Events; those of the engine are read by the task that consumes them.
+        var items: [@Sendable () -> Sync.Event] = []
         /// The number of `items` that have been taken.
         var taken = 0
         /// Of each of these, only the latest counts.
@@ -47,17 +43,9 @@ final class PullWork: Sendable {
         var waiting: Int { items.count - taken }
 
         /// Takes a value of a kind of which only the latest counts.
-        mutating func takeLatest() -> Item? {
-            if let latest = requests {
-                requests = nil
-                return .value(.requests(latest))
-            }
-            if let latest = files {
-                files = nil
-                return .value(.files(latest))
-            }
-            defer { progress = nil }
-            return progress.map { .value(.progress($0)) }
+        mutating func takeLatest() -> Sync.Event? {
+            requests.take().map { .requests($0) } ?? files.take().map { .files($0) }
+                ?? progress.take().map { .progress($0) }
         }
 
         /// Drops taken items once they are the larger part: moving the rest up costs nothing beside that.
@@ -97,19 +85,17 @@ final class PullWork: Sendable {
 
     /// The next event, or the result of the pull, with `nil` for a good end; `nil` while there is nothing.
     private func take() -> Result<Sync.Event?, any Error>? {
-        let item = state.change { state -> Item? in
-            if state.taken < state.items.count {
-                defer { state.forgetTaken() }
-                state.taken += 1
-                return state.items[state.taken - 1]
+        let item = state.change { state -> (@Sendable () -> Sync.Event)? in
+            guard state.taken < state.items.count else {
+                guard let latest = state.takeLatest() else { return nil }
+                return { latest }
             }
-            return state.takeLatest()
+            defer { state.forgetTaken() }
+            state.taken += 1
+            return state.items[state.taken - 1]
         }
-        switch item {
-        case .value(let event): return .success(event)
-        case .event(let event): return .success(Sync.Event(event.name.rawValue, event.json.text))
-        case nil: return state.withLock(\.end)?.map { nil }
-        }
+        if let item { return .success(item()) }
+        return state.withLock(\.end)?.map { nil }
     }
 
     private func arrival() async {
@@ -161,10 +147,10 @@ final class PullWork: Sendable {
 
     private func finish(_ result: Result<Void, any Error>) { deliver { $0.end = result } }
 
-    private func deliver(_ item: Item) {
+    private func deliver(_ event: @autoclosure @escaping @Sendable () -> Sync.Event) {
         // The consumer makes room.
         state.wait { state in state.waiting < Self.limit || state.isAbandoned || state.isStopped ? true : nil }
-        deliver { state in if !state.isAbandoned { state.items.append(item) } }
+        deliver { state in if !state.isAbandoned { state.items.append(event) } }
     }
 
     private func deliver(_ progress: PullProgress) {
@@ -222,13 +208,15 @@ final class PullWork: Sendable {
                 return state.isStopped
             }
             if wasStopped { throw CancellationError() }
-            let engine = try setup.engine(
-                stop: stop,
-                listener: { [self] event in
+            let engine = try setup.engine(stop: stop) { request in
+                request.listener = { [self] event in
                     note(event.name)
                     // The end is reported later, with the exit status of the command.
-                    if event.name != .pullFinished { deliver(.event(event)) }
-                }, progress: { [self] in deliver($0) }, requests: { [self] in deliver(requests: $0) })
+                    if event.name != .pullFinished { deliver(Sync.Event(event.name.rawValue, event.json.text)) }
+                }
+                request.progress = { [self] in deliver($0) }
+                request.requests = { [self] in deliver(requests: $0) }
+            }
             let ended = StopFlag()
             let before = earlier
             let watch: WorkerThread?
@@ -258,8 +246,8 @@ final class PullWork: Sendable {
         case .success(let report):
             if stop.isStopped, report.result != .ok { throw CancellationError() }
             // The latest progress is reported before the end.
-            state.change { state in while let last = state.takeLatest() { state.items.append(last) } }
-            deliver(.value(.finished(Sync.Summary(report))))
+            state.change { state in while let last = state.takeLatest() { state.items.append { last } } }
+            deliver(.finished(Sync.Summary(report)))
         case .failure(let error):
             if stop.isStopped { throw CancellationError() }
             throw Sync.Failure(error.status, error.message)
@@ -275,7 +263,7 @@ final class PullWork: Sendable {
             guard let condition = report.condition, report.isBlocked else { break }
             if blocking != condition {
                 blocking = condition
-                deliver(.value(.blocked(condition: condition, reason: report.reason ?? "")))
+                deliver(.blocked(condition: condition, reason: report.reason ?? ""))
             }
             let due = report.nextCheck(after: now, every: Self.blockedPollInterval)
             let wait = Duration.milliseconds(min(max(1, due - now), Self.blockedPollInterval))
@@ -284,7 +272,7 @@ final class PullWork: Sendable {
             state.wait(every: 200) { $0.isStopped || ContinuousClock.now >= end ? true : nil }
             if isStopped { throw CancellationError() }
         }
-        if let blocking { deliver(.value(.unblocked(condition: blocking))) }
+        if let blocking { deliver(.unblocked(condition: blocking)) }
     }
 
     /// Checks the conditions while the pull works; a hook is never stopped.

@@ -31,34 +31,22 @@ package struct StoredEvent: Sendable, Equatable {
     }
 }
 
-/// A session's recorded events, one after the other, a page at a time.
-package struct EventFeed: Sendable {
-    private let store: SyncStore
-    private let session: String
-    /// The number of the last event that was read.
-    package private(set) var cursor: Int64
-
-    /// Events read at a time.
-    private static let page = 256
-
-    /// Starts after an event that the reader has seen; 0 for none.
-    package init(of session: String, after seen: Int64, in store: SyncStore) {
-        (self.session, cursor, self.store) = (session, max(0, seen), store)
-    }
-
-    /// The events since the last call; empty if there are none. Pruned events are replaced by one without a number,
-    /// `events.pruned`.
+extension SyncStore {
+    /// A reader's next page of a session's events; empty if there are none. Pruned events are replaced by one without a
+    /// number, `events.pruned`.
     ///
+    /// - Parameter seen: The number of the last event that was read, 0 for none; afterwards that of the page's last.
     /// - Throws: ``StoreError``, with code `unknown` if the reader has seen more events than there are.
-    package mutating func next() throws(StoreError) -> [StoredEvent] {
-        let page = try store.events(of: session, after: cursor, limit: Self.page)
-        try requireReached(page.lastSequence)
+    package func nextEvents(of session: String, after seen: inout Int64) throws(StoreError) -> [StoredEvent] {
+        seen = max(0, seen)
+        let page = try events(of: session, after: seen, limit: 256)
+        try Self.requireReached(seen, of: session, page.lastSequence)
         var events = page.events
-        if page.prunedSequence > cursor {
+        if page.prunedSequence > seen {
             let line = JSONLine.event(.eventsPruned) { $0.field("through", page.prunedSequence) }
             events.insert(StoredEvent(sequence: 0, line: line.bytes), at: 0)
         }
-        cursor = page.events.last?.sequence ?? max(cursor, page.prunedSequence)
+        seen = page.events.last?.sequence ?? max(seen, page.prunedSequence)
         return events
     }
 
@@ -66,13 +54,15 @@ package struct EventFeed: Sendable {
     /// record has begun anew. A reader that waited for the next number would miss the events until then.
     ///
     /// - Throws: ``StoreError`` with code `unknown`.
-    package func requireReached() throws(StoreError) { try requireReached(store.session(named: session).lastSequence) }
+    package func requireReached(_ seen: Int64, of session: String) throws(StoreError) {
+        try Self.requireReached(seen, of: session, self.session(named: session).lastSequence)
+    }
 
-    private func requireReached(_ last: Int64) throws(StoreError) {
-        guard cursor > last else { return }
+    private static func requireReached(_ seen: Int64, of session: String, _ last: Int64) throws(StoreError) {
+        guard seen > last else { return }
         throw StoreError(
             .unknown,
-            "Session '\(escaped(session))' has no event \(cursor); its last is \(last). A power cut or a new state can"
+            "Session '\(escaped(session))' has no event \(seen); its last is \(last). A power cut or a new state can"
                 + " take events away: read again from 0.")
     }
 }

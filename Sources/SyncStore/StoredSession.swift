@@ -1,5 +1,5 @@
 import GRDB
-import SyncModel
+package import SyncModel
 
 /// A session: one project in one destination, under a fixed name.
 package struct StoredSession: Codable, Sendable, Equatable {
@@ -38,6 +38,9 @@ package struct StoredSession: Codable, Sendable, Equatable {
     package func isAt(device: UInt64, inode: UInt64) -> Bool {
         (UInt64(bitPattern: self.device), UInt64(bitPattern: self.inode)) == (device, inode)
     }
+
+    /// The limiter that delays the next run that a hook enqueues.
+    package var limiter: LaunchLimiter { LaunchLimiter(delay: limiterDelay, raised: limiterRaised) }
 
     /// The number of its last event; 0 before the first.
     package var lastSequence: Int64 { nextSeq.saturatingSubtract(1) }
@@ -114,14 +117,10 @@ extension SyncStore {
     }
 
     /// Records the state of a session's launch limiter.
-    ///
-    /// - Parameters:
-    ///   - delay: The delay in **milliseconds**; 0 at rest.
-    ///   - raised: When it was raised, **milliseconds** since 1970; `nil` at rest.
-    package func keepLimiter(of session: String, delay: Int64, raised: Int64?) throws(StoreError) {
+    package func keep(_ limiter: LaunchLimiter, of session: String) throws(StoreError) {
         try write(.eventual) { db in
             var found = try StoredSession.find(session, db)
-            try found?.updateChanges(db) { ($0.limiterDelay, $0.limiterRaised) = (delay, raised) }
+            try found?.updateChanges(db) { ($0.limiterDelay, $0.limiterRaised) = (limiter.delay, limiter.raised) }
         }
     }
 

@@ -75,8 +75,8 @@ struct RecipeTests {
     func control() throws {
         let (recipe, names) = try Self.filled()
         #expect(Self.differences(recipe, RunRecipe(manifest: "")) == Set(names))
-        let bytes = try ControlJSON.encode(recipe)
-        #expect(try ControlJSON.decodeRequest(RunRecipe.self, RunRecipe.keys, from: bytes) == recipe)
+        let bytes = try recipe.controlJSON()
+        #expect(try RunRecipe.keys.decode(RunRecipe.self, from: bytes) == recipe)
     }
 
     @Test("A schedule's file keeps every property")

@@ -8,16 +8,16 @@ import Testing
 
 @Suite(.timeLimit(.minutes(10)))
 struct ConditionLedgerTests {
-    private let power = ConditionAnswer("power", .blocked(reason: "on battery"))
-    private let window = ConditionAnswer("window", .blocked(reason: "by day", until: 9_000))
+    private let power: ConditionAnswer = ("power", .blocked(reason: "on battery"))
+    private let window: ConditionAnswer = ("window", .blocked(reason: "by day", until: 9_000))
 
     @Test("The first that blocks is named, since when and until when; changes are told once [S53 S133]")
     func story() {
         var ledger = ConditionLedger()
-        var report = ledger.take([.init("window", .ok), .init("power", .ok)], at: 1_000)
+        var report = ledger.take([("window", .ok), ("power", .ok)], at: 1_000)
         #expect(!report.isBlocked && report.changes.isEmpty && report.warnings.isEmpty)
 
-        report = ledger.take([.init("window", .ok), power], at: 2_000)
+        report = ledger.take([("window", .ok), power], at: 2_000)
         #expect(report.condition == "power" && report.reason == "on battery" && report.since == 2_000)
         #expect(report.changes == [.blocked(condition: "power", reason: "on battery", until: nil)])
 
@@ -29,12 +29,12 @@ struct ConditionLedgerTests {
         report = ledger.take([window, power], at: 4_000)
         #expect(report.since == 3_000 && report.changes.isEmpty)
 
-        report = ledger.take([.init("window", .ok), .init("power", .unknown(reason: "gone"))], at: 9_000)
+        report = ledger.take([("window", .ok), ("power", .unknown(reason: "gone"))], at: 9_000)
         #expect(!report.isBlocked && report.since == nil)
         #expect(
             report.changes == [.cleared(condition: "window", after: 6_000), .cleared(condition: "power", after: 7_000)])
         #expect(report.warnings == ["condition power counts as met: gone"])
-        #expect(ledger.take([.init("power", .unknown(reason: "gone"))], at: 9_001).warnings == [], "once")
+        #expect(ledger.take([("power", .unknown(reason: "gone"))], at: 9_001).warnings == [], "once")
     }
 
     @Test("What was known before a restart is kept, and a clock set back makes nothing later")
@@ -43,19 +43,19 @@ struct ConditionLedgerTests {
         #expect(ledger.take([power], at: 2_000).since == 500)
         #expect(ledger.take([power], at: 2_000).changes == [])
         #expect(ledger.take([power], at: 100).since == 100)
-        #expect(ledger.take([.init("power", .ok)], at: 50).changes == [.cleared(condition: "power", after: 0)])
+        #expect(ledger.take([("power", .ok)], at: 50).changes == [.cleared(condition: "power", after: 0)])
     }
 
     @Test("What plugins say is cut and made safe for a terminal [V63]")
     func unsafeWords() {
         var ledger = ConditionLedger()
         let long = String(repeating: "x", count: 1_000)
-        let report = ledger.take([.init("chat\u{1b}[2J", .blocked(reason: "\u{1b}]0;" + long))], at: 0)
+        let report = ledger.take([("chat\u{1b}[2J", .blocked(reason: "\u{1b}]0;" + long))], at: 0)
         #expect(report.condition == "chat\\u{1b}[2J")
         #expect(report.reason == "\\u{1b}]0;" + String(repeating: "x", count: 296))
         ledger = ConditionLedger()
         #expect(
-            ledger.take([.init("b", .unknown(reason: "\n"))], at: 0).warnings == ["condition b counts as met: \\u{a}"])
+            ledger.take([("b", .unknown(reason: "\n"))], at: 0).warnings == ["condition b counts as met: \\u{a}"])
     }
 
     @Test(
@@ -63,8 +63,8 @@ struct ConditionLedgerTests {
         arguments: [Int64.min, -1, 0, 5_000, 5_000 + 366 * 86_400_000 + 1, 9_404_000_000_000_000, .max - 1, .max])
     func senselessUntil(until: Int64) {
         var ledger = ConditionLedger()
-        let report = ledger.take([.init("odd", .blocked(reason: "so", until: until))], at: 5_000)
-        #expect(report.answers == [.init("odd", .blocked(reason: "so"))])
+        let report = ledger.take([("odd", .blocked(reason: "so", until: until))], at: 5_000)
+        #expect(report.answers.map(\.name) == ["odd"] && report.answers.map(\.state) == [.blocked(reason: "so")])
         #expect(report.changes == [.blocked(condition: "odd", reason: "so", until: nil)])
         #expect(report.nextCheck(after: 5_000, every: 50) == 5_050)
     }
@@ -73,17 +73,18 @@ struct ConditionLedgerTests {
     func longBlock() {
         var ledger = ConditionLedger(blockedSince: ["holiday": .min])
         let until: Int64 = 300 * 86_400_000
-        var report = ledger.take([.init("holiday", .blocked(reason: "leave", until: until))], at: 7)
-        #expect(report.answers == [.init("holiday", .blocked(reason: "leave", until: until))] && report.since == 0)
+        var report = ledger.take([("holiday", .blocked(reason: "leave", until: until))], at: 7)
+        #expect(report.answers.map(\.state) == [.blocked(reason: "leave", until: until)] && report.since == 0)
+        #expect(report.answers.map(\.name) == ["holiday"])
         #expect(report.nextCheck(after: 7, every: 50) == 7 + 2 * 86_400_000)
-        report = ledger.take([.init("holiday", .ok)], at: 9)
+        report = ledger.take([("holiday", .ok)], at: 9)
         #expect(report.changes == [.cleared(condition: "holiday", after: 9)])
     }
 
     @Test("Of two conditions with one name the one that blocks counts, and the other clears nothing")
     func sameName() {
         var ledger = ConditionLedger()
-        let answers: [ConditionAnswer] = [.init("check", .blocked(reason: "busy")), .init("check", .ok)]
+        let answers: [ConditionAnswer] = [("check", .blocked(reason: "busy")), ("check", .ok)]
         #expect(ledger.take(answers, at: 1).changes.count == 1)
         let again = ledger.take(answers.reversed(), at: 2)
         #expect(again.isBlocked && again.since == 1 && again.changes == [])
@@ -110,9 +111,9 @@ struct ConditionLedgerTests {
         var ledger = ConditionLedger()
         let answers = verdicts.enumerated().map { index, verdict -> ConditionAnswer in
             switch verdict {
-            case .ok: ConditionAnswer("\(index)", .ok)
-            case .blocked: ConditionAnswer("\(index)", .blocked(reason: "because"))
-            case .unknown: ConditionAnswer("\(index)", .unknown(reason: "who knows"))
+            case .ok: ("\(index)", .ok)
+            case .blocked: ("\(index)", .blocked(reason: "because"))
+            case .unknown: ("\(index)", .unknown(reason: "who knows"))
             }
         }
         let report = ledger.take(answers, at: 1)
@@ -167,7 +168,9 @@ struct ConditionCheckTests {
     func empty() throws {
         let check = try ConditionCheck(RunConditions(), on: MachinePlaces())
         #expect(check.isEmpty)
-        #expect(check.evaluate(context) == ConditionReport())
+        let report = check.evaluate(context)
+        #expect(!report.isBlocked && report.answers.isEmpty && report.since == nil)
+        #expect(report.changes == [] && report.warnings == [])
     }
 
     @Test("Every condition that a run asks for is looked at, in a fixed order [S49]")

@@ -94,7 +94,7 @@ package actor FakeAgent: AgentControl {
         let found = Self.tasks.filter { state == nil || $0.state == state }
         return AsyncThrowingStream { continuation in
             for task in found {
-                let line = (try? ControlJSON.encode(task)) ?? []
+                let line = (try? task.controlJSON()) ?? []
                 continuation.yield(String(decoding: line, as: UTF8.self))
             }
             continuation.finish()

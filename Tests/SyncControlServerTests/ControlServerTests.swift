@@ -212,7 +212,7 @@ struct ControlServerTests {
             (ControlError(.failed, "x", exitStatus: .ioError, cause: .diskFull), .diskFull),
             (ControlError(.busy, "x", exitStatus: .busy), .busy),
         ] {
-            let bytes = try ControlJSON.encode(["error": error])
+            let bytes = try ["error": error].controlJSON()
             #expect(ControlError(body: bytes)?.cause == cause)
         }
     }

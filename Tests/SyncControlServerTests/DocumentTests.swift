@@ -41,14 +41,13 @@ struct DocumentTests {
     func request() throws {
         let text = try Self.text()
         let body = try #require(text.firstMatch(of: /--data '(\{[^']*\})'/)).1
-        let request = try ControlJSON.decodeRequest(EnqueueRequest.self, EnqueueRequest.keys, from: Array(body.utf8))
+        let request = try EnqueueRequest.keys.decode(EnqueueRequest.self, from: Array(body.utf8))
         #expect(request.hooks == [RunHook(arguments: ["/usr/local/lib/syncagent/reindex"])])
         let table = text.matches(of: /\n\| `([a-z_]+)` \| [^|]* \| [^|]* \|/).map { String($0.1) }
         for key in table where !ControlError.Code.allCases.map(\.rawValue).contains(key) {
             // What the code does not know is refused by its name, before anything else is.
             let error = #expect(throws: ControlError.self) {
-                try ControlJSON.decodeRequest(
-                    EnqueueRequest.self, EnqueueRequest.keys, from: Array(#"{"\#(key)":{}}"#.utf8))
+                try EnqueueRequest.keys.decode(EnqueueRequest.self, from: Array(#"{"\#(key)":{}}"#.utf8))
             }
             #expect(error?.message.contains("Unknown key") == false, "\(key)")
         }

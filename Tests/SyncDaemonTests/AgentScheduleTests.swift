@@ -33,8 +33,8 @@ private final class Nights: Sendable {
         AgentSchedules(
             load: { [self] in
                 looks.withLock { $0 += 1 }
-                guard !isGone.withLock({ $0 }) else { return AgentSchedules.Snapshot([]) }
-                return AgentSchedules.Snapshot([("tower", clock, handled.withLock { $0 })])
+                guard !isGone.withLock({ $0 }) else { return ([], false) }
+                return ([("tower", clock, handled.withLock { $0 })], false)
             },
             request: { [bench] _, night in
                 var request = bench.request()

@@ -32,7 +32,7 @@ struct InterruptedTests {
             let status = try bench.store.sessionStatus(session, now: bench.now())
             #expect(status.state == .running && status.run?.state == .running)
             #expect(status.isInterrupted == isInterrupted && status.run?.isInterrupted == isInterrupted)
-            let json = String(decoding: try ControlJSON.encode(status), as: UTF8.self)
+            let json = String(decoding: try status.controlJSON(), as: UTF8.self)
             #expect(
                 json.matches(of: /"is_interrupted":(true|false)/).map { $0.1 == "true" } == [
                     isInterrupted, isInterrupted,
@@ -45,7 +45,7 @@ struct InterruptedTests {
         let old =
             #"{"session":"s","project":"p","destination":"/d","state":"idle","owed_hooks":0,"#
             + #""limiter_delay_seconds":0,"last_sequence":0}"#
-        #expect(try ControlJSON.decode(SessionStatus.self, from: Array(old.utf8)).isInterrupted == nil)
+        #expect(try SessionStatus(answer: Array(old.utf8)).isInterrupted == nil)
     }
 
     @Test("A person who stops everything stops a run whose process was killed, too [S24]")

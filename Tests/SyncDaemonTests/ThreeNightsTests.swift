@@ -135,7 +135,7 @@ struct ThreeNightsTests {
         #expect(told.runs.map(\.state) == [.superseded, .finished])
         #expect(told.waits.map(\.cause) == [.condition("window"), .condition("window")])
         #expect(told.waits.allSatisfy { ($0.to ?? 0) - $0.from > 19 * 3_600_000 })
-        let text = ReportText(report, clock: clock).lines.joined(separator: "\n")
+        let text = report.lines(clock).joined(separator: "\n")
         #expect(text.contains("stopped by its conditions"), "\(text)")
     }
 }

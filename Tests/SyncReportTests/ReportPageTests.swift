@@ -7,7 +7,7 @@ import Testing
 private let morning = november(21, 7, 30)
 
 private func page(_ store: SyncStore, since: Int64? = nil) throws -> String {
-    ReportPage(try store.report(at: morning, since: since), clock: clock(at: morning)).text
+    try store.report(at: morning, since: since).page(clock(at: morning))
 }
 
 /// A page as a browser's tokenizer sees it: names of tags, attributes and their values, text.
@@ -178,7 +178,7 @@ struct ReportSecretTests {
         for store in [try threeNights(), try fortnight()] {
             let report = try store.report(at: morning, since: november(1))
             let forms = [
-                ReportPage(report, clock: clock(at: morning)).text, report.json.text,
+                report.page(clock(at: morning)), report.json.text,
                 try metricsText(store, version: "0.1.0"),
             ]
             for form in forms { #expect(!form.contains("CANARY")) }

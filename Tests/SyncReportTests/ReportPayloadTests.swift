@@ -173,8 +173,8 @@ struct EventFactsTests {
         for since in [Int64.min, november(20), .max] {
             let report = try store.report(at: morning, since: since, schedules: due)
             #expect(report.json.text.contains("\"sessions\""))
-            #expect(!ReportText(report, clock: clock(at: morning)).lines.isEmpty)
-            #expect(ReportPage(report, clock: clock(at: morning)).text.contains("</html>"))
+            #expect(!report.lines(clock(at: morning)).isEmpty)
+            #expect(report.page(clock(at: morning)).contains("</html>"))
         }
         let session = try #require(try store.report(at: morning, since: november(20)).sessions.first)
         #expect(session.amounts.elapsed == .max && session.amounts.installed == .max)
@@ -280,7 +280,7 @@ struct EventFactsTests {
             $0.field("reason", "the server asks for a pause")
             $0.field("wait_ms", 60_000)
         }
-        let lines = ReportText(try store.report(at: morning), clock: clock(at: morning)).lines
+        let lines = try store.report(at: morning).lines(clock(at: morning))
         let told = "for a server or the network, 1 min in all: https://h: the server asks for a pause"
         #expect(lines.contains { $0.hasSuffix(told) }, "\(lines)")
     }

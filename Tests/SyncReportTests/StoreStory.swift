@@ -176,6 +176,6 @@ extension SyncStore {
     /// A report's text as one string.
     func text(at now: Int64, since: Int64? = nil, schedules: [String: ReportReader.Schedule] = [:]) throws -> String {
         let report = try report(at: now, since: since, nights: false, schedules: schedules)
-        return ReportText(report, clock: clock(at: now)).lines.joined(separator: "\n")
+        return report.lines(clock(at: now)).joined(separator: "\n")
     }
 }

@@ -58,12 +58,11 @@ struct EventTests {
     func unreached() throws {
         let store = try store()
         try store.append(lines(1...3), to: "tower", time: 1)
-        for seen in [0, 2, 3] as [Int64] { try EventFeed(of: "tower", after: seen, in: store).requireReached() }
+        for seen in [0, 2, 3] as [Int64] { try store.requireReached(seen, of: "tower") }
         for seen in [4, .max] as [Int64] {
-            let feed = EventFeed(of: "tower", after: seen, in: store)
-            let error = #expect(throws: StoreError.self) { try feed.requireReached() }
-            var reader = feed
-            #expect(throws: StoreError.self) { _ = try reader.next() }
+            let error = #expect(throws: StoreError.self) { try store.requireReached(seen, of: "tower") }
+            var reached = seen
+            #expect(throws: StoreError.self) { _ = try store.nextEvents(of: "tower", after: &reached) }
             #expect(error?.code == .unknown && error?.status == .noInput)
             #expect(error?.message.contains("no event \(seen); its last is 3") == true, "\(error?.message ?? "")")
             #expect(error?.message.contains("read again from 0") == true)
@@ -253,16 +252,18 @@ struct EventTests {
         try store.append(lines(1...600), to: "tower", time: 1)
         try store.append(lines(601...700), to: "tower", time: 1)
         try store.prune(eventBytes: 5_000)
-        var feed = EventFeed(of: "tower", after: 3, in: store)
+        var seen: Int64 = 3
         var told: [String] = []
-        while case let events = try feed.next(), !events.isEmpty { told += events.map(\.numbered) }
+        while case let events = try store.nextEvents(of: "tower", after: &seen), !events.isEmpty {
+            told += events.map(\.numbered)
+        }
         let pages =
             [#"{"event":"events.pruned","through":600}"#]
             + (601...700).map { #"{"seq":\#($0),"event":"e","n":\#($0)}"# }
-        #expect(told == pages && feed.cursor == 700)
+        #expect(told == pages && seen == 700)
         #expect(StoredEvent(sequence: 7, line: Array("{}".utf8)).numbered == #"{"seq":7}"#)
         try store.append(lines(701...701), to: "tower", time: 1)
-        #expect(try feed.next().map(\.sequence) == [701])
+        #expect(try store.nextEvents(of: "tower", after: &seen).map(\.sequence) == [701])
     }
 
     @Test(

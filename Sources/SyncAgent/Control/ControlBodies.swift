@@ -69,7 +69,7 @@ extension ControlError: Codable {
 
     /// The error in a response body; `nil` if the body has none.
     package init?(body: [UInt8]) {
-        guard let error = try? ControlJSON.decode([String: ControlError].self, from: body)["error"] else { return nil }
+        guard let error = try? [String: ControlError](answer: body)["error"] else { return nil }
         self = error
     }
 }

@@ -1,73 +1,57 @@
 import Foundation
 import SyncModel
 
-/// The encoding of the control API's values: JSON, snake_case keys, RFC 3339 times.
-package enum ControlJSON {
-    /// A value as JSON, UTF-8, on one line; keys in a fixed order.
+// The encoding of the control API's values: JSON, snake_case keys, RFC 3339 times.
+
+extension Encodable {
+    /// The value as JSON, UTF-8, on one line; keys in a fixed order.
     ///
     /// - Throws: ``ControlError`` with code `internal`; none of the API's values is known to cause it.
-    package static func encode(_ value: some Encodable) throws(ControlError) -> [UInt8] {
-        do { return try value.json() } catch {
+    package func controlJSON() throws(ControlError) -> [UInt8] {
+        do { return try json() } catch {
             throw ControlError(.internal, "Cannot encode an answer: \(error).", exitStatus: .internalError)
         }
     }
+}
 
+extension Decodable {
     /// Decodes a response. Unknown keys are ignored: a newer agent may send more.
     ///
     /// - Throws: ``ControlError`` with code `internal`.
-    package static func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws(ControlError) -> Value
-    {
-        do { return try Value(json: bytes) } catch {
+    package init(answer bytes: [UInt8]) throws(ControlError) {
+        do { self = try Self(json: bytes) } catch {
             let what = escaped(describe(error))
             throw ControlError(
                 .internal, "Cannot parse the agent's answer: \(what). Is it a different version?",
                 exitStatus: .internalError)
         }
     }
+}
 
-    /// Decodes a request. An unknown key is refused by name, since ignoring it would hide a mistake. A repeated key and
-    /// a string with a NUL are refused, too.
-    ///
-    /// - Throws: ``ControlError`` with code `invalid`.
-    package static func decodeRequest<Value: Decodable>(_ type: Value.Type, _ keys: ControlKeys, from bytes: [UInt8])
-        throws(ControlError) -> Value
-    {
-        let tree = try JSONValue(strictly: bytes)
-        do {
-            let whole = try tree.expanding(keys.short.keys, of: keys.short.of)
-            try keys.check(whole ?? tree, at: "")
-            return try Value(json: whole.map { Array($0.text.utf8) } ?? bytes)
-        } catch let error as ControlError { throw error } catch {
-            throw ControlError(invalid: escaped(describe(error, isObject: tree.object != nil)))
-        }
-    }
-
-    /// - Parameter isObject: Whether the text is known to be an object in JSON.
-    private static func describe(_ error: any Error, isObject: Bool = false) -> String {
-        switch error as? DecodingError {
-        case .keyNotFound(let key, _): "'\(snakeCase(key.stringValue))' is missing"
-        case .typeMismatch(_, let context) where !context.codingPath.isEmpty,
-            .valueNotFound(_, let context) where !context.codingPath.isEmpty:
-            "'\(place(context))' has the wrong type"
-        case .dataCorrupted(let context) where context.debugDescription.hasPrefix("Cannot initialize "):
-            // The compiler's words for an enumeration, with its name.
-            "'\(place(context))' has a value that is not known"
-        case .dataCorrupted(let context) where !context.codingPath.isEmpty:
-            "'\(place(context))' is \(context.debugDescription)"
-        // The library does not say which.
-        default: isObject ? "a number in it is negative, too large or not whole" : "it is not one JSON object"
-        }
-    }
-
-    private static func place(_ context: DecodingError.Context) -> String {
+/// - Parameter isObject: Whether the text is known to be an object in JSON.
+private func describe(_ error: any Error, isObject: Bool = false) -> String {
+    func place(_ context: DecodingError.Context) -> String {
         context.codingPath.map { $0.intValue.map { "[\($0)]" } ?? snakeCase($0.stringValue) }.joined(separator: ".")
     }
+    return switch error as? DecodingError {
+    case .keyNotFound(let key, _): "'\(snakeCase(key.stringValue))' is missing"
+    case .typeMismatch(_, let context) where !context.codingPath.isEmpty,
+        .valueNotFound(_, let context) where !context.codingPath.isEmpty:
+        "'\(place(context))' has the wrong type"
+    case .dataCorrupted(let context) where context.debugDescription.hasPrefix("Cannot initialize "):
+        // The compiler's words for an enumeration, with its name.
+        "'\(place(context))' has a value that is not known"
+    case .dataCorrupted(let context) where !context.codingPath.isEmpty:
+        "'\(place(context))' is \(context.debugDescription)"
+    // The library does not say which.
+    default: isObject ? "a number in it is negative, too large or not whole" : "it is not one JSON object"
+    }
+}
 
-    fileprivate static func snakeCase(_ name: String) -> String {
-        name.reduce(into: "") { result, character in
-            if character.isUppercase, !result.isEmpty { result.append("_") }
-            result.append(contentsOf: character.lowercased())
-        }
+private func snakeCase(_ name: String) -> String {
+    name.reduce(into: "") { result, character in
+        if character.isUppercase, !result.isEmpty { result.append("_") }
+        result.append(contentsOf: character.lowercased())
     }
 }
 
@@ -94,7 +78,7 @@ package struct ControlKeys: Sendable {
     private let names: [String: ControlKeys?]
     private let required: [String]
     /// Keys of an inner object that may also stand at the top.
-    fileprivate let short: (keys: [String], of: String)
+    private let short: (keys: [String], of: String)
 
     /// Uses the stored properties of a value as keys.
     ///
@@ -110,7 +94,7 @@ package struct ControlKeys: Sendable {
         for label in Mirror(reflecting: value).children.compactMap(\.label) {
             // A property with a wrapper is stored under its name with an underscore before it.
             let name = label.hasPrefix("_") ? String(label.dropFirst()) : label
-            names[ControlJSON.snakeCase(name)] = .some(nil)
+            names[snakeCase(name)] = .some(nil)
         }
         for (name, keys) in nested { names[name] = keys }
         (self.names, self.required, self.short) = (names, required, short)
@@ -119,8 +103,23 @@ package struct ControlKeys: Sendable {
     /// A single key, which must be present.
     package init(only name: String) { (names, required, short) = ([name: nil], [name], ([], "")) }
 
+    /// Decodes a request. An unknown key is refused by name, since ignoring it would hide a mistake. A repeated key and
+    /// a string with a NUL are refused, too.
+    ///
+    /// - Throws: ``ControlError`` with code `invalid`.
+    package func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws(ControlError) -> Value {
+        let tree = try JSONValue(strictly: bytes)
+        do {
+            let whole = try tree.expanding(short.keys, of: short.of)
+            try check(whole ?? tree, at: "")
+            return try Value(json: whole.map { Array($0.text.utf8) } ?? bytes)
+        } catch let error as ControlError { throw error } catch {
+            throw ControlError(invalid: escaped(describe(error, isObject: tree.object != nil)))
+        }
+    }
+
     /// - Throws: ``ControlError`` that names the first unknown key, or the first missing one.
-    fileprivate func check(_ tree: JSONValue, at place: String) throws(ControlError) {
+    private func check(_ tree: JSONValue, at place: String) throws(ControlError) {
         guard let object = tree.object else { return }
         for (key, value) in object.sorted(by: { $0.key < $1.key }) {
             let name = place.isEmpty ? key : "\(place).\(key)"

@@ -16,15 +16,10 @@ final class RegistryTokens: ChallengeAnswer {
     private let logins: DockerLogins
     private let configuration: TransportConfiguration
     private let isStopped: @Sendable () -> Bool
-    private let state = Mutex(State())
-
-    private struct State {
-        /// The repository that the user has named, by origin.
-        var named: [String: String] = [:]
-        var troubles: [String: (reason: String, isPassing: Bool)] = [:]
-        /// Origins that were shown a password.
-        var shown: Set<String> = []
-    }
+    /// By origin: the repository that the user has named, and why there is no token; the origins that were shown a
+    /// password.
+    private let state = Mutex(
+        (named: [String: String](), troubles: [String: (reason: String, isPassing: Bool)](), shown: Set<String>()))
 
     /// The name in events.
     static let name = "registry"

@@ -93,9 +93,9 @@ struct ReportCommand: AsyncParsableCommand {
         if json {
             text = report.json.text
         } else if html {
-            text = ReportPage(report, clock: clock).text
+            text = report.page(clock)
         } else {
-            text = ReportText(report, clock: clock).lines.joined(separator: "\n")
+            text = report.lines(clock).joined(separator: "\n")
         }
         guard let output else { return terminal.line(text) }
         do throws(CommandFailure) { try replaceFile(output, by: text.hasSuffix("\n") ? text : text + "\n") } catch {

@@ -51,7 +51,7 @@ struct AttachCommand: AsyncParsableCommand {
     private static func follow(
         _ watch: RunWatch, _ state: StateAccess, _ display: ProgressDisplay, json: Bool, since: Int64?
     ) async throws {
-        if let since { try EventFeed(of: watch.session, after: since, in: watch.store).requireReached() }
+        if let since { try watch.store.requireReached(since, of: watch.session) }
         let client = try await state.reachAgent()
         let status = try await client.session(watch.session)
         let session = AgentSession(watch.session, client: client)
@@ -114,8 +114,8 @@ struct AttachCommand: AsyncParsableCommand {
 
     /// Prints the events that had not arrived when the run ended.
     private static func printRest(after sequence: Int64, _ watch: RunWatch, _ state: StateAccess) throws {
-        var feed = EventFeed(of: watch.session, after: sequence, in: watch.store)
-        while case let events = try feed.next(), !events.isEmpty {
+        var seen = sequence
+        while case let events = try watch.store.nextEvents(of: watch.session, after: &seen), !events.isEmpty {
             for event in events { state.output.line(event.numbered) }
         }
     }

@@ -39,14 +39,13 @@ struct EventsCommand: AsyncParsableCommand {
         let output = Output()
         let state = try StateAccess(environment: place.environment(), output: output)
         let (store, name) = try state.session(session.session)
-        let start = EventFeed(of: name, after: since, in: store)
-        let (json, follow) = (format.json, follow)
+        let (json, follow, start) = (format.json, follow, since)
         try await StopSignals.ending(within: StopSignals.onlooker) {
-            var feed = start
+            var seen = start
             var follower = SessionFollower(state)
             let watch = RunWatch(store: store, session: name)
             while true {
-                let events = try feed.next()
+                let events = try store.nextEvents(of: name, after: &seen)
                 for event in events { output.line(json ? event.numbered : event.shown()) }
                 // Nobody reads on.
                 guard !output.isBroken else { return }

@@ -137,7 +137,7 @@ extension StatusCommand {
 extension Output {
     /// A value of the control API as text.
     static func text(_ value: some Encodable) throws(ControlError) -> String {
-        String(decoding: try ControlJSON.encode(value), as: UTF8.self)
+        String(decoding: try value.controlJSON(), as: UTF8.self)
     }
 
     /// Prints a value of the control API as one line of data.

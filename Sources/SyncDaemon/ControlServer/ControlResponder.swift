@@ -82,11 +82,6 @@ extension ControlServer {
         }
     }
 
-    private func stream(_ lines: AsyncThrowingStream<String, any Error>) throws(ControlError) -> HTTPResponse {
-        let body = try streams.body(lines, limit: maximumStreams)
-        return HTTPResponse(status: 200, headers: [.contentType: "application/x-ndjson"], body: body)
-    }
-
     /// Refuses whatever is said to a command that takes nothing.
     private func requireNothing(of request: HTTPRequest) throws(ControlError) {
         if request.body?.isEmpty != true { _ = try body([String: Bool].self, ControlKeys(of: [Int]()), of: request) }
@@ -98,7 +93,7 @@ extension ControlServer {
         guard let bytes = request.body else {
             throw ControlError(.invalid, "The request's body is longer than 1 MiB.", exitStatus: .usage)
         }
-        return try ControlJSON.decodeRequest(type, keys, from: bytes)
+        return try keys.decode(type, from: bytes)
     }
 }
 
@@ -108,7 +103,7 @@ extension ControlServer {
     private static let versionHeader = HTTPFields.Name("Syncagent-Version")
 
     private static func json(_ value: some Encodable, status: Int = 200) throws(ControlError) -> HTTPResponse {
-        var bytes = try ControlJSON.encode(value)
+        var bytes = try value.controlJSON()
         bytes.append(0x0A)
         return HTTPResponse(status: status, headers: [.contentType: "application/json"], body: .bytes(bytes))
     }

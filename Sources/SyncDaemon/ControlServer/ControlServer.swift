@@ -27,7 +27,8 @@ package struct ControlServer: Sendable {
     package var clientTimeout: Duration = .seconds(5)
     let control: any AgentControl
     let logger: Logger
-    let streams = EventStreams()
+    /// The open event streams, and whether the server is stopping.
+    let streams = Monitor((open: [ObjectIdentifier: BodyStream](), isStopping: false))
     /// The socket that ``run(listening:until:)`` has created; `nil` before.
     private let made = Monitor<FileStatus?>(nil)
 
@@ -76,7 +77,7 @@ package struct ControlServer: Sendable {
                 until: {
                     await stop()
                     // Streams first: they never end by themselves.
-                    streams.endAll()
+                    endStreams()
                 })
         } catch {
             throw ControlError(

@@ -3,50 +3,44 @@ import SyncModel
 import SyncServer
 import SyncSystem
 
-/// The open event streams: counted, and ended together when the server stops.
-final class EventStreams: Sendable {
-    private struct State {
-        var open: [ObjectIdentifier: BodyStream] = [:]
-        var isStopping = false
-    }
-
-    private let state = Mutex(State())
-
+// The open event streams: counted, and ended together when the server stops.
+extension ControlServer {
     /// **Bytes** buffered for one reader, beside the kernel's socket buffer.
-    private static let capacity = 64 << 10
+    private static let streamCapacity = 64 << 10
 
     /// Ends every stream. Later streams end at once.
-    func endAll() {
-        let open = state.withLock { state -> [BodyStream] in
-            state.isStopping = true
-            return Array(state.open.values)
+    func endStreams() {
+        let open = streams.withLock { streams -> [BodyStream] in
+            streams.isStopping = true
+            return Array(streams.open.values)
         }
         for stream in open { stream.end() }
     }
 
-    /// A response body with the lines. It is as fast as its client reads, and ends when the client disconnects.
+    /// A response with the lines. It is as fast as its client reads, and ends when the client disconnects.
     ///
-    /// - Throws: ``ControlError`` with code `busy` if there are `limit` streams already.
-    func body(_ lines: AsyncThrowingStream<String, any Error>, limit: Int) throws(ControlError) -> HTTPResponse.Body {
-        let stream = BodyStream(capacity: Self.capacity)
-        let isPlaced = state.withLock { state in
-            guard state.open.count < limit else { return false }
-            state.open[ObjectIdentifier(stream)] = stream
-            if state.isStopping { stream.end() }
+    /// - Throws: ``ControlError`` with code `busy` if there are ``maximumStreams`` already.
+    func stream(_ lines: AsyncThrowingStream<String, any Error>) throws(ControlError) -> HTTPResponse {
+        let stream = BodyStream(capacity: Self.streamCapacity)
+        let isPlaced = streams.withLock { streams in
+            guard streams.open.count < maximumStreams else { return false }
+            streams.open[ObjectIdentifier(stream)] = stream
+            if streams.isStopping { stream.end() }
             return true
         }
         guard isPlaced else {
             throw ControlError(
-                .busy, "\(limit) clients are already following events; end one of them.", exitStatus: .busy)
+                .busy, "\(maximumStreams) clients are already following events; end one of them.", exitStatus: .busy)
         }
-        return .stream(stream) { stream in
+        let body = HTTPResponse.Body.stream(stream) { [streams] stream in
             await withDiscardingTaskGroup { group in
                 group.addTask { await Self.send(lines, to: stream) }
                 await stream.left()
                 group.cancelAll()
             }
-            self.state.withLock { _ = $0.open.removeValue(forKey: ObjectIdentifier(stream)) }
+            streams.withLock { _ = $0.open.removeValue(forKey: ObjectIdentifier(stream)) }
         }
+        return HTTPResponse(status: 200, headers: [.contentType: "application/x-ndjson"], body: body)
     }
 
     private static func send(_ lines: AsyncThrowingStream<String, any Error>, to stream: BodyStream) async {
@@ -58,7 +52,7 @@ final class EventStreams: Sendable {
             let error =
                 error as? ControlError ?? ControlError(.internal, escaped("\(error)"), exitStatus: .internalError)
             // The head has been sent, so the client gets the error as a last line. Text and one number always encode.
-            if let line = try? ControlJSON.encode(["error": error]) { _ = await stream.write(line + [0x0A]) }
+            if let line = try? ["error": error].controlJSON() { _ = await stream.write(line + [0x0A]) }
         }
         stream.end()
     }

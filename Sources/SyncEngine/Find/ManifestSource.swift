@@ -31,7 +31,7 @@ struct ManifestSource: Sendable {
     /// Limits of a manifest.
     var limits = ManifestLimits.standard
     /// The cost so far of finding and reading the manifest.
-    let counts = Monitor(PullReport.ManifestCounts())
+    let counts = Monitor<PullReport.ManifestCounts>((0, 0, 0))
     /// The releases found in registries under the references that were asked for, by their ``RegistryBase``.
     let published = Monitor<[String: RegistryRelease]>([:])
     /// A dictionary that is fetched before it is known to be needed, so that its round trips cost no time while the

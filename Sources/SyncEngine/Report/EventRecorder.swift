@@ -47,13 +47,8 @@ package final class EventRecorder: Sendable {
 
     /// Reports an event and records it with the next ones.
     func emit(_ event: SyncEvent) {
-        let full = state.withLock { state -> EventLog? in
-            defer { listener(event) }
-            guard let log = state.recording?.log, log.gather(event.json.bytes, time: event.time) else { return nil }
-            return log
-        }
         // Not under the lock: the transport's thread must not wait for the store.
-        full?.record()
+        if gather({ _, _ in event }) { record() }
     }
 
     /// Reports an event that is not recorded: it concerns this process only.
@@ -73,14 +68,18 @@ package final class EventRecorder: Sendable {
     /// - Parameter event: Makes the event for the open session and run, `nil` where none is open; returns `nil` for no
     ///   event.
     func emitTransfer(_ event: (_ session: String?, _ run: String?) -> SyncEvent?) {
+        // The next call that records takes it along; a thread does so twice a second (``LiveRun``).
+        _ = gather(event)
+    }
+
+    /// - Returns: Whether there is enough to record.
+    private func gather(_ event: (_ session: String?, _ run: String?) -> SyncEvent?) -> Bool {
         state.withLock { state in
-            guard let event = event(state.recording?.log.session, state.recording?.run) else { return }
-            if let log = state.recording?.log {
-                // The next call that records takes it along; a thread does so twice a second (``LiveRun``).
-                _ = log.gather(event.json.bytes, time: event.time)
-                if event.name == .taskRedirected { state.hops += 1 }
-            }
-            listener(event)
+            guard let event = event(state.recording?.log.session, state.recording?.run) else { return false }
+            defer { listener(event) }
+            guard let log = state.recording?.log else { return false }
+            if event.name == .taskRedirected { state.hops += 1 }
+            return log.gather(event.json.bytes, time: event.time)
         }
     }
 

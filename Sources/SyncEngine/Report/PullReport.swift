@@ -3,23 +3,16 @@ import SyncStore
 
 /// The result of a pull: the last JSON line, and the standard input of hooks.
 package struct PullReport: Sendable {
-    /// The cost of finding the manifest.
-    package struct ManifestCounts: Sendable {
-        /// Body **bytes** received for it and its parts.
-        package var bytes: UInt64 = 0
-        /// Parts read; 0 for a manifest in one text, and if nothing had to be read.
-        package var parts = 0
-        /// Parts fetched because they were not cached.
-        package var partsFetched = 0
-        package init() {}
-    }
+    /// The cost of finding the manifest: body **bytes** received for it and its parts; parts read, 0 for a manifest in one
+    /// text and if nothing had to be read; parts fetched because they were not cached.
+    package typealias ManifestCounts = (bytes: UInt64, parts: Int, partsFetched: Int)
 
     package var result = RunResult.ok
     package var session = ""
     package var run = ""
     package var files = FileCounts()
     package var bytes = ByteCounts()
-    package var manifest = ManifestCounts()
+    package var manifest: ManifestCounts = (0, 0, 0)
     /// The listing that the manifest was derived from; `nil` for one that was published.
     package var source: SourceOrigin?
     /// Every HTTP request sent.
@@ -29,13 +22,7 @@ package struct PullReport: Sendable {
     /// As ``RunCounts/waited``: of all processes.
     var waited: Int64?
     /// The results of directories named by the manifest.
-    package struct FolderCounts: Sendable, Equatable {
-        package var made = 0
-        package var removed = 0
-        package var failed = 0
-    }
-
-    package var folders = FolderCounts()
+    package var folders = (made: 0, removed: 0, failed: 0)
     /// Files that were replaced although no pull had put them there in that form.
     package var replaced = 0
     /// Files that earlier pulls installed, that the manifest no longer names, and that are still there.
@@ -108,7 +95,7 @@ package struct PullReport: Sendable {
             $0.field("parts", manifest.parts)
             $0.field("parts_fetched", manifest.partsFetched)
         }
-        if folders != FolderCounts() {
+        if folders != (0, 0, 0) {
             line.object("directories") {
                 $0.field("made", folders.made)
                 $0.field("removed", folders.removed)

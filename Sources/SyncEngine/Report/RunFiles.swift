@@ -90,7 +90,7 @@ struct RunFiles: Sendable {
 
     /// The files that this process placed, counted by leading directory, the largest first. The path is `.` for files
     /// in no directory, and `nil` for all directories that are not listed.
-    var directories: [(path: String?, files: Int, bytes: UInt64)] {
+    var directories: [DirectoryAmount] {
         var sums: [Substring: (files: Int, bytes: UInt64)] = [:]
         for row in rows where isPlaced(row) {
             let path = manifest.files.path(row)

@@ -9,14 +9,6 @@ import SyncSystem
 final class TaskTracker: Sendable {
     typealias Mark = TaskFile.Mark
 
-    private struct State: Sendable {
-        /// The state of each task; without meaning for rows outside this run.
-        var states: [TaskState]
-        /// The marks on disk.
-        var marks: [Mark]
-        var steps = Steps()
-    }
-
     /// Counts of the inputs that led to a step.
     struct Steps: Sendable {
         fileprivate(set) var taken: [TaskInput: Int] = [:]
@@ -37,7 +29,8 @@ final class TaskTracker: Sendable {
         }
     }
 
-    private let state: Mutex<State>
+    /// The state of each task, without meaning for rows outside this run; the marks on disk; the steps so far.
+    private let state: Mutex<(states: [TaskState], marks: [Mark], steps: Steps)>
     private let file: TaskFile?
 
     /// Starts from what the destination has, or continues where another process of the same run ended.
@@ -58,7 +51,7 @@ final class TaskTracker: Sendable {
             marks.append(
                 found == .unselected ? .unselected : Mark(next, isReused: before == .reused || found == .reused))
         }
-        state = Mutex(State(states: states, marks: marks, steps: steps))
+        state = Mutex((states, marks, steps))
         // A record that cannot be written is just not shown.
         file = files.flatMap { try? TaskFile($0, run: run, marks: marks) }
     }

@@ -132,11 +132,10 @@ package struct TransferSubject: Sendable, Equatable {
 
 /// The subjects of the transfers of this process: one entry per plan, since there may be a hundred thousand transfers.
 package final class TransferSubjects: Sendable {
-    private struct Plan: Sendable {
-        let numbers: Range<UInt64>
-        let subject: @Sendable (_ place: Int) -> TransferSubject
-        let tasks: @Sendable (_ place: Int, TaskInput) -> Void
-    }
+    private typealias Plan = (
+        numbers: Range<UInt64>, subject: @Sendable (_ place: Int) -> TransferSubject,
+        tasks: @Sendable (_ place: Int, TaskInput) -> Void
+    )
 
     /// The plans, and answers given before: counting a span's tasks takes time.
     private let state = Mutex<(plans: [Plan], known: [UInt64: TransferSubject])>(([], [:]))
@@ -155,7 +154,7 @@ package final class TransferSubjects: Sendable {
         tasks: @escaping @Sendable (_ place: Int, TaskInput) -> Void
     ) -> Range<UInt64> {
         let numbers = TransferID.numbers(count)
-        state.withLock { $0.plans.append(Plan(numbers: numbers, subject: subject, tasks: tasks)) }
+        state.withLock { $0.plans.append((numbers, subject, tasks)) }
         return numbers
     }
 

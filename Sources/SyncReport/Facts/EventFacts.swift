@@ -91,7 +91,7 @@ struct EventFacts {
         otherBytes = otherBytes.saturatingAdd(fields.unsigned("other_bytes"))
         for entry in fields.list("directories").prefix(Self.limit) {
             let path = entry.text("path")
-            var directory = directories[path] ?? DirectoryAmount(path: path, files: 0, bytes: 0)
+            var directory = directories[path] ?? (path, 0, 0)
             directory.files = directory.files.saturatingAdd(entry.int("files"))
             directory.bytes = directory.bytes.saturatingAdd(entry.unsigned("bytes"))
             directories[path] = directory

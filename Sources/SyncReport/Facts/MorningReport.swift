@@ -5,7 +5,7 @@ package import SyncStore
 ///
 /// External text is unchanged, except that URLs lack user, password and query: whoever displays it must escape it.
 /// Times are **milliseconds** since 1970.
-package struct MorningReport: Sendable, Equatable {
+package struct MorningReport: Sendable {
     /// The version of the program.
     package var version: String
     /// The host name; `nil` if it does not matter.
@@ -59,7 +59,7 @@ package enum Verdict: Int, Sendable, Comparable, CaseIterable {
     package var word: String { "\(self)" }
 }
 
-package struct SessionReport: Sendable, Equatable {
+package struct SessionReport: Sendable {
     package var session: String
     package var label: String?
     package var project: String
@@ -210,14 +210,9 @@ package struct OriginAmount: Sendable, Equatable {
     package var via: [String] = []
 }
 
-/// Installed files below one directory.
-package struct DirectoryAmount: Sendable, Equatable {
-    /// The first part of their paths; `.` for files at the top level, `nil` for all directories not listed.
-    package var path: String?
-    package var files: Int
-    /// **Bytes** of the unpacked files.
-    package var bytes: UInt64
-}
+/// Installed files below one directory: the first part of their paths, which is `.` for files at the top level and `nil`
+/// for all directories not listed; their number, and the **bytes** of the unpacked files.
+package typealias DirectoryAmount = (path: String?, files: Int, bytes: UInt64)
 
 /// A time in which a run could not continue.
 package struct Wait: Sendable, Equatable {

@@ -45,7 +45,7 @@ extension Problem {
     /// A few words that follow the outcome.
     var words: String {
         if isOfCheck { return kind == .hookFailed ? "its check did not accept it" : "its check could not be started" }
-        return RefusedRedirect(kind, detail)?.words ?? kind.words
+        return redirectFault(kind, detail)?.words ?? kind.words
     }
 
     /// A remedy: one or two sentences.
@@ -57,43 +57,24 @@ extension Problem {
     }
 }
 
-/// A fault of a redirect that no policy forbids. Events have the same cause for all of these, so the words distinguish
-/// them.
-private enum RefusedRedirect {
-    case loop, unusable, tooMany
-
-    /// `nil` for a redirect that a policy forbids, and for other causes.
-    init?(_ cause: FailureCause, _ detail: String) {
-        guard cause == .refusedRedirect else { return nil }
-        if detail.contains("a redirect loop") {
-            self = .loop
-        } else if detail.contains("a redirect without a usable target") {
-            self = .unusable
-        } else if let limit = detail.firstRange(of: "more than "),
-            detail[limit.upperBound...].drop(while: \.isNumber).hasPrefix(" redirects")
-        {
-            self = .tooMany
-        } else {
-            return nil
-        }
+/// The words and the remedy for a fault of a redirect that no policy forbids; `nil` for a redirect that one forbids, and
+/// for other causes. Events have the same cause for all of these, so what they say distinguishes them.
+private func redirectFault(_ cause: FailureCause, _ detail: String) -> (words: String, advice: String)? {
+    guard cause == .refusedRedirect else { return nil }
+    let place = "tell its operator, or name the URL where the set really is."
+    if detail.contains("a redirect loop") {
+        return ("redirects lead in a circle", "The server redirects in a circle: \(place)")
     }
-
-    var words: String {
-        switch self {
-        case .loop: "redirects lead in a circle"
-        case .unusable: "a redirect leads nowhere"
-        case .tooMany: "there were too many redirects"
-        }
+    if detail.contains("a redirect without a usable target") {
+        return ("a redirect leads nowhere", "The server redirects to no usable URL: \(place)")
     }
-
-    var advice: String {
-        switch self {
-        case .loop: "The server redirects in a circle: tell its operator, or name the URL where the set really is."
-        case .unusable:
-            "The server redirects to no usable URL: tell its operator, or name the URL where the set really is."
-        case .tooMany: "If so many are intended, allow more with --max-redirects; otherwise tell the server's operator."
-        }
-    }
+    guard let limit = detail.firstRange(of: "more than "),
+        detail[limit.upperBound...].drop(while: \.isNumber).hasPrefix(" redirects")
+    else { return nil }
+    return (
+        "there were too many redirects",
+        "If so many are intended, allow more with --max-redirects; otherwise tell the server's operator."
+    )
 }
 
 extension FailureCause {
@@ -126,7 +107,7 @@ extension FailureCause {
         if self == .other, ["the manifest has no group", "'syncagent ls' lists"].contains(where: detail.contains) {
             return "Correct what the pull or its schedule selects: 'syncagent ls MANIFEST' lists files and groups."
         }
-        return RefusedRedirect(self, detail)?.advice ?? advice
+        return redirectFault(self, detail)?.advice ?? advice
     }
 
     /// A remedy: one or two sentences.

@@ -36,9 +36,7 @@ package struct ReportClock: Sendable {
 
     /// The night of a moment, as its morning's day number since 1970-01-01.
     package func night(of time: Int64) -> Int64 {
-        let noon = local(time).saturatingSubtract(Self.day / 2)
-        let (days, rest) = noon.quotientAndRemainder(dividingBy: Self.day)
-        return (rest < 0 ? days - 1 : days) + 1
+        floorDivision(local(time).saturatingSubtract(Self.day / 2), Self.day).quotient + 1
     }
 
     /// The date of a night's morning: `2026-11-21`.

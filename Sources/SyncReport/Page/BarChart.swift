@@ -2,18 +2,9 @@ import SyncModel
 
 /// A bar chart of nights, as an inline SVG that is readable without colours and without a pointer.
 struct BarChart {
-    struct Bar {
-        var label: String
-        var value: Double
-        /// For the tooltip: `Nov 21: 356 MiB`.
-        var title: String
-        /// Whether the night is marked: drawn in another colour and with a symbol.
-        var isMarked: Bool
-        /// Whether there was no run: drawn as a gap on the line.
-        var isEmpty: Bool
-    }
-
-    let bars: [Bar]
+    /// The nights: a marked one is drawn in another colour and with a symbol, one without a run as a gap on the line. The
+    /// title is for the tooltip: `Nov 21: 356 MiB`.
+    let bars: [(night: Night, value: Double, title: String)]
     /// The accessible name.
     let title: String
     let description: String
@@ -38,8 +29,9 @@ struct BarChart {
     var html: HTML {
         let grid: [HTML] = [
             line(at: scale.top, scale.topLabel), line(at: scale.top / 2, scale.halfLabel),
-            "<line class=\"axis\" x1=\"\(at: Self.left)\" x2=\"\(at: Self.width - Self.right)\" "
-                + "y1=\"\(at: base)\" y2=\"\(at: base)\"/>",
+            """
+            <line class="axis" x1="\(at: Self.left)" x2="\(at: Self.width - Self.right)" y1="\(at: base)" y2="\(at: base)"/>
+            """,
         ]
         return """
             <svg viewBox="0 0 \(at: Self.width) \(at: Self.height)" role="img" \
@@ -68,7 +60,7 @@ struct BarChart {
         let bar = bars[index]
         let width = min(slot * 0.72, Self.widest)
         let x = center(index) - width / 2
-        if bar.isEmpty {
+        if bar.night.runs == 0 {
             return """
                 <g><title>\(bar.title)</title><circle class="none" cx="\(at: center(index))" \
                 cy="\(at: base - 4)" r="1.6"/></g>
@@ -76,12 +68,12 @@ struct BarChart {
         }
         // Any value above zero is visible.
         let top = min(y(bar.value), bar.value > 0 ? base - 1.5 : base)
-        let kind: HTML = bar.isMarked ? "bar marked" : index == bars.count - 1 ? "bar last" : "bar"
+        let kind: HTML = bar.night.isMarked ? "bar marked" : index == bars.count - 1 ? "bar last" : "bar"
         let rect: HTML = """
             <rect class="\(kind)" x="\(at: x)" y="\(at: top)" width="\(at: width)" height="\(at: base - top)" \
             rx="\(at: min(2, width / 4))"/>
             """
-        return "<g><title>\(bar.title)</title>\(rect)\(bar.isMarked ? mark(center(index), top - 4) : "")</g>"
+        return "<g><title>\(bar.title)</title>\(rect)\(bar.night.isMarked ? mark(center(index), top - 4) : "")</g>"
     }
 
     private func mark(_ x: Double, _ y: Double) -> HTML {
@@ -101,7 +93,7 @@ struct BarChart {
             let anchor: HTML = isLast ? "end" : "middle"
             return """
                 <text class="date" text-anchor="\(anchor)" x="\(at: x)" y="\(at: Self.height - 5)">\
-                \(bars[index].label)</text>
+                \(bars[index].night.label)</text>
                 """
         }
     }

@@ -6,7 +6,7 @@ import SyncModel
 /// let row: HTML = "<td>\(name)</td>"
 /// ```
 struct HTML: Sendable, ExpressibleByStringInterpolation {
-    private(set) var text: String
+    let text: String
 
     init(stringLiteral value: String) { text = value }
 
@@ -14,10 +14,6 @@ struct HTML: Sendable, ExpressibleByStringInterpolation {
 
     /// Joins pieces.
     init(_ pieces: [HTML], separator: HTML = "") { text = pieces.map(\.text).joined(separator: separator.text) }
-
-    static func + (a: HTML, b: HTML) -> HTML { HTML([a, b]) }
-
-    static func += (a: inout HTML, b: HTML) { a.text += b.text }
 
     struct StringInterpolation: StringInterpolationProtocol {
         fileprivate var text = ""

@@ -34,11 +34,9 @@ extension SessionSection {
         func value(_ night: Night) -> Double { Double(night.amounts[keyPath: amount]) }
         func words(_ night: Night) -> String { written(night.amounts[keyPath: amount]) }
         let bars = nights.map { night in
-            BarChart.Bar(
-                label: night.label, value: value(night),
-                title:
-                    "\(night.label): \(night.runs == 0 ? "no run" : words(night))\(night.isMarked ? ", \(Self.word(night))" : "")",
-                isMarked: night.isMarked, isEmpty: night.runs == 0)
+            let mark = night.isMarked ? ", \(Self.word(night))" : ""
+            let title = "\(night.label): \(night.runs == 0 ? "no run" : words(night))\(mark)"
+            return (night: night, value: value(night), title: title)
         }
         let worked = nights.filter { $0.runs > 0 }
         let last = worked.last.map { "\($0.label): \(words($0))" } ?? ""

@@ -1,5 +1,5 @@
-extension ReportPage {
-    /// The page's only style sheet: light and dark, wide and narrow, print.
+extension HTML {
+    /// A page's only style sheet: light and dark, wide and narrow, print.
     static let css: HTML = """
         :root{color-scheme:light dark;--page:#f6f7f8;--card:#fff;--ink:#1d2227;--soft:#57606a;--line:#dfe3e7;
         --bar:#6196dd;--last:#1d4fa8;--warn:#b45309;--warn-page:#fff6e5;--warn-line:#f2d29b;--warn-bar:#cc8c2c;--bad:#b42318;

@@ -18,7 +18,7 @@ package func metricsText(
     _ store: SyncStore, version: String, agent: (started: Int64, runs: Int, mostRuns: Int)? = nil,
     next: [String: Int64] = [:], failingSchedules: Int = 0
 ) throws(StoreError) -> String {
-    var families = SessionMetrics.families
+    var metrics: [SessionMetrics] = []
     let sessions = try store.sessions()
     let owed = try store.owedHooks()
     for session in sessions.prefix(sessionLimit) {
@@ -26,12 +26,13 @@ package func metricsText(
         let failedHooks = try runs.last.map { run throws(StoreError) in
             try store.hooks(run: run.identifier, limit: 1_000).count(where: \.hasFailed)
         }
-        let facts = SessionMetrics.Facts(
-            session: session.identifier, runs: runs, success: try store.lastSuccess(of: session.identifier),
-            isInterrupted: try runs.last.map { run throws(StoreError) in try store.isInterrupted(run) } ?? false,
-            failedHooks: failedHooks ?? 0, owedHooks: owed.count { $0.session == session.identifier },
-            totals: session.totals, next: next[session.identifier])
-        for index in families.indices { families[index].add(facts) }
+        let isInterrupted = try runs.last.map { run throws(StoreError) in try store.isInterrupted(run) }
+        metrics.append(
+            SessionMetrics(
+                session: session.identifier, last: runs.last, ended: runs.last { $0.result != nil },
+                success: try store.lastSuccess(of: session.identifier), isInterrupted: isInterrupted ?? false,
+                failedHooks: failedHooks ?? 0, owedHooks: owed.count { $0.session == session.identifier },
+                totals: session.totals, next: next[session.identifier]))
     }
     var page = MetricPage()
     page.family("syncagent_build_info", "The version of syncagent; always 1.")
@@ -55,6 +56,6 @@ package func metricsText(
         page.family("syncagent_agent_runs_limit", "Runs that the agent may work on at a time.")
         page.sample([:], Double(agent.mostRuns))
     }
-    for family in families { family.write(to: &page) }
+    SessionMetrics.write(metrics, to: &page)
     return page.text
 }

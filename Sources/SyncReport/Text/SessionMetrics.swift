@@ -1,69 +1,60 @@
 import SyncModel
 import SyncStore
 
+/// The facts about a session that its metrics tell.
 struct SessionMetrics {
-    /// The facts about a session.
-    struct Facts {
-        let session: String
-        /// Oldest first.
-        let runs: [StoredRun]
-        /// The last run after which every file was in place.
-        let success: StoredRun?
-        /// Whether the last run is recorded as `running` although no process works on it.
-        let isInterrupted: Bool
-        let failedHooks: Int
-        let owedHooks: Int
-        let totals: SessionTotals
-        let next: Int64?
+    let session: String
+    let last: StoredRun?
+    /// The last run with a result.
+    let ended: StoredRun?
+    /// The last run after which every file was in place.
+    let success: StoredRun?
+    /// Whether the last run is recorded as `running` although no process works on it.
+    let isInterrupted: Bool
+    let failedHooks: Int
+    let owedHooks: Int
+    let totals: SessionTotals
+    let next: Int64?
 
-        var last: StoredRun? { runs.last }
-        /// The last run with a result.
-        var ended: StoredRun? { runs.last { $0.result != nil } }
-    }
+    private typealias Samples = [(labels: [String: String], value: Double)]
+    private typealias Family = (name: String, help: String, read: (SessionMetrics) -> Samples)
 
-    private let name: String
-    private let help: String
-    private let read: (Facts) -> [(labels: [String: String], value: Double)]
-    private var samples: [(labels: [String: String], value: Double)] = []
-
-    private init(
-        _ name: String, _ help: String, _ read: @escaping (Facts) -> [(labels: [String: String], value: Double)]
-    ) {
-        self.name = "syncagent_" + name
-        (self.help, self.read) = (help, read)
+    /// Writes the families of which there are samples.
+    static func write(_ all: [SessionMetrics], to page: inout MetricPage) {
+        for family in families {
+            let samples = all.flatMap { session in
+                family.read(session).map {
+                    ($0.labels.merging(["session": session.session]) { first, _ in first }, $0.value)
+                }
+            }
+            guard !samples.isEmpty else { continue }
+            page.family("syncagent_" + family.name, family.help)
+            for (labels, value) in samples { page.sample(labels, value) }
+        }
     }
 
     /// One number per session, unless it is unknown.
-    private static func one(_ name: String, _ help: String, _ read: @escaping (Facts) -> Double?) -> SessionMetrics {
-        SessionMetrics(name, help) { facts in read(facts).map { [([:], $0)] } ?? [] }
+    private static func one(_ name: String, _ help: String, _ read: @escaping (SessionMetrics) -> Double?) -> Family {
+        (name, help, { facts in read(facts).map { [([:], $0)] } ?? [] })
     }
 
     /// 1 for the current state, 0 for the others.
     private static func states(
-        _ name: String, _ label: String, _ all: [String], _ help: String, _ read: @escaping (Facts) -> String?
-    ) -> SessionMetrics {
-        SessionMetrics(name, help) { facts in
-            guard let state = read(facts) else { return [] }
-            return all.map { ([label: $0], $0 == state ? 1 : 0) }
-        }
-    }
-
-    mutating func add(_ facts: Facts) {
-        for sample in read(facts) {
-            samples.append((sample.labels.merging(["session": facts.session]) { first, _ in first }, sample.value))
-        }
-    }
-
-    func write(to page: inout MetricPage) {
-        guard !samples.isEmpty else { return }
-        page.family(name, help)
-        for sample in samples { page.sample(sample.labels, sample.value) }
+        _ name: String, _ label: String, _ all: [String], _ help: String, _ read: @escaping (SessionMetrics) -> String?
+    ) -> Family {
+        (
+            name, help,
+            { facts in
+                guard let state = read(facts) else { return [] }
+                return all.map { ([label: $0], $0 == state ? 1 : 0) }
+            }
+        )
     }
 
     private static func seconds(_ milliseconds: Int64?) -> Double? { milliseconds.map { Double($0) / 1_000 } }
 
     /// In the order of the page.
-    static var families: [SessionMetrics] {
+    private static var families: [Family] {
         [
             states(
                 "session_state", "state", SessionState.allCases.map(\.rawValue),
@@ -73,12 +64,16 @@ struct SessionMetrics {
                 let state = facts.isInterrupted ? .waiting : SessionState(facts.last?.state)
                 return state.rawValue
             },
-            SessionMetrics("runs_total", "Runs that ended, by result.") { facts in
-                [
-                    (["result": "ok"], Double(facts.totals.ok)), (["result": "partial"], Double(facts.totals.partial)),
-                    (["result": "failed"], Double(facts.totals.failed)),
-                ]
-            }, one("received_bytes_total", "Body bytes received, manifests included.") { Double($0.totals.received) },
+            (
+                "runs_total", "Runs that ended, by result.",
+                { facts in
+                    [
+                        (["result": "ok"], Double(facts.totals.ok)),
+                        (["result": "partial"], Double(facts.totals.partial)),
+                        (["result": "failed"], Double(facts.totals.failed)),
+                    ]
+                }
+            ), one("received_bytes_total", "Body bytes received, manifests included.") { Double($0.totals.received) },
             one("requests_total", "HTTP requests sent, redirects and retries included.") { Double($0.totals.requests) },
             one("placed_files_total", "Files put in place, fetched or built from local data.") {
                 Double($0.totals.files)
@@ -101,16 +96,19 @@ struct SessionMetrics {
                 guard let run = facts.ended, let started = run.started, let finished = run.finished else { return nil }
                 return Double(max(0, finished.saturatingSubtract(started))) / 1_000
             },
-            SessionMetrics("last_run_files", "Files of the last run, by outcome.") { facts in
-                guard let counts = facts.ended?.counts else { return [] }
-                return [
-                    (["outcome": "installed"], Double(counts.files.installed)),
-                    (["outcome": "reused"], Double(counts.files.reused)),
-                    (["outcome": "unchanged"], Double(counts.files.unchanged)),
-                    (["outcome": "removed"], Double(counts.files.removed)),
-                    (["outcome": "failed"], Double(counts.files.failed)),
-                ]
-            },
+            (
+                "last_run_files", "Files of the last run, by outcome.",
+                { facts in
+                    guard let files = facts.ended?.counts.files else { return [] }
+                    return [
+                        (["outcome": "installed"], Double(files.installed)),
+                        (["outcome": "reused"], Double(files.reused)),
+                        (["outcome": "unchanged"], Double(files.unchanged)),
+                        (["outcome": "removed"], Double(files.removed)),
+                        (["outcome": "failed"], Double(files.failed)),
+                    ]
+                }
+            ),
             one("last_run_received_bytes", "Body bytes that the last process of the last run received.") {
                 $0.ended.map { Double($0.counts.bytes.received) }
             },

@@ -100,7 +100,9 @@ extension Crontab {
         }
         if timing.catchesUp {
             // cron does not catch up on its own.
-            lines.append("@reboot \(owner)\(try Self.command(start.program.adding("--missed")))")
+            var program = start.program
+            program.arguments.append("--missed")
+            lines.append("@reboot \(owner)\(try Self.command(program))")
         }
         return lines
     }

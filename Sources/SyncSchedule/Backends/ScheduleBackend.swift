@@ -113,12 +113,6 @@ package struct ScheduledProgram: Sendable, Equatable {
         }
         (self.path, self.arguments, self.variables) = (path, arguments, variables)
     }
-
-    func adding(_ argument: String) -> ScheduledProgram {
-        var copy = self
-        copy.arguments.append(argument)
-        return copy
-    }
 }
 
 /// The facts about a machine that a backend can ask for.

@@ -9,7 +9,8 @@ import SyncSystem
 /// and therefore as met. Without the bus, an evaluation costs half a millisecond of CPU; metered and idle cost about
 /// 8 ms each, see ``SystemBus``.
 package final class ConditionCheck: Sendable {
-    private let probes: [ConditionProbe]
+    /// The conditions, and whether a question to each is unanswered.
+    private let conditions: [(condition: any Condition, isBusy: Monitor<Bool>)]
     private let deadline: Duration
     private let ledger: Mutex<ConditionLedger>
 
@@ -18,7 +19,7 @@ package final class ConditionCheck: Sendable {
     ///   - deadline: For one evaluation.
     ///   - blockedSince: The value of ``blockedSince`` before a restart.
     package init(_ conditions: [any Condition], deadline: Duration = .seconds(5), blockedSince: [String: Int64] = [:]) {
-        probes = conditions.map(ConditionProbe.init)
+        self.conditions = conditions.map { ($0, Monitor(false)) }
         self.deadline = deadline
         ledger = Mutex(ConditionLedger(blockedSince: blockedSince))
     }
@@ -50,7 +51,7 @@ package final class ConditionCheck: Sendable {
         self.init(conditions + plugins, blockedSince: blockedSince)
     }
 
-    package var isEmpty: Bool { probes.isEmpty }
+    package var isEmpty: Bool { conditions.isEmpty }
 
     /// When each blocking condition began to block, by name, in **milliseconds** since 1970.
     package var blockedSince: [String: Int64] { ledger.withLock(\.blockedSince) }
@@ -58,29 +59,23 @@ package final class ConditionCheck: Sendable {
     /// Asks all conditions; blocks, at most until the deadline. One evaluation at a time.
     package func evaluate(_ context: ConditionContext) -> ConditionReport {
         let end = SuspendingClock.now + deadline
-        let asked = probes.map { ($0.condition.name, $0.ask(context)) }
+        let asked = conditions.map { ($0.condition.name, Self.ask($0.condition, $0.isBusy, context)) }
         let answers = asked.map { name, answer in
             let state = answer.wait(until: end) { $0 } ?? .unknown(reason: "it has not answered in time")
-            return ConditionAnswer(name, state)
+            return (name: name, state: state)
         }
         return ledger.withLock { $0.take(answers, at: context.now) }
     }
-}
 
-/// Asks one condition, on a thread of its own, so that a hanging condition delays nothing else.
-///
-/// While a question is unanswered, no other is asked: a condition that never answers costs one thread. The thread is
-/// created for each question; a libdispatch queue would leave idle threads that keep waking up.
-private final class ConditionProbe: Sendable {
-    let condition: any Condition
-    private let isBusy = Mutex(false)
-
-    init(_ condition: any Condition) { self.condition = condition }
-
-    /// Asks the condition.
+    /// Asks one condition, on a thread of its own, so that a hanging condition delays nothing else.
+    ///
+    /// While a question is unanswered, no other is asked: a condition that never answers costs one thread. The thread is
+    /// created for each question; a libdispatch queue would leave idle threads that keep waking up.
     ///
     /// - Returns: The monitor that receives the answer.
-    func ask(_ context: ConditionContext) -> Monitor<ConditionState?> {
+    private static func ask(_ condition: any Condition, _ isBusy: Monitor<Bool>, _ context: ConditionContext)
+        -> Monitor<ConditionState?>
+    {
         let answer = Monitor<ConditionState?>(nil)
         let isFree = isBusy.withLock { isBusy in
             defer { isBusy = true }
@@ -88,7 +83,7 @@ private final class ConditionProbe: Sendable {
         }
         guard isFree else { return Monitor(.unknown(reason: "it has not answered an earlier query yet")) }
         do throws(ThreadError) {
-            try WorkerThread(name: "condition") { [self] in
+            try WorkerThread(name: "condition") {
                 let state: ConditionState
                 do throws(PluginError) { state = try condition.state(in: context) } catch {
                     state = .unknown(reason: error.description)

@@ -1,19 +1,11 @@
 import SyncModel
 package import SyncPlugins
 
-/// The answer of one condition.
-package struct ConditionAnswer: Sendable, Equatable {
-    /// ``/SyncPlugins/Condition/name``.
-    package var name: String
-    package var state: ConditionState
-
-    package init(_ name: String, _ state: ConditionState) {
-        (self.name, self.state) = (name, state)
-    }
-}
+/// The answer of one condition, by its ``/SyncPlugins/Condition/name``.
+package typealias ConditionAnswer = (name: String, state: ConditionState)
 
 /// The result of an evaluation, with the changes since the last one.
-package struct ConditionReport: Sendable, Equatable {
+package struct ConditionReport: Sendable {
     /// A condition that has started or stopped blocking.
     package enum Change: Sendable, Equatable {
         /// It blocks; the reason is for people, `until` is in **milliseconds** since 1970.
@@ -124,6 +116,6 @@ package struct ConditionLedger: Sendable, Equatable {
                 .blocked(reason: text(reason), until: until.flatMap { ConditionState.isEnd($0, at: now) ? $0 : nil })
             case .unknown(let reason): .unknown(reason: text(reason))
             }
-        return ConditionAnswer(escaped(answer.name), state)
+        return (escaped(answer.name), state)
     }
 }

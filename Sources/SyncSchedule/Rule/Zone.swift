@@ -97,9 +97,8 @@ extension Zone {
     /// - Parameter milliseconds: Since 1970; clamped to the years 0 to 9999.
     package func stamp(_ milliseconds: Int64) -> String {
         let minutes = offset(at: Self.seconds(milliseconds)) / 60
-        func padded(_ number: Int64) -> String { (number < 10 ? "0" : "") + String(number) }
         let size = abs(minutes)
-        return "\(clockTime(milliseconds)) \(minutes < 0 ? "-" : "+")\(padded(size / 60)):\(padded(size % 60))"
+        return "\(clockTime(milliseconds)) \(minutes < 0 ? "-" : "+")\(padded(size / 60, 2)):\(padded(size % 60, 2))"
     }
 
     /// The wall-clock time at a moment: `2026-11-20 03:00:00`.

@@ -36,13 +36,8 @@ package final class TaskFile: Sendable {
         }
     }
 
-    /// The contents of such a file.
-    package struct Contents: Sendable {
-        package var run: String
-        package var marks: [Mark]
-        /// The last transfer of each row; 0 for none.
-        package var transfers: [UInt32]
-    }
+    /// The contents of such a file; `transfers` has the last transfer of each row, 0 for none.
+    package typealias Contents = (run: String, marks: [Mark], transfers: [UInt32])
 
     private static let magic = Array("SATASKS1".utf8)
     private static let headerLength = 64
@@ -118,7 +113,7 @@ package final class TaskFile: Sendable {
         guard count <= mostRows, bytes.count == headerLength + 5 * Int(count) else { return nil }
         let rows = Int(count)
         let name = bytes[16..<16 + runLength].prefix { $0 != 0 }
-        return Contents(
+        return (
             run: String(decoding: name, as: UTF8.self),
             marks: bytes[headerLength..<headerLength + rows].map { Mark(rawValue: $0) ?? .unselected },
             transfers: bytes.withUnsafeBytes { raw in
@@ -126,6 +121,7 @@ package final class TaskFile: Sendable {
                     let offset = headerLength + rows + 4 * row
                     return UInt32(littleEndian: raw.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
                 }
-            })
+            }
+        )
     }
 }
