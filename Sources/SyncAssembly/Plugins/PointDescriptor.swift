@@ -49,11 +49,11 @@ extension PointDescriptor {
     fileprivate static let resolver = PointDescriptor(builtIn: ["rewrite"], keys: ["for"]) {
         use, context, set throws(PluginError) in
         let plugin: any RequestResolver =
-            use.plugin == "rewrite" ? try use.rewriting : PluginResolver(try set.client(use, context))
+            use.plugin == "rewrite" ? try use.rewriting : try set.client(use, context)
         set.resolvers.append(ConfiguredResolver(name: use.name, plugin: plugin, scope: use.scope))
     } check: { subject, client throws(PluginError) in
         let plugin: any RequestResolver =
-            if let client { PluginResolver(client) } else {
+            if let client { client } else {
                 try subject.use(.resolver).rewriting
             }
         return subject.url.map { SyncPluginHost.check(resolver: plugin, url: $0) }
@@ -63,12 +63,12 @@ extension PointDescriptor {
     fileprivate static let credential = PointDescriptor(builtIn: ["file"], keys: ["for"]) {
         use, context, set throws(PluginError) in
         let plugin: any CredentialProvider =
-            use.plugin == "file" ? try use.credentials : PluginCredentials(try set.client(use, context))
+            use.plugin == "file" ? try use.credentials : try set.client(use, context)
         set.credentialProviders.append(
             ConfiguredCredentialProvider(name: use.name, plugin: plugin, scope: use.scope))
     } check: { subject, client throws(PluginError) in
         let plugin: any CredentialProvider =
-            if let client { PluginCredentials(client) } else {
+            if let client { client } else {
                 try subject.use(.credential).credentials
             }
         let now = SystemTime.milliseconds() / 1_000
@@ -96,12 +96,12 @@ extension PointDescriptor {
                 try PluginSet.verification(by: use.command, include: include, limit: limit, context))
             return
         }
-        let plugin = PluginVerifier(try set.client(use, context))
+        let plugin = try set.client(use, context)
         set.verifications.append(FileVerification(name: use.name, verifier: plugin, include: include))
     } check: { subject, client throws(PluginError) in
         let verifier: any FileVerifier
         if let client {
-            verifier = PluginVerifier(client)
+            verifier = client
         } else {
             // The settings of the built-in verifier name its program; without them there is nothing to check.
             if subject.point == nil { return [] }
@@ -118,11 +118,11 @@ extension PointDescriptor {
         use, context, set throws(PluginError) in
         let plugin: any EventObserver =
             use.plugin == "webhook"
-            ? try use.webhook(context.web ?? .plain) : PluginObserver(try set.client(use, context))
+            ? try use.webhook(context.web ?? .plain) : try set.client(use, context)
         set.observers.append((use.name, plugin, Set(use.events)))
     } check: { subject, client throws(PluginError) in
         let plugin: any EventObserver =
-            if let client { PluginObserver(client) } else {
+            if let client { client } else {
                 try subject.use(.observer).webhook(.plain)
             }
         return SyncPluginHost.check(observer: plugin)
@@ -158,12 +158,12 @@ extension PointDescriptor {
 
     fileprivate static let hook = PointDescriptor(builtIn: ["program", "webhook"]) {
         use, context, set throws(PluginError) in
-        set.hooks[use.name] = PluginHook(try set.client(use, context))
+        set.hooks[use.name] = try set.client(use, context)
     } check: { subject, client throws(PluginError) in
         var word = "plugin:\(subject.plainName)"
         let hook: any GroupHook
         if let client {
-            hook = PluginHook(client)
+            hook = client
         } else if subject.name == "webhook" {
             guard let url = subject.url, isWebURL(url) else {
                 throw subject.lacks("it needs --url, the URL of a webhook")
@@ -184,22 +184,27 @@ extension PointDescriptor {
     } check: { subject, client throws(PluginError) in
         if subject.name == "file" {
             let path = try SampleFiles.object(in: subject.scratch)
-            let object = TransportSubject(url: fileURL(path: path), missing: fileURL(path: path + ".none"))
-            return SyncPluginHost.check(transport: object) { FileTransport() }
+            return SyncPluginHost.check(transport: fileURL(path: path), missing: fileURL(path: path + ".none")) {
+                FileTransport()
+            }
         }
         guard let url = subject.location ?? subject.served else {
             throw subject.lacks("it needs --url, the URL of an object")
         }
-        let object = TransportSubject(url: url, missing: subject.served.map { $0 + ".none" })
+        let missing = subject.served.map { $0 + ".none" }
         guard let client else {
             guard let first = try? CurlTransport(configuration: .plain) else {
                 throw subject.lacks("libcurl does not work here")
             }
             first.shutdown()
             // The transport could be made once, so it can be made again; otherwise every rule fails.
-            return SyncPluginHost.check(transport: object) { (try? CurlTransport(configuration: .plain)) ?? first }
+            return SyncPluginHost.check(transport: url, missing: missing) {
+                (try? CurlTransport(configuration: .plain)) ?? first
+            }
         }
-        return SyncPluginHost.check(transport: object) { PluginTransport(PluginClient(client.configuration)) }
+        return SyncPluginHost.check(transport: url, missing: missing) {
+            PluginTransport(PluginClient(client.configuration))
+        }
     }
 }
 
