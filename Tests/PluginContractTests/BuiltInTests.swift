@@ -30,10 +30,10 @@ struct BuiltInTests {
         let server = try FaultServer()
         let object = ServedObject.patterned(size: 400_000)
         server.serve(object, at: "/a")
-        let subject = TransportSubject(url: server.url("/a"), bytes: object.bytes, missing: server.url("/none"))
+        let (url, missing) = (server.url("/a"), server.url("/none"))
         let spare = try CurlTransport(configuration: Self.configuration())
         let results = await blocking {
-            check(transport: subject, patience: .seconds(30)) {
+            check(transport: url, holding: object.bytes, missing: missing, patience: .seconds(30)) {
                 // The spare one is used when no other can be made; its rule then fails.
                 (try? CurlTransport(configuration: Self.configuration())) ?? spare
             }
@@ -48,9 +48,10 @@ struct BuiltInTests {
         let root = try TemporaryRoot()
         let object = ServedObject.patterned(size: 400_000)
         try root.write(object.bytes, to: "a")
-        let subject = TransportSubject(
-            url: "file://\(root.path("a"))", bytes: object.bytes, missing: "file://\(root.path("none"))")
-        let results = await blocking { check(transport: subject, patience: .seconds(30)) { FileTransport() } }
+        let (url, missing) = ("file://\(root.path("a"))", "file://\(root.path("none"))")
+        let results = await blocking {
+            check(transport: url, holding: object.bytes, missing: missing, patience: .seconds(30)) { FileTransport() }
+        }
         #expect(results.failures == [])
         #expect(results.count == 9)
     }

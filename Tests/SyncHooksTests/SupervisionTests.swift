@@ -5,7 +5,12 @@ import Testing
 
 @Suite("When a hook is signalled", .timeLimit(.minutes(10)))
 struct SupervisionTests {
-    private var fresh: Supervision { Supervision(timeout: .seconds(600), grace: .seconds(10), linger: .seconds(1)) }
+    /// With as much time when this process is asked to stop as at any other time.
+    private var fresh: Supervision {
+        var limits = ProgramHook.Limits()
+        limits.stopGrace = limits.grace
+        return Supervision(timeout: .seconds(600), limits)
+    }
 
     @Test("SIGTERM at the deadline, SIGKILL ten seconds later, then no more waiting [S34]")
     func deadline() {
@@ -49,16 +54,14 @@ struct SupervisionTests {
 
     @Test("A hook that is in its last seconds when this process is to stop has no longer than any other")
     func stopAfterDeadline() {
-        var machine = Supervision(
-            timeout: .seconds(600), grace: .seconds(10), stopGrace: .milliseconds(600), linger: .seconds(1))
+        var machine = Supervision(timeout: .seconds(600), ProgramHook.Limits())
         #expect(machine.expired(at: .seconds(600), groupIsEmpty: false) == .terminate)
         for second in [601, 602] { #expect(machine.stopped(at: .seconds(second)) == .none) }
         #expect(machine.due == .milliseconds(601_600))
         #expect(machine.cause == .timedOut)
         #expect(machine.expired(at: .milliseconds(601_600), groupIsEmpty: false) == .kill)
         #expect(machine.due == .milliseconds(601_750))
-        var leftovers = Supervision(
-            timeout: .seconds(600), grace: .seconds(10), stopGrace: .milliseconds(600), linger: .seconds(1))
+        var leftovers = Supervision(timeout: .seconds(600), ProgramHook.Limits())
         leftovers.leaderEnded(at: .seconds(5))
         #expect(leftovers.expired(at: .seconds(6), groupIsEmpty: false) == .terminate)
         #expect(leftovers.stopped(at: .seconds(7)) == .none)

@@ -53,7 +53,7 @@ struct ExampleTests {
         let origin = "https://assets.example.com/"
         let settings = #"{"from":"\#(origin)","to":"\#(server.url("/m/"))","token":"k"}"#
         let client = try client(fixture, "lan-mirror", .resolver, settings)
-        let resolver = PluginResolver(client)
+        let resolver = client
         let results = await blocking { check(resolver: resolver, url: origin + "a.bin") }
         let request = ResolverRequest(url: origin + "a.bin", original: origin + "a.bin")
         #expect(
@@ -66,8 +66,8 @@ struct ExampleTests {
         await expectGood(results, client, fixture)
 
         let closed = try ClosedPort()
-        let down = PluginResolver(
-            try self.client(fixture, "lan-mirror", .resolver, #"{"from":"\#(origin)","to":"\#(closed.url("/m/"))"}"#))
+        let down = try self.client(
+            fixture, "lan-mirror", .resolver, #"{"from":"\#(origin)","to":"\#(closed.url("/m/"))"}"#)
         #expect(try await outcome { try down.resolve([request]) }.get() == [.proceed])
     }
 
@@ -78,7 +78,7 @@ struct ExampleTests {
         let origin = "https://assets.example.com"
         for source in [#""file":"\#(fixture.root.path("token"))""#, #""command":["/bin/echo","s3cret"]"#] {
             let client = try client(fixture, "token", .credential, #"{"origin":"\#(origin)",\#(source)}"#)
-            let provider = PluginCredentials(client)
+            let provider = client
             let now = Int64(Date().timeIntervalSince1970)
             let results = await blocking { check(credentials: provider, origin: origin, now: now) }
             let answer = await blocking { Result { try provider.credential(for: CredentialRequest(origin: origin)) } }
@@ -115,7 +115,7 @@ struct ExampleTests {
     func verifier() async throws {
         let fixture = try PluginFixture()
         let client = try client(fixture, "file-structure", .verifier)
-        let verifier = PluginVerifier(client)
+        let verifier = client
         let samples = VerifierSamples.all
         let files = try samples.map { sample in
             try fixture.root.write(sample.bytes, to: "staged/\(sample.name)")
@@ -142,7 +142,7 @@ struct ExampleTests {
         try fixture.root.write("x", to: "dest/a.png")
         let database = fixture.root.path("index.sqlite")
         let client = try client(fixture, "sqlite-index", .hook, #"{"database":"\#(database)"}"#)
-        let hook = PluginHook(client)
+        let hook = client
         let report = #"{"revision":"7","entries":[{"path":"a.png","state":"installed","size":1,"sha256":"00"}]}"#
         let invocation = HookInvocation(
             arguments: ["plugin:sqlite-index"], directory: fixture.root.path("dest"),
@@ -188,14 +188,14 @@ struct ExampleTests {
             return .status(200, text: "ok")
         }
         let chat = try client(fixture, "chat", .observer, #"{"url":"\#(server.url("/room"))"}"#)
-        let observer = PluginObserver(chat)
+        let observer = chat
         let results = await blocking { check(observer: observer) }
         #expect(results.failures == [])
         await blocking { chat.close() }
         #expect(told.methods == ["POST"])
 
         let template = try client(fixture, "template-python", .observer)
-        let yes = PluginObserver(template)
+        let yes = template
         await expectGood(await blocking { check(observer: yes) }, template, fixture)
     }
 
@@ -205,10 +205,10 @@ struct ExampleTests {
         let server = try FaultServer()
         let object = ServedObject.patterned(size: 400_000)
         server.serve(object, at: "/a")
-        let subject = TransportSubject(url: server.url("/a"), bytes: object.bytes, missing: server.url("/none"))
+        let (url, missing) = (server.url("/a"), server.url("/none"))
         let program = try fixture.example("http-python")
         let results = await blocking {
-            check(transport: subject, patience: .seconds(20)) {
+            check(transport: url, holding: object.bytes, missing: missing, patience: .seconds(20)) {
                 PluginTransport(fixture.client(fixture.configuration(program, point: .transport)))
             }
         }
@@ -225,12 +225,11 @@ struct ExampleTests {
         try fixture.root.write(object.bytes, to: "remote/a b.bin")
         let remote = "[store]\ntype = alias\nremote = \(fixture.root.path)/remote\n"
         try fixture.root.write(Array(remote.utf8), to: "rclone.conf")
-        let subject = TransportSubject(
-            url: "rclone://store/a%20b.bin", bytes: object.bytes, missing: "rclone://store/none")
+        let (url, missing) = ("rclone://store/a%20b.bin", "rclone://store/none")
         let settings = #"{"program":"\#(rclone ?? "")","config":"\#(fixture.root.path)/rclone.conf"}"#
         let program = try fixture.example("rclone")
         let results = await blocking {
-            check(transport: subject, patience: .seconds(30)) {
+            check(transport: url, holding: object.bytes, missing: missing, patience: .seconds(30)) {
                 PluginTransport(
                     fixture.client(fixture.configuration(program, point: .transport) { $0.settings = settings }))
             }

@@ -192,7 +192,7 @@ struct FaultTests {
         let requests = (0..<5_000).map { number in
             ResolverRequest(url: "https://a.example/\(number)", original: "https://a.example/\(number)")
         }
-        let answers = try await outcome { try PluginResolver(client).resolve(requests) }.get()
+        let answers = try await outcome { try client.resolve(requests) }.get()
         #expect(answers == Array(repeating: .proceed, count: 5_000))
         #expect((1..<400).contains(fixture.notices(.warning).count), "\(fixture.notices(.warning).count)")
         #expect(fixture.notices(.ended).isEmpty)

@@ -128,7 +128,7 @@ extension PluginClient {
         await blocking { [self] in
             do throws(PluginError) {
                 let request = ResolverRequest(url: url, original: url)
-                return .success(try PluginResolver(self).resolve([request]).first)
+                return .success(try self.resolve([request]).first)
             } catch { return .failure(error) }
         }
     }

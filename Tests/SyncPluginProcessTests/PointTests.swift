@@ -45,8 +45,7 @@ struct PointTests {
         ]) func credential(row: CredentialRow) async throws
     {
         let fixture = try PluginFixture()
-        let provider = PluginCredentials(
-            try fixture.client("serve(lambda m: answer(m, \(row.json)))", point: .credential))
+        let provider = try fixture.client("serve(lambda m: answer(m, \(row.json)))", point: .credential)
         let result = await outcome { try provider.credential(for: CredentialRequest(origin: "https://a.example")) }
         if let means = row.means {
             #expect(try result.get() == means)
@@ -60,7 +59,7 @@ struct PointTests {
     func credentialRequest() async throws {
         let fixture = try PluginFixture()
         let body = "serve(lambda m: answer(m, {'credential': {'kind': 'bearer', 'token': json.dumps(m['params'])}}))"
-        let provider = PluginCredentials(try fixture.client(body, point: .credential))
+        let provider = try fixture.client(body, point: .credential)
         let result = await outcome {
             try provider.credential(for: CredentialRequest(origin: "https://a.example:8443", refused: 401))
         }
@@ -104,7 +103,7 @@ struct PointTests {
                 answer(message, {"verdicts": [verdict(f) for f in files if "lost" not in f["path"]]})
             serve(handler)
             """
-        let verifier = PluginVerifier(try fixture.client(body, point: .verifier))
+        let verifier = try fixture.client(body, point: .verifier)
         let files = (0..<150).map { number in
             StagedFile(
                 path: number == 100 ? "bad" : "\(number)", stagedPath: "/s/\(number)", size: 1,
@@ -131,7 +130,7 @@ struct PointTests {
                 answer(message, None)
             serve(handler)
             """
-        let observer = PluginObserver(try fixture.client(body, point: .observer))
+        let observer = try fixture.client(body, point: .observer)
         let events = (0..<1_200).map { ObservedEvent(name: "task.installed", json: "{\"seq\":\($0)}") }
         try await outcome { try observer.observe(events) }.get()
         let wanted = (0..<1_200).map { "task.installed \($0)\n" }.joined()
@@ -151,7 +150,7 @@ struct PointTests {
                 answer(message, None)
             serve(handler)
             """
-        let observer = PluginObserver(try fixture.client(body, point: .observer))
+        let observer = try fixture.client(body, point: .observer)
         let results = await blocking { check(observer: observer) }
         #expect(results.failures == [])
     }
@@ -168,7 +167,7 @@ struct PointTests {
                 answer(message, None)
             serve(handler)
             """
-        let observer = PluginObserver(try fixture.client(body, point: .observer))
+        let observer = try fixture.client(body, point: .observer)
         let output = String(repeating: "\\u0001", count: 1_114_112) + "done"
         let event = ObservedEvent(name: "hook.finished", json: #"{"event":"hook.finished","output":"\#(output)"}"#)
         try await outcome { try observer.observe([event]) }.get()
@@ -200,7 +199,7 @@ struct PointTests {
                 \(act)
             serve(handler)
             """
-        let hook = PluginHook(try fixture.client(body, point: .hook))
+        let hook = try fixture.client(body, point: .hook)
         let result = await blocking { hook.run(invocation(timeout: 1)) }
         #expect(result.end == end)
         #expect(result.output == output)
@@ -219,7 +218,7 @@ struct PointTests {
             serve(handler)
             """
         let client = try fixture.client(body, point: .hook)
-        let hook = PluginHook(client)
+        let hook = client
         let result = await blocking { hook.run(invocation(timeout: 60)) }
         #expect(
             result.output
@@ -239,7 +238,7 @@ struct PointTests {
         #expect(mkdir(runtime, 0o700) == 0 && chown(runtime, 4242, 4242) == 0)
         let body = "serve(lambda message: answer(message, {'status': 0, 'output': 'asked'}))"
         let client = try fixture.client(fixture.configuration(body, point: .hook) { $0.runtimeDirectory = runtime })
-        let hook = PluginHook(client)
+        let hook = client
         let result = await blocking { hook.run(invocation(timeout: 60)) }
         #expect("\(result.end) \(result.output)".contains("belongs to another user (uid 4242)"))
         #expect(try FileManager.default.contentsOfDirectory(atPath: runtime) == [])
@@ -256,7 +255,7 @@ struct PointTests {
         let writer = try #require(FileHandle(forWritingAtPath: fixture.root.path("plugins/syncagent-plugin-busy")))
         let broken = try fixture.client("sys.exit(3)", named: "broken", point: .hook)
         for (client, isExhaustion) in [(noThread, true), (busy, true), (broken, false)] {
-            let result = await blocking { PluginHook(client).run(invocation(timeout: 60)) }
+            let result = await blocking { client.run(invocation(timeout: 60)) }
             guard case .notStarted = result.end else {
                 Issue.record("\(client.name): \(result)")
                 continue
@@ -274,7 +273,7 @@ struct PointTests {
                 if message["method"] == "hook.run": open("\(fixture.root.path)/running", "w").write("x")
             serve(handler)
             """
-        let hook = PluginHook(try fixture.client(body, point: .hook))
+        let hook = try fixture.client(body, point: .hook)
         let root = fixture.root
         var call = invocation(timeout: 60)
         call.isStopped = { root.read("running") != nil }

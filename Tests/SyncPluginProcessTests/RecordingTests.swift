@@ -81,16 +81,16 @@ struct RecordingTests {
         let picture = StagedFile(path: "a.png", stagedPath: fixture.root.path("a.png"), size: 13, sha256: "00")
         let root = fixture.root
         await blocking {
-            _ = check(resolver: PluginResolver(mirror), url: origin + "/a")
-            _ = check(credentials: PluginCredentials(token), origin: origin, now: now)
+            _ = check(resolver: mirror, url: origin + "/a")
+            _ = check(credentials: token, origin: origin, now: now)
             _ = check(condition: PluginCondition(interface), now: now * 1_000)
             _ = check(condition: PluginCondition(shell), now: now * 1_000)
-            _ = check(verifier: PluginVerifier(structure), files: [picture]) { _ in true }
-            _ = PluginHook(index).run(
+            _ = check(verifier: structure, files: [picture]) { _ in true }
+            _ = index.run(
                 HookInvocation(
                     arguments: ["plugin:sqlite-index", "--x"], directory: root.path,
                     environment: ["SYNCAGENT_GROUP": "all"], input: Array("{}".utf8), timeout: 20))
-            _ = check(observer: PluginObserver(chat))
+            _ = check(observer: chat)
         }
         let transport = PluginTransport(http)
         let runs = [

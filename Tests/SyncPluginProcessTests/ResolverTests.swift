@@ -74,7 +74,7 @@ struct ResolverTests {
             serve(handler)
             """
         let client = try fixture.client(body)
-        let resolver = PluginResolver(client)
+        let resolver = client
         let first = ResolverRequest(
             url: "https://b.example/x", original: "https://a.example/x", range: 5..<9, reason: .expired(status: 403))
         #expect(

@@ -11,14 +11,15 @@ struct SourceTests {
     init() throws { fixture = try PluginFixture() }
 
     private func source(
-        _ script: String, settings: String = "{}", bounds: SourceProgram.Bounds = .init(time: .seconds(30)),
+        _ script: String, settings: String = "{}", time: Duration? = .seconds(30), silence: Duration? = nil,
         isStopped: @escaping @Sendable () -> Bool = { false }
     ) throws -> SourceProgram {
         try fixture.root.write(Array("#!/bin/sh\n\(script)\n".utf8), to: "plugins/syncagent-plugin-s", executable: true)
         let program = try PluginProgram("s", directory: fixture.root.path("plugins"), destination: nil)
         return SourceProgram(
-            program, settings: settings, bounds: bounds, environment: ["HOME": "/h", "SECRET": "canary"],
-            destination: fixture.root.path("dest"), isStopped: isStopped)
+            program, settings: settings, time: time, silence: silence,
+            environment: ["HOME": "/h", "SECRET": "canary"], destination: fixture.root.path("dest"),
+            isStopped: isStopped)
     }
 
     private func error(_ source: SourceProgram, _ url: String = "s://x", known: String? = nil) async -> PluginError? {
@@ -41,7 +42,7 @@ struct SourceTests {
         #expect(try await text(source, url, known: "7") == "1 \(url)|7|{\"a\":\"b c\"}||/h|/|0077\n")
         #expect(try await text(source, url) == "1 \(url)||{\"a\":\"b c\"}||/h|/|0077\n")
         let command = try SourceProgram(
-            command: ["/bin/echo", "-n", "a"], bounds: .init(), environment: [:], destination: nil)
+            command: ["/bin/echo", "-n", "a"], environment: [:], destination: nil)
         #expect(try await text(command, "s://x") == "a s://x")
     }
 
@@ -70,9 +71,9 @@ struct SourceTests {
         let begun = ContinuousClock.now
         let late = fixture.root.path("late")
         let hanging = "echo working >&2; (sleep 3; touch \(late)) & sleep 1000"
-        var error = await error(try source(hanging, bounds: .init(time: .seconds(1))))
+        var error = await error(try source(hanging, time: .seconds(1)))
         #expect(error?.code == .timedOut && error?.message == "it took more than 1 s and was ended: working")
-        error = await self.error(try source(hanging, bounds: .init(silence: .seconds(1))))
+        error = await self.error(try source(hanging, time: nil, silence: .seconds(1)))
         #expect(error?.code == .timedOut && error?.message == "it wrote nothing for 1 s and was ended: working")
         error = await self.error(try source("yes"))
         #expect(error?.code == .badAnswer && error?.message.hasPrefix("it printed more than 64") == true)

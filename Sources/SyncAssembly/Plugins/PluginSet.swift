@@ -82,18 +82,18 @@ struct PluginContext: Sendable {
 
     /// A program that makes manifests: a plugin's, or a command that gets the URL as its last argument.
     func source(_ use: PluginSettings.Use, timeout: Int? = nil) throws(PluginError) -> SourceProgram {
-        let bounds = SourceProgram.Bounds(
-            time: (timeout ?? use.timeout).map { .seconds($0) }, silence: use.timeout == nil ? patience : nil)
+        let time = (timeout ?? use.timeout).map { Duration.seconds($0) }
+        let silence = use.timeout == nil ? patience : nil
         if use.plugin == "program" {
             return try SourceProgram(
-                command: try use.command, bounds: bounds, environment: host.variables, destination: destination,
-                isStopped: isStopped)
+                command: try use.command, time: time, silence: silence, environment: host.variables,
+                destination: destination, isStopped: isStopped)
         }
         let program = try PluginProgram(
             use.plugin, directory: settings.directory ?? host.pluginDirectory, destination: destination)
         return SourceProgram(
-            program, settings: use.settings, bounds: bounds, environment: host.variables, destination: destination,
-            isStopped: isStopped)
+            program, settings: use.settings, time: time, silence: silence, environment: host.variables,
+            destination: destination, isStopped: isStopped)
     }
 
     func client(_ use: PluginSettings.Use) throws(PluginError) -> PluginClient {

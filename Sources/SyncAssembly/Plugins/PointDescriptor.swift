@@ -80,12 +80,12 @@ extension PointDescriptor {
                 try PluginSet.verification(by: use.command, include: include, limit: limit, context))
             return
         }
-        let plugin = PluginVerifier(try set.client(use, context))
+        let plugin = try set.client(use, context)
         set.verifications.append(FileVerification(name: use.name, verifier: plugin, include: include))
     } check: { subject, client throws(PluginError) in
         let verifier: any FileVerifier
         if let client {
-            verifier = PluginVerifier(client)
+            verifier = client
         } else {
             // The settings of the built-in verifier name its program; without them there is nothing to check.
             if subject.point == nil { return [] }
@@ -136,12 +136,12 @@ extension PointDescriptor {
 
     fileprivate static let hook = PointDescriptor(builtIn: ["program", "webhook"]) {
         use, context, set throws(PluginError) in
-        set.hooks[use.name] = PluginHook(try set.client(use, context))
+        set.hooks[use.name] = try set.client(use, context)
     } check: { subject, client throws(PluginError) in
         var word = "plugin:\(subject.plainName)"
         let hook: any GroupHook
         if let client {
-            hook = PluginHook(client)
+            hook = client
         } else if subject.name == "webhook" {
             guard let url = subject.url, isWebURL(url) else {
                 throw subject.lacks("it needs --url, the URL of a webhook")
@@ -162,22 +162,27 @@ extension PointDescriptor {
     } check: { subject, client throws(PluginError) in
         if subject.name == "file" {
             let path = try SampleFiles.object(in: subject.scratch)
-            let object = TransportSubject(url: fileURL(path: path), missing: fileURL(path: path + ".none"))
-            return SyncPluginHost.check(transport: object) { FileTransport() }
+            return SyncPluginHost.check(transport: fileURL(path: path), missing: fileURL(path: path + ".none")) {
+                FileTransport()
+            }
         }
         guard let url = subject.location ?? subject.served else {
             throw subject.lacks("it needs --url, the URL of an object")
         }
-        let object = TransportSubject(url: url, missing: subject.served.map { $0 + ".none" })
+        let missing = subject.served.map { $0 + ".none" }
         guard let client else {
             guard let first = try? CurlTransport(configuration: .plain) else {
                 throw subject.lacks("libcurl does not work here")
             }
             first.shutdown()
             // The transport could be made once, so it can be made again; otherwise every rule fails.
-            return SyncPluginHost.check(transport: object) { (try? CurlTransport(configuration: .plain)) ?? first }
+            return SyncPluginHost.check(transport: url, missing: missing) {
+                (try? CurlTransport(configuration: .plain)) ?? first
+            }
         }
-        return SyncPluginHost.check(transport: object) { PluginTransport(PluginClient(client.configuration)) }
+        return SyncPluginHost.check(transport: url, missing: missing) {
+            PluginTransport(PluginClient(client.configuration))
+        }
     }
 }
 
@@ -186,7 +191,7 @@ extension PointDescriptor {
 extension PluginSettings.Use {
     /// - Parameter client: `nil` for the built-in one.
     fileprivate func resolver(_ client: PluginClient?) throws(PluginError) -> any RequestResolver {
-        if let client { return PluginResolver(client) }
+        if let client { return client }
         let texts = try setting("rules", "{ rules: [\"PREFIX REPLACEMENT\"] }") { $0.texts }
         return RewriteResolver(
             try texts.map { text throws(PluginError) in
@@ -195,7 +200,7 @@ extension PluginSettings.Use {
     }
 
     fileprivate func credentials(_ client: PluginClient?) throws(PluginError) -> any CredentialProvider {
-        if let client { return PluginCredentials(client) }
+        if let client { return client }
         let path = try setting("path", "{ path: \"/absolute/path\" }") { $0.string }
         return try rethrowing(Credentials.read(path: path)) { (refusal: Credentials.Refusal) in
             refused(refusal.description)
@@ -216,7 +221,7 @@ extension PluginSettings.Use {
     fileprivate func observer(_ client: PluginClient?, _ web: TransportConfiguration) throws(PluginError)
         -> any EventObserver
     {
-        if let client { return PluginObserver(client) }
+        if let client { return client }
         let url = try setting("url", "{ url: \"https://…\" }") { $0.string }
         guard isWebURL(url) else { throw refused("settings.url must be an http or https URL") }
         if let fault = RunHook.objection(to: [url]) { throw refused("settings.url: \(fault)") }

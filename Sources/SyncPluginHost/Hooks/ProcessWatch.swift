@@ -31,9 +31,7 @@ struct ProcessWatch: ~Copyable {
     /// Starts the invocation's program.
     ///
     /// - Throws: ``ProgramError``; nothing is left running.
-    init(start invocation: HookInvocation, environment: HookEnvironment, limits: ProgramHook.Limits)
-        throws(ProgramError)
-    {
+    init(start invocation: HookInvocation, variables: [String], limits: ProgramHook.Limits) throws(ProgramError) {
         let path = try resolveProgram(
             invocation.arguments.first ?? "", relativeTo: "/", destination: invocation.directory)
         guard let directory = openDirectory(invocation.directory) else {
@@ -45,7 +43,7 @@ struct ProcessWatch: ~Copyable {
         }
         if let code = invocation.spoolInput(to: input.raw) { throw .system("store the report for", path, code) }
         guard let pipe = Pipe() else { throw .system("make a pipe for", path, .last) }
-        var start = ProgramStart(invocation.arguments, variables: environment.variables(for: invocation))
+        var start = ProgramStart(invocation.arguments, variables: variables)
         start.program = path
         start.directory = directory.raw
         start.input = input.raw
@@ -54,9 +52,7 @@ struct ProcessWatch: ~Copyable {
             program = try withExtendedLifetime(pipe) { () throws(FileError) in try start.start() }
         } catch { throw ProgramError(error) }
         output = pipe.reader
-        supervision = Supervision(
-            timeout: .seconds(max(0, invocation.timeout)), grace: limits.grace, stopGrace: limits.stopGrace,
-            linger: limits.linger)
+        supervision = Supervision(timeout: .seconds(max(0, invocation.timeout)), limits)
         capture = OutputCapture(head: limits.outputHead, tail: limits.outputTail)
         isStopped = invocation.isStopped
     }

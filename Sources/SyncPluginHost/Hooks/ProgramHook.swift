@@ -4,7 +4,7 @@ import SyncSystem
 /// Runs a program when a group is complete.
 ///
 /// 1. The program is given by argv, an absolute path first; no shell interprets it.
-/// 2. It gets its own environment, see ``HookEnvironment``; the destination as working directory; the report as
+/// 2. It gets its own environment, see ``programVariables(_:)``; the destination as working directory; the report as
 ///    standard input, a file in memory, so that a program that does not read it delays nobody; every other descriptor
 ///    closed; umask 022; default signal handling.
 /// 3. It leads its own session and process group. At its deadline, the group gets SIGTERM, and SIGKILL after the
@@ -19,7 +19,7 @@ package struct ProgramHook: GroupHook {
         package var grace = Duration.seconds(10)
         /// The same when this process is asked to stop, which it does within a second.
         package var stopGrace = Duration.milliseconds(600)
-        /// From the program's own end until SIGTERM for the rest of its group.
+        /// From the program's own end until SIGTERM for the rest of its group, and from SIGKILL to giving up.
         package var linger = Duration.seconds(1)
         /// The first **bytes** of output to keep.
         package var outputHead = 1 << 20
@@ -29,22 +29,21 @@ package struct ProgramHook: GroupHook {
         package init() {}
     }
 
-    private let environment: HookEnvironment
+    private let environment: [String: String]
     private let limits: Limits
 
     /// - Parameters:
-    ///   - environment: This process's variables; only those that ``HookEnvironment`` lists are used.
+    ///   - environment: This process's variables, of which a hook gets few.
     ///   - limits: Grace and output bounds.
     package init(environment: [String: String], limits: Limits = Limits()) {
-        self.environment = HookEnvironment(inheriting: environment)
-        self.limits = limits
+        (self.environment, self.limits) = (environment, limits)
     }
-
     package func run(_ invocation: HookInvocation) -> HookOutcome {
         let clock = SuspendingClock()
         let start = clock.now
         do throws(ProgramError) {
-            let watch = try ProcessWatch(start: invocation, environment: environment, limits: limits)
+            let watch = try ProcessWatch(
+                start: invocation, variables: invocation.variables(environment), limits: limits)
             var outcome = watch.untilEnd { clock.now - start }
             outcome.milliseconds = (clock.now - start).milliseconds
             return outcome
@@ -52,34 +51,28 @@ package struct ProgramHook: GroupHook {
     }
 }
 
-/// The complete environment of a hook: an allowlist.
-package struct HookEnvironment: Sendable {
-    /// The search path of a hook, independent of this process's `PATH`.
-    static let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    /// Variables that a hook inherits from this process.
-    static let inherited = ["HOME", "LANG", "TZ", "USER"]
-    /// Variables with which a `syncagent` that a hook starts finds the same state, settings and agent.
-    static let places = ["XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"]
+/// The search path of a hook, independent of this process's `PATH`.
+let hookPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-    private let base: [String]
+/// `NAME=value`, environ(7): the variables of every program that syncagent starts, an allowlist.
+///
+/// - Parameter environment: This process's variables.
+func programVariables(_ environment: [String: String]) -> [String] {
+    ["PATH=\(hookPath)"] + pairs(["HOME", "LANG", "TZ", "USER"], environment)
+}
 
+private func pairs(_ names: [String], _ environment: [String: String]) -> [String] {
+    names.compactMap { name in environment[name].map { "\(name)=\($0)" } }
+}
+
+extension HookInvocation {
+    /// `NAME=value`, environ(7): the complete environment of a hook. A `syncagent` that it starts finds the same state,
+    /// settings and agent.
+    ///
     /// - Parameter environment: This process's variables.
-    init(inheriting environment: [String: String]) {
-        base = Self.minimal(environment) + Self.pairs(Self.places, environment)
-    }
-
-    /// `NAME=value`, environ(7): the variables of every program that syncagent starts.
-    package static func minimal(_ environment: [String: String]) -> [String] {
-        ["PATH=\(path)"] + pairs(inherited, environment)
-    }
-
-    private static func pairs(_ names: [String], _ environment: [String: String]) -> [String] {
-        names.compactMap { name in environment[name].map { "\(name)=\($0)" } }
-    }
-
-    /// `NAME=value`, environ(7): the variables of every hook, and those that this call sets.
-    func variables(for invocation: HookInvocation) -> [String] {
-        let own = invocation.environment.filter { name, _ in name.hasPrefix("SYNCAGENT_") && !name.contains("=") }
-        return base + own.map { "\($0.key)=\($0.value)" }.sorted()
+    fileprivate func variables(_ environment: [String: String]) -> [String] {
+        let places = pairs(["XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"], environment)
+        let own = self.environment.filter { name, _ in name.hasPrefix("SYNCAGENT_") && !name.contains("=") }
+        return programVariables(environment) + places + own.map { "\($0.key)=\($0.value)" }.sorted()
     }
 }

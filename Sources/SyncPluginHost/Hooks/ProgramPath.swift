@@ -3,7 +3,7 @@ import SyncSystem
 
 /// The absolute path of a program to run as a hook, resolved once, when the run is enqueued.
 ///
-/// A name without a slash is searched in ``HookEnvironment/path``, never in the working directory. The path is kept as
+/// A name without a slash is searched in ``hookPath``, never in the working directory. The path is kept as
 /// given, because some programs depend on the name by which they are called; the checks apply to its target.
 ///
 /// - Parameters:
@@ -41,7 +41,7 @@ package func resolveProgram(_ text: String, relativeTo directory: String, destin
 }
 
 private func find(_ name: String, destination: String) throws(ProgramError) -> String {
-    for directory in HookEnvironment.path.split(separator: ":") {
+    for directory in hookPath.split(separator: ":") {
         let path = "\(directory)/\(name)"
         if isPermitted(.execute, path) {
             try check(path, destination: destination)
@@ -50,7 +50,7 @@ private func find(_ name: String, destination: String) throws(ProgramError) -> S
     }
     throw ProgramError(
         code: .missing, subject: name,
-        message: "There is no program '\(escaped(name))' in \(HookEnvironment.path). Give its path.")
+        message: "There is no program '\(escaped(name))' in \(hookPath). Give its path.")
 }
 
 @discardableResult private func check(_ path: String, role: String = "hook", destination: String?) throws(ProgramError)

@@ -33,7 +33,7 @@ package struct SmallProgram: Sendable {
             self.arguments = [path] + arguments.dropFirst()
         } catch { throw PluginError(plugin: Self.name(of: name), code: .unavailable, message: error.message) }
         (self.limit, self.isStopped) = (limit, isStopped)
-        self.environment = HookEnvironment.minimal(environment)
+        self.environment = programVariables(environment)
     }
 
     /// Its name in events and messages: the name of its file.

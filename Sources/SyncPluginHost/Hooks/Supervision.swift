@@ -24,9 +24,7 @@ struct Supervision: Sendable {
         case killed
     }
 
-    private let grace: Duration
-    private let stopGrace: Duration
-    private let linger: Duration
+    private let limits: ProgramHook.Limits
     private var phase = Phase.running
     /// When ``expired(at:groupIsEmpty:)`` is due.
     private(set) var due: Duration
@@ -37,33 +35,28 @@ struct Supervision: Sendable {
     /// Whether SIGTERM went to processes left after the program's own end.
     private(set) var endedLeftovers = false
 
-    /// - Parameters:
-    ///   - timeout: How long the program may run.
-    ///   - grace: From SIGTERM to SIGKILL.
-    ///   - stopGrace: The same when the caller wants to stop.
-    ///   - linger: From the program's own end to SIGTERM for the rest, and from SIGKILL to giving up.
-    init(timeout: Duration, grace: Duration, stopGrace: Duration? = nil, linger: Duration) {
-        self.grace = grace
-        self.stopGrace = min(grace, stopGrace ?? grace)
-        self.linger = linger
+    /// - Parameter timeout: How long the program may run.
+    init(timeout: Duration, _ limits: ProgramHook.Limits) {
+        self.limits = limits
         due = timeout
     }
 
+    private var stopGrace: Duration { min(limits.grace, limits.stopGrace) }
     /// Handles the time ``due``.
     mutating func expired(at now: Duration, groupIsEmpty: Bool) -> Action {
         switch phase {
         case .running:
             cause = cause ?? .timedOut
-            return enter(.terminating, now + grace, .terminate)
+            return enter(.terminating, now + limits.grace, .terminate)
         case .lingering where groupIsEmpty, .terminating where groupIsEmpty:
             // Only the output is open, held by a process that left the group, which is not ours to end.
             return .giveUp
         case .lingering:
             endedLeftovers = true
-            return enter(.terminating, now + grace, .terminate)
+            return enter(.terminating, now + limits.grace, .terminate)
         case .terminating:
             // A caller that wants to stop does not wait for zombies to be reaped.
-            return enter(.killed, now + (isHurried ? min(linger, stopGrace / 4) : linger), .kill)
+            return enter(.killed, now + (isHurried ? min(limits.linger, stopGrace / 4) : limits.linger), .kill)
         case .killed: return .giveUp
         }
     }
@@ -90,7 +83,7 @@ struct Supervision: Sendable {
         switch phase {
         case .running:
             phase = .lingering
-            due = now + linger
+            due = now + limits.linger
         case .lingering, .terminating, .killed: break
         }
     }

@@ -5,17 +5,12 @@ import SyncSystem
 /// Asks a plugin for the credential for an origin: method `credential.get`.
 ///
 /// An answer with a line end or another control character in any text is refused as a whole.
-package struct PluginCredentials: CredentialProvider {
-    private let client: PluginClient
-
+extension PluginClient: CredentialProvider {
     /// Most **bytes** of each text.
     private static let longest = 16 << 10
 
-    /// Uses this client's plugin; the client must have been made for ``PluginPoint/credential``.
-    package init(_ client: PluginClient) { self.client = client }
-
     package func credential(for request: CredentialRequest) throws(PluginError) -> Credential? {
-        let answer = try client.call("credential.get") { line in
+        let answer = try call("credential.get") { line in
             line.field("origin", request.origin)
             line.field("refused", optional: request.refused)
         }
@@ -55,7 +50,7 @@ package struct PluginCredentials: CredentialProvider {
     }
 
     private func bad(_ reason: String) -> PluginError {
-        client.failure(.badAnswer, "its answer is not a credential: \(reason)")
+        failure(.badAnswer, "its answer is not a credential: \(reason)")
     }
 }
 

@@ -3,14 +3,9 @@ package import SyncPlugins
 import SyncSystem
 
 /// Calls a plugin when a group is complete: method `hook.run`.
-package struct PluginHook: GroupHook {
-    private let client: PluginClient
-
+extension PluginClient: GroupHook {
     /// Most **bytes** of its output that are kept.
     private static let mostOutput = 64 << 10
-
-    /// Uses this client's plugin; the client must have been made for ``PluginPoint/hook``.
-    package init(_ client: PluginClient) { self.client = client }
 
     package func run(_ invocation: HookInvocation) -> HookOutcome {
         let clock = SuspendingClock()
@@ -21,9 +16,9 @@ package struct PluginHook: GroupHook {
     }
 
     private func call(_ invocation: HookInvocation) throws(PluginError) -> JSONValue {
-        let report = try client.directory.file(for: client) { invocation.spoolInput(to: $0) }
+        let report = try directory.file(for: self) { invocation.spoolInput(to: $0) }
         defer { removeFile(report) }
-        return try client.call(
+        return try call(
             "hook.run", timeout: .seconds(max(1, invocation.timeout)), isStopped: invocation.isStopped
         ) { line in
             line.field("arguments", invocation.arguments.dropFirst())
@@ -40,7 +35,7 @@ package struct PluginHook: GroupHook {
         switch result {
         case .success(let value):
             guard let status = value["status"]?.integer.flatMap({ Int32(exactly: $0) }) else {
-                return ended(.exited(70), "plugin \(client.name): its answer has no number 'status'")
+                return ended(.exited(70), "plugin \(name): its answer has no number 'status'")
             }
             return ended(.exited(status), value["output"]?.string ?? "", isTransient: status == 75)
         case .failure(let error):

@@ -4,9 +4,7 @@ import SyncSystem
 
 /// Sends events to a plugin: method `observer.events`. The next batch is sent only once the plugin has acknowledged the
 /// last.
-package struct PluginObserver: EventObserver {
-    private let client: PluginClient
-
+extension PluginClient: EventObserver {
     private static let most = 500
     /// Most **bytes** of one request; a longer event is sent alone.
     private static let mostBytes = 256 << 10
@@ -15,16 +13,13 @@ package struct PluginObserver: EventObserver {
     /// The last **bytes** of a hook's output that stay in a longer event; each may take six in JSON.
     private static let outputTail = 64 << 10
 
-    /// Uses this client's plugin; the client must have been made for ``PluginPoint/observer``.
-    package init(_ client: PluginClient) { self.client = client }
-
     package func observe(_ events: [ObservedEvent]) throws(PluginError) {
         var rest = events.map(Self.fitting)[...]
         while !rest.isEmpty {
             let batch = takeBatch(&rest, most: Self.most, bytes: Self.mostBytes) {
                 $0.json.utf8.count + 2 * $0.name.utf8.count + 32
             }
-            _ = try client.call("observer.events") { line in
+            _ = try call("observer.events") { line in
                 line.list("events", batch) { event, line in
                     line.field("name", event.name)
                     line.json("event", event.json)

@@ -6,15 +6,10 @@ import SyncSystem
 ///
 /// If a disposition is invalid, its request proceeds unchanged, with a warning. Unknown fields of a disposition are
 /// ignored, also with a warning.
-package struct PluginResolver: RequestResolver {
-    private let client: PluginClient
-
+extension PluginClient: RequestResolver {
     /// Most requests in one call, whose size is also limited.
     private static let most = 500
     private static let mostBytes = 512 << 10
-
-    /// Uses this client's plugin; the client must have been made for ``PluginPoint/resolver``.
-    package init(_ client: PluginClient) { self.client = client }
 
     package func resolve(_ requests: [ResolverRequest]) throws(PluginError) -> [RequestDisposition] {
         var answers: [RequestDisposition] = []
@@ -24,11 +19,11 @@ package struct PluginResolver: RequestResolver {
             let batch = takeBatch(&rest, most: Self.most, bytes: Self.mostBytes) {
                 200 + 2 * ($0.url.utf8.count + $0.original.utf8.count)
             }
-            let result = try client.call("resolver.resolve") { line in
+            let result = try call("resolver.resolve") { line in
                 line.list("requests", batch) { Self.write($0, &$1) }
             }
             guard let dispositions = result["dispositions"]?.array, dispositions.count == batch.count else {
-                throw client.failure(
+                throw failure(
                     .badAnswer, "its answer has no list 'dispositions' with one entry for each request")
             }
             answers += dispositions.map(disposition)
@@ -58,10 +53,10 @@ package struct PluginResolver: RequestResolver {
             return .proceed
         case "cancel":
             warnOfExtras(value, known: ["disposition", "reason"])
-            return .cancel(reason: reason(value["reason"]) ?? "plugin \(client.name) gave no reason")
+            return .cancel(reason: reason(value["reason"]) ?? "plugin \(name) gave no reason")
         case "replace": return replacement(value)
         default:
-            client.warn("a disposition that is not one of continue, replace, cancel; the request goes out unchanged")
+            warn("a disposition that is not one of continue, replace, cancel; the request goes out unchanged")
             return .proceed
         }
     }
@@ -69,13 +64,13 @@ package struct PluginResolver: RequestResolver {
     private func replacement(_ value: JSONValue) -> RequestDisposition {
         warnOfExtras(value, known: ["disposition", "reason", "request"])
         guard let url = value["request"]?["url"]?.webURL else {
-            client.warn("a replacement without an absolute http or https URL; the request goes out unchanged")
+            warn("a replacement without an absolute http or https URL; the request goes out unchanged")
             return .proceed
         }
         do throws(WireFault) {
             return .replace(url: url, headers: try value["request"]?["headers"]?.headers() ?? [])
         } catch {
-            client.warn("a replacement is not used: \(error.reason); the request goes out unchanged")
+            warn("a replacement is not used: \(error.reason); the request goes out unchanged")
             return .proceed
         }
     }
@@ -84,7 +79,7 @@ package struct PluginResolver: RequestResolver {
         let extra = Set((value.object ?? [:]).keys).subtracting(known).sorted().prefix(5)
         guard !extra.isEmpty else { return }
         let names = extra.map { escaped(String($0.prefix(40))) }.joined(separator: ", ")
-        client.warn("fields that this disposition does not have are ignored: \(names)")
+        warn("fields that this disposition does not have are ignored: \(names)")
     }
 }
 

@@ -13,54 +13,50 @@ package struct SourceProgram: SetSource {
     private let name: String
     /// Checks that it may still be run.
     private let check: @Sendable () throws(PluginError) -> Void
-    private let bounds: Bounds
+    private let time: Duration
+    private let silence: Duration?
     private let variables: [String]
     private let isStopped: @Sendable () -> Bool
 
-    /// The limits on its time and output.
-    package struct Bounds: Sendable {
-        /// Longest time.
-        package var time = Duration.seconds(600)
-        /// Longest time without output; `nil` for no limit but ``time``.
-        package var silence: Duration?
-        /// **Bytes** of the longest manifest.
-        package var text = 64 << 20
-
-        package init(time: Duration? = nil, silence: Duration? = nil) {
-            self.time = time ?? self.time
-            self.silence = silence
-        }
-    }
+    /// Longest time, unless another one is set.
+    private static let longest = Duration.seconds(600)
+    /// **Bytes** of the longest manifest.
+    private static let mostText = 64 << 20
 
     /// The source that is a plugin's program.
     ///
     /// - Parameters:
     ///   - settings: The text of a JSON object.
+    ///   - time: Longest time; `nil` for ten minutes.
+    ///   - silence: Longest time without output; `nil` for no limit but the longest time.
     ///   - environment: This process's variables, of which the program gets few.
     ///   - destination: The tree from which nothing may run.
     ///   - isStopped: Asked several times a second; `true` ends the program early.
     package init(
-        _ program: PluginProgram, settings: String, bounds: Bounds, environment: [String: String],
-        destination: String?, isStopped: @escaping @Sendable () -> Bool = { false }
+        _ program: PluginProgram, settings: String, time: Duration? = nil, silence: Duration? = nil,
+        environment: [String: String], destination: String?, isStopped: @escaping @Sendable () -> Bool = { false }
     ) {
-        (arguments, name, self.bounds, self.isStopped) = ([program.path], program.name, bounds, isStopped)
+        (arguments, name, self.isStopped) = ([program.path], program.name, isStopped)
+        (self.time, self.silence) = (time ?? Self.longest, silence)
         check = { () throws(PluginError) in try program.check(destination: destination) }
-        variables = HookEnvironment.minimal(environment) + ["SYNCAGENT_SETTINGS=\(settings)"]
+        variables = programVariables(environment) + ["SYNCAGENT_SETTINGS=\(settings)"]
     }
 
     /// The source that is a command, with the URL after its arguments.
     ///
     /// - Parameter command: An absolute path first.
     package init(
-        command: [String], bounds: Bounds, environment: [String: String], destination: String?,
-        isStopped: @escaping @Sendable () -> Bool = { false }
+        command: [String], time: Duration? = nil, silence: Duration? = nil, environment: [String: String],
+        destination: String?, isStopped: @escaping @Sendable () -> Bool = { false }
     ) throws(PluginError) {
-        let program = try SmallProgram(command, destination: destination, limit: bounds.time, environment: environment)
-        (arguments, name, self.bounds, self.isStopped) = (program.arguments, program.name, bounds, isStopped)
+        let limit = time ?? Self.longest
+        let program = try SmallProgram(command, destination: destination, limit: limit, environment: environment)
+        (arguments, name, self.isStopped) = (program.arguments, program.name, isStopped)
+        (self.time, self.silence) = (limit, silence)
         check = { () throws(PluginError) in
-            _ = try SmallProgram(command, destination: destination, limit: bounds.time, environment: environment)
+            _ = try SmallProgram(command, destination: destination, limit: limit, environment: environment)
         }
-        variables = HookEnvironment.minimal(environment)
+        variables = programVariables(environment)
     }
 
     package func manifest(of url: String, known: String?) throws(PluginError) -> SourceAnswer {
@@ -71,7 +67,7 @@ package struct SourceProgram: SetSource {
         start.mask = 0o077
         start.limits = PluginLimits().process
         let (end, output, errors) = start.collect(
-            deadline: bounds.time, silence: bounds.silence, most: bounds.text, isStopped: isStopped)
+            deadline: time, silence: silence, most: Self.mostText, isStopped: isStopped)
         let said = Self.lastLine(errors, without: url)
         func ended(_ reason: String) -> String { reason + (said.map { ": \($0)" } ?? "") }
         switch end {
@@ -79,12 +75,11 @@ package struct SourceProgram: SetSource {
         case .exited(let status): throw fault(Self.codes[status] ?? .unavailable, said ?? "\(end)")
         case .signalled: throw fault(.unavailable, ended("\(end)"))
         case .timedOut:
-            throw fault(.timedOut, ended("it took more than \(bounds.time.components.seconds) s and was ended"))
+            throw fault(.timedOut, ended("it took more than \(time.components.seconds) s and was ended"))
         case .silent:
-            let silence = bounds.silence?.components.seconds ?? 0
-            throw fault(.timedOut, ended("it wrote nothing for \(silence) s and was ended"))
+            throw fault(.timedOut, ended("it wrote nothing for \(silence?.components.seconds ?? 0) s and was ended"))
         case .overflowed:
-            throw fault(.badAnswer, "it printed more than \(ByteCount(UInt64(bounds.text))) and was ended")
+            throw fault(.badAnswer, "it printed more than \(ByteCount(UInt64(Self.mostText))) and was ended")
         case .stopped: throw fault(.cancelled, "\(end)")
         case .unknown, .notRun: throw fault(.unavailable, "\(end)")
         }

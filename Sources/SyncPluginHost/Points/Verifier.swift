@@ -3,20 +3,15 @@ package import SyncPlugins
 import SyncSystem
 
 /// Asks a plugin about staged files: method `verifier.verify`.
-package struct PluginVerifier: FileVerifier {
-    private let client: PluginClient
-
+extension PluginClient: FileVerifier {
     /// Most files in one call, because the deadline applies to the whole call.
     private static let most = 64
-
-    /// Uses this client's plugin; the client must have been made for ``PluginPoint/verifier``.
-    package init(_ client: PluginClient) { self.client = client }
 
     package func verify(_ files: [StagedFile]) throws(PluginError) -> [FileVerdict] {
         var verdicts: [FileVerdict] = []
         for start in stride(from: 0, to: files.count, by: Self.most) {
             let batch = files[start..<min(start + Self.most, files.count)]
-            let answer = try client.call("verifier.verify") { line in
+            let answer = try call("verifier.verify") { line in
                 line.list("files", batch) { file, line in
                     line.field("path", file.path)
                     line.field("staged_path", file.stagedPath)
@@ -25,7 +20,7 @@ package struct PluginVerifier: FileVerifier {
                 }
             }
             guard let list = answer["verdicts"]?.array, list.count == batch.count else {
-                throw client.failure(.badAnswer, "its answer has no list 'verdicts' with one entry for each file")
+                throw failure(.badAnswer, "its answer has no list 'verdicts' with one entry for each file")
             }
             for value in list { verdicts.append(try verdict(value)) }
         }
@@ -35,8 +30,8 @@ package struct PluginVerifier: FileVerifier {
     private func verdict(_ value: JSONValue) throws(PluginError) -> FileVerdict {
         switch value["verdict"]?.string {
         case "accepted": return .accepted
-        case "refused": return .refused(reason: reason(value["reason"]) ?? "plugin \(client.name) gave no reason")
-        default: throw client.failure(.badAnswer, "a verdict that is not one of accepted, refused")
+        case "refused": return .refused(reason: reason(value["reason"]) ?? "plugin \(name) gave no reason")
+        default: throw failure(.badAnswer, "a verdict that is not one of accepted, refused")
         }
     }
 }

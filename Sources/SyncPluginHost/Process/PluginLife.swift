@@ -34,7 +34,7 @@ extension PluginWorker {
     }
 
     private var variables: [String] {
-        HookEnvironment.minimal(configuration.environment) + [
+        programVariables(configuration.environment) + [
             "SYNCAGENT_PLUGIN_PROTOCOL=\(PluginDescription.protocolVersion)"
         ]
     }
@@ -101,10 +101,20 @@ extension PluginWorker {
         }
         guard let due = phaseDue, due <= now else { return }
         switch phase {
-        case .absent, .ready: phaseDue = nil
+        case .absent, .ready, .killed: phaseDue = nil
         case .starting:
             makeEnd("it did not answer initialize within \(Figures.period(limits.start.milliseconds))")
-        case .ending(let stage): endFurther(stage)
+        case .asked:
+            child?.closeInput()
+            enter(.inputClosed, for: limits.shutdown)
+        case .inputClosed:
+            notify(.warning, "it did not exit when it was asked to shut down")
+            child?.program.signalGroup(.terminate)
+            enter(.terminated, for: limits.shutdown)
+        case .terminated:
+            notify(.warning, "it did not exit on SIGTERM either, and was killed")
+            child?.program.signalGroup(.kill)
+            enter(.killed, for: nil)
         }
     }
 
@@ -120,31 +130,11 @@ extension PluginWorker {
     /// - Parameter reason: The plugin's fault; `nil` if it has none.
     func makeEnd(_ reason: String?) {
         unansweredSince = nil
-        guard let child else { return }
-        if case .ending(.killed) = phase { return }
+        guard let child, phase != .killed else { return }
         if let reason { endReason = reason }
         child.program.signalGroup(.kill)
-        enter(.ending(.killed), for: nil)
+        enter(.killed, for: nil)
     }
-
-    private func endFurther(_ stage: EndStage) {
-        guard let child else { return }
-        switch stage {
-        case .asked:
-            child.closeInput()
-            enter(.ending(.inputClosed), for: limits.shutdown)
-        case .inputClosed:
-            notify(.warning, "it did not exit when it was asked to shut down")
-            child.program.signalGroup(.terminate)
-            enter(.ending(.terminated), for: limits.shutdown)
-        case .terminated:
-            notify(.warning, "it did not exit on SIGTERM either, and was killed")
-            child.program.signalGroup(.kill)
-            enter(.ending(.killed), for: nil)
-        case .killed: phaseDue = nil
-        }
-    }
-
     /// From the closing of the plugin's pipes to its own exit.
     private static let lastMoment = Duration.milliseconds(500)
 
@@ -182,7 +172,7 @@ extension PluginWorker {
     private func breakOff(_ reason: String) {
         switch phase {
         case .starting, .ready: makeEnd(reason)
-        case .absent, .ending: break
+        case .absent, .asked, .inputClosed, .terminated, .killed: break
         }
     }
 

@@ -21,13 +21,9 @@ final class PluginWorker {
         case starting
         /// It answers requests.
         case ready
-        /// It has been asked or forced to end.
-        case ending(EndStage)
+        /// It has been asked to end, and then forced to, in steps that each last ``PluginLimits/shutdown``.
+        case asked, inputClosed, terminated, killed
     }
-
-    /// The steps of a shutdown, each lasting ``PluginLimits/shutdown``.
-    enum EndStage { case asked, inputClosed, terminated, killed }
-
     let configuration: PluginConfiguration
     let inbox: Inbox<Command>
     private let numbers: SharedCounter
@@ -87,7 +83,7 @@ final class PluginWorker {
             expire()
             if isClosing, child == nil { break }
             if child == nil { startIfWanted() }
-            if case .ready = phase { sendWaiting() }
+            if phase == .ready { sendWaiting() }
             flush()
             wait()
         }
@@ -126,11 +122,11 @@ final class PluginWorker {
         isClosing = true
         for request in requests.removeAll() { request.completion(.failure(cancelled)) }
         switch phase {
-        case .absent, .ending: break
+        case .absent, .asked, .inputClosed, .terminated, .killed: break
         case .starting: makeEnd(nil)
         case .ready:
             ask("shutdown", JSONLine.object { _ in })
-            enter(.ending(.asked), for: limits.shutdown)
+            enter(.asked, for: limits.shutdown)
         }
     }
 
@@ -239,11 +235,10 @@ extension PluginWorker {
                     return
                 }
                 let piece = UnsafeRawBufferPointer(rebasing: buffer[..<count])
-                if case .ending(.killed) = phase { continue }  // Read to the end, but no longer trusted.
+                if phase == .killed { continue }  // Read to the end, but no longer trusted.
                 let fits = framing.take(piece) { line in
                     handle(line)
-                    if case .ending(.killed) = phase { return false }
-                    return true
+                    return phase != .killed
                 }
                 if !fits { makeEnd("it wrote a line of more than \(limits.line) bytes") }
             }
@@ -279,10 +274,10 @@ extension PluginWorker {
             ownNumber = nil
             switch phase {
             case .starting: initialized(answer)
-            case .ending(.asked):
+            case .asked:
                 child?.closeInput()
-                enter(.ending(.inputClosed), for: limits.shutdown)
-            case .absent, .ready, .ending: break
+                enter(.inputClosed, for: limits.shutdown)
+            case .absent, .ready, .inputClosed, .terminated, .killed: break
             }
             return
         }

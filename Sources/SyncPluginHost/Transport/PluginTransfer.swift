@@ -1,4 +1,5 @@
 import SyncPlugins
+import SyncSystem
 
 /// One transfer through a plugin. Confined to the pump's thread.
 final class PluginTransfer {
@@ -53,13 +54,18 @@ final class PluginTransfer {
     var isPart: Bool { start > 0 || request.range != nil }
 }
 
-/// One request to the plugin, with the pipe for its body.
+/// One request to the plugin, with the FIFO for its body, which this process reads. mkfifo(3), fifo(7).
 final class TransferAttempt {
     /// Unique among the pump's attempts.
     let number: Int
     /// Index of its URL.
     let source: Int
-    let pipe: BodyPipe
+    /// The path of the FIFO.
+    let path: String
+    private var pipe: SharedDescriptor?
+    private var isLinked = true
+    /// Capacity of a pipe, in **bytes**: the most that an unprivileged user may request, pipe(7).
+    private static let capacity: Int32 = 1 << 20
     /// The number of its request to the plugin.
     var id: Int64?
     var head: ResponseHead?
@@ -80,9 +86,32 @@ final class TransferAttempt {
     /// Time of the last activity other than a progress message.
     var lastByte: Duration
 
-    init(number: Int, source: Int, pipe: BodyPipe, at now: Duration) {
-        (self.number, self.source, self.pipe) = (number, source, pipe)
+    /// Makes and opens the FIFO, so that the plugin need not wait for a reader.
+    init(number: Int, source: Int, for client: PluginClient, at now: Duration) throws(PluginError) {
+        (self.number, self.source) = (number, source)
         lastSign = now
         lastByte = now
+        path = try client.directory.fifo(for: client)
+        guard let opened = Descriptor(opening: path, .nonBlocking) else {
+            let code = Errno.last
+            removeFile(path)
+            throw client.failure(.unavailable, "cannot open a pipe: \(code)")
+        }
+        setPipeSize(opened.raw, Self.capacity)
+        pipe = SharedDescriptor(opened)
     }
+
+    deinit { removeName() }
+
+    /// The read end, non-blocking; -1 once closed.
+    var reader: Int32 { pipe?.raw ?? -1 }
+
+    /// Removes the name of the FIFO, so that nobody can open it any more.
+    func removeName() {
+        if isLinked { removeFile(path) }
+        isLinked = false
+    }
+
+    /// Closes the read end; a plugin that continues to write gets EPIPE.
+    func closePipe() { pipe = nil }
 }

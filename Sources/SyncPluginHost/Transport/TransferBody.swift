@@ -52,7 +52,7 @@ extension TransferPump {
     /// Reads a piece from the pipe; `false` if there is none now, or none is wanted.
     private func takePiece(_ transfer: PluginTransfer, _ attempt: TransferAttempt) -> Bool {
         guard transfer.attempt === attempt, !attempt.isPaused, !attempt.isBodyOver else { return false }
-        switch attempt.pipe.read(into: buffer) {
+        switch readSome(attempt.reader, into: buffer) {
         case .nothing: return false
         case .ended, .failed:
             // Its writer has closed it: poll(2) does not wake for a pipe that was never opened.
@@ -129,7 +129,7 @@ extension TransferPump {
     /// Ends an attempt once its body and its answer are complete.
     func endIfComplete(_ transfer: PluginTransfer, _ attempt: TransferAttempt) {
         guard !attempt.isPaused else { return }
-        if attempt.isBodyOver { attempt.pipe.close() }
+        if attempt.isBodyOver { attempt.closePipe() }
         guard let answer = attempt.answer else { return }
         // Reads what is still in the pipe after the answer.
         if attempt.head != nil { while takePiece(transfer, attempt) {} }

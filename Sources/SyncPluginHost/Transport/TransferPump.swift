@@ -37,8 +37,8 @@ final class TransferPump {
     private var faulty: Set<String> = []
     private var origins: [String: String] = [:]
     private var attempts = 0
-    /// Pipes that the plugin may be about to open: if they were closed now, it would wait forever for a reader.
-    private var abandonedPipes: [(pipe: BodyPipe, due: Duration)] = []
+    /// Attempts whose pipe the plugin may be about to open: if it were closed now, it would wait forever for a reader.
+    private var abandoned: [(attempt: TransferAttempt, due: Duration)] = []
     private var isStopping = false
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 64)
 
@@ -147,21 +147,22 @@ final class TransferPump {
         }
         transfer.lastSource = source
         transfer.isOtherSize = false
-        let pipe: BodyPipe
-        do throws(PluginError) { pipe = try BodyPipe(in: client.directory, for: client) } catch {
-            // The system may temporarily lack descriptors.
-            return again(transfer, source, .unreachable, error.description)
-        }
         attempts += 1
         // The plugin may have to start first.
         let begins = now + client.configuration.limits.start
-        let attempt = TransferAttempt(number: attempts, source: source, pipe: pipe, at: begins)
+        let attempt: TransferAttempt
+        do throws(PluginError) {
+            attempt = try TransferAttempt(number: attempts, source: source, for: client, at: begins)
+        } catch {
+            // The system may temporarily lack descriptors.
+            return again(transfer, source, .unreachable, error.description)
+        }
         transfer.attempt = attempt
         running += 1
         let id = transfer.request.id
         attempt.id = client.start(
             PluginRequest(
-                method: "transport.fetch", parameters: parameters(transfer, url, pipe.path),
+                method: "transport.fetch", parameters: parameters(transfer, url, attempt.path),
                 notified: { [inbox, number = attempts] method, value in
                     inbox.post(.notified(id, attempt: number, method, value))
                 }, completion: { [inbox, number = attempts] in inbox.post(.answered(id, attempt: number, $0)) }))
@@ -206,9 +207,9 @@ final class TransferPump {
                 continue
             }
             readers.append(transfer)
-            entries.append(PollEntry(attempt.pipe.reader))
+            entries.append(PollEntry(attempt.reader))
         }
-        for abandoned in abandonedPipes { entries.append(PollEntry(abandoned.pipe.reader)) }
+        for (attempt, _) in abandoned { entries.append(PollEntry(attempt.reader)) }
         guard waitForAny(of: &entries, atMost: timeToWait) else { return }
         if entries[0].isReady { inbox.pipe.drain() }
         for (index, transfer) in readers.enumerated() where entries[index + 1].isReady {
@@ -216,7 +217,7 @@ final class TransferPump {
         }
         let opened = entries[(readers.count + 1)...].map(\.isReady)
         var index = 0
-        abandonedPipes.removeAll { _ in
+        abandoned.removeAll { _ in
             defer { index += 1 }
             return index < opened.count && opened[index]
         }
@@ -231,7 +232,7 @@ final class TransferPump {
                 due.append(transfer.notBefore)
             }
         }
-        due += abandonedPipes.map(\.due)
+        due += abandoned.map(\.due)
         if inbox.pipe.reader < 0 { due.append(now + WakePipe.tick) }
         guard let first = due.min() else { return -1 }
         return (first - now).pollMilliseconds
@@ -255,7 +256,7 @@ final class TransferPump {
                 fail(transfer, attempt, .timedOut, "no byte within \(time)", requests: 1)
             }
         }
-        abandonedPipes.removeAll { $0.due <= now }
+        abandoned.removeAll { $0.due <= now }
     }
 
     // MARK: Ends
@@ -264,10 +265,10 @@ final class TransferPump {
     func leave(_ transfer: PluginTransfer, _ attempt: TransferAttempt) {
         transfer.attempt = nil
         running -= 1
-        attempt.pipe.removeName()
+        attempt.removeName()
         if attempt.answer == nil, let id = attempt.id { client.cancel(id) }
         let isOpenedByPlugin = attempt.received > 0 || attempt.answer != nil
-        if isOpenedByPlugin { attempt.pipe.close() } else { abandonedPipes.append((attempt.pipe, now + patience)) }
+        if isOpenedByPlugin { attempt.closePipe() } else { abandoned.append((attempt, now + patience)) }
     }
 
     /// Ends a transfer without success.

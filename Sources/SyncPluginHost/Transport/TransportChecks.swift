@@ -1,41 +1,35 @@
 package import SyncPlugins
 import SyncSystem
 
-/// The object with which a transport is checked.
-package struct TransportSubject: Sendable {
-    /// The URL of an object that can be fetched repeatedly, of at least 1,000 **bytes**, preferably several hundred
-    /// thousand.
-    package var url: String
-    /// The object's bytes, if known.
-    package var bytes: [UInt8]?
-    /// A similar URL at which nothing exists.
-    package var missing: String?
-
-    package init(url: String, bytes: [UInt8]? = nil, missing: String? = nil) {
-        (self.url, self.bytes, self.missing) = (url, bytes, missing)
-    }
-}
-
 /// Checks a transport with an existing object. ``SyncTestKit``'s `TransportContract` checks it against servers that
 /// misbehave; these rules apply to any server.
 ///
 /// - Parameters:
-///   - subject: The object to fetch.
+///   - url: The URL of an object that can be fetched repeatedly, of at least 1,000 **bytes**, preferably several
+///     hundred thousand.
+///   - object: The object's bytes, if known.
+///   - missing: A similar URL at which nothing exists.
 ///   - patience: Longest time for one transfer.
 ///   - make: Makes a transport for each rule, which shuts it down.
-package func check(transport subject: TransportSubject, patience: Duration = .seconds(60), make: () -> any Transport)
-    -> [CheckResult]
-{
+package func check(
+    transport url: String, holding object: [UInt8]? = nil, missing: String? = nil, patience: Duration = .seconds(60),
+    make: () -> any Transport
+) -> [CheckResult] {
     var book: [CheckResult] = []
-    let whole = CheckedFetch.run(make(), subject, patience)
-    let known = subject.bytes ?? whole.bytes
-
+    let plan = CheckedFetch.Plan(url: url, limit: object.map { UInt64($0.count) } ?? 1 << 30)
+    func fetch(_ change: (inout CheckedFetch.Plan) -> Void = { _ in }) -> CheckedFetch {
+        var plan = plan
+        change(&plan)
+        return CheckedFetch.run(1, make(), plan, patience)[0]
+    }
+    let whole = fetch()
+    let known = object ?? whole.bytes
     book.rule(
         "An object arrives whole, in order, and is reported once",
         "Write the whole body, then close the pipe, then answer."
     ) {
         if let fault = whole.fault { return fault }
-        if let bytes = subject.bytes, bytes != whole.bytes { return "its bytes differ from the object's" }
+        if let object, object != whole.bytes { return "its bytes differ from the object's" }
         guard let report = whole.report else { return "no report" }
         return report.bytesReceived < UInt64(whole.bytes.count) ? "it reported \(report.bytesReceived) bytes" : nil
     }
@@ -48,42 +42,43 @@ package func check(transport subject: TransportSubject, patience: Duration = .se
     let size = UInt64(known.count)
     let middle = (size / 3)..<(size / 3 * 2)
 
-    func deliver(_ plan: CheckedFetch.Plan, _ wanted: ArraySlice<UInt8>) -> String? {
-        let fetched = CheckedFetch.run(make(), subject, patience, plan)
+    func deliver(_ wanted: ArraySlice<UInt8>, _ change: (inout CheckedFetch.Plan) -> Void) -> String? {
+        let fetched = fetch(change)
         return fetched.fault ?? (fetched.bytes.elementsEqual(wanted) ? nil : "other bytes arrived than asked for")
     }
     book.rule("A part arrives alone, at its offset", "Honour 'range', or report status 200 and send everything.") {
-        deliver(CheckedFetch.Plan(range: middle), known[Int(middle.lowerBound)..<Int(middle.upperBound)])
+        deliver(known[Int(middle.lowerBound)..<Int(middle.upperBound)]) { $0.range = middle }
     }
     book.rule("The first and the last byte can be fetched alone", "'range' is half open: [0, 1] is one byte.") {
-        deliver(CheckedFetch.Plan(range: 0..<1), known.prefix(1))
-            ?? deliver(CheckedFetch.Plan(range: (size - 1)..<size), known.suffix(1))
+        deliver(known.prefix(1)) { $0.range = 0..<1 } ?? deliver(known.suffix(1)) { $0.range = (size - 1)..<size }
     }
     book.rule("A pause holds bytes back, and all arrive after it", "A blocked write is not an error.") {
-        deliver(CheckedFetch.Plan(pauses: true), known[...])
+        deliver(known[...]) { $0.pauses = true }
     }
-    func end(_ code: TransferError.Code, most: Int = .max, _ plan: CheckedFetch.Plan) -> String? {
-        let fetched = CheckedFetch.run(make(), subject, patience, plan)
+    func end(_ code: TransferError.Code, most: Int = .max, _ change: (inout CheckedFetch.Plan) -> Void) -> String? {
+        let fetched = fetch(change)
         if fetched.bytes.count > most { return "\(fetched.bytes.count) bytes arrived" }
         return fetched.error?.code == code ? nil : "it ended with \(fetched.error?.code.name ?? "success")"
     }
     book.rule("No byte beyond the limit arrives", "Nothing to do for a plugin: the excess is cut off.") {
-        end(.tooLarge, most: 500, CheckedFetch.Plan(limit: 500))
+        end(.tooLarge, most: 500) { $0.limit = 500 }
     }
     book.rule("A receiver that stops ends the transfer", "A closed pipe (EPIPE) is not an error.") {
-        end(.stoppedBySink, CheckedFetch.Plan(stopsAfter: 1))
+        end(.stoppedBySink) { $0.stopsAfter = 1 }
     }
     book.rule("A cancelled transfer ends soon", "Answer after $/cancelRequest.") {
-        end(.cancelled, CheckedFetch.Plan(isCancelled: true))
+        end(.cancelled) { $0.isCancelled = true }
     }
     book.rule("Sixteen transfers at a time arrive whole", "Handle several at a time, or report 'concurrency': 1.") {
-        let transport = make()
-        let all = CheckedFetch.several(16, transport, subject, patience)
+        let all = CheckedFetch.run(16, make(), plan, patience)
         return all.compactMap(\.fault).first ?? (all.allSatisfy { $0.bytes == known } ? nil : "other bytes arrived")
     }
-    if let missing = subject.missing {
+    if let missing {
         book.rule("A missing object is a failure without a byte", "Answer an error with data.code 'status-404'.") {
-            let fetched = CheckedFetch.run(make(), TransportSubject(url: missing), patience)
+            let fetched = fetch {
+                $0.url = missing
+                $0.limit = 1 << 30
+            }
             if !fetched.bytes.isEmpty { return "\(fetched.bytes.count) bytes arrived" }
             return fetched.error == nil ? "it succeeded" : nil
         }
@@ -95,8 +90,10 @@ package func check(transport subject: TransportSubject, patience: Duration = .se
 final class CheckedFetch: TransferSink {
     /// The request, and the behaviour of the receiver.
     struct Plan: Sendable {
+        var url: String
+        /// Most **bytes**, unless there is a range.
+        var limit: UInt64
         var range: Range<UInt64>?
-        var limit: UInt64?
         /// Pauses once, then resumes.
         var pauses = false
         /// Stops after this many **bytes**.
@@ -145,34 +142,21 @@ final class CheckedFetch: TransferSink {
 
     // MARK: Running
 
-    static func run(
-        _ transport: any Transport, _ subject: TransportSubject, _ patience: Duration, _ plan: Plan = Plan()
-    ) -> CheckedFetch {
-        let fetch = CheckedFetch(plan)
-        fetch.begin(transport, subject, number: 1)
-        fetch.end(transport, number: 1, patience)
-        transport.shutdown()
-        return fetch
-    }
-
-    static func several(_ count: Int, _ transport: any Transport, _ subject: TransportSubject, _ patience: Duration)
-        -> [CheckedFetch]
-    {
-        let all = (0..<count).map { _ in CheckedFetch(Plan()) }
-        for (index, fetch) in all.enumerated() { fetch.begin(transport, subject, number: UInt64(index)) }
+    /// Runs several transfers at once, then shuts the transport down.
+    static func run(_ count: Int, _ transport: any Transport, _ plan: Plan, _ patience: Duration) -> [CheckedFetch] {
+        let all = (0..<count).map { _ in CheckedFetch(plan) }
+        for (index, fetch) in all.enumerated() { fetch.begin(transport, number: UInt64(index)) }
         for (index, fetch) in all.enumerated() { fetch.end(transport, number: UInt64(index), patience) }
         transport.shutdown()
         return all
     }
 
-    private func begin(_ transport: any Transport, _ subject: TransportSubject, number: UInt64) {
+    private func begin(_ transport: any Transport, number: UInt64) {
         let id = TransferID(rawValue: number)
         if plan.isCancelled { transport.cancel(id) }
         let request = TransferRequest(
-            id: id, urls: [subject.url], range: plan.range,
-            limit: plan.limit ?? plan.range.map { $0.upperBound - $0.lowerBound } ?? subject.bytes.map {
-                UInt64($0.count)
-            } ?? 1 << 30)
+            id: id, urls: [plan.url], range: plan.range,
+            limit: plan.range.map { $0.upperBound - $0.lowerBound } ?? plan.limit)
         transport.start(request, sink: self) { [self] result in state.change { $0.results.append(result) } }
     }
 
