@@ -194,10 +194,6 @@ extension EngineEnvironment {
     }
 }
 
-private func precedes(_ path: [UInt8], _ other: [UInt8]) -> Bool {
-    path.withUnsafeBufferPointer { path in other.withUnsafeBufferPointer { PathOrder.precedes(path, $0) } }
-}
-
 extension IndexRecord {
     /// The same record for a file that the pull installed, but that may have changed when its index was written. With a
     /// wrong kind, any run hashes the file again; a link, which costs nothing, is made again.
@@ -227,13 +223,7 @@ extension StatIndex {
 
     /// The records of installed files and links, without directories.
     fileprivate var installedFiles: StatIndex {
-        let files = replacingRecords { append in
-            for position in 0..<count where !isDirectory(position) {
-                guard let record = handedOn(position), record.installed else { continue }
-                withPath(position) { append(record, $0) }
-            }
-        }
-        return files ?? .empty
+        mapRecords { $1.kind != .directory && $1.installed ? handedOn($0) : nil } ?? .empty
     }
 
     /// The index, merged with those of pieces; one piece is in memory at a time.
@@ -251,7 +241,7 @@ extension StatIndex {
                 do throws(EngineError) {
                     guard let piece = try known(turn[number]), piece.count > 0 else { return nil }
                     // A piece of another release may have other borders: it is merged in the next turn.
-                    guard last.isEmpty || precedes(last, piece.path(0)) else {
+                    guard last.isEmpty || PathOrder.precedes(last, piece.path(0)) else {
                         waiting.append(turn[number])
                         return nil
                     }

@@ -199,11 +199,7 @@ extension EngineEnvironment {
     ) throws(FileError) -> [(entry: IndexLog.Entry, record: IndexRecord?)]? {
         var latest: [[UInt8]: IndexLog.Entry] = [:]
         for entry in log { latest[entry.path] = entry }
-        let entries = latest.values.sorted { first, second in
-            first.path.withUnsafeBufferPointer { one in
-                second.path.withUnsafeBufferPointer { PathOrder.precedes(one, $0) }
-            }
-        }
+        let entries = latest.values.sorted { PathOrder.precedes($0.path, $1.path) }
         let checked = concurrently(
             over: entries.count, threads: workers, name: "fold", isStopped: isStopped,
             by: { _ in try PlaceReader(destination, isStopped: isStopped) }

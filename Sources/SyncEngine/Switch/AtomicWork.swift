@@ -568,12 +568,10 @@ extension Pruning {
 extension StatIndex {
     /// The same records, all of them as installed by pulls.
     fileprivate var allInstalled: StatIndex {
-        let all = replacingRecords { append in
-            for position in 0..<count {
-                guard var record = record(position) else { continue }
-                record.installed = true
-                withPath(position) { append(record, $0) }
-            }
+        let all = mapRecords { _, record in
+            var record = record
+            record.installed = true
+            return record
         }
         return all ?? self
     }
@@ -606,16 +604,10 @@ extension StatIndex {
         var walk = IndexWalk(index: other)
         // An index with doubted records is not complete before they have been read.
         let isCertain = (0..<count).allSatisfy { trusted($0) != nil }
-        let merged = replacingRecords(isComplete: isCertain) { append in
-            for position in 0..<count {
-                guard let record = record(position) else { continue }
-                withPath(position) { path in
-                    let later = walk.find(path).flatMap(other.trusted).map(record.later) ?? record
-                    // The other index vouches for a later status.
-                    let isDoubtful = later.status == record.status && !trusts(record)
-                    append(isDoubtful ? record.doubted : later, path)
-                }
-            }
+        let merged = mapRecords(isComplete: isCertain) { position, record in
+            let later = withPath(position) { walk.find($0) }.flatMap(other.trusted).map(record.later) ?? record
+            // The other index vouches for a later status.
+            return later.status == record.status && !trusts(record) ? record.doubted : later
         }
         return merged ?? self
     }

@@ -657,20 +657,6 @@ func treeStatus(of path: some Collection<UInt8>, _ leaf: UnsafePointer<CChar>, i
 }
 
 extension IndexRecord {
-    /// Whether another record is of the same content.
-    fileprivate func isSame(as other: IndexRecord) -> Bool { digest == other.digest && kind == other.kind }
-
-    /// This record, with the status that another one has of the very same file if that is later: each name that the
-    /// file gets or loses in another tree changes its status.
-    func later(_ other: IndexRecord) -> IndexRecord {
-        guard isSame(as: other), kind != .directory, other.status.changed > status.changed,
-            status.isOfSameFile(as: other.status)
-        else { return self }
-        var later = self
-        later.status = other.status
-        return later
-    }
-
     /// Whether a file has the content of this record, provided that only its names and its mode have changed.
     fileprivate func isSameContent(as found: FileStatus) -> Bool {
         status.isOfSameFile(as: Status(found)) && (found.kind == .link) == (kind == .link)

@@ -963,18 +963,15 @@ private struct LosingNames {
     func record() throws(FileError) {
         let directories = Directories(place)
         var isChanged = false
-        let now = index.replacingRecords(isComplete: true) { append in
-            for position in 0..<index.count {
-                guard var record = index.record(position) else { continue }
-                if isKnown[position],
-                    let found = index.withPath(position, directories.status(of:)).map(IndexRecord.Status.init),
-                    found.isOfSameFile(as: record.status), found != record.status
-                {
-                    record.status = found
-                    isChanged = true
-                }
-                index.withPath(position) { append(record, $0) }
-            }
+        let now = index.mapRecords(isComplete: true) { position, record in
+            guard isKnown[position],
+                let found = index.withPath(position, directories.status(of:)).map(IndexRecord.Status.init),
+                found.isOfSameFile(as: record.status), found != record.status
+            else { return record }
+            isChanged = true
+            var record = record
+            record.status = found
+            return record
         }
         if isChanged, let now { try now.write(to: place, durable: true) }
     }
