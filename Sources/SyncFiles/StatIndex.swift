@@ -347,12 +347,8 @@ package struct StatIndex: Sendable {
 
     /// The same for a record that was written at a time of the file system's clock.
     package static func trusts(_ record: IndexRecord, at stamp: Int64) -> Bool {
-        record.kind == .directory || trusts(changed: record.status.changed, record.status.modified, at: stamp)
-    }
-
-    /// The same for the times of a file or link.
-    static func trusts(changed: Int64, _ modified: Int64, at stamp: Int64) -> Bool {
-        changed < stamp && (modified < stamp || isAhead(modified, of: stamp))
+        let (modified, changed) = (record.status.modified, record.status.changed)
+        return record.kind == .directory || changed < stamp && (modified < stamp || isAhead(modified, of: stamp))
     }
 
     /// Whether a time is so far ahead of another, in **nanoseconds**, that a coarse clock cannot explain it.

@@ -169,16 +169,8 @@ extension ManifestSource {
 
     /// A derived manifest whose text is in the cache.
     func cached(_ entry: ManifestCache.Entry, at place: ManifestPlace, key: String) -> FoundManifest {
-        var found = FoundManifest(entry.digest, project: entry.project, at: place, self) { () throws(EngineError) in
-            let kept = cache ?? derived
-            if let body = kept?.body(of: entry),
-                let manifest = try? decode(body, isCompressed: false, at: place, isDerived: true),
-                manifest.digest == entry.digest
-            {
-                return manifest
-            }
-            if stop.isStopped { throw EngineError(.interrupted, "stopped while reading the manifest") }
-            kept?.forget(key)
+        var found = cached(entry, at: place) { () throws(EngineError) in
+            (cache ?? derived)?.forget(key)
             throw EngineError(
                 .unavailable, "\(place.shown): what was known of it is missing from the cache, or damaged; try again",
                 cause: .badManifest)
@@ -236,7 +228,7 @@ extension ManifestSource {
                 id: .next(), urls: ofOneKind(urls), range: 0..<1, limit: 1, priority: .max,
                 referrer: referrer)
         }
-        let sinks = requests.map { _ in SizeSink() }
+        let sinks = requests.map { _ in MemorySink(limit: 1) }
         let state = Monitor<(next: Int, running: Set<TransferID>)>((0, []))
         let transport = transport
         stop.onStop {
@@ -262,7 +254,7 @@ extension ManifestSource {
         }
         state.wait { state -> Void? in state.running.isEmpty ? () : nil }
         // An empty file does not have the listed digest: its fetch reports that.
-        return sinks.map { sink in sink.size.flatMap { $0 > 0 ? $0 : nil } }
+        return sinks.map { sink in sink.objectSize.flatMap { $0 > 0 ? $0 : nil } }
     }
 
     /// The sizes in the last derived manifest, by digest.
@@ -275,21 +267,5 @@ extension ManifestSource {
             sizes[manifest.files.digest(row)] = manifest.files.size(row)
         }
         return sizes
-    }
-}
-
-/// Takes the length of an object from the response, and none of its bytes.
-private final class SizeSink: TransferSink {
-    private let found = Mutex<UInt64?>(nil)
-
-    var size: UInt64? { found.withLock { $0 } }
-
-    func begin(_ response: ResponseHead) -> UInt64 {
-        found.withLock { $0 = response.objectSize }
-        return 0
-    }
-
-    func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome {
-        bytes.count > 1 ? .stop : .taken
     }
 }

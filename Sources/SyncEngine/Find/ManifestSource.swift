@@ -287,8 +287,9 @@ struct ManifestSource: Sendable {
         _ again: @escaping @Sendable () throws(EngineError) -> FoundManifest
     ) -> FoundManifest {
         FoundManifest(entry.digest, project: entry.project, at: place, self) { () throws(EngineError) in
-            if let body = cache?.body(of: entry),
-                let manifest = try? decode(body, isCompressed: entry.isCompressed, at: place),
+            if let body = (cache ?? derived)?.body(of: entry),
+                let manifest = try? decode(
+                    body, isCompressed: entry.isCompressed, at: place, isDerived: entry.isDerived),
                 manifest.digest == entry.digest
             {
                 return manifest

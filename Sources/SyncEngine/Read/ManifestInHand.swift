@@ -150,15 +150,12 @@ extension ManifestInHand {
         }
         let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(clamping: min(size, 1 << 20)), alignment: 16)
         defer { piece.deallocate() }
-        var offset: UInt64 = 0
-        while offset < size {
-            let count = Int(min(UInt64(piece.count), size - offset))
-            let target = UnsafeMutableRawBufferPointer(rebasing: piece[..<count])
-            guard readFully(file.raw, into: target, at: offset) == count else {
-                throw EngineError(.ioError, "cannot read back from \(escaped(directory)): \(errnoText)")
-            }
-            try take(UnsafeRawBufferPointer(target))
-            offset += UInt64(count)
+        let isWhole = try readPieces(of: file.raw, 0..<size, through: piece) { bytes, _ throws(EngineError) in
+            try take(bytes)
+            return true
+        }
+        guard isWhole else {
+            throw EngineError(.ioError, "cannot read back from \(escaped(directory)): \(errnoText)")
         }
         withExtendedLifetime(file) {}
     }

@@ -209,17 +209,12 @@ final class ChunkCopies: Sendable {
         func copy(_ range: Range<UInt64>, _ write: (UnsafeRawBufferPointer, UInt64) -> FileError?) throws(FileError)
             -> Bool
         {
-            var offset = range.lowerBound
-            while offset < range.upperBound {
-                let count = Int(min(UInt64(buffer.count), range.upperBound - offset))
-                let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
-                guard readFully(source, into: piece, at: from + (offset - target.lowerBound)) == count else {
-                    return false
-                }
-                if let error = write(UnsafeRawBufferPointer(piece), offset) { throw error }
-                offset += UInt64(count)
+            let first = from + (range.lowerBound - target.lowerBound)
+            return try readPieces(of: source, first..<(first + range.length), through: buffer) {
+                piece, offset throws(FileError) in
+                if let error = write(piece, range.lowerBound + (offset - first)) { throw error }
+                return true
             }
-            return true
         }
         if shared.overlaps(target) {
             let inside = target.clamped(to: shared)
