@@ -282,25 +282,3 @@ private struct PartDecoder: ~Copyable {
         (try? compressor.encode(text, most: text.count)) ?? text
     }
 }
-
-/// Gets a manifest's dictionary on first use, from the cache or from its pack, and keeps it in memory.
-final class ManifestDictionary: Sendable {
-    private let fetch: @Sendable () throws(EngineError) -> [UInt8]
-    private let known = Mutex<DecodingDictionary?>(nil)
-
-    /// - Parameter fetch: Returns the dictionary's bytes, with the right SHA-256.
-    init(_ fetch: @escaping @Sendable () throws(EngineError) -> [UInt8]) { self.fetch = fetch }
-
-    /// The dictionary. Waits for the network; one thread at a time.
-    func get() throws(EngineError) -> DecodingDictionary {
-        try known.withLock { known throws(EngineError) -> DecodingDictionary in
-            if let known { return known }
-            let bytes = try fetch()
-            do {
-                let made = try bytes.withUnsafeBytes { try DecodingDictionary($0) }
-                known = made
-                return made
-            } catch { throw EngineError(.dataInvalid, "the dictionary of the manifest: \(error)") }
-        }
-    }
-}

@@ -109,7 +109,7 @@ final class ChunkCopies: Sendable {
         while position < unit.blobs.upperBound {
             let run = run(from: position, in: unit, blobs)
             let file = sources.files[Int(run.place.file)]
-            let done: Int? = file.withDescriptor(reader.opener) { raw in
+            let done: Int? = file.withDescriptor(reader) { raw in
                 let shared = share(run, with: part, from: raw)
                 return put(run, besides: shared, from: raw, into: part, of: unit.row, with: reader, onBytes: onBytes)
             }
