@@ -102,7 +102,7 @@ struct FoundManifest: Sendable {
 
     /// Whether this manifest's dictionary is in the cache.
     func isDictionaryHere(of manifest: Manifest) -> Bool {
-        manifest.dictionary.map { source.parts.has($0.digest) } ?? true
+        manifest.dictionary.map { source.cache.hasPart($0.digest) } ?? true
     }
 
     /// Adds mirrors with the same files, to be asked for what this place does not deliver. A local copy uses none.

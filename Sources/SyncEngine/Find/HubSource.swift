@@ -52,7 +52,7 @@ extension ManifestSource {
         let place = place(location, isPublic: report.isPublic)
         let key = "\(place.location)\nhub \(hub.endpoint)"
         let commit = try read(place) { () throws(ListingError) in try HubAnswer.commit(answer) }
-        if let known = derived?.entry(for: key), known.source?.at == commit {
+        if let known = cache.entry(for: key), known.source?.at == commit {
             return cached(known, at: place, key: key)
         }
         let prefix = address.filePrefix(hub.endpoint, commit: commit)

@@ -104,13 +104,13 @@ extension ManifestSource {
         do throws(DigestError) { at = try sha256(text) } catch { throw EngineError(.internalError, "\(error)") }
         // A file has no validator: its digest says whether it is the same.
         let key = report == nil ? "\(key)\n\(kind.rawValue) \(at)" : key
-        let former = derived?.entry(for: key)
+        let former = cache.entry(for: key)
         let origin = SourceOrigin(kind: kind.rawValue, url: place.location, at: at.hex)
         // The same text is the same set, even if a server has no validators: what was learnt of it still holds.
         if var same = former, same.source?.kind == origin.kind, same.source?.at == origin.at {
             if let validator = report?.response.validator, validator != same.validator {
                 same.validator = validator
-                if let cache, let body = cache.body(of: same) { cache.remember(same, body: body, for: key) }
+                if !cache.isReadOnly, let body = cache.body(of: same) { cache.remember(same, body: body, for: key) }
             }
             return cached(same, at: place, key: key)
         }
@@ -158,9 +158,9 @@ extension ManifestSource {
                 digest: manifest.digest, validator: derivation.validator, isCompressed: false,
                 project: manifest.project)
             entry.source = manifest.source
-            cache?.remember(entry, body: text, for: derivation.key)
+            cache.remember(entry, body: text, for: derivation.key)
         } else {
-            cache?.keep(text, manifest.digest, isCompressed: false)
+            cache.keep(text, manifest.digest, isCompressed: false)
         }
         var found = FoundManifest(manifest, at: place, self)
         (found.derivation, found.origin) = (derivation, manifest.source)
@@ -170,7 +170,7 @@ extension ManifestSource {
     /// A derived manifest whose text is in the cache.
     func cached(_ entry: ManifestCache.Entry, at place: ManifestPlace, key: String) -> FoundManifest {
         var found = cached(entry, at: place) { () throws(EngineError) in
-            (cache ?? derived)?.forget(key)
+            cache.forget(key)
             throw EngineError(
                 .unavailable, "\(place.shown): what was known of it is missing from the cache, or damaged; try again",
                 cause: .badManifest)
@@ -184,7 +184,7 @@ extension ManifestSource {
     /// The derivation of a cached manifest, if it is still the newest of its listing.
     func derivation(of digest: SHA256Digest, _ location: String) -> Derivation? {
         let key = key(location)
-        guard let entry = cache?.entry(for: key), entry.isDerived, entry.digest == digest else { return nil }
+        guard let entry = cache.entry(for: key), entry.isDerived, entry.digest == digest else { return nil }
         return Derivation(key: key, validator: entry.validator)
     }
 
@@ -259,7 +259,7 @@ extension ManifestSource {
 
     /// The sizes in the last derived manifest, by digest.
     private func sizes(_ former: ManifestCache.Entry?, at place: ManifestPlace) -> [SHA256Digest: UInt64] {
-        guard let former, former.isDerived, let body = (cache ?? derived)?.body(of: former),
+        guard let former, former.isDerived, let body = cache.body(of: former),
             let manifest = try? decode(body, isCompressed: false, at: place, isDerived: true)
         else { return [:] }
         var sizes: [SHA256Digest: UInt64] = [:]

@@ -39,7 +39,7 @@ extension ManifestSource {
     func find(by configured: ConfiguredSource, _ location: String) throws(EngineError) -> FoundManifest {
         let place = place(location)
         let key = configured.key(location)
-        let known = derived?.entry(for: key)
+        let known = cache.entry(for: key)
         let answer: SourceAnswer
         do throws(PluginError) { answer = try configured.source.manifest(of: location, known: known?.source?.at) } catch
         {

@@ -85,7 +85,7 @@ extension ManifestSource {
             let entry = ManifestCache.Entry(
                 digest: manifest.digest, validator: Self.validator(artifact), isCompressed: true,
                 project: manifest.project)
-            cache?.remember(entry, body: body, for: key)
+            cache.remember(entry, body: body, for: key)
             var found = FoundManifest(manifest, at: place, self)
             found.origin = origin(artifact, place)
             return found
@@ -97,7 +97,7 @@ extension ManifestSource {
         _ artifact: SHA256Digest, at place: ManifestPlace, key: String,
         again: @escaping @Sendable () throws(EngineError) -> FoundManifest
     ) -> FoundManifest? {
-        guard let cache, let entry = cache.entry(for: key), !entry.isDerived,
+        guard !cache.isReadOnly, let entry = cache.entry(for: key), !entry.isDerived,
             entry.validator == Self.validator(artifact)
         else { return nil }
         var found = cached(entry, at: place) { () throws(EngineError) in

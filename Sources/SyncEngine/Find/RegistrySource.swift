@@ -68,7 +68,7 @@ extension ManifestSource {
                 try findInRegistry(location)
             }
             if let published { return published }
-            guard let entry = derived?.entry(for: key), entry.source?.at == "sha256:\(digest)" else { return nil }
+            guard let entry = cache.entry(for: key), entry.source?.at == "sha256:\(digest)" else { return nil }
             return cached(entry, at: place, key: key)
         }
         if let expected, let found = known(expected) { return found }

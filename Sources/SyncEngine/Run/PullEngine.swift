@@ -107,21 +107,19 @@ package struct PullEngine: Sendable {
     func manifestSource(caching: Bool, of recipe: RunRecipe? = nil, keepsFormer: Bool = false) throws(EngineError)
         -> ManifestSource
     {
-        var cache: ManifestCache?
-        if caching {
-            cache = try ManifestCache(
-                stateDirectory: environment.stateDirectory, limit: environment.manifestLimits.ownTextBytes
-            ) { [store = environment.store] in
-                // If the store cannot tell, the manifest is kept; 'syncagent gc' removes it.
-                keepsFormer || (try? store.isNeeded($0)) ?? true || store.isKeptInTrees($0)
+        let (directory, limit) = (environment.stateDirectory, environment.manifestLimits.ownTextBytes)
+        let cache =
+            if caching {
+                try ManifestCache(stateDirectory: directory, limit: limit) { [store = environment.store] in
+                    // If the store cannot tell, the manifest is kept; 'syncagent gc' removes it.
+                    keepsFormer || (try? store.isNeeded($0)) ?? true || store.isKeptInTrees($0)
+                }
+            } else {
+                ManifestCache(reading: directory, limit: limit)
             }
-        }
-        let limit = environment.manifestLimits.ownTextBytes
         var source = ManifestSource(
             transport: environment.transport, localTransport: environment.localTransport, cache: cache,
-            parts: cache?.parts ?? PartCache(stateDirectory: environment.stateDirectory, isReadOnly: true),
             stop: environment.stop, limits: environment.manifestLimits)
-        source.derived = cache ?? ManifestCache(reading: environment.stateDirectory, limit: limit)
         (source.base, source.hub, source.sources) = (recipe?.base, environment.hub, environment.sources)
         source.isForPieces = caching && (recipe?.piece != nil || recipe?.join != nil)
         source.registries = environment.registries

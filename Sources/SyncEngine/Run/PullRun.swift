@@ -466,7 +466,7 @@ struct PullRun {
         guard !wrong.isEmpty, let derivation = found.derivation, let kind = found.origin?.kind ?? facts.source?.kind,
             ListingKind(rawValue: kind) != nil
         else { return }
-        found.source.cache?.forget(derivation.key)
+        found.source.cache.forget(derivation.key)
         Learning.forget(Set(wrong), in: destination)
     }
 

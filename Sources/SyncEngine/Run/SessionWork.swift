@@ -223,11 +223,16 @@ extension PullEngine {
         guard let session else { throw EngineError(.internalError, "run \(run.identifier) has no session") }
         var recipe = run.recipe
         recipe.destination = session.destination
-        recipe.hooks = try stored(environment.store.hooks(run: run.identifier, limit: .max).reversed().map(\.hook))
+        recipe.hooks = try hooks(of: run)
         let found = try releases(manifestSource(caching: true, of: recipe), recipe).recorded(
             run.manifest, project: session.project, location: run.location, isPublic: run.facts.isPublic,
             isSigned: run.facts.isSigned)
         return try work(on: found, recipe, recorded: run, started: started, progress)
+    }
+
+    /// The hooks of a run, in their order.
+    func hooks(of run: StoredRun) throws(EngineError) -> [RunHook] {
+        try stored(environment.store.hooks(run: run.identifier, limit: .max).reversed().map(\.hook))
     }
 
     /// Runs the hooks owed by earlier runs of a session, and ends runs whose groups are all complete. The caller holds

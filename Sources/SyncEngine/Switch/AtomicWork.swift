@@ -191,11 +191,11 @@ extension PullEngine {
         }
         let trees = TreeSwitch(home, recipe, shown: shown, known: known, environment)
         // A set that was pulled file by file can be shown again if its manifest is still in the cache.
-        if let completion = known.completion, home.ledger.shownTree?.manifest == nil,
-            let cache = try manifestSource(caching: true).cache,
-            try Self.known({ () throws(FileError) in try cache.hasBody(completion.manifest) })
-        {
-            try trees.recordShown(completion, revision: known.revision?.number ?? 0)
+        if let completion = known.completion, home.ledger.shownTree?.manifest == nil {
+            let cache = try manifestSource(caching: true).cache
+            if try Self.known({ () throws(FileError) in try cache.hasBody(completion.manifest) }) {
+                try trees.recordShown(completion, revision: known.revision?.number ?? 0)
+            }
         }
         if let shown { return (shown, trees) }
         return (try switching(home.anchor(umask: umask)), trees)
@@ -282,7 +282,7 @@ extension PullEngine {
         var recipe = last.recipe
         recipe.session = session.identifier
         recipe.destination = session.destination
-        recipe.hooks = try stored(environment.store.hooks(run: last.identifier, limit: .max).reversed().map(\.hook))
+        recipe.hooks = try hooks(of: last)
         if recipe.hooks.isEmpty { recipe.hooks = last.recipe.hooks }
         recipe.rollback = true
         recipe.paused = false
@@ -364,7 +364,7 @@ extension PullEngine {
             digest, location: open.location, WantedRelease(open.recipe), isPublic: open.facts.isPublic)
         var recipe = open.recipe
         recipe.destination = known.destination
-        recipe.hooks = try stored(environment.store.hooks(run: open.identifier, limit: .max).reversed().map(\.hook))
+        recipe.hooks = try hooks(of: open)
         let progress = ProgressCount(environment)
         defer { progress.end() }
         var run = PullRun(

@@ -73,7 +73,7 @@ struct ReleaseSource {
                     + "pull it again")
         }
         var found: FoundManifest
-        if isSigned, source.cache?.body(digest) == nil {
+        if isSigned, source.cache.body(digest) == nil {
             do throws(Failure) {
                 found = try source.manifest(digest, size: nil, at: manifestURL(location), location, reload: false).found
             } catch { throw error.engineError }
@@ -346,7 +346,7 @@ struct ReleaseSource {
             try accept(&check, engine { () throws(EngineError) in try response.found.decode() }, place)
             let entry = ManifestCache.Entry(
                 digest: digest, validator: Validator(), isCompressed: true, project: project)
-            source.cache?.remember(entry, body: response.body, for: name)
+            source.cache.remember(entry, body: response.body, for: name)
         }
         let pin = try engine { () throws(EngineError) in
             var pin = check.pin
@@ -475,7 +475,7 @@ extension ManifestSource {
     func kept(_ digest: SHA256Digest, _ name: String, at place: String, _ location: String, _ isPublic: Bool?)
         -> FoundManifest?
     {
-        guard let entry = cache?.entry(for: name), entry.digest == digest else { return nil }
+        guard !cache.isReadOnly, let entry = cache.entry(for: name), entry.digest == digest else { return nil }
         let found = ManifestPlace(location, base: place, isPublic: isPublic)
         return cached(entry, at: found) { () throws(EngineError) in
             do throws(ReleaseSource.Failure) {

@@ -799,12 +799,13 @@ package final class TreeHome: Sendable {
         guard !gone.isEmpty else { return }
         try record { for number in gone { $0[number] = nil } }
         let shown = ledger.sharing == .link ? try shown(umask: umask) : nil
-        let known = shown.map { LosingNames(StatIndex.read(from: $0), in: $0) }
+        let index = shown.map(StatIndex.read) ?? .empty
+        let unchanged = shown.map(index.unchangedFiles)
         for number in gone {
             removeTree("\(number)", in: states.raw)
             removeTree("\(number)", in: trees.raw, depth: Self.depth)
         }
-        try known?.record()
+        if let shown, let unchanged { try index.updateStatus(of: unchanged, in: shown) }
     }
 
     /// Removes the trees' directory if no tree is recorded: the destination then has none. The caller has the lock.
@@ -943,29 +944,25 @@ package final class TreeHome: Sendable {
     }
 }
 
-/// The index of a tree whose files lose names in other trees, which changes their status.
-private struct LosingNames {
-    private let index: StatIndex
-    private let place: Destination
-    /// Whether the file at a position was as in the index.
-    private let isKnown: [Bool]
-
-    init(_ index: StatIndex, in place: Destination) {
-        (self.index, self.place) = (index, place)
+extension StatIndex {
+    /// Whether the file at each position is as recorded.
+    fileprivate func unchangedFiles(in place: Destination) -> [Bool] {
         let directories = Directories(place)
-        isKnown = (0..<index.count).map { position in
-            guard let record = index.trusted(position), record.kind != .directory else { return false }
-            return index.withPath(position, directories.status(of:)).map(record.matches) ?? false
+        return (0..<count).map { position in
+            guard let record = trusted(position), record.kind != .directory else { return false }
+            return withPath(position, directories.status(of:)).map(record.matches) ?? false
         }
     }
 
-    /// Records the present status of the files.
-    func record() throws(FileError) {
+    /// Records the present status of files that have lost names in other trees, which changes their status.
+    ///
+    /// - Parameter unchanged: ``unchangedFiles(in:)`` before that.
+    fileprivate func updateStatus(of unchanged: [Bool], in place: Destination) throws(FileError) {
         let directories = Directories(place)
         var isChanged = false
-        let now = index.mapRecords(isComplete: true) { position, record in
-            guard isKnown[position],
-                let found = index.withPath(position, directories.status(of:)).map(IndexRecord.Status.init),
+        let now = mapRecords(isComplete: true) { position, record in
+            guard unchanged[position],
+                let found = withPath(position, directories.status(of:)).map(IndexRecord.Status.init),
                 found.isOfSameFile(as: record.status), found != record.status
             else { return record }
             isChanged = true
