@@ -154,11 +154,8 @@ extension PullRun {
 /// The state of a shard at a destination; `nil` if there is none.
 private func left(by shard: Shard, in destination: Destination) throws(EngineError) -> Destination? {
     let path = destination.path
-    return try PullEngine.known { () throws(FileError) -> Destination? in
-        do throws(FileError) { return try Destination.open(path: path, create: false, shard: shard.name) } catch {
-            if error.isMissing { return nil }
-            throw error
-        }
+    return try PullEngine.known { () throws(FileError) in
+        try ifPresent(Destination.open(path: path, create: false, shard: shard.name))
     }
 }
 

@@ -179,10 +179,7 @@ package struct PullEngine: Sendable {
     }
 
     static func openIfPresent(_ path: String, usesState: Bool = true) throws(EngineError) -> Destination? {
-        do throws(FileError) { return try Destination.open(path: path, create: false, usesState: usesState) } catch {
-            if error.isMissing { return nil }
-            throw EngineError(cannotUse: error)
-        }
+        try usable(ifPresent(Destination.open(path: path, create: false, usesState: usesState)))
     }
 
     /// Whether a destination, whose state is open, has no run's files: somebody has moved it away or emptied it, and no

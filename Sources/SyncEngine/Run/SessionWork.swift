@@ -176,13 +176,9 @@ extension PullEngine {
 
     /// Removes files that a piece has fetched and not placed.
     private func clearStaging(of piece: Shard, at path: String) throws(EngineError) {
-        let place: Destination
-        do throws(FileError) { place = try Destination.open(path: path, create: false, shard: piece.name) } catch {
-            // The piece was joined, or there is no destination.
-            if error.isMissing { return }
-            throw EngineError(cannotUse: error)
-        }
-        guard place.whole != nil else { return }
+        let found = try usable(ifPresent(Destination.open(path: path, create: false, shard: piece.name)))
+        // If there is none, the piece was joined, or there is no destination.
+        guard let place = found, place.whole != nil else { return }
         let lock = try Self.lock(place)
         let staging = try usable(Staging(place, lanes: 1))
         do throws(FileError) { try staging.clear() } catch {

@@ -169,24 +169,17 @@ package final class TreeHome: Sendable {
     }
 
     private static func find(_ place: Place) throws(FileError) -> TreeHome? {
-        let home: SharedDescriptor
-        do throws(FileError) { home = try place.openHome(create: false) } catch {
-            if error.isMissing { return nil }
-            throw error
+        guard let home = try ifPresent(place.openHome(create: false)), let ledger = try read(home, place) else {
+            return nil
         }
-        guard let ledger = try read(home, place) else { return nil }
         return try open(place, home, ledger)
     }
 
     private static func read(_ home: SharedDescriptor, _ place: Place) throws(FileError) -> TreeLedger? {
         let shown = "\(place.homePath)/\(ledgerName)"
-        let bytes: [UInt8]
-        do throws(FileError) {
-            bytes = try readFile(ledgerName, in: home.raw, trust: .state, limit: TreeLedger.limit, shown: shown)
-        } catch {
-            if error.isMissing { return nil }
-            throw error
-        }
+        let bytes = try ifPresent(
+            readFile(ledgerName, in: home.raw, trust: .state, limit: TreeLedger.limit, shown: shown))
+        guard let bytes else { return nil }
         guard let ledger = TreeLedger(bytes) else {
             throw FileError(
                 step: "read", path: shown,
@@ -409,13 +402,8 @@ package final class TreeHome: Sendable {
 
     /// The present contents of the destination, with nothing created in it; `nil` for none.
     private static func asItIs(_ place: Place, _ umask: Umask) throws(FileError) -> Destination? {
-        do throws(FileError) {
-            return try Destination.openInPlace(path: place.path, create: false, umask: umask)
-        } catch {
-            // An entry that is not a directory is reported when it is used.
-            if error.isMissing { return nil }
-            throw error
-        }
+        // An entry that is not a directory is reported when it is used.
+        try ifPresent(Destination.openInPlace(path: place.path, create: false, umask: umask))
     }
 
     /// Whether a name at the top of a destination stays in place when all else there becomes the first tree behind
