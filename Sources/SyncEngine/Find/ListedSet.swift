@@ -1,4 +1,3 @@
-import SyncContent
 import SyncFiles
 import SyncManifest
 import SyncModel
@@ -100,8 +99,7 @@ extension ManifestSource {
     func derive(_ kind: ListingKind, _ text: [UInt8], _ report: TransferReport?, at place: ManifestPlace, key: String)
         throws(EngineError) -> FoundManifest
     {
-        let at: SHA256Digest
-        do throws(DigestError) { at = try sha256(text) } catch { throw EngineError(.internalError, "\(error)") }
+        let at = try digest(of: text)
         // A file has no validator: its digest says whether it is the same.
         let key = report == nil ? "\(key)\n\(kind.rawValue) \(at)" : key
         let former = cache.entry(for: key)

@@ -1,4 +1,3 @@
-import SyncContent
 import SyncManifest
 import SyncModel
 package import SyncPlugins
@@ -56,8 +55,7 @@ extension ManifestSource {
             return cached(known, at: place, key: key)
         }
         // A source that lists everything each time may have returned the same text again.
-        let mark: SHA256Digest
-        do throws(DigestError) { mark = try sha256(text) } catch { throw EngineError(.internalError, "\(error)") }
+        let mark = try digest(of: text)
         if let known, known.validator.etag == mark.hex { return cached(known, at: place, key: key) }
         let whole: [UInt8]
         do throws(ManifestError) {

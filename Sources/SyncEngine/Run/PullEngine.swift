@@ -127,17 +127,17 @@ package struct PullEngine: Sendable {
     }
 
     /// The source of manifests, with the signature checks that the recipe and the pins ask for.
-    func releases(_ source: ManifestSource, _ recipe: RunRecipe, isReadOnly: Bool = false) -> ReleaseSource {
+    func releases(_ source: ManifestSource, _ recipe: RunRecipe) -> ReleaseSource {
         var source = source
         source.shard = recipe.piece
         return ReleaseSource(
-            source: source, pins: PinStore(stateDirectory: environment.stateDirectory), isReadOnly: isReadOnly,
-            environment: environment, wanted: WantedRelease(recipe))
+            source: source, pins: PinStore(stateDirectory: environment.stateDirectory), environment: environment,
+            wanted: WantedRelease(recipe))
     }
 
     /// Finds the manifest without storing anything.
     func find(_ recipe: RunRecipe) throws(EngineError) -> FoundManifest {
-        try releases(manifestSource(caching: false, of: recipe), recipe, isReadOnly: true).find(recipe.manifest)
+        try releases(manifestSource(caching: false, of: recipe), recipe).find(recipe.manifest)
     }
 
     /// - Throws: ``EngineError`` with status 73 for a relative path in a working directory that was removed, and for a

@@ -37,7 +37,7 @@ extension PullEngine {
         }
         let source = try manifestSource(
             caching: !isReadOnly, of: recipe, keepsFormer: recipe.beginsTrees)
-        let found = try releases(source, recipe, isReadOnly: isReadOnly).find(recipe.manifest)
+        let found = try releases(source, recipe).find(recipe.manifest)
         let manifest = try found.decode()
         try recipe.requireGroups(of: manifest)
         try recipe.requirePaths(of: manifest, environment.stop)

@@ -14,8 +14,6 @@ import SyncTrust
 struct ReleaseSource {
     let source: ManifestSource
     let pins: PinStore
-    /// Whether nothing may be stored, as for `plan` and `verify`.
-    let isReadOnly: Bool
     let environment: EngineEnvironment
     var wanted = WantedRelease()
     /// Whether an old release may be asked for. Then only the named place counts, but not what it says about the newest
@@ -309,7 +307,7 @@ struct ReleaseSource {
 
     private func keep(_ pin: TrustPin, _ believed: inout BelievedPin) throws(Failure) {
         defer { believed.pin = pin }
-        guard !isReadOnly, pin != believed.kept else { return }
+        guard !source.cache.isReadOnly, pin != believed.kept else { return }
         let isKept = try engine { [kept = believed.kept] () throws(EngineError) in try pins.keep(pin, inPlaceOf: kept) }
         guard isKept else { throw .overtaken }
         believed.kept = pin
