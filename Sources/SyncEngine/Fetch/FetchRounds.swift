@@ -31,7 +31,6 @@ struct FetchRounds: Sendable {
     static let rounds = 3
     var manifest: Manifest { context.manifest }
     var environment: EngineEnvironment { context.environment }
-    private var parts: PartFiles { context.parts }
     /// Buffers of 256 KiB between the network and the workers: the bound on data received and not written.
     private static let buffers = 40
     /// **Bytes** for the windows of all blobs decoded at a time: room for the largest possible one, less if the
@@ -84,7 +83,7 @@ struct FetchRounds: Sendable {
             context.partialBlobs.endPlan()
             let last = attempt + 1 == Self.rounds || isStopped
             // The transport has already tried all of a file's own URLs, as often as that helps.
-            let asked = (result.isEmpty ? [] : round.looseRows).filter { parts.gaps(row: $0) == nil }
+            let asked = (result.isEmpty ? [] : round.looseRows).filter { context.gaps(row: $0) == nil }
             var again: [Int] = []
             for failure in result {
                 if let window = failure.window, window <= windows.capacity {
@@ -105,8 +104,8 @@ struct FetchRounds: Sendable {
             let reloads = attempt > 0 ? [] : Set(result.filter(\.isWrongBytes).map(\.row))
             let loose = again.filter { !manifest.files.urls($0).isEmpty && !reloads.contains($0) }
             round = makePlan(
-                manifest, wanted: again, rule: CoalescingRule(), looseOnly: Set(loose), gaps: { parts.gaps(row: $0) },
-                skipping: { parts.isHere(row: $0, blob: $1) || copies?.sources.has(row: $0, blob: $1) == true })
+                manifest, wanted: again, rule: CoalescingRule(), looseOnly: Set(loose), gaps: context.gaps,
+                skipping: { context.isHere(row: $0, blob: $1) || copies?.sources.has(row: $0, blob: $1) == true })
         }
         failures += fetch(crowded, windows: windows, workers: workers, pool: pool)
         if isAll, failures.isEmpty, !isStopped { context.partialBlobs.remove() }
@@ -139,8 +138,7 @@ struct FetchRounds: Sendable {
             let rows = some.map(\.key)
             do throws(EngineError) {
                 let plan = makePlan(
-                    manifest, wanted: rows, rule: CoalescingRule(), gaps: { parts.gaps(row: $0) },
-                    skipping: { parts.isHere(row: $0, blob: $1) })
+                    manifest, wanted: rows, rule: CoalescingRule(), gaps: context.gaps, skipping: context.isHere)
                 let installer = Installer(
                     context, plan, dictionary: try dictionary(for: plan), windows: windows, onBytes: onBytes)
                 for failure in fetch(plan, attempt: 0, installer, workers: workers, pool: pool) {
