@@ -244,7 +244,8 @@ final class ChunkReader {
         for entry in 0..<index.count {
             guard let record = index.record(entry), record.kind != .link else { continue }
             let key = record.digest.firstWord
-            if isMapped.contains(key), found[key] == nil || !isIndexed(found[key]) { found[key] = .indexed(entry) }
+            if case .indexed = found[key] { continue }
+            if isMapped.contains(key) { found[key] = .indexed(entry) }
         }
         return found
     }
@@ -269,10 +270,6 @@ final class ChunkReader {
             }
         }
         return found
-    }
-
-    private func isIndexed(_ local: ChunkSources.LocalFile?) -> Bool {
-        if case .indexed = local { true } else { false }
     }
 
     /// Opens a file.

@@ -51,6 +51,11 @@ package struct EngineError: Error, Sendable, Equatable {
 func usable<R: ~Copyable>(_ place: @autoclosure () throws(FileError) -> R, _ what: String = "") throws(EngineError) -> R
 { do throws(FileError) { return try place() } catch { throw EngineError(cannotUse: error, what) } }
 
+/// The result of work on files, or the error that it has failed.
+func onDisk<R: ~Copyable>(_ work: @autoclosure () throws(FileError) -> R) throws(EngineError) -> R {
+    do throws(FileError) { return try work() } catch { throw EngineError(.ioError, "\(error)", cause: error.cause) }
+}
+
 /// The SHA-256 of a text, or the error that there is no memory for it.
 func digest(of text: [UInt8]) throws(EngineError) -> SHA256Digest {
     do throws(DigestError) { return try sha256(text) } catch { throw EngineError(.internalError, "\(error)") }

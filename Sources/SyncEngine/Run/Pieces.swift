@@ -69,7 +69,7 @@ extension PullRun {
         let own = try PullEngine.index(of: destination)
         // Only the owner and the last pull from the whole's index; its records follow once the piece's rows are known.
         if own.completion == nil, own.count == 0, let whole = destination.whole {
-            return try PullEngine.known { () throws(FileError) in try StatIndex.load(from: whole, [], to: []) }
+            return try PullEngine.known(StatIndex.load(from: whole, [], to: []))
         }
         guard let count = recipe.join else {
             return own.completion?.manifest == found.digest ? own : try environment.takingLeft(own, in: destination)
@@ -91,9 +91,7 @@ extension PullRun {
         guard let whole = destination.whole, let paths = manifest.ownPaths(rows) else {
             return own.forPiece(of: manifest, rows)
         }
-        let known = try PullEngine.known { () throws(FileError) in
-            try StatIndex.load(from: whole, paths.from, to: paths.to)
-        }
+        let known = try PullEngine.known(StatIndex.load(from: whole, paths.from, to: paths.to))
         let isLater = known.stamp > own.stamp
         guard own.completion == nil || isLater else { return own.forPiece(of: manifest, rows) }
         // A completion that the whole records is about the whole, not about the piece.
@@ -154,9 +152,7 @@ extension PullRun {
 /// The state of a shard at a destination; `nil` if there is none.
 private func left(by shard: Shard, in destination: Destination) throws(EngineError) -> Destination? {
     let path = destination.path
-    return try PullEngine.known { () throws(FileError) in
-        try ifPresent(Destination.open(path: path, create: false, shard: shard.name))
-    }
+    return try PullEngine.known(ifPresent(Destination.open(path: path, create: false, shard: shard.name)))
 }
 
 extension EngineEnvironment {
@@ -185,7 +181,7 @@ extension EngineEnvironment {
     private func installed(by shard: Shard, in destination: Destination) throws(EngineError) -> StatIndex? {
         guard let place = try left(by: shard, in: destination) else { return nil }
         let index = try PullEngine.index(of: place)
-        let folded = try PullEngine.known { () throws(FileError) -> StatIndex? in try foldPreview(index, in: place) }
+        let folded = try PullEngine.known(foldPreview(index, in: place))
         if let folded { return folded.installedFiles }
         throw EngineError(.interrupted, "stopped while checking what an earlier run left")
     }

@@ -161,17 +161,15 @@ package struct PullEngine: Sendable {
     ///
     /// - Throws: ``EngineError`` when the index is there and cannot be read, or the log is too long to be read.
     static func index(of destination: Destination) throws(EngineError) -> StatIndex {
-        try known { () throws(FileError) in
-            try IndexLog.requireReadable(destination)
-            return try StatIndex.load(from: destination)
-        }
+        try known(IndexLog.requireReadable(destination))
+        return try known(StatIndex.load(from: destination))
     }
 
     /// Loads what is recorded of a destination. If that fails, nothing may be changed: installed files would be
     /// forgotten.
     ///
     /// - Throws: ``EngineError`` with status 73 for a file that is too long, 74 otherwise.
-    static func known<R>(_ load: () throws(FileError) -> R) throws(EngineError) -> R {
+    static func known<R>(_ load: @autoclosure () throws(FileError) -> R) throws(EngineError) -> R {
         do throws(FileError) { return try load() } catch {
             let status: ExitStatus = error.code == .fileTooLarge ? .cannotCreate : .ioError
             throw EngineError(status, "\(error); nothing was changed", cause: error.cause)

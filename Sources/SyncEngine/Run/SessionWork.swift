@@ -145,9 +145,7 @@ extension PullEngine {
         if !keepsStaging {
             destination.findMounts(on: try Self.index(of: destination))
             let staging = try usable(Staging(destination, lanes: 1))
-            do throws(FileError) { try staging.clear() } catch {
-                throw EngineError(.ioError, "\(error)", cause: error.cause)
-            }
+            try onDisk(staging.clear())
         }
         if let home {
             // Trees that were begun are removed with staging, former revisions with the files.
@@ -155,7 +153,7 @@ extension PullEngine {
             try usable(home.remove((files ? begun + home.ledger.former : begun).map(\.number)))
         }
         guard files else { return 0 }
-        let log = try Self.known { () throws(FileError) in try IndexLog.load(destination) }
+        let log = try Self.known(IndexLog.load(destination))
         let known = try Self.index(of: destination)
         let folded = try usable(environment.fold(log, into: known, in: destination, isStopped: { false }))
         let index = folded ?? .empty
@@ -181,9 +179,7 @@ extension PullEngine {
         guard let place = found, place.whole != nil else { return }
         let lock = try Self.lock(place)
         let staging = try usable(Staging(place, lanes: 1))
-        do throws(FileError) { try staging.clear() } catch {
-            throw EngineError(.ioError, "\(error)", cause: error.cause)
-        }
+        try onDisk(staging.clear())
         _ = consume lock
     }
 

@@ -15,11 +15,7 @@ extension PullRun {
         }
         guard !placed.isEmpty else { return }
         // The renames may not be on the disk yet, and a run that fetches nothing syncs nothing else.
-        if environment.isDurable {
-            do throws(FileError) { try environment.synchronize(destination) } catch {
-                throw EngineError(.ioError, "\(error)", cause: error.cause)
-            }
-        }
+        if environment.isDurable { try onDisk(environment.synchronize(destination)) }
         try recording { () throws(StoreError) in
             let logged = try recordedPaths(of: loggingRun(), atMost: files.rows.count)
             for row in placed {

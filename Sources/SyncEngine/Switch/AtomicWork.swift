@@ -37,7 +37,7 @@ extension PullEngine {
         if former.isTaken { throw Self.isAtWork(in: former) }
         let old = try Self.index(of: former)
         try PullRun.requireOwner(old, of: former, project: found.project)
-        let folded = try Self.known { () throws(FileError) in try environment.foldPreview(old, in: former) }
+        let folded = try Self.known(environment.foldPreview(old, in: former))
         guard let known = folded else {
             throw EngineError(.interrupted, "stopped while checking what an earlier run left")
         }
@@ -171,7 +171,7 @@ extension PullEngine {
         var known = StatIndex.empty
         if let shown {
             known = try Self.index(of: shown)
-            let log = try Self.known { () throws(FileError) in try IndexLog.load(shown) }
+            let log = try Self.known(IndexLog.load(shown))
             if !log.isEmpty {
                 // The log of a run that changed files one by one, and was killed.
                 let folded = try switching { () throws(FileError) in
@@ -193,7 +193,7 @@ extension PullEngine {
         // A set that was pulled file by file can be shown again if its manifest is still in the cache.
         if let completion = known.completion, home.ledger.shownTree?.manifest == nil {
             let cache = try manifestSource(caching: true).cache
-            if try Self.known({ () throws(FileError) in try cache.hasBody(completion.manifest) }) {
+            if try Self.known(cache.hasBody(completion.manifest)) {
                 try trees.recordShown(completion, revision: known.revision?.number ?? 0)
             }
         }
