@@ -52,9 +52,11 @@ package final class PartFile: Sendable {
         case incomplete
         /// All bytes have been received and match the digest.
         case verified
-        /// All bytes have been received and do not match the digest.
-        case mismatch
+        /// All bytes have been received and do not match the digest. The blobs at fault, as far as they are known.
+        case wrong(String, blobs: [Int], found: SHA256Digest?)
         case failed(FileError)
+
+        package static let mismatch = Progress.wrong("the bytes do not have the file's SHA-256", blobs: [0], found: nil)
     }
 
     /// Takes an open staging file.

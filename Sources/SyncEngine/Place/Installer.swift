@@ -128,7 +128,7 @@ final class Installer: BlobConsumer {
         take(context.complete(part, row: target.row, blob: target.blob, hasher: &worker.hasher), part, target)
     }
 
-    private func take(_ outcome: PartFile.Outcome, _ part: PartFile, _ target: Plan.Target) {
+    private func take(_ outcome: PartFile.Progress, _ part: PartFile, _ target: Plan.Target) {
         switch outcome {
         case .incomplete: return
         case .verified: context.committer.add(Committer.Staged(row: target.row, file: part.staged, part.fileStatus))

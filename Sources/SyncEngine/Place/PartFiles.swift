@@ -4,17 +4,6 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-extension PartFile {
-    /// The result of completing a blob of a row's file.
-    enum Outcome: Sendable {
-        case incomplete
-        case verified
-        case failed(FileError)
-        /// Bytes were wrong; the blobs at fault have been reopened.
-        case wrong(String, blobs: [Int], found: SHA256Digest?)
-    }
-}
-
 // The large files being assembled. After a stop they stay for the next run.
 extension RunContext {
     /// The part for a row; created, empty, the first time.
@@ -39,7 +28,7 @@ extension RunContext {
     /// - Returns: The outcome of completing the last blob if all are here; `.incomplete` otherwise; `nil` when
     ///   the left-over cannot be used.
     func adopt(_ file: Staging.File, row: Int, hasher: inout SHA256Hasher) -> (
-        part: PartFile, outcome: PartFile.Outcome
+        part: PartFile, outcome: PartFile.Progress
     )? {
         guard let part = reopen(file, row: row, whole: false) else { return nil }
         let blobs = manifest.files.blobs(row)
@@ -74,27 +63,26 @@ extension RunContext {
     }
 
     /// Records that a blob is written. If the whole file is wrong, looks for the blobs at fault.
-    func complete(_ part: PartFile, row: Int, blob: Int, hasher: inout SHA256Hasher) -> PartFile.Outcome {
+    func complete(_ part: PartFile, row: Int, blob: Int, hasher: inout SHA256Hasher) -> PartFile.Progress {
         outcome(of: part.complete(blob: blob, isStopped: environment.isStopped), part, row, &hasher)
     }
 
     /// Writes bytes of a file that is fetched by its own URLs.
     func put(
         _ bytes: UnsafeRawBufferPointer, at offset: UInt64, in part: PartFile, row: Int, hasher: inout SHA256Hasher
-    ) -> PartFile.Outcome {
+    ) -> PartFile.Progress {
         outcome(of: part.put(bytes, at: offset, isStopped: environment.isStopped), part, row, &hasher)
     }
 
     private func outcome(of progress: PartFile.Progress, _ part: PartFile, _ row: Int, _ hasher: inout SHA256Hasher)
-        -> PartFile.Outcome
+        -> PartFile.Progress
     {
         switch progress {
-        case .incomplete: return .incomplete
-        case .failed(let error): return .failed(error)
+        case .incomplete, .failed: return progress
         case .verified:
             parts.withLock { $0[row] = nil }
             return .verified
-        case .mismatch:
+        case .wrong(let reason, _, _):
             // Bytes hashed earlier may since have been replaced by a second attempt.
             let found = part.wholeDigest(hasher: &hasher)
             if found == manifest.files.digest(row), part.endsWhereItMust {
@@ -104,7 +92,7 @@ extension RunContext {
             let blobs = manifest.files.blobs(row)
             guard part.blobCount == blobs.count, blobs.count > 1 else {
                 part.reopen(bad: [0])
-                return .wrong("the bytes do not have the file's SHA-256", blobs: [0], found: found)
+                return .wrong(reason, blobs: [0], found: found)
             }
             var bad: [Int] = []
             for (position, blob) in blobs.enumerated() {
