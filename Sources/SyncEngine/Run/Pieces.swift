@@ -181,8 +181,7 @@ extension EngineEnvironment {
     private func installed(by shard: Shard, in destination: Destination) throws(EngineError) -> StatIndex? {
         guard let place = try left(by: shard, in: destination) else { return nil }
         let index = try PullEngine.index(of: place)
-        let folded = try PullEngine.known(foldPreview(index, in: place))
-        if let folded { return folded.installedFiles }
+        if let folded = try PullEngine.known(foldPreview(index, in: place)) { return folded.installedFiles }
         throw EngineError(.interrupted, "stopped while checking what an earlier run left")
     }
 }

@@ -170,8 +170,7 @@ struct PullRun {
     /// - Throws: ``EngineError`` with status 73 if another project owns the place or the index is too long, 74 if the
     ///   index cannot be read.
     private static func isOwned(_ place: Destination, by project: String) throws(EngineError) -> Bool {
-        let owner = try PullEngine.known(StatIndex.owner(in: place))
-        guard let said = owner else { return false }
+        guard let said = try PullEngine.known(StatIndex.owner(in: place)) else { return false }
         if said.split(separator: "\n").first.map(String.init) == project { return true }
         let known = try PullEngine.known(StatIndex.load(from: place, [], to: []))
         try requireOwner(known.owner, of: place, project: project)

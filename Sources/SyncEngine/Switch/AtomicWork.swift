@@ -37,8 +37,7 @@ extension PullEngine {
         if former.isTaken { throw Self.isAtWork(in: former) }
         let old = try Self.index(of: former)
         try PullRun.requireOwner(old, of: former, project: found.project)
-        let folded = try Self.known(environment.foldPreview(old, in: former))
-        guard let known = folded else {
+        guard let known = try Self.known(environment.foldPreview(old, in: former)) else {
             throw EngineError(.interrupted, "stopped while checking what an earlier run left")
         }
         let manifest = try found.decode()
