@@ -152,10 +152,7 @@ package final class BackupDirectory: Sendable {
 
     /// Whether a path in the backup directory is taken by something other than a directory.
     private func isTaken(_ path: [UInt8], _ directories: Directories) -> Bool {
-        (path + [0]).withUnsafeBufferPointer { bytes in
-            let found = directories.status(of: UnsafeBufferPointer(rebasing: bytes.dropLast()))
-            return found.map { $0.kind != .directory } ?? false
-        }
+        directories.status(at: path).map { $0.kind != .directory } ?? false
     }
 
     /// - Returns: Why the entry is not kept; `nil` if it is, now or by an earlier run that was interrupted.

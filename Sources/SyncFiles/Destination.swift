@@ -243,10 +243,7 @@ package final class Destination: Sendable {
                 }
             }
         }
-        places.sort { one, other in
-            one.path.withUnsafeBufferPointer { one in other.path.withUnsafeBufferPointer { PathOrder.precedes(one, $0) }
-            }
-        }
+        places.sort { PathOrder.precedes($0.path, $1.path) }
         found.withLock { [places] in $0 = places }
     }
 

@@ -111,6 +111,11 @@ package final class Directories {
         return (found ?? nil) ?? nil
     }
 
+    /// The same for a path without a NUL.
+    package func status(at path: [UInt8]) -> FileStatus? {
+        (path + [0]).withUnsafeBufferPointer { status(of: UnsafeBufferPointer(rebasing: $0.dropLast())) }
+    }
+
     /// Gives the owner access to a directory that is closed to its owner. If that fails, the next access to the
     /// directory reports it.
     package func openToOwner(_ path: UnsafeBufferPointer<UInt8>) {

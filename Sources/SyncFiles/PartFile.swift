@@ -52,9 +52,11 @@ package final class PartFile: Sendable {
         case incomplete
         /// All bytes have been received and match the digest.
         case verified
-        /// All bytes have been received and do not match the digest.
-        case mismatch
+        /// All bytes have been received and do not match the digest. The blobs at fault, as far as they are known.
+        case wrong(String, blobs: [Int], found: SHA256Digest?)
         case failed(FileError)
+
+        package static let mismatch = Progress.wrong("the bytes do not have the file's SHA-256", blobs: [0], found: nil)
     }
 
     /// Takes an open staging file.
@@ -176,7 +178,7 @@ package final class PartFile: Sendable {
             if let error = feed(bytes) { return stopHashing(.failed(error)) }
             state.withLock { $0.hashed = end }
         }
-        return hashRanges(isStopped)
+        return hashOn(isStopped)
     }
 
     /// Before the first gap, writes a record of the received ranges: from then on, the file's length says nothing about
@@ -197,34 +199,6 @@ package final class PartFile: Sendable {
     private func stopHashing(_ progress: Progress) -> Progress {
         state.withLock { $0.hashing = false }
         return progress
-    }
-
-    /// Most **bytes** that one call reads back while others are still to come, since their transfers wait for the same
-    /// threads.
-    private static let share: UInt64 = 8 << 20
-
-    /// Reads back and hashes the next bytes in file order. The caller has set `hashing`.
-    private func hashRanges(_ isStopped: () -> Bool) -> Progress {
-        var left = Self.share
-        while true {
-            if isStopped() { return stopHashing(.incomplete) }
-            let next: Range<UInt64>? = state.withLock { state in
-                let (hashed, end) = (state.hashed, state.written.end(from: state.hashed))
-                // The thread that writes the last bytes either finds no thread hashing, or is noticed here.
-                let step = end == size ? Self.step : min(left, Self.step)
-                if hashed == size { return hashed..<size }
-                guard hashed < end, step > 0 else {
-                    state.hashing = false
-                    return nil
-                }
-                return hashed..<min(end, hashed + step)
-            }
-            guard let next else { return .incomplete }
-            if next.isEmpty { return finish() }
-            if let error = readBack(next) { return stopHashing(.failed(error)) }
-            left -= min(left, next.upperBound - next.lowerBound)
-            state.withLock { $0.hashed = next.upperBound }
-        }
     }
 
     /// Shares blocks of another file. ioctl_ficlonerange(2).
@@ -283,23 +257,32 @@ package final class PartFile: Sendable {
     /// **Bytes** read back between two checks for a stop.
     private static let step: UInt64 = 16 << 20
 
-    /// Reads back and hashes the complete blobs from the frontier on. The caller has set `hashing`.
+    /// Most **bytes** that one call reads back of ranges while others are still to come, since their transfers wait for
+    /// the same threads.
+    private static let share: UInt64 = 8 << 20
+
+    /// Reads back and hashes the next bytes in file order: the complete blobs from the frontier on, or received ranges.
+    /// The caller has set `hashing`.
     private func hashOn(_ isStopped: () -> Bool) -> Progress {
+        var left = Self.share
         while true {
             if isStopped() { return stopHashing(.incomplete) }
             let step: (bytes: Range<UInt64>, isHole: Bool)? = state.withLock { state in
                 while state.frontier < ends.count, state.done[state.frontier], state.hashed >= ends[state.frontier] {
                     state.frontier += 1
                 }
-                guard state.frontier < ends.count, state.done[state.frontier] else {
-                    if state.frontier < ends.count {
-                        state.hashing = false
-                        return nil
-                    }
-                    return (size..<size, false)
+                let hashed = state.hashed
+                let isReceived = hashed == size && state.written.end(from: 0) == size
+                guard state.frontier < ends.count, !isReceived else { return (size..<size, false) }
+                let isBlob = state.done[state.frontier]
+                let end = isBlob ? ends[state.frontier] : state.written.end(from: hashed)
+                // The thread that writes the last bytes either finds no thread hashing, or is noticed here.
+                let most = isBlob || end == size ? Self.step : min(left, Self.step)
+                guard hashed < end, most > 0 else {
+                    state.hashing = false
+                    return nil
                 }
-                let isHole = state.isSparse && !state.touched[state.frontier]
-                return (state.hashed..<min(ends[state.frontier], state.hashed + Self.step), isHole)
+                return (hashed..<min(end, hashed + most), state.isSparse && !state.touched[state.frontier])
             }
             // Decided under the lock: another thread may go on by now.
             guard let step else { return .incomplete }
@@ -308,6 +291,7 @@ package final class PartFile: Sendable {
             if let error = step.isHole ? hashZeros(step.bytes.count) : readBack(step.bytes) {
                 return stopHashing(.failed(error))
             }
+            left -= min(left, UInt64(step.bytes.count))
             state.withLock { $0.hashed = step.bytes.upperBound }
         }
     }
@@ -329,20 +313,14 @@ package final class PartFile: Sendable {
 
     private func readBack(_ range: Range<UInt64>) -> FileError? {
         withUnsafeTemporaryAllocation(byteCount: 1 << 17, alignment: 64) { buffer in
-            var offset = range.lowerBound
-            while offset < range.upperBound {
-                let count = Int(min(UInt64(buffer.count), range.upperBound - offset))
-                let read = readFully(
-                    descriptor.raw, into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<count]), at: offset)
-                guard read == count else {
-                    return FileError(
-                        step: "read back", path: staged.name, code: read < 0 ? .last : nil,
-                        remark: read < 0 ? nil : "it shrank")
-                }
-                if let error = feed(UnsafeRawBufferPointer(rebasing: buffer[..<count])) { return error }
-                offset += UInt64(count)
+            var (failure, code) = (FileError?.none, Errno?.none)
+            let isWhole = readPieces(of: descriptor.raw, range, through: buffer, failed: { code = $0 }) { piece, _ in
+                failure = feed(piece)
+                return failure == nil
             }
-            return nil
+            if isWhole { return nil }
+            let remark = code == nil ? "it shrank" : nil
+            return failure ?? FileError(step: "read back", path: staged.name, code: code, remark: remark)
         }
     }
 

@@ -27,7 +27,7 @@ package final class Staging: Sendable {
     private let lastSerial = Atomic<UInt32>(0)
     private let isLittered = Atomic(false)
     /// The directories being assembled.
-    let directoriesInProgress: DirectoriesInProgress
+    private let inProgress = Mutex(InProgress())
     /// The umask for staged files.
     private let umask: Umask
 
@@ -44,7 +44,6 @@ package final class Staging: Sendable {
         dropInheritance(own.raw)
         // Nobody may write to a file that other trees share.
         umask = destination.sharesFiles ? Umask(bits: destination.umask.bits | 0o222) : destination.umask
-        directoriesInProgress = DirectoriesInProgress(destination.umask)
         // Nothing is moved to a file system without staging.
         let top = own.raw
         let places = [top] + destination.mounts.map { $0.staged ?? top }
@@ -420,13 +419,13 @@ extension Staging {
     /// - Returns: ``Errno/staleNFSFileHandle`` if the directory is not the one that was filled.
     package func place(_ target: Directory, as name: Slice<UnsafeBufferPointer<UInt8>>, in parent: Int32) -> Errno? {
         guard !handsDownTraits(parent) else { return .improperLink }
-        guard let filled = directoriesInProgress.identity(of: target) else { return .noSuchFileOrDirectory }
+        guard let filled = inProgress.withLock({ $0.identities[target] }) else { return .noSuchFileOrDirectory }
         return withCString(name) { text in
             if let code = renameEntry(target.name, in: directory, to: text, in: parent) { return code }
             switch status(parent, text) {
             case .failure(let code): return code
             case .success(let found?) where found.kind == .directory && found.isSameFile(as: filled):
-                directoriesInProgress.forget(target)
+                inProgress.withLock { $0.forget(target) }
                 return nil
             case .success: break
             }
@@ -467,12 +466,8 @@ extension Staging {
 
     /// Removes an empty directory, if it exists.
     package func remove(_ target: Directory) {
-        directoriesInProgress.forget(target)
+        inProgress.withLock { $0.forget(target) }
         _ = removeDirectory(target.name, in: directory)
-    }
-
-    private func open(_ target: Directory, make: Bool) throws(FileError) -> SharedDescriptor {
-        try directoriesInProgress.open(target, in: directory, make: make, shown: path)
     }
 
     private func shown(_ leaf: UnsafePointer<CChar>, _ target: Directory) -> String {
@@ -480,49 +475,44 @@ extension Staging {
     }
 }
 
-/// The directories being assembled: their identities, and descriptors of some.
-///
-/// A name in staging proves nothing: anybody who may write there can replace it by a link or another directory. So a
-/// directory is opened when it is created and used by descriptor from then on. If it has to be opened again, it must be
-/// the same one.
-final class DirectoriesInProgress: Sendable {
-    private struct State {
-        var identities: [Staging.Directory: FileStatus] = [:]
-        var open: [Staging.Directory: SharedDescriptor] = [:]
-        var order: [Staging.Directory] = []
+extension Staging {
+    /// The directories being assembled: their identities, and descriptors of some.
+    ///
+    /// A name in staging proves nothing: anybody who may write there can replace it by a link or another directory. So
+    /// a directory is opened when it is created and used by descriptor from then on. If it has to be opened again, it
+    /// must be the same one.
+    private struct InProgress {
+        var identities: [Directory: FileStatus] = [:]
+        var open: [Directory: SharedDescriptor] = [:]
+        var order: [Directory] = []
+
+        /// Most descriptors kept open.
+        static let capacity = 64
+
+        mutating func forget(_ target: Directory) {
+            identities[target] = nil
+            guard open.removeValue(forKey: target) != nil else { return }
+            order.removeAll { $0 == target }
+        }
     }
 
-    /// Most descriptors kept open.
-    private static let capacity = 64
-    private let state = Mutex(State())
-    /// The umask for the directories.
-    private let umask: Umask
-
-    init(_ umask: Umask) { self.umask = umask }
-
-    func identity(of target: Staging.Directory) -> FileStatus? { state.withLock { $0.identities[target] } }
-
-    /// Opens a directory.
+    /// Opens a directory being assembled.
     ///
-    /// - Parameters:
-    ///   - parent: The directory that it is in.
-    ///   - make: Whether to create it if this run has not created it yet. An existing entry with its name is removed.
-    ///   - shown: The parent's path, for messages.
+    /// - Parameter make: Whether to create it if this run has not created it yet. An existing entry with its name is
+    ///   removed.
     /// - Throws: ``FileError``; with ``Errno/staleNFSFileHandle`` if another directory has its name by now.
-    func open(_ target: Staging.Directory, in parent: Int32, make: Bool, shown: String) throws(FileError)
-        -> SharedDescriptor
-    {
-        try state.withLock { (state) throws(FileError) in
+    private func open(_ target: Directory, make: Bool) throws(FileError) -> SharedDescriptor {
+        try inProgress.withLock { (state) throws(FileError) in
             if let known = state.open[target] { return known }
             let (name, known) = (target.name, state.identities[target])
             func failure(_ code: Errno, remark: String? = nil) -> FileError {
-                FileError(step: "open", path: "\(shown)/\(name)", code: code, remark: remark)
+                FileError(step: "open", path: "\(path)/\(name)", code: code, remark: remark)
             }
             if known == nil {
                 guard make else { throw failure(.noSuchFileOrDirectory) }
-                try self.make(name, in: parent, shown: shown)
+                try self.make(name)
             }
-            let opened = SharedDescriptor(openDirectory(name, in: parent, .noFollow))
+            let opened = SharedDescriptor(openDirectory(name, in: directory, .noFollow))
             if opened == nil, case let code = Errno.last,
                 ![.noSuchFileOrDirectory, .notDirectory, .tooManySymbolicLinkLevels].contains(code)
             {
@@ -532,29 +522,21 @@ final class DirectoriesInProgress: Sendable {
                 throw failure(.staleNFSFileHandle, remark: "another process has put something in its place")
             }
             state.identities[target] = found
-            if state.order.count >= Self.capacity { state.open[state.order.removeFirst()] = nil }
+            if state.order.count >= InProgress.capacity { state.open[state.order.removeFirst()] = nil }
             state.open[target] = opened
             state.order.append(target)
             return opened
         }
     }
 
-    private func make(_ name: String, in parent: Int32, shown: String) throws(FileError) {
-        let mode = umask.less(0o777)
-        guard var code = makeDirectory(name, in: parent, mode: mode) else { return }
-        if code == .fileExists, removeTree(name, in: parent) {
-            guard let again = makeDirectory(name, in: parent, mode: mode) else { return }
+    private func make(_ name: String) throws(FileError) {
+        let mode = destination.umask.less(0o777)
+        guard var code = makeDirectory(name, in: directory, mode: mode) else { return }
+        if code == .fileExists, removeTree(name, in: directory) {
+            guard let again = makeDirectory(name, in: directory, mode: mode) else { return }
             code = again
         }
-        throw FileError(step: "create", path: "\(shown)/\(name)", code: code)
-    }
-
-    func forget(_ target: Staging.Directory) {
-        state.withLock { state in
-            state.identities[target] = nil
-            guard state.open.removeValue(forKey: target) != nil else { return }
-            state.order.removeAll { $0 == target }
-        }
+        throw FileError(step: "create", path: "\(path)/\(name)", code: code)
     }
 }
 

@@ -104,6 +104,22 @@ extension IndexRecord {
     }
 }
 
+extension IndexRecord {
+    /// Whether another record is of the same content.
+    package func isSame(as other: IndexRecord) -> Bool { digest == other.digest && kind == other.kind }
+
+    /// This record, with the status that another one has of the very same file if that is later: each name that the
+    /// file gets or loses in another tree changes its status.
+    package func later(_ other: IndexRecord) -> IndexRecord {
+        guard isSame(as: other), kind != .directory, other.status.changed > status.changed,
+            status.isOfSameFile(as: other.status)
+        else { return self }
+        var later = self
+        later.status = other.status
+        return later
+    }
+}
+
 extension FileTable.Kind {
     /// The kind's number in the index and in its log, where 0 stands for none.
     var indexNumber: UInt8 { rawValue + 1 }
@@ -215,10 +231,11 @@ package struct StatIndex: Sendable {
         for index in 0..<count where pathRange(index) == nil || record(index) == nil { return nil }
     }
 
+    /// The places of the parts of an index file.
+    private typealias Layout = (header: Header, count: Int, arenaStart: Int, owner: Range<Int>)
+
     /// The layout of a file of this many **bytes**; `nil` if its header does not fit that.
-    static func layout(_ bytes: [UInt8], fileLength: Int) -> (
-        header: Header, count: Int, arenaStart: Int, owner: Range<Int>
-    )? {
+    private static func layout(_ bytes: [UInt8], fileLength: Int) -> Layout? {
         guard fileLength >= headerLength + 32, bytes.count >= headerLength, bytes.starts(with: magic) else {
             return nil
         }
@@ -330,12 +347,8 @@ package struct StatIndex: Sendable {
 
     /// The same for a record that was written at a time of the file system's clock.
     package static func trusts(_ record: IndexRecord, at stamp: Int64) -> Bool {
-        record.kind == .directory || trusts(changed: record.status.changed, record.status.modified, at: stamp)
-    }
-
-    /// The same for the times of a file or link.
-    static func trusts(changed: Int64, _ modified: Int64, at stamp: Int64) -> Bool {
-        changed < stamp && (modified < stamp || isAhead(modified, of: stamp))
+        let (modified, changed) = (record.status.modified, record.status.changed)
+        return record.kind == .directory || changed < stamp && (modified < stamp || isAhead(modified, of: stamp))
     }
 
     /// Whether a time is so far ahead of another, in **nanoseconds**, that a coarse clock cannot explain it.
@@ -368,6 +381,23 @@ extension StatIndex {
         var draft = IndexDraft(like: self, isComplete: isComplete)
         fill { draft.append($0, $1) }
         return draft.index()
+    }
+
+    /// The same index with changed records, in memory only.
+    ///
+    /// - Parameters:
+    ///   - isComplete: Whether the completion is taken over.
+    ///   - change: Returns what becomes of each record; `nil` to leave it out.
+    /// - Returns: `nil` if an index cannot hold one of the records.
+    package func mapRecords(
+        isComplete: Bool = false, _ change: (_ position: Int, IndexRecord) -> IndexRecord?
+    ) -> StatIndex? {
+        replacingRecords(isComplete: isComplete) { append in
+            for position in 0..<count {
+                guard let changed = record(position).flatMap({ change(position, $0) }) else { continue }
+                withPath(position) { append(changed, $0) }
+            }
+        }
     }
 
     /// Calls `append` with the records at some positions, and their paths.
@@ -405,8 +435,12 @@ extension StatIndex {
     ///   count as empty then: files that earlier pulls installed would be forgotten, and never removed.
     package static func load(from destination: Destination) throws(FileError) -> StatIndex {
         guard destination.state >= 0 else { return .empty }
-        let bytes = try IndexLog.loading("index", of: destination) { file, shown throws(FileError) in
-            try readBytes(file, shown)
+        let bytes = try IndexLog.loading("index", of: destination) { file, shown throws(FileError) -> [UInt8]? in
+            // Memory is allocated only if the header fits the length.
+            let (length, layout) = try examine(file, shown)
+            guard layout != nil else { return nil }
+            let bytes = try readFile(file, limit: limit, shown: shown)
+            return bytes.count == length ? bytes : nil
         }
         guard let bytes else { return .empty }
         let digest = bytes.withUnsafeBytes { all -> SHA256Digest? in
@@ -441,20 +475,10 @@ extension StatIndex {
     private static func readBytes(_ file: Int32, _ shown: String, _ first: [UInt8]?, _ last: [UInt8]?) throws(FileError)
         -> [UInt8]?
     {
-        guard let size = status(file)?.size else { throw .last("look at", ofOpen: shown) }
-        guard let length = Int(exactly: size), length <= limit else { throw IndexLog.tooLong(shown, size) }
-        guard let head = head(of: file) else { throw .last("read", ofOpen: shown) }
-        guard let (whole, count, arenaStart, owner) = layout(head, fileLength: length) else { return nil }
-        func read(_ start: Int, _ count: Int) throws(FileError) -> [UInt8]? {
-            var read = 0
-            let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, used in
-                read = readFully(file, into: UnsafeMutableRawBufferPointer(buffer), at: UInt64(start))
-                used = max(0, read)
-            }
-            guard read >= 0 else { throw .last("read", ofOpen: shown) }
-            return read == count ? bytes : nil
-        }
-        let sum = try StatIndexWriter.checksum(of: file, length: size - 32, shown: shown)
+        let (length, layout) = try examine(file, shown)
+        guard let (whole, count, arenaStart, owner) = layout else { return nil }
+        func read(_ start: Int, _ count: Int) throws(FileError) -> [UInt8]? { try part(of: file, start, count, shown) }
+        let sum = try StatIndexWriter.checksum(of: file, length: UInt64(length - 32), shown: shown)
         guard let tail = try read(length - 32, 32), tail.withUnsafeBytes({ SHA256Digest(bytes: $0) }) == sum else {
             return nil
         }
@@ -472,10 +496,7 @@ extension StatIndex {
                 guard let place = try place(middle), let other = try read(arenaStart + place.start, place.length) else {
                     return nil
                 }
-                let precedes = other.withUnsafeBufferPointer { other in
-                    path.withUnsafeBufferPointer { PathOrder.precedes(other, $0) }
-                }
-                if precedes { low = middle + 1 } else { high = middle }
+                if PathOrder.precedes(other, path) { low = middle + 1 } else { high = middle }
             }
             return low
         }
@@ -487,13 +508,12 @@ extension StatIndex {
             let paths = try read(arenaStart + from, to - from), let name = try read(owner.lowerBound, owner.count)
         else { return nil }
         let isWhole = records.withUnsafeMutableBytes { records in
-            for index in 0..<(end - start) {
-                guard let base = records.baseAddress.map({ $0 + index * IndexRecord.byteCount }) else { return false }
-                let offset = Int(UInt32(littleEndian: base.loadUnaligned(fromByteOffset: 72, as: UInt32.self)))
-                guard let moved = UInt32(exactly: offset - from) else { return false }
-                base.store(moved, at: 72)
+            stride(from: 72, to: records.count, by: IndexRecord.byteCount).allSatisfy { place in
+                let offset: UInt32 = UnsafeRawBufferPointer(records).integer(at: place)
+                guard let moved = UInt32(exactly: Int(offset) - from) else { return false }
+                records.baseAddress?.store(moved, at: place)
+                return true
             }
-            return true
         }
         guard isWhole else { return nil }
         var header = whole
@@ -506,10 +526,10 @@ extension StatIndex {
 
     /// The revision pulled last according to an index, read from its header alone.
     package static func revision(in destination: Destination) -> Revision? {
-        guard destination.state >= 0, let file = try? openFile("index", in: destination.state, trust: .state),
-            let size = status(file.raw)?.size, let count = Int(exactly: size), let head = head(of: file.raw)
-        else { return nil }
-        return layout(head, fileLength: count)?.header.revision
+        guard destination.state >= 0, let file = try? openFile("index", in: destination.state, trust: .state) else {
+            return nil
+        }
+        return (try? examine(file.raw, ""))?.layout?.header.revision
     }
 
     /// The owner according to an index, read from its header and its end alone, without a check for damage; `nil` for
@@ -520,39 +540,29 @@ extension StatIndex {
     package static func owner(in destination: Destination) throws(FileError) -> String? {
         guard destination.state >= 0 else { return nil }
         let name = try IndexLog.loading("index", of: destination) { file, shown throws(FileError) -> [UInt8]? in
-            guard let size = status(file)?.size else { throw .last("look at", ofOpen: shown) }
-            guard let count = Int(exactly: size), count <= limit else { throw IndexLog.tooLong(shown, size) }
-            guard let head = head(of: file) else { throw .last("read", ofOpen: shown) }
-            guard let range = layout(head, fileLength: count)?.owner, !range.isEmpty else { return nil }
-            var read = 0
-            let name = [UInt8](unsafeUninitializedCapacity: range.count) { buffer, used in
-                read = readFully(file, into: UnsafeMutableRawBufferPointer(buffer), at: UInt64(range.lowerBound))
-                used = max(0, read)
-            }
-            guard read >= 0 else { throw .last("read", ofOpen: shown) }
-            return read == range.count ? name : nil
+            guard let owner = try examine(file, shown).layout?.owner, !owner.isEmpty else { return nil }
+            return try part(of: file, owner.lowerBound, owner.count, shown)
         }
         return name.map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// - Returns: `nil` on failure, for which ``Errno/last`` is set.
-    private static func head(of file: Int32) -> [UInt8]? {
-        var read = 0
-        let head = [UInt8](unsafeUninitializedCapacity: headerLength) { buffer, used in
-            read = readFully(file, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
-            used = max(0, read)
-        }
-        return read < 0 ? nil : head
+    /// The length of an index file, and its layout if its header fits that length.
+    private static func examine(_ file: Int32, _ shown: String) throws(FileError) -> (length: Int, layout: Layout?) {
+        guard let size = status(file)?.size else { throw .last("look at", ofOpen: shown) }
+        guard let length = Int(exactly: size), length <= limit else { throw IndexLog.tooLong(shown, size) }
+        return (length, try part(of: file, 0, headerLength, shown).flatMap { layout($0, fileLength: length) })
     }
 
-    /// Reads a whole index. Allocates memory for it only if its header fits its length; otherwise `nil`.
-    private static func readBytes(_ file: Int32, _ shown: String) throws(FileError) -> [UInt8]? {
-        guard let size = status(file)?.size else { throw .last("look at", ofOpen: shown) }
-        guard let count = Int(exactly: size), count <= limit else { throw IndexLog.tooLong(shown, size) }
-        guard let head = head(of: file) else { throw .last("read", ofOpen: shown) }
-        guard layout(head, fileLength: count) != nil else { return nil }
-        let bytes = try readFile(file, limit: limit, shown: shown)
-        return bytes.count == count ? bytes : nil
+    /// A part of a file; `nil` if the file ends before it does.
+    private static func part(of file: Int32, _ start: Int, _ count: Int, _ shown: String) throws(FileError) -> [UInt8]?
+    {
+        var read = 0
+        let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, used in
+            read = readFully(file, into: UnsafeMutableRawBufferPointer(buffer), at: UInt64(start))
+            used = max(0, read)
+        }
+        guard read >= 0 else { throw .last("read", ofOpen: shown) }
+        return read == count ? bytes : nil
     }
 }
 

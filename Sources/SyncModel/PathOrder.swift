@@ -8,6 +8,11 @@ public enum PathOrder {
         compare(a, b) < 0
     }
 
+    /// The same for paths that are held in arrays.
+    package static func precedes(_ a: [UInt8], _ b: [UInt8]) -> Bool {
+        a.withUnsafeBufferPointer { a in b.withUnsafeBufferPointer { compare(a, $0) < 0 } }
+    }
+
     /// Negative, zero or positive as `a` comes before, equals, or comes after `b`.
     @inlinable public static func compare(_ a: UnsafeBufferPointer<UInt8>, _ b: UnsafeBufferPointer<UInt8>) -> Int {
         let shared = min(a.count, b.count)

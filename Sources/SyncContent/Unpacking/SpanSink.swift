@@ -1,4 +1,5 @@
 package import SyncPlugins
+import SyncSystem
 
 import struct Synchronization.Atomic
 
@@ -9,8 +10,9 @@ package final class SpanSink: SplittableSink {
     private let pool: BufferPool
     private let resume: @Sendable () -> Void
     private let state: Confined
-    /// The sinks of tails cut off this one and each other. A large file has thousands, so they share one list.
-    private let tails: Tails
+    /// The sinks of tails cut off this one and each other. A large file has thousands, so they share one list, to which
+    /// each of them refers, until ``finish()``.
+    private let tails: Monitor<[SpanSink]>
     /// Whether the pool will call. It is not asked again then, however often the transfer is tried meanwhile. The parts
     /// of one transfer are resumed together, so each of them would double the calls.
     private let waiting = Waiting()
@@ -36,20 +38,15 @@ package final class SpanSink: SplittableSink {
         init(_ range: Range<UInt64>) { (next, end) = (range.lowerBound, range.upperBound) }
     }
 
-    /// Accessed only by the transport's thread. Each sink in the list refers to it, until ``SpanSink/finish()``.
-    private final class Tails: @unchecked Sendable {  // Safe: only the transport's thread touches it.
-        var list: [SpanSink] = []
-    }
-
     /// - Parameters:
     ///   - range: The wanted **bytes** of the object.
     ///   - resume: Continues the paused transfer; called from any thread.
     package convenience init(
         unpacker: SpanUnpacker, range: Range<UInt64>, pool: BufferPool, resume: @escaping @Sendable () -> Void
-    ) { self.init(unpacker, range, pool, Tails(), resume) }
+    ) { self.init(unpacker, range, pool, Monitor([]), resume) }
 
     private init(
-        _ unpacker: SpanUnpacker, _ range: Range<UInt64>, _ pool: BufferPool, _ tails: Tails,
+        _ unpacker: SpanUnpacker, _ range: Range<UInt64>, _ pool: BufferPool, _ tails: Monitor<[SpanSink]>,
         _ resume: @escaping @Sendable () -> Void
     ) {
         self.tails = tails
@@ -139,7 +136,7 @@ package final class SpanSink: SplittableSink {
         let range = start..<max(start, state.end)
         let tail = SpanSink(rest, range, pool, tails, resume)
         state.end = start
-        tails.list.append(tail)
+        tails.withLock { $0.append(tail) }
         return (start, tail)
     }
 
@@ -147,8 +144,8 @@ package final class SpanSink: SplittableSink {
     /// completion.
     package func finish() {
         end()
-        for tail in tails.list { tail.end() }
-        tails.list = []
+        for tail in tails.withLock({ $0 }) { tail.end() }
+        tails.withLock { $0 = [] }
     }
 
     private func end() {

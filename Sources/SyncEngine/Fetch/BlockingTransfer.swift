@@ -87,8 +87,9 @@ final class MemorySink: TransferSink {
         var overflowed = false
         /// The senders of the bytes from each offset on.
         var sources: [(start: Int, source: String?)] = []
-        /// The version that the last sender named.
+        /// The version that the last sender named, and the length of the object.
         var validator = Validator()
+        var objectSize: UInt64?
     }
 
     private let state = Mutex(State())
@@ -113,6 +114,9 @@ final class MemorySink: TransferSink {
         }
     }
 
+    /// The length of the object, as the last response gives it.
+    var objectSize: UInt64? { state.withLock { $0.objectSize } }
+
     /// Whether there was more than the limit.
     var overflowed: Bool { state.withLock { $0.overflowed } }
 
@@ -122,7 +126,7 @@ final class MemorySink: TransferSink {
                 state.sources.last?.source == response.source
                 && state.validator.isSameVersion(as: response.validator)
             if first == nil, !isSame { (state.bytes, state.sources) = ([], []) }
-            state.validator = response.validator
+            (state.validator, state.objectSize) = (response.validator, response.objectSize)
             state.sources.append((state.bytes.count, response.source))
             return (first ?? 0) + UInt64(state.bytes.count)
         }

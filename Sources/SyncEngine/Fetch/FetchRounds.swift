@@ -8,14 +8,11 @@ import SyncSystem
 /// Fetches missing rows: runs the spans of a plan, and fetches wrong bytes again from elsewhere.
 struct FetchRounds: Sendable {
     let context: RunContext
-    /// The bases of relative URLs, in order.
-    let places: [String]
-    /// The referrer of requests; `nil` for a local manifest.
-    let referrer: TransferRequest.Referrer?
+    let found: FoundManifest
     let connections: Int
     let onBytes: @Sendable (UInt64) -> Void
-    /// The dictionary that blobs need; `nil` if the manifest has none.
-    let dictionary: ManifestDictionary?
+    /// The dictionary of the manifest, once a blob has needed it.
+    private let dictionary = Monitor<DecodingDictionary?>(nil)
     /// The copies of local chunks that run at the same time; these chunks are not fetched.
     var copies: ChunkCopies?
 
@@ -27,16 +24,13 @@ struct FetchRounds: Sendable {
         _ context: RunContext, from found: FoundManifest, connections: Int,
         onBytes: @escaping @Sendable (UInt64) -> Void = { _ in }
     ) {
-        (self.context, self.connections, self.onBytes) = (context, connections, onBytes)
-        (places, referrer) = (found.bases, found.referrer)
-        dictionary = found.dictionary(of: context.manifest)
+        (self.context, self.found, self.connections, self.onBytes) = (context, found, connections, onBytes)
     }
 
     /// The most fetches of a row: the first, one more from the same place, one from the file's own URLs.
     static let rounds = 3
     var manifest: Manifest { context.manifest }
     var environment: EngineEnvironment { context.environment }
-    private var parts: PartFiles { context.parts }
     /// Buffers of 256 KiB between the network and the workers: the bound on data received and not written.
     private static let buffers = 40
     /// **Bytes** for the windows of all blobs decoded at a time: room for the largest possible one, less if the
@@ -89,7 +83,7 @@ struct FetchRounds: Sendable {
             context.partialBlobs.endPlan()
             let last = attempt + 1 == Self.rounds || isStopped
             // The transport has already tried all of a file's own URLs, as often as that helps.
-            let asked = (result.isEmpty ? [] : round.looseRows).filter { parts.gaps(row: $0) == nil }
+            let asked = (result.isEmpty ? [] : round.looseRows).filter { context.gaps(row: $0) == nil }
             var again: [Int] = []
             for failure in result {
                 if let window = failure.window, window <= windows.capacity {
@@ -110,8 +104,8 @@ struct FetchRounds: Sendable {
             let reloads = attempt > 0 ? [] : Set(result.filter(\.isWrongBytes).map(\.row))
             let loose = again.filter { !manifest.files.urls($0).isEmpty && !reloads.contains($0) }
             round = makePlan(
-                manifest, wanted: again, rule: CoalescingRule(), looseOnly: Set(loose), gaps: { parts.gaps(row: $0) },
-                skipping: { parts.isHere(row: $0, blob: $1) || copies?.sources.has(row: $0, blob: $1) == true })
+                manifest, wanted: again, rule: CoalescingRule(), looseOnly: Set(loose), gaps: context.gaps,
+                skipping: { context.isHere(row: $0, blob: $1) || copies?.sources.has(row: $0, blob: $1) == true })
         }
         failures += fetch(crowded, windows: windows, workers: workers, pool: pool)
         if isAll, failures.isEmpty, !isStopped { context.partialBlobs.remove() }
@@ -121,7 +115,7 @@ struct FetchRounds: Sendable {
     /// The most places that a file's packs can be fetched from.
     private func sources(of row: Int) -> Int {
         let urls = manifest.files.blobs(row).map { manifest.packs[Int($0.pack)].urls.count }
-        return (urls.max() ?? 0) * places.count
+        return (urls.max() ?? 0) * found.bases.count
     }
 
     private var isStopped: Bool { context.isStopped || context.disk.hasFailed }
@@ -144,8 +138,7 @@ struct FetchRounds: Sendable {
             let rows = some.map(\.key)
             do throws(EngineError) {
                 let plan = makePlan(
-                    manifest, wanted: rows, rule: CoalescingRule(), gaps: { parts.gaps(row: $0) },
-                    skipping: { parts.isHere(row: $0, blob: $1) })
+                    manifest, wanted: rows, rule: CoalescingRule(), gaps: context.gaps, skipping: context.isHere)
                 let installer = Installer(
                     context, plan, dictionary: try dictionary(for: plan), windows: windows, onBytes: onBytes)
                 for failure in fetch(plan, attempt: 0, installer, workers: workers, pool: pool) {
@@ -164,9 +157,13 @@ struct FetchRounds: Sendable {
         return failures
     }
 
-    /// The dictionary, if a plan needs it.
+    /// The dictionary, if a plan needs it. Waits for the network the first time.
     private func dictionary(for plan: Plan) throws(EngineError) -> DecodingDictionary? {
-        try plan.slots.contains(where: \.codec.needsDictionary) ? dictionary?.get() : nil
+        guard plan.slots.contains(where: \.codec.needsDictionary) else { return nil }
+        if let known = dictionary.withLock({ $0 }) { return known }
+        let fetched = try found.dictionary(of: manifest)
+        dictionary.withLock { $0 = fetched }
+        return fetched
     }
 
     /// Runs one plan's spans to their ends.
@@ -263,7 +260,7 @@ extension FetchRounds {
             let (range, size) = (plan.spans[span].range, objectSize(of: plan.spans[span].source))
             let request = TransferRequest(
                 urls[span], range, of: size, id: identifier, priority: plan.spans.count - span, reload: reload,
-                referrer: referrer)
+                referrer: found.referrer)
             let unpacker = SpanUnpacker(plan: plan, span: span, consumer: installer, pool: pool, workers: workers)
             let sink = SpanSink(unpacker: unpacker, range: range, pool: pool) { transport.resume(identifier) }
             transport.start(request, sink: sink) { result in
@@ -294,12 +291,12 @@ extension FetchRounds {
 
     private func urls(of span: Plan.Span, in plan: Plan) -> [String] {
         switch span.source {
-        case .pack(let pack): return resolve(manifest.packs[pack].urls, against: places)
+        case .pack(let pack): return resolve(manifest.packs[pack].urls, against: found.bases)
         case .loose(let row):
-            var urls = resolve(manifest.files.urls(row), against: places)
+            var urls = resolve(manifest.files.urls(row), against: found.bases)
             // The URLs of files with the same content have it, too.
             for target in plan.targets[plan.slots[span.slots.lowerBound].targets] where target.row != row {
-                for url in resolve(manifest.files.urls(target.row), against: places)
+                for url in resolve(manifest.files.urls(target.row), against: found.bases)
                 where urls.count < Self.mostURLs && !urls.contains(url) { urls.append(url) }
             }
             return urls

@@ -38,7 +38,7 @@ struct FetchStep {
     ///   - planned: Receives the plan for the fetch.
     /// - Throws: ``EngineError`` when nothing could be fetched; what was placed before that is in ``records``.
     mutating func run(first paths: [String], planned: (Plan) -> Void) throws(EngineError) {
-        context.environment.live.watch(context.parts)
+        context.environment.live.watch(context.progressOfParts)
         defer { finish() }
         do {
             let copies = context.copyLocally(wanted)
@@ -67,7 +67,7 @@ struct FetchStep {
         open = open.without(Set(first))
         let plan = makePlan(
             manifest, wanted: first, rule: CoalescingRule(spanLength: 1 << 20), gaps: { adopted.gaps[$0] },
-            skipping: context.parts.isHere)
+            skipping: context.isHere)
         return rounds.run(plan, isAll: false)
     }
 
@@ -85,7 +85,7 @@ struct FetchStep {
             unwanted = []
         }
         let local = LocalBytes(
-            manifest, wanted: open, isHere: context.parts.isHere, index: context.index,
+            manifest, wanted: open, isHere: context.isHere, index: context.index,
             destination: context.destination, staging: context.staging, leftovers: unwanted, context.environment,
             isStopped: { [context] in context.isStopped })
         // Records the chunks of the old and the new files.
@@ -123,7 +123,7 @@ struct FetchStep {
         let missing = rows.subtracting(failures.map(\.row)).sorted()
         guard !missing.isEmpty else { return }
         context.reused.withLock { $0.subtract(missing) }
-        let isHere = context.parts.isHere
+        let isHere = context.isHere
         let rule = FetchRounds.rule(for: manifest, wanted: missing, connections: rounds.connections, skipping: isHere)
         failures += rounds.run(makePlan(manifest, wanted: missing, rule: rule, skipping: isHere))
     }

@@ -201,16 +201,9 @@ struct Learning {
     ) -> Bool {
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 18, alignment: 64)
         defer { buffer.deallocate() }
-        var offset = range.lowerBound
-        while offset < range.upperBound, !isStopped() {
-            let count = Int(min(UInt64(buffer.count), range.upperBound - offset))
-            let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
-            guard readFully(file, into: piece, at: offset) == count,
-                (try? hasher.update(UnsafeRawBufferPointer(piece))) != nil
-            else { return false }
-            offset += UInt64(count)
+        return readPieces(of: file, range, through: buffer, isStopped: isStopped) { piece, _ in
+            (try? hasher.update(piece)) != nil
         }
-        return offset == range.upperBound
     }
 
     // MARK: Fetching

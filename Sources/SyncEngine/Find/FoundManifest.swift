@@ -1,3 +1,4 @@
+import SyncContent
 import SyncManifest
 import SyncModel
 import SyncPlugins
@@ -89,16 +90,19 @@ struct FoundManifest: Sendable {
     /// The cost so far of finding and decoding it.
     var counts: PullReport.ManifestCounts { source.counts.withLock { $0 } }
 
-    /// The source of this manifest's dictionary; `nil` if it has none.
-    func dictionary(of manifest: Manifest) -> ManifestDictionary? {
+    /// This manifest's dictionary, from the cache or from its pack; `nil` if it has none.
+    func dictionary(of manifest: Manifest) throws(EngineError) -> DecodingDictionary? {
         guard let named = manifest.dictionary else { return nil }
         let parts = ManifestParts(source: source, bases: bases, referrer: referrer, shown: shown)
-        return ManifestDictionary { () throws(EngineError) in try parts.dictionary(named, of: manifest) }
+        let bytes = try parts.dictionary(named, of: manifest)
+        do { return try bytes.withUnsafeBytes { try DecodingDictionary($0) } } catch {
+            throw EngineError(.dataInvalid, "the dictionary of the manifest: \(error)")
+        }
     }
 
     /// Whether this manifest's dictionary is in the cache.
     func isDictionaryHere(of manifest: Manifest) -> Bool {
-        manifest.dictionary.map { source.parts.has($0.digest) } ?? true
+        manifest.dictionary.map { source.cache.hasPart($0.digest) } ?? true
     }
 
     /// Adds mirrors with the same files, to be asked for what this place does not deliver. A local copy uses none.

@@ -5,13 +5,11 @@ import SyncPlugins
 /// The hub that `hf://` names, as `HF_ENDPOINT` sets it.
 package struct HubPlace: Sendable, Equatable {
     /// The hub's URL, without a slash at its end.
-    package var endpoint = "https://huggingface.co"
+    package var endpoint: String
     /// Why the file of the user's token could not be read; `nil` if it could, or there is none.
     package var unreadToken: String?
 
-    package init() {}
-
-    package init(endpoint: String) { self.endpoint = endpoint }
+    package init(endpoint: String = "https://huggingface.co") { self.endpoint = endpoint }
 }
 
 /// The schemes of sources that are built in.
@@ -52,7 +50,7 @@ extension ManifestSource {
         let place = place(location, isPublic: report.isPublic)
         let key = "\(place.location)\nhub \(hub.endpoint)"
         let commit = try read(place) { () throws(ListingError) in try HubAnswer.commit(answer) }
-        if let known = derived?.entry(for: key), known.source?.at == commit {
+        if let known = cache.entry(for: key), known.source?.at == commit {
             return cached(known, at: place, key: key)
         }
         let prefix = address.filePrefix(hub.endpoint, commit: commit)

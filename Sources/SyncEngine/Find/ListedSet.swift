@@ -1,4 +1,3 @@
-import SyncContent
 import SyncFiles
 import SyncManifest
 import SyncModel
@@ -100,17 +99,16 @@ extension ManifestSource {
     func derive(_ kind: ListingKind, _ text: [UInt8], _ report: TransferReport?, at place: ManifestPlace, key: String)
         throws(EngineError) -> FoundManifest
     {
-        let at: SHA256Digest
-        do throws(DigestError) { at = try sha256(text) } catch { throw EngineError(.internalError, "\(error)") }
+        let at = try digest(of: text)
         // A file has no validator: its digest says whether it is the same.
         let key = report == nil ? "\(key)\n\(kind.rawValue) \(at)" : key
-        let former = derived?.entry(for: key)
+        let former = cache.entry(for: key)
         let origin = SourceOrigin(kind: kind.rawValue, url: place.location, at: at.hex)
         // The same text is the same set, even if a server has no validators: what was learnt of it still holds.
         if var same = former, same.source?.kind == origin.kind, same.source?.at == origin.at {
             if let validator = report?.response.validator, validator != same.validator {
                 same.validator = validator
-                if let cache, let body = cache.body(of: same) { cache.remember(same, body: body, for: key) }
+                if !cache.isReadOnly, let body = cache.body(of: same) { cache.remember(same, body: body, for: key) }
             }
             return cached(same, at: place, key: key)
         }
@@ -158,9 +156,9 @@ extension ManifestSource {
                 digest: manifest.digest, validator: derivation.validator, isCompressed: false,
                 project: manifest.project)
             entry.source = manifest.source
-            cache?.remember(entry, body: text, for: derivation.key)
+            cache.remember(entry, body: text, for: derivation.key)
         } else {
-            cache?.keep(text, manifest.digest, isCompressed: false)
+            cache.keep(text, manifest.digest, isCompressed: false)
         }
         var found = FoundManifest(manifest, at: place, self)
         (found.derivation, found.origin) = (derivation, manifest.source)
@@ -169,16 +167,8 @@ extension ManifestSource {
 
     /// A derived manifest whose text is in the cache.
     func cached(_ entry: ManifestCache.Entry, at place: ManifestPlace, key: String) -> FoundManifest {
-        var found = FoundManifest(entry.digest, project: entry.project, at: place, self) { () throws(EngineError) in
-            let kept = cache ?? derived
-            if let body = kept?.body(of: entry),
-                let manifest = try? decode(body, isCompressed: false, at: place, isDerived: true),
-                manifest.digest == entry.digest
-            {
-                return manifest
-            }
-            if stop.isStopped { throw EngineError(.interrupted, "stopped while reading the manifest") }
-            kept?.forget(key)
+        var found = cached(entry, at: place) { () throws(EngineError) in
+            cache.forget(key)
             throw EngineError(
                 .unavailable, "\(place.shown): what was known of it is missing from the cache, or damaged; try again",
                 cause: .badManifest)
@@ -192,7 +182,7 @@ extension ManifestSource {
     /// The derivation of a cached manifest, if it is still the newest of its listing.
     func derivation(of digest: SHA256Digest, _ location: String) -> Derivation? {
         let key = key(location)
-        guard let entry = cache?.entry(for: key), entry.isDerived, entry.digest == digest else { return nil }
+        guard let entry = cache.entry(for: key), entry.isDerived, entry.digest == digest else { return nil }
         return Derivation(key: key, validator: entry.validator)
     }
 
@@ -236,7 +226,7 @@ extension ManifestSource {
                 id: .next(), urls: ofOneKind(urls), range: 0..<1, limit: 1, priority: .max,
                 referrer: referrer)
         }
-        let sinks = requests.map { _ in SizeSink() }
+        let sinks = requests.map { _ in MemorySink(limit: 1) }
         let state = Monitor<(next: Int, running: Set<TransferID>)>((0, []))
         let transport = transport
         stop.onStop {
@@ -262,12 +252,12 @@ extension ManifestSource {
         }
         state.wait { state -> Void? in state.running.isEmpty ? () : nil }
         // An empty file does not have the listed digest: its fetch reports that.
-        return sinks.map { sink in sink.size.flatMap { $0 > 0 ? $0 : nil } }
+        return sinks.map { sink in sink.objectSize.flatMap { $0 > 0 ? $0 : nil } }
     }
 
     /// The sizes in the last derived manifest, by digest.
     private func sizes(_ former: ManifestCache.Entry?, at place: ManifestPlace) -> [SHA256Digest: UInt64] {
-        guard let former, former.isDerived, let body = (cache ?? derived)?.body(of: former),
+        guard let former, former.isDerived, let body = cache.body(of: former),
             let manifest = try? decode(body, isCompressed: false, at: place, isDerived: true)
         else { return [:] }
         var sizes: [SHA256Digest: UInt64] = [:]
@@ -275,21 +265,5 @@ extension ManifestSource {
             sizes[manifest.files.digest(row)] = manifest.files.size(row)
         }
         return sizes
-    }
-}
-
-/// Takes the length of an object from the response, and none of its bytes.
-private final class SizeSink: TransferSink {
-    private let found = Mutex<UInt64?>(nil)
-
-    var size: UInt64? { found.withLock { $0 } }
-
-    func begin(_ response: ResponseHead) -> UInt64 {
-        found.withLock { $0 = response.objectSize }
-        return 0
-    }
-
-    func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome {
-        bytes.count > 1 ? .stop : .taken
     }
 }

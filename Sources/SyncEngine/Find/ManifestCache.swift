@@ -9,6 +9,10 @@ import SyncSystem
 ///
 /// `manifests/<SHA-256 of the URL>.head` records the server's answer; `manifests/<digest>.json[.zst]` is the body as
 /// received. URLs may contain secrets, so no file and no file name has one. Each file is written whole or not at all.
+///
+/// `manifests/<SHA-256 of the text>.part` holds a part of a manifest, compressed as a rule, `manifests/<root>.parts`
+/// lists the digests of a root's parts, one per line; parts in no list are removed. Readers check every part, so no part
+/// has to be synced.
 struct ManifestCache: Sendable {
     /// The record of one URL.
     struct Entry: Sendable, Equatable {
@@ -24,7 +28,8 @@ struct ManifestCache: Sendable {
     }
 
     private let directory: String
-    let parts: PartCache
+    /// Whether nothing is stored.
+    let isReadOnly: Bool
     /// The most **bytes** of a body to read.
     private let limit: Int
     /// Whether a manifest that is not the latest of its URL may still be needed.
@@ -35,7 +40,7 @@ struct ManifestCache: Sendable {
         self.limit = limit
         isNeeded = { _ in true }
         directory = stateDirectory + "/manifests"
-        parts = PartCache(stateDirectory: stateDirectory, isReadOnly: true)
+        isReadOnly = true
     }
 
     /// - Parameters:
@@ -46,7 +51,7 @@ struct ManifestCache: Sendable {
         self.limit = limit
         self.isNeeded = isNeeded
         directory = stateDirectory + "/manifests"
-        parts = PartCache(stateDirectory: stateDirectory, isReadOnly: false)
+        isReadOnly = false
         // Entries were checked when they were stored, and are trusted from then on.
         _ = try usable(openPrivateDirectory(directory, create: true), "the state directory: ")
     }
@@ -118,7 +123,7 @@ struct ManifestCache: Sendable {
         guard write(Array(text.utf8), to: head) else { return }
         if let old, old.digest != entry.digest, !isNeeded(old.digest) {
             removeFile("\(directory)/\(bodyName(old.digest, old.isCompressed))")
-            parts.drop(root: old.digest)
+            dropParts(of: old.digest)
         }
     }
 
@@ -140,51 +145,38 @@ struct ManifestCache: Sendable {
 
     private func write(_ bytes: [UInt8], to name: String) -> Bool {
         // After a failure the file is fetched again.
-        (try? replaceFile("\(directory)/\(name)", with: bytes, isNameDurable: false)) != nil
+        !isReadOnly && (try? replaceFile("\(directory)/\(name)", with: bytes, isNameDurable: false)) != nil
     }
-}
 
-/// Parts of manifests fetched before, in the state directory beside the manifests.
-///
-/// `manifests/<SHA-256 of the text>.part` holds a part, compressed as a rule, `manifests/<root>.parts` lists the
-/// digests of a root's parts, one per line; parts in no list are removed. Readers check every part, so nothing has to
-/// be synced.
-struct PartCache: Sendable {
-    let directory: String
-    /// Whether nothing is written.
-    let isReadOnly: Bool
-
-    init(stateDirectory: String, isReadOnly: Bool) {
-        directory = stateDirectory + "/manifests"
-        self.isReadOnly = isReadOnly
-    }
+    // MARK: Parts
 
     /// Whether a part is in the cache; its bytes are checked when they are read.
-    func has(_ digest: SHA256Digest) -> Bool { isPermitted(.read, "\(directory)/\(digest).part") }
+    func hasPart(_ digest: SHA256Digest) -> Bool { isPermitted(.read, "\(directory)/\(digest).part") }
 
     /// A part as stored.
-    func part(_ digest: SHA256Digest) -> [UInt8]? { Self.read("\(directory)/\(digest).part") }
+    func part(_ digest: SHA256Digest) -> [UInt8]? {
+        // A part that cannot be read counts as missing.
+        try? readFile("\(directory)/\(digest).part", trust: .state, limit: ManifestLimits.standard.partBytes)
+    }
 
     /// Stores a part. A failure only means fetching it again.
-    func keep(_ bytes: [UInt8], _ digest: SHA256Digest) { if !isReadOnly { write(bytes, to: "\(digest).part") } }
+    func keep(part bytes: [UInt8], _ digest: SHA256Digest) { write(part: bytes, to: "\(digest).part") }
 
     /// Lists the parts that a root needs. Without the list, the next cleanup removes them.
     func note(_ parts: some Sequence<SHA256Digest>, of root: SHA256Digest) {
-        guard !isReadOnly else { return }
         var text = ""
         for part in parts { text += "\(part)\n" }
-        write(Array(text.utf8), to: "\(root).parts")
+        write(part: Array(text.utf8), to: "\(root).parts")
     }
 
     /// Removes a root's list, and the parts in no other list.
-    func drop(root: SHA256Digest) {
-        guard !isReadOnly else { return }
-        guard let own = Self.list("\(directory)/\(root).parts"), !own.isEmpty else { return }
+    private func dropParts(of root: SHA256Digest) {
+        guard let own = list("\(root).parts"), !own.isEmpty else { return }
         guard let names = (try? directoryEntries(directory)) ?? nil else { return }
         var others: Set<String> = []
         for name in names where name.hasSuffix(".parts") && name != "\(root).parts" {
             // Without another root's list, nobody knows which parts it needs: all stay, until 'syncagent gc'.
-            guard let list = Self.list("\(directory)/\(name)") else { return }
+            guard let list = list(name) else { return }
             others.formUnion(list)
         }
         removeFile("\(directory)/\(root).parts")
@@ -192,23 +184,18 @@ struct PartCache: Sendable {
     }
 
     /// The parts in a list; empty if there is no list of ours, `nil` if it cannot be read.
-    private static func list(_ path: String) -> [String]? {
+    private func list(_ name: String) -> [String]? {
         let bytes: [UInt8]
         do throws(FileError) {
-            bytes = try readFile(path, trust: .state, limit: ManifestLimits.standard.partBytes)
+            bytes = try readFile("\(directory)/\(name)", trust: .state, limit: ManifestLimits.standard.partBytes)
         } catch { return error.isMissing || error.isRefusal ? [] : nil }
         return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init).filter {
             SHA256Digest(hex: $0.utf8) != nil
         }
     }
 
-    private static func read(_ path: String) -> [UInt8]? {
-        // A part that cannot be read counts as missing.
-        try? readFile(path, trust: .state, limit: ManifestLimits.standard.partBytes)
-    }
-
-    private func write(_ bytes: [UInt8], to name: String) {
+    private func write(part bytes: [UInt8], to name: String) {
         // After a failure the file is fetched again.
-        try? replaceFile("\(directory)/\(name)", with: bytes, isDurable: false)
+        if !isReadOnly { try? replaceFile("\(directory)/\(name)", with: bytes, isDurable: false) }
     }
 }

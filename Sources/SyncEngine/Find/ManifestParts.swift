@@ -41,13 +41,13 @@ struct ManifestParts: Sendable {
         let dictionary = assembly.dictionary.map { wanted(0, $0) }
         let areLocal = parts.allSatisfy { $0.chain.allSatisfy { isLocal(wanted(0, $0)) } }
         if !areLocal || dictionary.map(isLocal) == false {
-            source.parts.note(all + [dictionary?.own.digest].compactMap { $0 }, of: root)
+            source.cache.note(all + [dictionary?.own.digest].compactMap { $0 }, of: root)
         }
         if let dictionary { fetchAhead(dictionary) }
         guard !parts.isEmpty else { return }
         // How many texts of each part's chain need not be fetched, because the last of them is in the cache.
         let known = parts.map { part in
-            areLocal ? 0 : (part.chain.lastIndex { source.parts.has($0.digest) } ?? -1) + 1
+            areLocal ? 0 : (part.chain.lastIndex { source.cache.hasPart($0.digest) } ?? -1) + 1
         }
         // Two parts may be made from one text: it is fetched once.
         var numbers: [Manifest.OwnBlob: Int] = [:]
@@ -68,7 +68,7 @@ struct ManifestParts: Sendable {
             var text: [UInt8]?
             if known[index] > 0 {
                 let own = part.chain[known[index] - 1]
-                text = source.parts.part(own.digest).flatMap { reader.text($0, own, behind: nil) }
+                text = source.cache.part(own.digest).flatMap { reader.text($0, own, behind: nil) }
             }
             let isFetched = known[index] < part.chain.count || text == nil
             if known[index] > 0, text == nil {
@@ -95,7 +95,9 @@ struct ManifestParts: Sendable {
 
     /// Begins to fetch the dictionary while parts are read, unless it is in the cache.
     private func fetchAhead(_ dictionary: PartFetch.Wanted) {
-        guard !isLocal(dictionary), source.cache != nil, !source.parts.has(dictionary.own.digest) else { return }
+        guard !isLocal(dictionary), !source.cache.isReadOnly, !source.cache.hasPart(dictionary.own.digest) else {
+            return
+        }
         source.ahead.withLock { [source] known in
             guard known?.digest != dictionary.own.digest else { return }
             let fetch = PartFetch([dictionary], source)
@@ -137,7 +139,7 @@ struct ManifestParts: Sendable {
     /// The dictionary of a manifest, from the cache or the network.
     func dictionary(_ named: Manifest.OwnBlob, of manifest: Manifest) throws(EngineError) -> [UInt8] {
         var reader = try PartDecoder.make()
-        if let known = source.parts.part(named.digest), let bytes = reader.text(known, named, behind: nil) {
+        if let known = source.cache.part(named.digest), let bytes = reader.text(known, named, behind: nil) {
             return bytes
         }
         let pack = manifest.packs[Int(named.blob.pack)]
@@ -172,7 +174,8 @@ struct ManifestParts: Sendable {
                 guard response.bytes != wrong?.bytes || response.url != wrong?.url else { break }
                 if response.bytes != wrong?.bytes, let text = reader.text(response.bytes, wanted.own, behind: prefix) {
                     if isKept, !isLocal(wanted) {
-                        source.parts.keep(prefix == nil ? response.bytes : reader.stored(text), wanted.own.digest)
+                        source.cache.keep(
+                            part: prefix == nil ? response.bytes : reader.stored(text), wanted.own.digest)
                     }
                     return text
                 }
@@ -280,27 +283,5 @@ private struct PartDecoder: ~Copyable {
     mutating func stored(_ text: [UInt8]) -> [UInt8] {
         // A text that does not compress is kept as it is.
         (try? compressor.encode(text, most: text.count)) ?? text
-    }
-}
-
-/// Gets a manifest's dictionary on first use, from the cache or from its pack, and keeps it in memory.
-final class ManifestDictionary: Sendable {
-    private let fetch: @Sendable () throws(EngineError) -> [UInt8]
-    private let known = Mutex<DecodingDictionary?>(nil)
-
-    /// - Parameter fetch: Returns the dictionary's bytes, with the right SHA-256.
-    init(_ fetch: @escaping @Sendable () throws(EngineError) -> [UInt8]) { self.fetch = fetch }
-
-    /// The dictionary. Waits for the network; one thread at a time.
-    func get() throws(EngineError) -> DecodingDictionary {
-        try known.withLock { known throws(EngineError) -> DecodingDictionary in
-            if let known { return known }
-            let bytes = try fetch()
-            do {
-                let made = try bytes.withUnsafeBytes { try DecodingDictionary($0) }
-                known = made
-                return made
-            } catch { throw EngineError(.dataInvalid, "the dictionary of the manifest: \(error)") }
-        }
     }
 }

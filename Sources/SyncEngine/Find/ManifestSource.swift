@@ -10,9 +10,8 @@ struct ManifestSource: Sendable {
     let transport: any Transport
     /// The transport for packs beside a local manifest.
     let localTransport: any Transport
-    let cache: ManifestCache?
-    /// The cache of manifests derived from listings, for reading only: it is used even if nothing may be stored.
-    var derived: ManifestCache?
+    /// If nothing may be stored, only manifests derived from listings are looked up by their places there, and parts.
+    let cache: ManifestCache
     /// The hub that `hf://` names.
     var hub = HubPlace()
     /// The piece of the set to read, if the manifest has enough parts; `nil` for all of it.
@@ -25,8 +24,6 @@ struct ManifestSource: Sendable {
     var base: String?
     /// Whether the set is pulled in pieces: all of them must know the same of it before they begin.
     var isForPieces = false
-    /// The cache of manifest parts.
-    let parts: PartCache
     let stop: StopRequest
     /// Limits of a manifest.
     var limits = ManifestLimits.standard
@@ -141,7 +138,7 @@ struct ManifestSource: Sendable {
         _ digest: SHA256Digest, location: String, _ wanted: WantedRelease = WantedRelease(), isPublic: Bool?
     ) throws(EngineError) -> FoundManifest {
         let place = place(location, isPublic: isPublic)
-        if let cache, let (body, isCompressed) = cache.body(digest),
+        if let (body, isCompressed) = cache.body(digest),
             let manifest = try? decode(body, isCompressed: isCompressed, at: place, isDerived: true),
             manifest.digest == digest
         {
@@ -162,7 +159,7 @@ struct ManifestSource: Sendable {
     func keep(_ found: FoundManifest) {
         let path = found.location
         // It was readable a moment ago.
-        guard let cache, found.derivation == nil, urlScheme(of: path) == nil,
+        guard !cache.isReadOnly, found.derivation == nil, urlScheme(of: path) == nil,
             let body = try? readFile(path, trust: .input, limit: limits.ownTextBytes)
         else { return }
         cache.keep(body, found.digest, isCompressed: path.hasSuffix(".zst"))
@@ -193,7 +190,7 @@ struct ManifestSource: Sendable {
         if let kind = ListingKind(body) { return try derive(kind, body, nil, at: found, key: key(found.location)) }
         let manifest = try decode(body, isCompressed: isCompressed, at: found, shown: escaped(path))
         // The file may hold another release by the next time.
-        if file != nil { cache?.keep(body, manifest.digest, isCompressed: isCompressed) }
+        if file != nil { cache.keep(body, manifest.digest, isCompressed: isCompressed) }
         return FoundManifest(manifest, at: found, self)
     }
 
@@ -211,8 +208,8 @@ struct ManifestSource: Sendable {
     private func fetch(_ url: String, from object: String? = nil) throws(EngineError) -> FoundManifest {
         let object = object ?? url
         let key = key(object)
-        // Without a cache to write, only derived manifests are looked up: a listing may have cost a request per file.
-        let known = cache?.entry(for: key) ?? derived?.entry(for: key).flatMap { $0.isDerived ? $0 : nil }
+        // If nothing may be stored, only derived manifests are looked up: a listing may have cost a request per file.
+        let known = cache.entry(for: key).flatMap { cache.isReadOnly && !$0.isDerived ? nil : $0 }
         let plain = object.prefix { $0 != "?" && $0 != "#" }
         let query = object[plain.endIndex...]
         var tries: [(url: String, isCompressed: Bool)] = [(object, plain.hasSuffix(".zst"))]
@@ -261,7 +258,7 @@ struct ManifestSource: Sendable {
                 let entry = ManifestCache.Entry(
                     digest: manifest.digest, validator: report.response.validator, isCompressed: attempt.isCompressed,
                     project: manifest.project)
-                cache?.remember(entry, body: body, for: key)
+                cache.remember(entry, body: body, for: key)
                 return FoundManifest(manifest, at: place, self)
             }
         }
@@ -272,7 +269,7 @@ struct ManifestSource: Sendable {
     private func fetchAgain(_ url: String, from object: String, _ key: String, digest: SHA256Digest) throws(EngineError)
         -> FoundManifest
     {
-        cache?.forget(key)
+        cache.forget(key)
         let fresh = try fetch(url, from: object)
         if fresh.digest == digest { return fresh }
         throw EngineError(
@@ -287,8 +284,9 @@ struct ManifestSource: Sendable {
         _ again: @escaping @Sendable () throws(EngineError) -> FoundManifest
     ) -> FoundManifest {
         FoundManifest(entry.digest, project: entry.project, at: place, self) { () throws(EngineError) in
-            if let body = cache?.body(of: entry),
-                let manifest = try? decode(body, isCompressed: entry.isCompressed, at: place),
+            if let body = cache.body(of: entry),
+                let manifest = try? decode(
+                    body, isCompressed: entry.isCompressed, at: place, isDerived: entry.isDerived),
                 manifest.digest == entry.digest
             {
                 return manifest

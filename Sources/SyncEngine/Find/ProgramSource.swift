@@ -1,4 +1,3 @@
-import SyncContent
 import SyncManifest
 import SyncModel
 package import SyncPlugins
@@ -39,7 +38,7 @@ extension ManifestSource {
     func find(by configured: ConfiguredSource, _ location: String) throws(EngineError) -> FoundManifest {
         let place = place(location)
         let key = configured.key(location)
-        let known = derived?.entry(for: key)
+        let known = cache.entry(for: key)
         let answer: SourceAnswer
         do throws(PluginError) { answer = try configured.source.manifest(of: location, known: known?.source?.at) } catch
         {
@@ -56,8 +55,7 @@ extension ManifestSource {
             return cached(known, at: place, key: key)
         }
         // A source that lists everything each time may have returned the same text again.
-        let mark: SHA256Digest
-        do throws(DigestError) { mark = try sha256(text) } catch { throw EngineError(.internalError, "\(error)") }
+        let mark = try digest(of: text)
         if let known, known.validator.etag == mark.hex { return cached(known, at: place, key: key) }
         let whole: [UInt8]
         do throws(ManifestError) {

@@ -19,21 +19,6 @@ struct RegistryBase: Equatable {
     private static let mark = "#oci:"
     private static let end = "/blobs/"
 
-    init(_ address: RegistryAddress, at endpoint: String) {
-        (prefix, reference, file) = (address.blobPrefix(endpoint), address.reference, "")
-    }
-
-    /// Reads ``text``; `nil` for another URL.
-    init?(_ url: String) {
-        guard let hash = url.firstIndex(of: "#"), url[hash...].hasPrefix(Self.mark) else { return nil }
-        let plain = url[..<hash]
-        var places = plain.indices.filter { plain[$0...].hasPrefix(Self.end) }
-        guard let place = places.popLast() else { return nil }
-        let start = plain.index(place, offsetBy: Self.end.count)
-        (prefix, file) = (String(plain[..<start]), String(plain[start...]))
-        reference = String(url[hash...].dropFirst(Self.mark.count))
-    }
-
     /// The URL of the base or the file, with its fragment.
     var text: String { prefix + file + Self.mark + reference }
 
@@ -50,6 +35,23 @@ struct RegistryBase: Equatable {
         guard let slash = rest.firstIndex(of: "/"), rest[slash...].hasPrefix("/v2/") else { return nil }
         let name = rest[slash...].dropFirst("/v2/".count).dropLast(Self.end.count)
         return (String(prefix[..<slash]), String(name))
+    }
+}
+
+extension RegistryBase {
+    init(_ address: RegistryAddress, at endpoint: String) {
+        (prefix, reference, file) = (address.blobPrefix(endpoint), address.reference, "")
+    }
+
+    /// Reads ``text``; `nil` for another URL.
+    init?(_ url: String) {
+        guard let hash = url.firstIndex(of: "#"), url[hash...].hasPrefix(Self.mark) else { return nil }
+        let plain = url[..<hash]
+        var places = plain.indices.filter { plain[$0...].hasPrefix(Self.end) }
+        guard let place = places.popLast() else { return nil }
+        let start = plain.index(place, offsetBy: Self.end.count)
+        (prefix, file) = (String(plain[..<start]), String(plain[start...]))
+        reference = String(url[hash...].dropFirst(Self.mark.count))
     }
 }
 
@@ -85,7 +87,7 @@ extension ManifestSource {
             let entry = ManifestCache.Entry(
                 digest: manifest.digest, validator: Self.validator(artifact), isCompressed: true,
                 project: manifest.project)
-            cache?.remember(entry, body: body, for: key)
+            cache.remember(entry, body: body, for: key)
             var found = FoundManifest(manifest, at: place, self)
             found.origin = origin(artifact, place)
             return found
@@ -97,7 +99,7 @@ extension ManifestSource {
         _ artifact: SHA256Digest, at place: ManifestPlace, key: String,
         again: @escaping @Sendable () throws(EngineError) -> FoundManifest
     ) -> FoundManifest? {
-        guard let cache, let entry = cache.entry(for: key), !entry.isDerived,
+        guard !cache.isReadOnly, let entry = cache.entry(for: key), !entry.isDerived,
             entry.validator == Self.validator(artifact)
         else { return nil }
         var found = cached(entry, at: place) { () throws(EngineError) in
@@ -158,11 +160,5 @@ extension ManifestSource {
             published.withLock { $0[key] = release }
             return release
         }
-    }
-}
-
-extension RegistryBase {
-    fileprivate init(prefix: String, reference: String, file: String) {
-        (self.prefix, self.reference, self.file) = (prefix, reference, file)
     }
 }

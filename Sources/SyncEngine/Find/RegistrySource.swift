@@ -1,4 +1,3 @@
-import SyncContent
 import SyncManifest
 import SyncModel
 import SyncPlugins
@@ -68,7 +67,7 @@ extension ManifestSource {
                 try findInRegistry(location)
             }
             if let published { return published }
-            guard let entry = derived?.entry(for: key), entry.source?.at == "sha256:\(digest)" else { return nil }
+            guard let entry = cache.entry(for: key), entry.source?.at == "sha256:\(digest)" else { return nil }
             return cached(entry, at: place, key: key)
         }
         if let expected, let found = known(expected) { return found }
@@ -106,10 +105,7 @@ extension ManifestSource {
         switch fetch(request(url, isHeadOnly: false)) {
         case .failure(let error): throw refusal(error, address, endpoint)
         case .success((let text, let report)):
-            let digest: SHA256Digest
-            do throws(DigestError) { digest = try sha256(text) } catch {
-                throw EngineError(.internalError, "\(error)")
-            }
+            let digest = try SyncEngine.digest(of: text)
             guard expected == nil || digest == expected else {
                 throw EngineError(
                     .dataInvalid, "\(redacted(url: url)): the registry gave another manifest, of sha256:\(digest)",

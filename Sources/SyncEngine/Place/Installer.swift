@@ -7,7 +7,6 @@ import SyncSystem
 /// Turns blobs into verified staged files, on worker threads, and hands them to the committer.
 final class Installer: BlobConsumer {
     private struct State {
-        var parts: [Int: PartFile] = [:]
         var streams: [Int: BlobStream] = [:]
         /// The senders of slots that are parts of files: their bytes may turn out to be wrong later. `nil` for several.
         var sources: [Int: String?] = [:]
@@ -126,10 +125,10 @@ final class Installer: BlobConsumer {
     }
 
     private func complete(_ part: PartFile, _ target: Plan.Target, _ worker: inout DecodeWorker) {
-        take(context.parts.complete(part, row: target.row, blob: target.blob, hasher: &worker.hasher), part, target)
+        take(context.complete(part, row: target.row, blob: target.blob, hasher: &worker.hasher), part, target)
     }
 
-    private func take(_ outcome: PartFiles.Outcome, _ part: PartFile, _ target: Plan.Target) {
+    private func take(_ outcome: PartFile.Progress, _ part: PartFile, _ target: Plan.Target) {
         switch outcome {
         case .incomplete: return
         case .verified: context.committer.add(Committer.Staged(row: target.row, file: part.staged, part.fileStatus))
@@ -159,7 +158,7 @@ final class Installer: BlobConsumer {
     }
 
     private func part(for target: Plan.Target) -> PartFile? {
-        do throws(FileError) { return try context.parts.part(for: target.row, whole: target.isWhole) } catch {
+        do throws(FileError) { return try context.part(for: target.row, whole: target.isWhole) } catch {
             report(RowFailure(row: target.row, disk: error))
             return nil
         }
@@ -218,7 +217,7 @@ final class Installer: BlobConsumer {
         onBytes(UInt64(bytes.count) &* UInt64(targets.count))
         for target in targets {
             guard !isUnwritable(target.row), let part = part(for: target) else { continue }
-            let outcome = context.parts.put(bytes, at: offset, in: part, row: target.row, hasher: &worker.hasher)
+            let outcome = context.put(bytes, at: offset, in: part, row: target.row, hasher: &worker.hasher)
             take(outcome, part, target)
         }
     }

@@ -4,54 +4,37 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// The large files being assembled, by row.
-final class PartFiles: Sendable {
-    /// The result of completing a blob.
-    enum Outcome: Sendable {
-        case incomplete
-        case verified
-        case failed(FileError)
-        /// Bytes were wrong; the blobs at fault have been reopened.
-        case wrong(String, blobs: [Int], found: SHA256Digest?)
-    }
-
-    private let open = Mutex<[Int: PartFile]>([:])
-    private let manifest: Manifest
-    private let staging: Staging
-    /// The staging lane for parts, where the next run looks for them.
-    private let lane: Int
-    private let isStopped: @Sendable () -> Bool
-
-    /// - Parameter isStopped: Polled often while files are read back; after a stop they stay for the next run.
-    init(manifest: Manifest, staging: Staging, lane: Int, isStopped: @escaping @Sendable () -> Bool = { false }) {
-        (self.manifest, self.staging, self.lane, self.isStopped) = (manifest, staging, lane, isStopped)
-    }
-
+// The large files being assembled. After a stop they stay for the next run.
+extension RunContext {
     /// The part for a row; created, empty, the first time.
     ///
     /// - Parameter whole: Whether the file comes as one piece, whatever blobs the manifest has for it.
     func part(for row: Int, whole: Bool) throws(FileError) -> PartFile {
-        try open.withLock { (open) throws(FileError) in
-            if let known = open[row] {
-                if !whole || known.blobCount == 1 { return known }
-                staging.remove(known.staged)
+        try parts.withLock { parts in
+            Result { () throws(FileError) in
+                if let known = parts[row] {
+                    if !whole || known.blobCount == 1 { return known }
+                    staging.remove(known.staged)
+                }
+                let part = try make(row, whole: whole)
+                parts[row] = part
+                return part
             }
-            let part = try make(row, whole: whole)
-            open[row] = part
-            return part
-        }
+        }.get()
     }
 
     /// Takes over the part of a row from an interrupted run: blobs with the right bytes need not be fetched.
     ///
     /// - Returns: The outcome of completing the last blob if all are here; `.incomplete` otherwise; `nil` when
     ///   the left-over cannot be used.
-    func adopt(_ file: Staging.File, row: Int, hasher: inout SHA256Hasher) -> (part: PartFile, outcome: Outcome)? {
+    func adopt(_ file: Staging.File, row: Int, hasher: inout SHA256Hasher) -> (
+        part: PartFile, outcome: PartFile.Progress
+    )? {
         guard let part = reopen(file, row: row, whole: false) else { return nil }
         let blobs = manifest.files.blobs(row)
         var missing = 0
         for position in 0..<part.blobCount {
-            if isStopped() { return nil }
+            if isStopped { return nil }
             let digest =
                 blobs.isEmpty
                 ? manifest.files.digest(row) : manifest.files.digest(of: blobs[blobs.startIndex + position], in: row)
@@ -62,7 +45,7 @@ final class PartFiles: Sendable {
             }
         }
         guard missing < part.blobCount else { return nil }
-        open.withLock { $0[row] = part }
+        parts.withLock { $0[row] = part }
         guard missing == 0 else { return (part, .incomplete) }
         return (part, complete(part, row: row, blob: part.blobCount - 1, hasher: &hasher))
     }
@@ -75,40 +58,41 @@ final class PartFiles: Sendable {
         guard let part = reopen(file, row: row, whole: true) else { return 0 }
         let kept = part.adoptRanges()
         guard kept > 0, kept < part.size else { return 0 }
-        open.withLock { $0[row] = part }
+        parts.withLock { $0[row] = part }
         return kept
     }
 
     /// Records that a blob is written. If the whole file is wrong, looks for the blobs at fault.
-    func complete(_ part: PartFile, row: Int, blob: Int, hasher: inout SHA256Hasher) -> Outcome {
-        outcome(of: part.complete(blob: blob, isStopped: isStopped), part, row, &hasher)
+    func complete(_ part: PartFile, row: Int, blob: Int, hasher: inout SHA256Hasher) -> PartFile.Progress {
+        outcome(of: part.complete(blob: blob, isStopped: environment.isStopped), part, row, &hasher)
     }
 
     /// Writes bytes of a file that is fetched by its own URLs.
     func put(
         _ bytes: UnsafeRawBufferPointer, at offset: UInt64, in part: PartFile, row: Int, hasher: inout SHA256Hasher
-    ) -> Outcome { outcome(of: part.put(bytes, at: offset, isStopped: isStopped), part, row, &hasher) }
+    ) -> PartFile.Progress {
+        outcome(of: part.put(bytes, at: offset, isStopped: environment.isStopped), part, row, &hasher)
+    }
 
     private func outcome(of progress: PartFile.Progress, _ part: PartFile, _ row: Int, _ hasher: inout SHA256Hasher)
-        -> Outcome
+        -> PartFile.Progress
     {
         switch progress {
-        case .incomplete: return .incomplete
-        case .failed(let error): return .failed(error)
+        case .incomplete, .failed: return progress
         case .verified:
-            open.withLock { $0[row] = nil }
+            parts.withLock { $0[row] = nil }
             return .verified
-        case .mismatch:
+        case .wrong(let reason, _, _):
             // Bytes hashed earlier may since have been replaced by a second attempt.
             let found = part.wholeDigest(hasher: &hasher)
             if found == manifest.files.digest(row), part.endsWhereItMust {
-                open.withLock { $0[row] = nil }
+                parts.withLock { $0[row] = nil }
                 return .verified
             }
             let blobs = manifest.files.blobs(row)
             guard part.blobCount == blobs.count, blobs.count > 1 else {
                 part.reopen(bad: [0])
-                return .wrong("the bytes do not have the file's SHA-256", blobs: [0], found: found)
+                return .wrong(reason, blobs: [0], found: found)
             }
             var bad: [Int] = []
             for (position, blob) in blobs.enumerated() {
@@ -125,23 +109,25 @@ final class PartFiles: Sendable {
 
     /// The missing **bytes** of a loose file that is partly here; `nil` for any other.
     func gaps(row: Int) -> [Range<UInt64>]? {
-        guard manifest.files.blobs(row).isEmpty, let part = open.withLock({ $0[row] }) else { return nil }
+        guard manifest.files.blobs(row).isEmpty, let part = parts.withLock({ $0[row] }) else { return nil }
         let gaps = part.gaps
         return gaps == [0..<part.size] || gaps.isEmpty ? nil : gaps
     }
 
     /// Whether a blob of a row is here already.
-    func isHere(row: Int, blob: Int) -> Bool { open.withLock { $0[row] }?.isDone(blob: blob) ?? false }
+    func isHere(row: Int, blob: Int) -> Bool { parts.withLock { $0[row] }?.isDone(blob: blob) ?? false }
 
-    /// The progress of each unfinished file, in **bytes**, in manifest order.
-    func progress() -> [(path: String, done: UInt64, total: UInt64)] {
-        open.withLock { $0 }.sorted { $0.key < $1.key }.map { row, part in
-            (manifest.files.path(row), part.doneBytes, part.size)
+    /// Returns the progress of each unfinished file, in **bytes**, in manifest order.
+    var progressOfParts: @Sendable () -> [LiveRun.PartProgress] {
+        { [parts, manifest] in
+            parts.withLock { $0 }.sorted { $0.key < $1.key }.map { row, part in
+                (manifest.files.path(row), part.doneBytes, part.size)
+            }
         }
     }
 
     private func make(_ row: Int, whole: Bool) throws(FileError) -> PartFile {
-        let place = manifest.files.withPath(row) { staging.lane(lane, for: $0) }
+        let place = manifest.files.withPath(row) { staging.lane(laneOfParts, for: $0) }
         let file = staging.newFile(lane: place, digest: manifest.files.digest(row), isPart: true)
         guard let descriptor = staging.create(file, executable: manifest.files.kind(row) == .executable) else {
             throw .last("create", staging.shown(file))

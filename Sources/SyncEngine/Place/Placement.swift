@@ -155,7 +155,7 @@ final class Placement {
         // Files may have been deleted from staging unnoticed: the number of names is compared.
         guard nameCount(in: whole) < members.count else { return result.records += members }
         for member in members {
-            if isThere(member.row) {
+            if manifest.files.withPath(member.row, directories.status(of:)) != nil {
                 result.records.append(member)
             } else {
                 let path = manifest.files.path(member.row)
@@ -170,10 +170,6 @@ final class Placement {
             guard let raw = try? directories.descriptor(path.parentPath, create: false) else { return 0 }
             return (try? directoryEntries(raw))?.count ?? 0
         }
-    }
-
-    private func isThere(_ row: Int) -> Bool {
-        manifest.files.withPath(row, directories.status(of:)) != nil
     }
 
     /// - Returns: Whether the directory is in place; anything already there is left as it is.

@@ -18,8 +18,7 @@ extension PullEngine {
     ///
     /// - Throws: ``EngineError``: 64 if the location has a manifest already.
     package func imported(_ recipe: RunRecipe) throws(EngineError) -> ImportedManifest {
-        let source = try manifestSource(caching: false, of: recipe)
-        let found = try releases(source, recipe, isReadOnly: true).find(recipe.manifest)
+        let found = try find(recipe)
         var manifest = try known(found, in: [], asksSizes: true)
         guard found.derivation != nil, let origin = manifest.source else {
             throw EngineError(.usage, "\(found.shown) is a manifest already; pull it, or copy it as it is")

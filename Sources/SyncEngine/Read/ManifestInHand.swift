@@ -9,11 +9,13 @@ import SyncTrust
 /// A manifest for reading: `ls`, `diff`, `cat`. Nothing is stored.
 package struct ManifestInHand: Sendable {
     package let manifest: Manifest
-    /// The place of the manifest, for people.
-    package let shown: String
     let found: FoundManifest
-    let source: ManifestSource
     let environment: EngineEnvironment
+
+    private var source: ManifestSource { found.source }
+
+    /// The place of the manifest, for people.
+    package var shown: String { found.shown }
 
     /// The channels that are listed beside the manifest, by name, with the revision of each. That list is not signed: a
     /// pull of a channel checks what the channel points at.
@@ -110,13 +112,11 @@ extension PullEngine {
     package func read(_ recipe: RunRecipe, looksBack: Bool = false, asksSizes: Bool = true) throws(EngineError)
         -> ManifestInHand
     {
-        let source = try manifestSource(caching: false, of: recipe)
-        var releases = releases(source, recipe, isReadOnly: true)
+        var releases = releases(try manifestSource(caching: false, of: recipe), recipe)
         releases.looksBack = looksBack
         let found = try releases.find(recipe.manifest)
         let manifest = try known(found, in: destinations(of: found.project, recipe), asksSizes: asksSizes)
-        return ManifestInHand(
-            manifest: manifest, shown: found.shown, found: found, source: source, environment: environment)
+        return ManifestInHand(manifest: manifest, found: found, environment: environment)
     }
 
     /// The places that the project may have been pulled to: the one that a pull would use, and those of its sessions.
@@ -150,15 +150,12 @@ extension ManifestInHand {
         }
         let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(clamping: min(size, 1 << 20)), alignment: 16)
         defer { piece.deallocate() }
-        var offset: UInt64 = 0
-        while offset < size {
-            let count = Int(min(UInt64(piece.count), size - offset))
-            let target = UnsafeMutableRawBufferPointer(rebasing: piece[..<count])
-            guard readFully(file.raw, into: target, at: offset) == count else {
-                throw EngineError(.ioError, "cannot read back from \(escaped(directory)): \(errnoText)")
-            }
-            try take(UnsafeRawBufferPointer(target))
-            offset += UInt64(count)
+        let isWhole = try readPieces(of: file.raw, 0..<size, through: piece) { bytes, _ throws(EngineError) in
+            try take(bytes)
+            return true
+        }
+        guard isWhole else {
+            throw EngineError(.ioError, "cannot read back from \(escaped(directory)): \(errnoText)")
         }
         withExtendedLifetime(file) {}
     }

@@ -14,7 +14,8 @@ package final class LiveRun: Sendable {
         var files: LiveFiles?
         var progress: PullProgress?
         var tasks: TaskTracker?
-        var parts: PartFiles?
+        /// Returns the progress of the large files.
+        var parts: (@Sendable () -> [PartProgress])?
         /// All files of the run, counted before the destination is checked.
         var total: (files: Int, bytes: UInt64) = (0, 0)
         var isEnding = false
@@ -23,6 +24,9 @@ package final class LiveRun: Sendable {
 
     /// The received bytes of a transfer at the last check, and **bytes** a second.
     private typealias Sample = (received: UInt64, rate: Double)
+
+    /// The progress of a large file, in **bytes**.
+    typealias PartProgress = (path: String, done: UInt64, total: UInt64)
 
     private let state = Monitor(State())
 
@@ -69,8 +73,8 @@ package final class LiveRun: Sendable {
         return tasks
     }
 
-    /// Reports the progress of these large files from now on.
-    func watch(_ parts: PartFiles) { state.withLock { $0.parts = parts } }
+    /// Reports the progress of large files from now on.
+    func watch(_ parts: @escaping @Sendable () -> [PartProgress]) { state.withLock { $0.parts = parts } }
 
     /// The tasks of the run; `nil` before the destination has been checked.
     var tasks: TaskTracker? { state.withLock { $0.tasks } }
@@ -157,7 +161,7 @@ package final class LiveRun: Sendable {
                 transfer.write(to: &line, subject, rate: samples[transfer.id]?.rate ?? 0, now: now)
             }
             line.field("more", more)
-            line.list("parts", (state.parts?.progress() ?? []).prefix(Self.mostFiles)) { part, line in
+            line.list("parts", (state.parts?() ?? []).prefix(Self.mostFiles)) { part, line in
                 line.field("path", part.path)
                 line.field("bytes_done", part.done)
                 line.field("bytes_total", part.total)

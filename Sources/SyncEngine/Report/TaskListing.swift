@@ -55,10 +55,9 @@ package final class TaskListing: Sendable {
         // The run has accepted its URLs; nothing is fetched here.
         limits.schemes = nil
         let nobody = NoTransport()
-        let cache = try ManifestCache(stateDirectory: stateDirectory, limit: limits.ownTextBytes) { _ in true }
+        let cache = ManifestCache(reading: stateDirectory, limit: limits.ownTextBytes)
         let source = ManifestSource(
-            transport: nobody, localTransport: nobody, cache: cache,
-            parts: PartCache(stateDirectory: stateDirectory, isReadOnly: true), stop: StopRequest(), limits: limits)
+            transport: nobody, localTransport: nobody, cache: cache, stop: StopRequest(), limits: limits)
         do throws(EngineError) {
             return try source.recorded(run.manifest, location: run.location, isPublic: nil).decode()
         } catch {

@@ -31,7 +31,6 @@ final class ChunkCopies: Sendable {
     let sources: ChunkSources
     private let context: RunContext
     private let manifest: Manifest
-    private let parts: PartFiles
     private let units: [Unit]
     private let queue: FilePartQueue
     private let state = Mutex(Outcome())
@@ -45,19 +44,19 @@ final class ChunkCopies: Sendable {
     ///   - rows: The wanted rows. Units are cut now, so that blobs fetched later do not matter.
     init(_ context: RunContext, _ sources: ChunkSources, rows: [Int]) {
         (self.context, self.sources) = (context, sources)
-        (manifest, parts) = (context.manifest, context.parts)
-        units = sources.files.isEmpty ? [] : Self.units(of: rows, sources, parts)
+        manifest = context.manifest
+        units = sources.files.isEmpty ? [] : Self.units(of: rows, sources, context)
         queue = FilePartQueue(units.map(\.row))
     }
 
-    private static func units(of rows: [Int], _ sources: ChunkSources, _ parts: PartFiles) -> [Unit] {
+    private static func units(of rows: [Int], _ sources: ChunkSources, _ context: RunContext) -> [Unit] {
         var units: [Unit] = []
         for row in rows {
             var offset: UInt64 = 0
             var open: Unit?
             for (position, blob) in sources.manifest.files.blobs(row).enumerated() {
                 defer { offset &+= blob.rawLength }
-                if sources.has(row: row, blob: position), !parts.isHere(row: row, blob: position) {
+                if sources.has(row: row, blob: position), !context.isHere(row: row, blob: position) {
                     if open == nil { open = Unit(row: row, blobs: position..<position, offset: offset) }
                     guard var unit = open else { continue }
                     unit.blobs = unit.blobs.lowerBound..<(position + 1)
@@ -101,7 +100,7 @@ final class ChunkCopies: Sendable {
 
     private func copy(_ unit: Unit, _ reader: ChunkReader, _ onBytes: (UInt64) -> Void) {
         let part: PartFile
-        do throws(FileError) { part = try parts.part(for: unit.row, whole: false) } catch {
+        do throws(FileError) { part = try context.part(for: unit.row, whole: false) } catch {
             return fail(unit.row, error)
         }
         let blobs = manifest.files.blobs(unit.row)
@@ -109,7 +108,7 @@ final class ChunkCopies: Sendable {
         while position < unit.blobs.upperBound {
             let run = run(from: position, in: unit, blobs)
             let file = sources.files[Int(run.place.file)]
-            let done: Int? = file.withDescriptor(reader.opener) { raw in
+            let done: Int? = file.withDescriptor(reader) { raw in
                 let shared = share(run, with: part, from: raw)
                 return put(run, besides: shared, from: raw, into: part, of: unit.row, with: reader, onBytes: onBytes)
             }
@@ -209,17 +208,12 @@ final class ChunkCopies: Sendable {
         func copy(_ range: Range<UInt64>, _ write: (UnsafeRawBufferPointer, UInt64) -> FileError?) throws(FileError)
             -> Bool
         {
-            var offset = range.lowerBound
-            while offset < range.upperBound {
-                let count = Int(min(UInt64(buffer.count), range.upperBound - offset))
-                let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
-                guard readFully(source, into: piece, at: from + (offset - target.lowerBound)) == count else {
-                    return false
-                }
-                if let error = write(UnsafeRawBufferPointer(piece), offset) { throw error }
-                offset += UInt64(count)
+            let first = from + (range.lowerBound - target.lowerBound)
+            return try readPieces(of: source, first..<(first + range.length), through: buffer) {
+                piece, offset throws(FileError) in
+                if let error = write(piece, range.lowerBound + (offset - first)) { throw error }
+                return true
             }
-            return true
         }
         if shared.overlaps(target) {
             let inside = target.clamped(to: shared)
@@ -232,7 +226,7 @@ final class ChunkCopies: Sendable {
     }
 
     private func finish(_ part: PartFile, _ row: Int, _ blob: Int, _ reader: ChunkReader) {
-        switch parts.complete(part, row: row, blob: blob, hasher: &reader.hasher) {
+        switch context.complete(part, row: row, blob: blob, hasher: &reader.hasher) {
         case .incomplete: return
         case .verified: context.committer.add(Committer.Staged(row: row, file: part.staged, part.fileStatus))
         case .failed(let error): fail(row, error)

@@ -99,7 +99,7 @@ struct ChunkSources: Sendable {
         guard !unknown.isEmpty, var cutter = OldFileCutter(manifest.chunking) else { return }
         for local in unknown where !isStopped() {
             guard let found = reader.open(local, number: files.count) else { continue }
-            _ = found.withDescriptor(reader.opener) { raw in
+            _ = found.withDescriptor(reader) { raw in
                 cutter.cut(raw, size: found.size) { chunk, offset in
                     if places[chunk.digest.firstWord]?.file == Self.nowhere {
                         take(chunk.digest, from: found, at: offset)
@@ -183,25 +183,9 @@ final class ChunkFile: Sendable {
     }
 
     /// Calls `body` with a descriptor of the file; `nil` if it cannot be opened.
-    func withDescriptor<R>(_ opener: ChunkOpener, _ body: (Int32) -> R) -> R? {
-        guard let opened = kept ?? opener.open(local) else { return nil }
+    func withDescriptor<R>(_ reader: ChunkReader, _ body: (Int32) -> R) -> R? {
+        guard let opened = kept ?? reader.open(local) else { return nil }
         return withExtendedLifetime(opened) { body(opened.raw) }
-    }
-}
-
-/// Opens files that hold chunks. For one thread.
-struct ChunkOpener {
-    let index: StatIndex
-    let staging: Staging?
-    let directories: Directories
-
-    /// Opens a file for reading, never through a link; `nil` on failure.
-    func open(_ local: ChunkSources.LocalFile) -> SharedDescriptor? {
-        switch local {
-        case .indexed(let entry): index.withPath(entry, directories.openFile)
-        case .named(let path): (try? directories.withLeaf(of: path, openShared)) ?? nil
-        case .staged(let file): SharedDescriptor(staging?.open(file))
-        }
     }
 }
 
@@ -217,23 +201,33 @@ private func openShared(_ directory: Int32, _ leaf: UnsafePointer<CChar>) -> Sha
     SharedDescriptor(openToRead(directory, leaf))
 }
 
-/// Opens local files that may hold chunks, reads parts of them and hashes these. For one thread.
+/// Opens local files that may hold wanted bytes, reads parts of them and hashes these. For one thread.
 final class ChunkReader {
-    let opener: ChunkOpener
+    let index: StatIndex
     let destination: Destination
+    private let staging: Staging?
+    let directories: Directories
     var hasher: SHA256Hasher
     let buffer: UnsafeMutableRawBufferPointer
-    var index: StatIndex { opener.index }
 
     /// - Throws: ``DigestError`` if out of memory: nothing is then reused.
     init(_ index: StatIndex, _ destination: Destination, _ staging: Staging?) throws(DigestError) {
         hasher = try SHA256Hasher()
-        self.destination = destination
-        opener = ChunkOpener(index: index, staging: staging, directories: Directories(destination))
+        (self.index, self.destination, self.staging) = (index, destination, staging)
+        directories = Directories(destination)
         buffer = .allocate(byteCount: 1 << 20, alignment: 4096)
     }
 
     deinit { buffer.deallocate() }
+
+    /// Opens a file for reading, never through a link; `nil` on failure.
+    func open(_ local: ChunkSources.LocalFile) -> SharedDescriptor? {
+        switch local {
+        case .indexed(let entry): index.withPath(entry, directories.openFile)
+        case .named(let path): (try? directories.withLeaf(of: path, openShared)) ?? nil
+        case .staged(let file): SharedDescriptor(staging?.open(file))
+        }
+    }
 
     /// The SHA-256 of a part of a file; `nil` if it could not be read to its end.
     func digest(of file: Int32, _ range: Range<UInt64>) -> SHA256Digest? {
@@ -250,7 +244,8 @@ final class ChunkReader {
         for entry in 0..<index.count {
             guard let record = index.record(entry), record.kind != .link else { continue }
             let key = record.digest.firstWord
-            if isMapped.contains(key), found[key] == nil || !isIndexed(found[key]) { found[key] = .indexed(entry) }
+            if case .indexed = found[key] { continue }
+            if isMapped.contains(key) { found[key] = .indexed(entry) }
         }
         return found
     }
@@ -262,7 +257,7 @@ final class ChunkReader {
         for row in wanted where files.blobs(row).count > 1 {
             files.withPath(row) { path in
                 let entry = index.position(of: path)
-                guard let file = opener.directories.openFile(path),
+                guard let file = directories.openFile(path),
                     let status = withExtendedLifetime(file, { SyncSystem.status(file.raw) }), status.kind == .file,
                     status.size > 0
                 else { return }
@@ -277,15 +272,11 @@ final class ChunkReader {
         return found
     }
 
-    private func isIndexed(_ local: ChunkSources.LocalFile?) -> Bool {
-        if case .indexed = local { true } else { false }
-    }
-
     /// Opens a file.
     ///
     /// - Parameter number: The number of files that are open already.
     func open(_ local: ChunkSources.LocalFile, number: Int) -> ChunkFile? {
-        guard let descriptor = opener.open(local),
+        guard let descriptor = open(local),
             let status = withExtendedLifetime(descriptor, { SyncSystem.status(descriptor.raw) }), status.kind == .file
         else { return nil }
         var isTrusted = false
@@ -304,7 +295,7 @@ final class ChunkReader {
 
     /// Whether the file's bytes at an offset are this chunk.
     func verify(_ file: ChunkFile, _ chunk: ChunkMap.Record, at offset: UInt64) -> Bool {
-        file.withDescriptor(opener) { raw in
+        file.withDescriptor(self) { raw in
             digest(of: raw, offset..<(offset + UInt64(chunk.number))) == chunk.digest
         } ?? false
     }

@@ -36,7 +36,7 @@ struct DeltaBases: Sendable {
             by: { _ in try ChunkReader(index, destination, nil) }
         ) { reader, place -> [Int] in
             var right: [Int] = []
-            _ = checks[place].file.withDescriptor(reader.opener) { raw in
+            _ = checks[place].file.withDescriptor(reader) { raw in
                 for delta in checks[place].deltas where !isStopped() {
                     let wanted = manifest.files.delta(at: delta)
                     if reader.digest(of: raw, wanted.base) == wanted.baseDigest { right.append(delta) }
@@ -82,10 +82,9 @@ struct DeltaBases: Sendable {
     ///
     /// - Returns: Whether all of `target`, which has the length of the base, was read.
     func read(_ delta: Int, into target: UnsafeMutableRawBufferPointer) -> Bool {
-        guard let file = files[delta] else { return false }
+        guard let file = files[delta], let reader = try? ChunkReader(index, destination, nil) else { return false }
         let start = manifest.files.delta(at: delta).base.lowerBound
-        let opener = ChunkOpener(index: index, staging: nil, directories: Directories(destination))
-        let count = file.withDescriptor(opener) { raw in readFully(raw, into: target, at: start) }
+        let count = file.withDescriptor(reader) { raw in readFully(raw, into: target, at: start) }
         return count == target.count
     }
 }

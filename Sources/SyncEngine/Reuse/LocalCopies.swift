@@ -15,13 +15,13 @@ extension RunContext {
         guard !candidates.isEmpty else { return ([], 0) }
         let done = concurrently(
             over: candidates.count, threads: environment.workers, name: "reuse",
-            isStopped: { isStopped }, by: { try LocalCopier(self, lane: $0) }
-        ) { copier, place -> Int? in
+            isStopped: { isStopped }, by: { lane in (try ChunkReader(index, destination, staging), lane) }
+        ) { worker, place -> Int? in
             let (row, source) = candidates[place]
             let staged =
                 switch source {
-                case .indexed(let entry): copier.copy(entry, to: row)
-                case .staged(let file): copier.check(file, of: row)
+                case .indexed(let entry): copy(entry, to: row, with: worker.0, lane: worker.1)
+                case .staged(let file): check(file, of: row, with: worker.0)
                 case .named: nil as Committer.Staged?
                 }
             guard let staged else { return nil }
@@ -66,6 +66,50 @@ extension RunContext {
         }
         return candidates.sorted { $0.row < $1.row }
     }
+
+    /// Copies an indexed file to staging if it still has the verified content, hashing what is written.
+    private func copy(_ entry: Int, to row: Int, with reader: ChunkReader, lane: Int) -> Committer.Staged? {
+        let files = manifest.files
+        let (size, digest) = (files.size(row), files.digest(row))
+        guard let reading = reader.open(.indexed(entry)) else { return nil }
+        defer { withExtendedLifetime(reading) {} }
+        guard let status = status(reading.raw), status.kind == .file, status.size == size else { return nil }
+        let file = newFile(row, lane: lane, digest: digest)
+        guard let writing = staging.create(file, executable: files.kind(row) == .executable) else { return nil }
+        let isCloned = cloneFile(reading.raw, to: writing.raw) == nil
+        // A clone has the bytes that are read here when its source has not changed since.
+        guard hash(reading.raw, size: size, with: reader, to: isCloned ? nil : writing.raw) == digest,
+            !isCloned || SyncSystem.status(reading.raw) == status, let found = SyncSystem.status(writing.raw),
+            found.size == size
+        else {
+            // After a stop the file may be right: the next run checks it.
+            if !isStopped { staging.remove(file) }
+            return nil
+        }
+        return Committer.Staged(row: row, file: file, found)
+    }
+
+    /// Takes a staged leftover if its bytes are right.
+    private func check(_ file: Staging.File, of row: Int, with reader: ChunkReader) -> Committer.Staged? {
+        let (files, size) = (manifest.files, manifest.files.size(row))
+        guard let reading = staging.open(file), hash(reading.raw, size: size, with: reader) == files.digest(row),
+            staging.renew(reading.raw, executable: files.kind(row) == .executable) == nil,
+            let found = status(reading.raw), found.size == size
+        else {
+            // After a stop the next run checks it again.
+            if !isStopped { staging.remove(file) }
+            return nil
+        }
+        return Committer.Staged(row: row, file: file, found)
+    }
+
+    /// Hashes `size` **bytes** of `source`, and writes them to `target` where there is one.
+    private func hash(_ source: Int32, size: UInt64, with reader: ChunkReader, to target: Int32? = nil) -> SHA256Digest?
+    {
+        sha256(of: source, 0..<size, with: &reader.hasher, through: reader.buffer, isStopped: { isStopped }) {
+            piece, offset in target.map { writeAll(piece, to: $0, at: offset) == nil } ?? true
+        }
+    }
 }
 
 extension StatIndex {
@@ -108,68 +152,6 @@ extension StatIndex {
             if open.isEmpty { break }
         }
         return found
-    }
-}
-
-/// Copies one file after another into staging, hashing what it writes. One thread each.
-private final class LocalCopier {
-    private let directories: Directories
-    private let context: RunContext
-    private var staging: Staging { context.staging }
-    private var files: FileTable { context.manifest.files }
-    private let lane: Int
-    private var hasher: SHA256Hasher
-    private let buffer: UnsafeMutableRawBufferPointer
-
-    init(_ context: RunContext, lane: Int) throws(DigestError) {
-        hasher = try SHA256Hasher()
-        directories = Directories(context.destination)
-        (self.context, self.lane) = (context, lane)
-        buffer = .allocate(byteCount: 1 << 18, alignment: 64)
-    }
-
-    deinit { buffer.deallocate() }
-
-    /// Copies an indexed file if it still has the verified content.
-    func copy(_ entry: Int, to row: Int) -> Committer.Staged? {
-        let (size, digest) = (files.size(row), files.digest(row))
-        guard let reading = context.index.withPath(entry, directories.openFile) else { return nil }
-        defer { withExtendedLifetime(reading) {} }
-        guard let status = status(reading.raw), status.kind == .file, status.size == size else { return nil }
-        let file = context.newFile(row, lane: lane, digest: digest)
-        guard let writing = staging.create(file, executable: files.kind(row) == .executable) else { return nil }
-        let isCloned = cloneFile(reading.raw, to: writing.raw) == nil
-        // A clone has the bytes that are read here when its source has not changed since.
-        guard transfer(from: reading.raw, to: isCloned ? nil : writing.raw, size: size) == digest,
-            !isCloned || SyncSystem.status(reading.raw) == status, let found = SyncSystem.status(writing.raw),
-            found.size == size
-        else {
-            // After a stop the file may be right: the next run checks it.
-            if !context.isStopped { staging.remove(file) }
-            return nil
-        }
-        return Committer.Staged(row: row, file: file, found)
-    }
-
-    /// Takes a staged leftover if its bytes are right.
-    func check(_ file: Staging.File, of row: Int) -> Committer.Staged? {
-        let size = files.size(row)
-        guard let reading = staging.open(file), transfer(from: reading.raw, to: nil, size: size) == files.digest(row),
-            staging.renew(reading.raw, executable: files.kind(row) == .executable) == nil,
-            let found = status(reading.raw), found.size == size
-        else {
-            // After a stop the next run checks it again.
-            if !context.isStopped { staging.remove(file) }
-            return nil
-        }
-        return Committer.Staged(row: row, file: file, found)
-    }
-
-    /// Hashes `size` **bytes** of `source`, and writes them to `target` where there is one.
-    private func transfer(from source: Int32, to target: Int32?, size: UInt64) -> SHA256Digest? {
-        sha256(of: source, 0..<size, with: &hasher, through: buffer, isStopped: { context.isStopped }) {
-            piece, offset in target.map { writeAll(piece, to: $0, at: offset) == nil } ?? true
-        }
     }
 }
 

@@ -1,3 +1,4 @@
+import SyncContent
 package import SyncModel
 import SyncPlugins
 package import SyncSystem
@@ -49,6 +50,16 @@ package struct EngineError: Error, Sendable, Equatable {
 /// - Parameter what: What was tried, followed by a colon and a blank.
 func usable<R: ~Copyable>(_ place: @autoclosure () throws(FileError) -> R, _ what: String = "") throws(EngineError) -> R
 { do throws(FileError) { return try place() } catch { throw EngineError(cannotUse: error, what) } }
+
+/// The result of work on files, or the error that it has failed.
+func onDisk<R: ~Copyable>(_ work: @autoclosure () throws(FileError) -> R) throws(EngineError) -> R {
+    do throws(FileError) { return try work() } catch { throw EngineError(.ioError, "\(error)", cause: error.cause) }
+}
+
+/// The SHA-256 of a text, or the error that there is no memory for it.
+func digest(of text: [UInt8]) throws(EngineError) -> SHA256Digest {
+    do throws(DigestError) { return try sha256(text) } catch { throw EngineError(.internalError, "\(error)") }
+}
 
 extension TransferError {
     /// The exit status of a command that this error ends.

@@ -69,7 +69,7 @@ extension PullRun {
         let own = try PullEngine.index(of: destination)
         // Only the owner and the last pull from the whole's index; its records follow once the piece's rows are known.
         if own.completion == nil, own.count == 0, let whole = destination.whole {
-            return try PullEngine.known { () throws(FileError) in try StatIndex.load(from: whole, [], to: []) }
+            return try PullEngine.known(StatIndex.load(from: whole, [], to: []))
         }
         guard let count = recipe.join else {
             return own.completion?.manifest == found.digest ? own : try environment.takingLeft(own, in: destination)
@@ -91,9 +91,7 @@ extension PullRun {
         guard let whole = destination.whole, let paths = manifest.ownPaths(rows) else {
             return own.forPiece(of: manifest, rows)
         }
-        let known = try PullEngine.known { () throws(FileError) in
-            try StatIndex.load(from: whole, paths.from, to: paths.to)
-        }
+        let known = try PullEngine.known(StatIndex.load(from: whole, paths.from, to: paths.to))
         let isLater = known.stamp > own.stamp
         guard own.completion == nil || isLater else { return own.forPiece(of: manifest, rows) }
         // A completion that the whole records is about the whole, not about the piece.
@@ -154,12 +152,7 @@ extension PullRun {
 /// The state of a shard at a destination; `nil` if there is none.
 private func left(by shard: Shard, in destination: Destination) throws(EngineError) -> Destination? {
     let path = destination.path
-    return try PullEngine.known { () throws(FileError) -> Destination? in
-        do throws(FileError) { return try Destination.open(path: path, create: false, shard: shard.name) } catch {
-            if error.isMissing { return nil }
-            throw error
-        }
-    }
+    return try PullEngine.known(ifPresent(Destination.open(path: path, create: false, shard: shard.name)))
 }
 
 extension EngineEnvironment {
@@ -188,14 +181,9 @@ extension EngineEnvironment {
     private func installed(by shard: Shard, in destination: Destination) throws(EngineError) -> StatIndex? {
         guard let place = try left(by: shard, in: destination) else { return nil }
         let index = try PullEngine.index(of: place)
-        let folded = try PullEngine.known { () throws(FileError) -> StatIndex? in try foldPreview(index, in: place) }
-        if let folded { return folded.installedFiles }
+        if let folded = try PullEngine.known(foldPreview(index, in: place)) { return folded.installedFiles }
         throw EngineError(.interrupted, "stopped while checking what an earlier run left")
     }
-}
-
-private func precedes(_ path: [UInt8], _ other: [UInt8]) -> Bool {
-    path.withUnsafeBufferPointer { path in other.withUnsafeBufferPointer { PathOrder.precedes(path, $0) } }
 }
 
 extension IndexRecord {
@@ -227,13 +215,7 @@ extension StatIndex {
 
     /// The records of installed files and links, without directories.
     fileprivate var installedFiles: StatIndex {
-        let files = replacingRecords { append in
-            for position in 0..<count where !isDirectory(position) {
-                guard let record = handedOn(position), record.installed else { continue }
-                withPath(position) { append(record, $0) }
-            }
-        }
-        return files ?? .empty
+        mapRecords { $1.kind != .directory && $1.installed ? handedOn($0) : nil } ?? .empty
     }
 
     /// The index, merged with those of pieces; one piece is in memory at a time.
@@ -251,7 +233,7 @@ extension StatIndex {
                 do throws(EngineError) {
                     guard let piece = try known(turn[number]), piece.count > 0 else { return nil }
                     // A piece of another release may have other borders: it is merged in the next turn.
-                    guard last.isEmpty || precedes(last, piece.path(0)) else {
+                    guard last.isEmpty || PathOrder.precedes(last, piece.path(0)) else {
                         waiting.append(turn[number])
                         return nil
                     }

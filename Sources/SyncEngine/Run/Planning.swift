@@ -99,7 +99,7 @@ extension PullEngine {
         guard let destination else { return old }
         // A stop leaves no result, and ends the plan later.
         let folded =
-            try Self.known { () throws(FileError) in try environment.foldPreview(old, in: destination) } ?? old
+            try Self.known(environment.foldPreview(old, in: destination)) ?? old
         guard recipe.piece == nil, folded.completion?.manifest != found.digest else { return folded }
         return try environment.takingLeft(folded, in: destination)
     }

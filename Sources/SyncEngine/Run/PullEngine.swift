@@ -107,21 +107,19 @@ package struct PullEngine: Sendable {
     func manifestSource(caching: Bool, of recipe: RunRecipe? = nil, keepsFormer: Bool = false) throws(EngineError)
         -> ManifestSource
     {
-        var cache: ManifestCache?
-        if caching {
-            cache = try ManifestCache(
-                stateDirectory: environment.stateDirectory, limit: environment.manifestLimits.ownTextBytes
-            ) { [store = environment.store] in
-                // If the store cannot tell, the manifest is kept; 'syncagent gc' removes it.
-                keepsFormer || (try? store.isNeeded($0)) ?? true || store.isKeptInTrees($0)
+        let (directory, limit) = (environment.stateDirectory, environment.manifestLimits.ownTextBytes)
+        let cache =
+            if caching {
+                try ManifestCache(stateDirectory: directory, limit: limit) { [store = environment.store] in
+                    // If the store cannot tell, the manifest is kept; 'syncagent gc' removes it.
+                    keepsFormer || (try? store.isNeeded($0)) ?? true || store.isKeptInTrees($0)
+                }
+            } else {
+                ManifestCache(reading: directory, limit: limit)
             }
-        }
-        let limit = environment.manifestLimits.ownTextBytes
         var source = ManifestSource(
             transport: environment.transport, localTransport: environment.localTransport, cache: cache,
-            parts: cache?.parts ?? PartCache(stateDirectory: environment.stateDirectory, isReadOnly: true),
             stop: environment.stop, limits: environment.manifestLimits)
-        source.derived = cache ?? ManifestCache(reading: environment.stateDirectory, limit: limit)
         (source.base, source.hub, source.sources) = (recipe?.base, environment.hub, environment.sources)
         source.isForPieces = caching && (recipe?.piece != nil || recipe?.join != nil)
         source.registries = environment.registries
@@ -129,17 +127,17 @@ package struct PullEngine: Sendable {
     }
 
     /// The source of manifests, with the signature checks that the recipe and the pins ask for.
-    func releases(_ source: ManifestSource, _ recipe: RunRecipe, isReadOnly: Bool = false) -> ReleaseSource {
+    func releases(_ source: ManifestSource, _ recipe: RunRecipe) -> ReleaseSource {
         var source = source
         source.shard = recipe.piece
         return ReleaseSource(
-            source: source, pins: PinStore(stateDirectory: environment.stateDirectory), isReadOnly: isReadOnly,
-            environment: environment, wanted: WantedRelease(recipe))
+            source: source, pins: PinStore(stateDirectory: environment.stateDirectory), environment: environment,
+            wanted: WantedRelease(recipe))
     }
 
     /// Finds the manifest without storing anything.
     func find(_ recipe: RunRecipe) throws(EngineError) -> FoundManifest {
-        try releases(manifestSource(caching: false, of: recipe), recipe, isReadOnly: true).find(recipe.manifest)
+        try releases(manifestSource(caching: false, of: recipe), recipe).find(recipe.manifest)
     }
 
     /// - Throws: ``EngineError`` with status 73 for a relative path in a working directory that was removed, and for a
@@ -163,17 +161,15 @@ package struct PullEngine: Sendable {
     ///
     /// - Throws: ``EngineError`` when the index is there and cannot be read, or the log is too long to be read.
     static func index(of destination: Destination) throws(EngineError) -> StatIndex {
-        try known { () throws(FileError) in
-            try IndexLog.requireReadable(destination)
-            return try StatIndex.load(from: destination)
-        }
+        try known(IndexLog.requireReadable(destination))
+        return try known(StatIndex.load(from: destination))
     }
 
     /// Loads what is recorded of a destination. If that fails, nothing may be changed: installed files would be
     /// forgotten.
     ///
     /// - Throws: ``EngineError`` with status 73 for a file that is too long, 74 otherwise.
-    static func known<R>(_ load: () throws(FileError) -> R) throws(EngineError) -> R {
+    static func known<R>(_ load: @autoclosure () throws(FileError) -> R) throws(EngineError) -> R {
         do throws(FileError) { return try load() } catch {
             let status: ExitStatus = error.code == .fileTooLarge ? .cannotCreate : .ioError
             throw EngineError(status, "\(error); nothing was changed", cause: error.cause)
@@ -181,10 +177,7 @@ package struct PullEngine: Sendable {
     }
 
     static func openIfPresent(_ path: String, usesState: Bool = true) throws(EngineError) -> Destination? {
-        do throws(FileError) { return try Destination.open(path: path, create: false, usesState: usesState) } catch {
-            if error.isMissing { return nil }
-            throw EngineError(cannotUse: error)
-        }
+        try usable(ifPresent(Destination.open(path: path, create: false, usesState: usesState)))
     }
 
     /// Whether a destination, whose state is open, has no run's files: somebody has moved it away or emptied it, and no

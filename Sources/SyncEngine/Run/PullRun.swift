@@ -170,10 +170,9 @@ struct PullRun {
     /// - Throws: ``EngineError`` with status 73 if another project owns the place or the index is too long, 74 if the
     ///   index cannot be read.
     private static func isOwned(_ place: Destination, by project: String) throws(EngineError) -> Bool {
-        let owner = try PullEngine.known { () throws(FileError) in try StatIndex.owner(in: place) }
-        guard let said = owner else { return false }
+        guard let said = try PullEngine.known(StatIndex.owner(in: place)) else { return false }
         if said.split(separator: "\n").first.map(String.init) == project { return true }
-        let known = try PullEngine.known { () throws(FileError) in try StatIndex.load(from: place, [], to: []) }
+        let known = try PullEngine.known(StatIndex.load(from: place, [], to: []))
         try requireOwner(known.owner, of: place, project: project)
         return false
     }
@@ -320,7 +319,7 @@ struct PullRun {
         let known = try stored(environment.store.installedRevision(of: session))
         let newer = try refuseOlder(manifest, recipe, index: index.revision, session: known)
         if let newer { journal.revision(manifest.revision, installed: newer) }
-        let log = try PullEngine.known { () throws(FileError) in try IndexLog.load(destination) }
+        let log = try PullEngine.known(IndexLog.load(destination))
         let index = try fold(log, into: index)
         let survey = try Survey(
             recipe, of: manifest, rows: files.rows, in: destination, index: index, logged: Set(log.map(\.path)),
@@ -342,12 +341,10 @@ struct PullRun {
 
     /// The index including what a killed run put in place.
     private func fold(_ log: [IndexLog.Entry], into index: StatIndex) throws(EngineError) -> StatIndex {
-        do throws(FileError) {
-            let isStopped = environment.isStopped
-            if let folded = try environment.fold(log, into: index, in: destination, isStopped: isStopped) {
-                return folded
-            }
-        } catch { throw EngineError(.ioError, "\(error)", cause: error.cause) }
+        let isStopped = environment.isStopped
+        if let folded = try onDisk(environment.fold(log, into: index, in: destination, isStopped: isStopped)) {
+            return folded
+        }
         throw EngineError(.interrupted, "stopped while checking what an earlier run left")
     }
 
@@ -466,7 +463,7 @@ struct PullRun {
         guard !wrong.isEmpty, let derivation = found.derivation, let kind = found.origin?.kind ?? facts.source?.kind,
             ListingKind(rawValue: kind) != nil
         else { return }
-        found.source.cache?.forget(derivation.key)
+        found.source.cache.forget(derivation.key)
         Learning.forget(Set(wrong), in: destination)
     }
 

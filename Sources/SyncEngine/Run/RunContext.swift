@@ -14,8 +14,8 @@ struct RunContext: Sendable {
     let committer: Committer
     /// Directories being assembled in staging.
     let wholes: WholeDirectories
-    /// Large files in progress.
-    let parts: PartFiles
+    /// The large files being assembled, by row.
+    let parts = Monitor<[Int: PartFile]>([:])
     /// Partly received blobs, kept for the next process.
     let partialBlobs: PartialBlobs
     let disk: DiskState
@@ -26,6 +26,9 @@ struct RunContext: Sendable {
 
     /// Whether a stop was requested; polled often.
     var isStopped: Bool { environment.stop.isStopped }
+
+    /// The staging lane for parts, where the next run looks for them, besides the workers'.
+    var laneOfParts: Int { environment.workers }
 
     /// The staging lane for links and empty files, besides the workers' and the one for ``parts`` and ``partialBlobs``.
     var laneOfSmallEntries: Int { environment.workers + 1 }
@@ -59,6 +62,5 @@ struct RunContext: Sendable {
             ) { [reused] rows in onCommitted(rows, reused.withLock { $0 }) }
         } catch { throw EngineError(.ioError, "\(error)") }
         partialBlobs = PartialBlobs(manifest: manifest, staging: staging, lane: lane)
-        parts = PartFiles(manifest: manifest, staging: staging, lane: lane, isStopped: environment.isStopped)
     }
 }

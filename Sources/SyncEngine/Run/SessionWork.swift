@@ -37,7 +37,7 @@ extension PullEngine {
         }
         let source = try manifestSource(
             caching: !isReadOnly, of: recipe, keepsFormer: recipe.beginsTrees)
-        let found = try releases(source, recipe, isReadOnly: isReadOnly).find(recipe.manifest)
+        let found = try releases(source, recipe).find(recipe.manifest)
         let manifest = try found.decode()
         try recipe.requireGroups(of: manifest)
         try recipe.requirePaths(of: manifest, environment.stop)
@@ -145,9 +145,7 @@ extension PullEngine {
         if !keepsStaging {
             destination.findMounts(on: try Self.index(of: destination))
             let staging = try usable(Staging(destination, lanes: 1))
-            do throws(FileError) { try staging.clear() } catch {
-                throw EngineError(.ioError, "\(error)", cause: error.cause)
-            }
+            try onDisk(staging.clear())
         }
         if let home {
             // Trees that were begun are removed with staging, former revisions with the files.
@@ -155,7 +153,7 @@ extension PullEngine {
             try usable(home.remove((files ? begun + home.ledger.former : begun).map(\.number)))
         }
         guard files else { return 0 }
-        let log = try Self.known { () throws(FileError) in try IndexLog.load(destination) }
+        let log = try Self.known(IndexLog.load(destination))
         let known = try Self.index(of: destination)
         let folded = try usable(environment.fold(log, into: known, in: destination, isStopped: { false }))
         let index = folded ?? .empty
@@ -176,18 +174,12 @@ extension PullEngine {
 
     /// Removes files that a piece has fetched and not placed.
     private func clearStaging(of piece: Shard, at path: String) throws(EngineError) {
-        let place: Destination
-        do throws(FileError) { place = try Destination.open(path: path, create: false, shard: piece.name) } catch {
-            // The piece was joined, or there is no destination.
-            if error.isMissing { return }
-            throw EngineError(cannotUse: error)
-        }
-        guard place.whole != nil else { return }
+        let found = try usable(ifPresent(Destination.open(path: path, create: false, shard: piece.name)))
+        // If there is none, the piece was joined, or there is no destination.
+        guard let place = found, place.whole != nil else { return }
         let lock = try Self.lock(place)
         let staging = try usable(Staging(place, lanes: 1))
-        do throws(FileError) { try staging.clear() } catch {
-            throw EngineError(.ioError, "\(error)", cause: error.cause)
-        }
+        try onDisk(staging.clear())
         _ = consume lock
     }
 
@@ -223,11 +215,16 @@ extension PullEngine {
         guard let session else { throw EngineError(.internalError, "run \(run.identifier) has no session") }
         var recipe = run.recipe
         recipe.destination = session.destination
-        recipe.hooks = try stored(environment.store.hooks(run: run.identifier, limit: .max).reversed().map(\.hook))
+        recipe.hooks = try hooks(of: run)
         let found = try releases(manifestSource(caching: true, of: recipe), recipe).recorded(
             run.manifest, project: session.project, location: run.location, isPublic: run.facts.isPublic,
             isSigned: run.facts.isSigned)
         return try work(on: found, recipe, recorded: run, started: started, progress)
+    }
+
+    /// The hooks of a run, in their order.
+    func hooks(of run: StoredRun) throws(EngineError) -> [RunHook] {
+        try stored(environment.store.hooks(run: run.identifier, limit: .max).reversed().map(\.hook))
     }
 
     /// Runs the hooks owed by earlier runs of a session, and ends runs whose groups are all complete. The caller holds

@@ -64,10 +64,7 @@ extension InventoryScan {
         let path = manifest.files.withPath(row) { Array($0) }
         for end in path.indices where path[end] == 0x2F {
             let above = Array(path[..<end])
-            let found = (above + [0]).withUnsafeBufferPointer {
-                directories.status(of: UnsafeBufferPointer(rebasing: $0.dropLast()))
-            }
-            guard let kind = found?.kind, kind != .directory else { continue }
+            guard let kind = directories.status(at: above)?.kind, kind != .directory else { continue }
             let what =
                 switch kind {
                 case .file: "a file"

@@ -22,7 +22,7 @@ struct Leftovers: Sendable {
     func present(of rows: some Sequence<Int>) -> UInt64 { rows.reduce(0) { $0 &+ (kept[$1] ?? 0) } }
 
     init(adopting wanted: [Int], in context: RunContext) throws(DigestError) {
-        let (manifest, staging, parts) = (context.manifest, context.staging, context.parts)
+        let (manifest, staging) = (context.manifest, context.staging)
         // Of files with the same content, each can take over one part.
         var rows: [SHA256Digest: [Int]] = [:]
         let found = staging.leftovers().filter(\.file.isPart)
@@ -46,10 +46,10 @@ struct Leftovers: Sendable {
                 continue
             }
             let row = same[place]
-            var kept = manifest.files.blobs(row).isEmpty ? parts.adoptRanges(file, row: row) : 0
+            var kept = manifest.files.blobs(row).isEmpty ? context.adoptRanges(file, row: row) : 0
             if kept > 0 {
-                gaps[row] = parts.gaps(row: row)
-            } else if let (part, outcome) = parts.adopt(file, row: row, hasher: &hasher) {
+                gaps[row] = context.gaps(row: row)
+            } else if let (part, outcome) = context.adopt(file, row: row, hasher: &hasher) {
                 kept = part.doneBytes
                 if case .verified = outcome {
                     context.reused.withLock { _ = $0.insert(row) }

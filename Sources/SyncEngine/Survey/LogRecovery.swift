@@ -15,11 +15,7 @@ extension PullRun {
         }
         guard !placed.isEmpty else { return }
         // The renames may not be on the disk yet, and a run that fetches nothing syncs nothing else.
-        if environment.isDurable {
-            do throws(FileError) { try environment.synchronize(destination) } catch {
-                throw EngineError(.ioError, "\(error)", cause: error.cause)
-            }
-        }
+        if environment.isDurable { try onDisk(environment.synchronize(destination)) }
         try recording { () throws(StoreError) in
             let logged = try recordedPaths(of: loggingRun(), atMost: files.rows.count)
             for row in placed {
@@ -199,11 +195,7 @@ extension EngineEnvironment {
     ) throws(FileError) -> [(entry: IndexLog.Entry, record: IndexRecord?)]? {
         var latest: [[UInt8]: IndexLog.Entry] = [:]
         for entry in log { latest[entry.path] = entry }
-        let entries = latest.values.sorted { first, second in
-            first.path.withUnsafeBufferPointer { one in
-                second.path.withUnsafeBufferPointer { PathOrder.precedes(one, $0) }
-            }
-        }
+        let entries = latest.values.sorted { PathOrder.precedes($0.path, $1.path) }
         let checked = concurrently(
             over: entries.count, threads: workers, name: "fold", isStopped: isStopped,
             by: { _ in try PlaceReader(destination, isStopped: isStopped) }

@@ -164,10 +164,7 @@ extension StatIndex {
     func without(_ positions: [Int]) -> StatIndex {
         guard !positions.isEmpty else { return self }
         let gone = Set(positions)
-        let rest = replacingRecords { append in
-            pass((0..<count).lazy.filter { !gone.contains($0) }, to: append)
-        }
-        return rest ?? self
+        return mapRecords { gone.contains($0) ? nil : $1 } ?? self
     }
 
     func path(_ position: Int) -> [UInt8] { withPath(position) { Array($0) } }

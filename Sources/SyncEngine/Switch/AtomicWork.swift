@@ -37,8 +37,7 @@ extension PullEngine {
         if former.isTaken { throw Self.isAtWork(in: former) }
         let old = try Self.index(of: former)
         try PullRun.requireOwner(old, of: former, project: found.project)
-        let folded = try Self.known { () throws(FileError) in try environment.foldPreview(old, in: former) }
-        guard let known = folded else {
+        guard let known = try Self.known(environment.foldPreview(old, in: former)) else {
             throw EngineError(.interrupted, "stopped while checking what an earlier run left")
         }
         let manifest = try found.decode()
@@ -171,7 +170,7 @@ extension PullEngine {
         var known = StatIndex.empty
         if let shown {
             known = try Self.index(of: shown)
-            let log = try Self.known { () throws(FileError) in try IndexLog.load(shown) }
+            let log = try Self.known(IndexLog.load(shown))
             if !log.isEmpty {
                 // The log of a run that changed files one by one, and was killed.
                 let folded = try switching { () throws(FileError) in
@@ -191,11 +190,11 @@ extension PullEngine {
         }
         let trees = TreeSwitch(home, recipe, shown: shown, known: known, environment)
         // A set that was pulled file by file can be shown again if its manifest is still in the cache.
-        if let completion = known.completion, home.ledger.shownTree?.manifest == nil,
-            let cache = try manifestSource(caching: true).cache,
-            try Self.known({ () throws(FileError) in try cache.hasBody(completion.manifest) })
-        {
-            try trees.recordShown(completion, revision: known.revision?.number ?? 0)
+        if let completion = known.completion, home.ledger.shownTree?.manifest == nil {
+            let cache = try manifestSource(caching: true).cache
+            if try Self.known(cache.hasBody(completion.manifest)) {
+                try trees.recordShown(completion, revision: known.revision?.number ?? 0)
+            }
         }
         if let shown { return (shown, trees) }
         return (try switching(home.anchor(umask: umask)), trees)
@@ -282,7 +281,7 @@ extension PullEngine {
         var recipe = last.recipe
         recipe.session = session.identifier
         recipe.destination = session.destination
-        recipe.hooks = try stored(environment.store.hooks(run: last.identifier, limit: .max).reversed().map(\.hook))
+        recipe.hooks = try hooks(of: last)
         if recipe.hooks.isEmpty { recipe.hooks = last.recipe.hooks }
         recipe.rollback = true
         recipe.paused = false
@@ -364,7 +363,7 @@ extension PullEngine {
             digest, location: open.location, WantedRelease(open.recipe), isPublic: open.facts.isPublic)
         var recipe = open.recipe
         recipe.destination = known.destination
-        recipe.hooks = try stored(environment.store.hooks(run: open.identifier, limit: .max).reversed().map(\.hook))
+        recipe.hooks = try hooks(of: open)
         let progress = ProgressCount(environment)
         defer { progress.end() }
         var run = PullRun(
@@ -568,12 +567,10 @@ extension Pruning {
 extension StatIndex {
     /// The same records, all of them as installed by pulls.
     fileprivate var allInstalled: StatIndex {
-        let all = replacingRecords { append in
-            for position in 0..<count {
-                guard var record = record(position) else { continue }
-                record.installed = true
-                withPath(position) { append(record, $0) }
-            }
+        let all = mapRecords { _, record in
+            var record = record
+            record.installed = true
+            return record
         }
         return all ?? self
     }
@@ -606,16 +603,10 @@ extension StatIndex {
         var walk = IndexWalk(index: other)
         // An index with doubted records is not complete before they have been read.
         let isCertain = (0..<count).allSatisfy { trusted($0) != nil }
-        let merged = replacingRecords(isComplete: isCertain) { append in
-            for position in 0..<count {
-                guard let record = record(position) else { continue }
-                withPath(position) { path in
-                    let later = walk.find(path).flatMap(other.trusted).map(record.later) ?? record
-                    // The other index vouches for a later status.
-                    let isDoubtful = later.status == record.status && !trusts(record)
-                    append(isDoubtful ? record.doubted : later, path)
-                }
-            }
+        let merged = mapRecords(isComplete: isCertain) { position, record in
+            let later = withPath(position) { walk.find($0) }.flatMap(other.trusted).map(record.later) ?? record
+            // The other index vouches for a later status.
+            return later.status == record.status && !trusts(record) ? record.doubted : later
         }
         return merged ?? self
     }

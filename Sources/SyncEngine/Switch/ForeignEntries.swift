@@ -4,7 +4,7 @@ import SyncModel
 import SyncSystem
 
 /// Entries of a tree that no pull has put there.
-struct ForeignEntries {
+struct ForeignEntries: Sendable {
     /// Paths of files, links and others, relative to the tree.
     private(set) var paths: [[UInt8]] = []
     /// Places where another file system is mounted, which no switch can take along.
@@ -22,6 +22,11 @@ struct ForeignEntries {
     /// Whether entries that stay at the top of a destination behind links are skipped: they do not become part of the
     /// first tree.
     private let sparesTop: Bool
+    /// The destination's mount: what is bind-mounted below it may be of the same file system.
+    private let mount: MountIdentity?
+    private let known: StatIndex
+    private let manifest: Manifest?
+    private let rows: [Int]
 
     /// Searches all directories; opens no file.
     ///
@@ -40,17 +45,15 @@ struct ForeignEntries {
         seal: SHA256Digest? = nil, sparesTop: Bool = false, threads: Int,
         isStopped: @escaping @Sendable () -> Bool = { false }
     ) throws(FileError) {
-        self.sparesTop = sparesTop
+        (self.known, self.manifest, self.rows, self.sparesTop) = (known, manifest, rows, sparesTop)
+        mount = MountIdentity(of: destination.root)
         let below = known.directories
         let isSealed = seal != nil && destination.seal(of: below) == seal
         let all = [[]] + (isSealed ? [] : below)
-        let search = Search(
-            destination: destination, mount: MountIdentity(of: destination.root), known: known, manifest: manifest,
-            rows: rows, sparesTop: sparesTop)
         let scans = concurrently(
             over: all.count, threads: known.count < 2048 ? 1 : threads, name: "names", isStopped: isStopped,
             by: { _ in Directories(destination) }
-        ) { directories, place in search.scan(all[place], directories) }
+        ) { [self] directories, place in scan(all[place], directories) }
         guard scans.count == all.count || isStopped() else {
             throw FileError(step: "read", path: destination.path, code: .noMemory)
         }
@@ -58,12 +61,12 @@ struct ForeignEntries {
         for scan in scans.sorted(by: { $0.place < $1.place }) { unknown += try take(scan.result) }
         let directories = Directories(destination)
         while !isStopped(), let directory = unknown.popLast() {
-            unknown += try take(search.scan(directory, directories))
+            unknown += try take(scan(directory, directories))
         }
     }
 
     /// - Returns: Unknown directories, which are still to be searched.
-    private mutating func take(_ found: Search.Found) throws(FileError) -> [[UInt8]] {
+    private mutating func take(_ found: Found) throws(FileError) -> [[UInt8]] {
         if let failure = found.failure { throw failure }
         isExact = isExact && found.isExact
         paths += found.paths
@@ -76,89 +79,79 @@ struct ForeignEntries {
         return found.directories
     }
 
-    /// The search of one directory.
-    private struct Search: Sendable {
-        let destination: Destination
-        /// The destination's mount: what is bind-mounted below it may be of the same file system.
-        let mount: MountIdentity?
-        let known: StatIndex
-        let manifest: Manifest?
-        let rows: [Int]
-        let sparesTop: Bool
+    /// What a directory has.
+    private struct Found: Sendable {
+        var isExact = true
+        var paths: [[UInt8]] = []
+        var mounts: [[UInt8]] = []
+        /// Directories of which nothing is known.
+        var directories: [[UInt8]] = []
+        /// The directory itself, if something else is in its place.
+        var taken: [UInt8]?
+        var failure: FileError?
+    }
 
-        struct Found: Sendable {
-            var isExact = true
-            var paths: [[UInt8]] = []
-            var mounts: [[UInt8]] = []
-            /// Directories of which nothing is known.
-            var directories: [[UInt8]] = []
-            /// The directory itself, if something else is in its place.
-            var taken: [UInt8]?
-            var failure: FileError?
+    private func scan(_ directory: [UInt8], _ directories: Directories) -> Found {
+        var found = Found()
+        do throws(FileError) { try scan(directory, directories, &found) } catch { found.failure = error }
+        return found
+    }
+
+    private func scan(_ directory: [UInt8], _ directories: Directories, _ found: inout Found) throws(FileError) {
+        let raw: Int32?
+        do throws(FileError) {
+            raw = try directory.withUnsafeBufferPointer { path throws(FileError) in
+                try directories.descriptor(path, create: false)
+            }
+        } catch {
+            guard error.code == .notDirectory || error.code == .tooManySymbolicLinkLevels else { throw error }
+            (found.taken, found.isExact) = (directory, false)
+            return
         }
-
-        func scan(_ directory: [UInt8], _ directories: Directories) -> Found {
-            var found = Found()
-            do throws(FileError) { try scan(directory, directories, &found) } catch { found.failure = error }
-            return found
-        }
-
-        private func scan(_ directory: [UInt8], _ directories: Directories, _ found: inout Found) throws(FileError) {
-            let raw: Int32?
-            do throws(FileError) {
-                raw = try directory.withUnsafeBufferPointer { path throws(FileError) in
-                    try directories.descriptor(path, create: false)
-                }
-            } catch {
-                guard error.code == .notDirectory || error.code == .tooManySymbolicLinkLevels else { throw error }
-                (found.taken, found.isExact) = (directory, false)
-                return
-            }
-            guard let raw else {
-                // The directory was removed meanwhile.
-                found.isExact = false
-                return
-            }
-            guard MountIdentity(of: raw) == mount else { return found.mounts.append(directory) }
-            guard let copy = openDirectory(".", in: raw) else { throw .last("read", ForeignEntries.shown(directory)) }
-            let prefix = directory.isEmpty ? [] : directory + [0x2F]
-            var names = Names()
-            let code = try forEachName(in: copy) { name, length, isDirectory throws(FileError) in
-                let bytes = UnsafeRawBufferPointer(start: name, count: length)
-                if directory.isEmpty, bytes.elementsEqual(Destination.stateName.utf8) { return }
-                if directory.isEmpty, sparesTop,
-                    TreeHome.staysAtTop(UnsafeBufferPointer(start: name, count: length), in: raw)
-                {
-                    return
-                }
-                if let isDirectory { return names.add(bytes, isDirectory: isDirectory) }
-                let found = try treeStatus(of: prefix + bytes, name, in: raw)
-                names.add(bytes, isDirectory: found?.kind == .directory)
-            }
-            if let code { throw FileError(step: "read", path: ForeignEntries.shown(directory), code: code) }
-            guard names.sum != known.sum(ofNamesIn: directory) else { return }
+        guard let raw else {
+            // The directory was removed meanwhile.
             found.isExact = false
-            for path in names.all.map({ prefix + $0 }) {
-                let there = try directories.withLeaf(of: path) { directory, leaf throws(FileError) in
-                    try treeStatus(of: path, leaf, in: directory)
-                }
-                guard let status = there ?? nil else { continue }
-                let isDirectory = status.kind == .directory
-                guard !isKnown(path, isDirectory: isDirectory) else { continue }
-                if isDirectory { found.directories.append(path) } else { found.paths.append(path) }
-            }
+            return
         }
+        guard MountIdentity(of: raw) == mount else { return found.mounts.append(directory) }
+        guard let copy = openDirectory(".", in: raw) else { throw .last("read", Self.shown(directory)) }
+        let prefix = directory.isEmpty ? [] : directory + [0x2F]
+        var names = Names()
+        let code = try forEachName(in: copy) { name, length, isDirectory throws(FileError) in
+            let bytes = UnsafeRawBufferPointer(start: name, count: length)
+            if directory.isEmpty, bytes.elementsEqual(Destination.stateName.utf8) { return }
+            if directory.isEmpty, sparesTop,
+                TreeHome.staysAtTop(UnsafeBufferPointer(start: name, count: length), in: raw)
+            {
+                return
+            }
+            if let isDirectory { return names.add(bytes, isDirectory: isDirectory) }
+            let found = try treeStatus(of: prefix + bytes, name, in: raw)
+            names.add(bytes, isDirectory: found?.kind == .directory)
+        }
+        if let code { throw FileError(step: "read", path: Self.shown(directory), code: code) }
+        guard names.sum != known.sum(ofNamesIn: directory) else { return }
+        found.isExact = false
+        for path in names.all.map({ prefix + $0 }) {
+            let there = try directories.withLeaf(of: path) { directory, leaf throws(FileError) in
+                try treeStatus(of: path, leaf, in: directory)
+            }
+            guard let status = there ?? nil else { continue }
+            let isDirectory = status.kind == .directory
+            guard !isKnown(path, isDirectory: isDirectory) else { continue }
+            if isDirectory { found.directories.append(path) } else { found.paths.append(path) }
+        }
+    }
 
-        /// Whether a path is a known file, or a directory that is searched anyway. A directory in the place of a file
-        /// is neither.
-        private func isKnown(_ path: [UInt8], isDirectory: Bool) -> Bool {
-            let isNamed = (path + [0]).withUnsafeBufferPointer { bytes in
-                let path = UnsafeBufferPointer(rebasing: bytes.dropLast())
-                if isDirectory { return known.position(of: path).map(known.isDirectory) ?? false }
-                return known.position(of: path) != nil || manifest?.files.row(of: path).map(rows.hasRow) == true
-            }
-            return isNamed || known.hasFiles(below: path)
+    /// Whether a path is a known file, or a directory that is searched anyway. A directory in the place of a file
+    /// is neither.
+    private func isKnown(_ path: [UInt8], isDirectory: Bool) -> Bool {
+        let isNamed = (path + [0]).withUnsafeBufferPointer { bytes in
+            let path = UnsafeBufferPointer(rebasing: bytes.dropLast())
+            if isDirectory { return known.position(of: path).map(known.isDirectory) ?? false }
+            return known.position(of: path) != nil || manifest?.files.row(of: path).map(rows.hasRow) == true
         }
+        return isNamed || known.hasFiles(below: path)
     }
 
     /// Refuses files that would be lost, and file systems that cannot change together with the rest.

@@ -78,17 +78,12 @@ struct TreeMirror {
         case gone(former: Int)
     }
 
-    /// The state of the target after ``run()``.
-    struct Outcome {
-        var index: StatIndex
-        /// Rows that the target has and the source does not: an earlier run has placed them.
-        var ahead: [Int]
-    }
-
     /// Makes the target like the source.
     ///
+    /// - Returns: The target's index, and the rows that the target has and the source does not: an earlier run has
+    ///   placed them.
     /// - Throws: ``EngineError``; a second call continues where this one ended.
-    func run() throws(EngineError) -> Outcome {
+    func run() throws(EngineError) -> (index: StatIndex, ahead: [Int]) {
         let former = try building { () throws(FileError) in
             let log = try IndexLog.load(target)
             return try environment.fold(
@@ -97,7 +92,7 @@ struct TreeMirror {
         let (steps, ahead) = try building { () throws(FileError) in try survey(beside: former ?? .empty) }
         try requireRoom(for: steps)
         let index = try building { () throws(FileError) in try place(steps, over: former ?? .empty) }
-        return Outcome(index: index, ahead: ahead)
+        return (index, ahead)
     }
 
     private func building<R>(_ body: () throws(FileError) -> R) throws(EngineError) -> R {
@@ -657,20 +652,6 @@ func treeStatus(of path: some Collection<UInt8>, _ leaf: UnsafePointer<CChar>, i
 }
 
 extension IndexRecord {
-    /// Whether another record is of the same content.
-    fileprivate func isSame(as other: IndexRecord) -> Bool { digest == other.digest && kind == other.kind }
-
-    /// This record, with the status that another one has of the very same file if that is later: each name that the
-    /// file gets or loses in another tree changes its status.
-    func later(_ other: IndexRecord) -> IndexRecord {
-        guard isSame(as: other), kind != .directory, other.status.changed > status.changed,
-            status.isOfSameFile(as: other.status)
-        else { return self }
-        var later = self
-        later.status = other.status
-        return later
-    }
-
     /// Whether a file has the content of this record, provided that only its names and its mode have changed.
     fileprivate func isSameContent(as found: FileStatus) -> Bool {
         status.isOfSameFile(as: Status(found)) && (found.kind == .link) == (kind == .link)

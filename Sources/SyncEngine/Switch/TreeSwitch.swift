@@ -101,15 +101,14 @@ struct TreeSwitch {
     /// Makes the tree like the one that readers see.
     ///
     /// - Parameter edited: As ``TreeMirror/edited``.
+    /// - Returns: As ``TreeMirror/run()``.
     func begin(_ manifest: Manifest, rows: [Int], edited: [Int], _ progress: ProgressCount) throws(EngineError)
-        -> TreeMirror.Outcome
+        -> (index: StatIndex, ahead: [Int])
     {
         let foreignEntries = try foreignEntries(manifest, rows: rows)
         try refuseNamesInTheWay(of: manifest, rows)
         let tree = try switching(home.destination(number, umask: umask))
-        guard let shown else {
-            return TreeMirror.Outcome(index: try PullEngine.index(of: tree), ahead: rows)
-        }
+        guard let shown else { return (try PullEngine.index(of: tree), rows) }
         let outcome = try TreeMirror(
             source: shown, known: known, target: tree, targetPath: home.treePath(number), sharing: home.ledger.sharing,
             manifest: manifest, rows: rows, edited: edited, isExact: foreignEntries?.isExact ?? false,

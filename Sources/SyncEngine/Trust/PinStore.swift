@@ -1,4 +1,3 @@
-import SyncContent
 import SyncFiles
 package import SyncModel
 import SyncSystem
@@ -30,7 +29,7 @@ package struct PinStore: Sendable {
     private static func owner(_ name: String) -> Substring { name.prefix { $0 != "." } }
 
     static func digest(_ text: String) throws(EngineError) -> SHA256Digest {
-        do throws(DigestError) { return try sha256(text) } catch { throw EngineError(.internalError, "\(error)") }
+        try SyncEngine.digest(of: Array(text.utf8))
     }
 
     /// The pin of a project; `nil` if there is none.

@@ -14,8 +14,6 @@ import SyncTrust
 struct ReleaseSource {
     let source: ManifestSource
     let pins: PinStore
-    /// Whether nothing may be stored, as for `plan` and `verify`.
-    let isReadOnly: Bool
     let environment: EngineEnvironment
     var wanted = WantedRelease()
     /// Whether an old release may be asked for. Then only the named place counts, but not what it says about the newest
@@ -73,7 +71,7 @@ struct ReleaseSource {
                     + "pull it again")
         }
         var found: FoundManifest
-        if isSigned, source.cache?.body(digest) == nil {
+        if isSigned, source.cache.body(digest) == nil {
             do throws(Failure) {
                 found = try source.manifest(digest, size: nil, at: manifestURL(location), location, reload: false).found
             } catch { throw error.engineError }
@@ -309,7 +307,7 @@ struct ReleaseSource {
 
     private func keep(_ pin: TrustPin, _ believed: inout BelievedPin) throws(Failure) {
         defer { believed.pin = pin }
-        guard !isReadOnly, pin != believed.kept else { return }
+        guard !source.cache.isReadOnly, pin != believed.kept else { return }
         let isKept = try engine { [kept = believed.kept] () throws(EngineError) in try pins.keep(pin, inPlaceOf: kept) }
         guard isKept else { throw .overtaken }
         believed.kept = pin
@@ -346,7 +344,7 @@ struct ReleaseSource {
             try accept(&check, engine { () throws(EngineError) in try response.found.decode() }, place)
             let entry = ManifestCache.Entry(
                 digest: digest, validator: Validator(), isCompressed: true, project: project)
-            source.cache?.remember(entry, body: response.body, for: name)
+            source.cache.remember(entry, body: response.body, for: name)
         }
         let pin = try engine { () throws(EngineError) in
             var pin = check.pin
@@ -475,7 +473,7 @@ extension ManifestSource {
     func kept(_ digest: SHA256Digest, _ name: String, at place: String, _ location: String, _ isPublic: Bool?)
         -> FoundManifest?
     {
-        guard let entry = cache?.entry(for: name), entry.digest == digest else { return nil }
+        guard !cache.isReadOnly, let entry = cache.entry(for: name), entry.digest == digest else { return nil }
         let found = ManifestPlace(location, base: place, isPublic: isPublic)
         return cached(entry, at: found) { () throws(EngineError) in
             do throws(ReleaseSource.Failure) {

@@ -18,11 +18,7 @@ extension Destination {
         text.reserveCapacity(directories.reduce(0) { $0 + $1.count + 1 + 3 * 8 })
         for directory in directories {
             // A directory that cannot be reached has no seal.
-            let found = try? open.withLeaf(of: directory) { above, leaf -> FileStatus? in
-                guard case .success(let found) = status(above, leaf) else { return nil }
-                return found
-            }
-            guard let there = (found ?? nil) ?? nil, there.kind == .directory, there.device == device,
+            guard let there = open.status(at: directory), there.kind == .directory, there.device == device,
                 there.changed < time
             else { return nil }
             text += directory

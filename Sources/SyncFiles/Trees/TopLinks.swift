@@ -119,7 +119,7 @@ struct TopLinks: Sendable {
                 throw failure("show", name, .fileExists, "no pull has put it there; move it away")
             }
         }
-        if !isPreview { try synchronizeTop() }
+        if !isPreview { try synchronize(root.raw) }
     }
 
     /// Removes links for names that a tree does not have; `nil` for all links.
@@ -132,7 +132,7 @@ struct TopLinks: Sendable {
             if let code = removeFile(name, in: root.raw) { throw failure("remove", name, code) }
             isChanged = true
         }
-        if isChanged { try synchronizeTop() }
+        if isChanged { try synchronize(root.raw) }
     }
 
     /// Removes all links that readers follow.
@@ -220,8 +220,6 @@ struct TopLinks: Sendable {
         if let code { throw FileError(step: "read", path: shown, code: code) }
         return names
     }
-
-    private func synchronizeTop() throws(FileError) { try synchronize(root.raw) }
 
     private func synchronize(_ directory: Int32) throws(FileError) {
         if let code = synchronizeDirectory(directory) { throw failure("sync", [], code) }

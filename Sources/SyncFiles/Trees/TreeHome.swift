@@ -169,24 +169,17 @@ package final class TreeHome: Sendable {
     }
 
     private static func find(_ place: Place) throws(FileError) -> TreeHome? {
-        let home: SharedDescriptor
-        do throws(FileError) { home = try place.openHome(create: false) } catch {
-            if error.isMissing { return nil }
-            throw error
+        guard let home = try ifPresent(place.openHome(create: false)), let ledger = try read(home, place) else {
+            return nil
         }
-        guard let ledger = try read(home, place) else { return nil }
         return try open(place, home, ledger)
     }
 
     private static func read(_ home: SharedDescriptor, _ place: Place) throws(FileError) -> TreeLedger? {
         let shown = "\(place.homePath)/\(ledgerName)"
-        let bytes: [UInt8]
-        do throws(FileError) {
-            bytes = try readFile(ledgerName, in: home.raw, trust: .state, limit: TreeLedger.limit, shown: shown)
-        } catch {
-            if error.isMissing { return nil }
-            throw error
-        }
+        let bytes = try ifPresent(
+            readFile(ledgerName, in: home.raw, trust: .state, limit: TreeLedger.limit, shown: shown))
+        guard let bytes else { return nil }
         guard let ledger = TreeLedger(bytes) else {
             throw FileError(
                 step: "read", path: shown,
@@ -409,13 +402,8 @@ package final class TreeHome: Sendable {
 
     /// The present contents of the destination, with nothing created in it; `nil` for none.
     private static func asItIs(_ place: Place, _ umask: Umask) throws(FileError) -> Destination? {
-        do throws(FileError) {
-            return try Destination.openInPlace(path: place.path, create: false, umask: umask)
-        } catch {
-            // An entry that is not a directory is reported when it is used.
-            if error.isMissing { return nil }
-            throw error
-        }
+        // An entry that is not a directory is reported when it is used.
+        try ifPresent(Destination.openInPlace(path: place.path, create: false, umask: umask))
     }
 
     /// Whether a name at the top of a destination stays in place when all else there becomes the first tree behind
@@ -799,12 +787,13 @@ package final class TreeHome: Sendable {
         guard !gone.isEmpty else { return }
         try record { for number in gone { $0[number] = nil } }
         let shown = ledger.sharing == .link ? try shown(umask: umask) : nil
-        let known = shown.map { LosingNames(StatIndex.read(from: $0), in: $0) }
+        let index = shown.map(StatIndex.read) ?? .empty
+        let unchanged = shown.map(index.unchangedFiles)
         for number in gone {
             removeTree("\(number)", in: states.raw)
             removeTree("\(number)", in: trees.raw, depth: Self.depth)
         }
-        try known?.record()
+        if let shown, let unchanged { try index.updateStatus(of: unchanged, in: shown) }
     }
 
     /// Removes the trees' directory if no tree is recorded: the destination then has none. The caller has the lock.
@@ -943,38 +932,31 @@ package final class TreeHome: Sendable {
     }
 }
 
-/// The index of a tree whose files lose names in other trees, which changes their status.
-private struct LosingNames {
-    private let index: StatIndex
-    private let place: Destination
-    /// Whether the file at a position was as in the index.
-    private let isKnown: [Bool]
-
-    init(_ index: StatIndex, in place: Destination) {
-        (self.index, self.place) = (index, place)
+extension StatIndex {
+    /// Whether the file at each position is as recorded.
+    fileprivate func unchangedFiles(in place: Destination) -> [Bool] {
         let directories = Directories(place)
-        isKnown = (0..<index.count).map { position in
-            guard let record = index.trusted(position), record.kind != .directory else { return false }
-            return index.withPath(position, directories.status(of:)).map(record.matches) ?? false
+        return (0..<count).map { position in
+            guard let record = trusted(position), record.kind != .directory else { return false }
+            return withPath(position, directories.status(of:)).map(record.matches) ?? false
         }
     }
 
-    /// Records the present status of the files.
-    func record() throws(FileError) {
+    /// Records the present status of files that have lost names in other trees, which changes their status.
+    ///
+    /// - Parameter unchanged: ``unchangedFiles(in:)`` before that.
+    fileprivate func updateStatus(of unchanged: [Bool], in place: Destination) throws(FileError) {
         let directories = Directories(place)
         var isChanged = false
-        let now = index.replacingRecords(isComplete: true) { append in
-            for position in 0..<index.count {
-                guard var record = index.record(position) else { continue }
-                if isKnown[position],
-                    let found = index.withPath(position, directories.status(of:)).map(IndexRecord.Status.init),
-                    found.isOfSameFile(as: record.status), found != record.status
-                {
-                    record.status = found
-                    isChanged = true
-                }
-                index.withPath(position) { append(record, $0) }
-            }
+        let now = mapRecords(isComplete: true) { position, record in
+            guard unchanged[position],
+                let found = withPath(position, directories.status(of:)).map(IndexRecord.Status.init),
+                found.isOfSameFile(as: record.status), found != record.status
+            else { return record }
+            isChanged = true
+            var record = record
+            record.status = found
+            return record
         }
         if isChanged, let now { try now.write(to: place, durable: true) }
     }

@@ -83,9 +83,9 @@ package func makePlan(
             var fileOffset: UInt64 = 0
             for (position, blob) in blobs.enumerated() {
                 if !skipping(row, position) {
-                    let short = delta(row, position).filter {
-                        let longest = blob.storedLength &+ Delta.slack(blob.storedLength)
-                        return manifest.files.delta(at: $0).storedLength <= longest
+                    let longest = blob.storedLength &+ Delta.slack(blob.storedLength)
+                    let short = delta(row, position).flatMap {
+                        manifest.files.delta(at: $0).storedLength <= longest ? $0 : nil
                     }
                     let target = Plan.Target(
                         row: row, blob: position, fileOffset: fileOffset, isWhole: blobs.count == 1)
@@ -156,10 +156,6 @@ private struct WantedBlob {
     }
 }
 
-extension Optional {
-    fileprivate func filter(_ isKept: (Wrapped) -> Bool) -> Wrapped? { flatMap { isKept($0) ? $0 : nil } }
-}
-
 /// Adds one request for each content, which serves all rows that have it. Each gap of a partial download is a request
 /// of its own.
 private func addLoose(of manifest: Manifest, gaps: (_ row: Int) -> [Range<UInt64>]?, to plan: inout Plan) {
@@ -181,22 +177,18 @@ private func addLoose(of manifest: Manifest, gaps: (_ row: Int) -> [Range<UInt64
     }
     plan.loose = requests.map(\.row)
     for (row, gaps, twins) in requests {
-        for gap in gaps ?? [0..<manifest.files.size(row)] {
-            addLoose([row] + twins, gap, isWhole: gaps == nil, to: &plan)
+        for range in gaps ?? [0..<manifest.files.size(row)] {
+            let firstTarget = plan.targets.count
+            // The first row's URLs are asked.
+            for row in [row] + twins {
+                plan.targets.append(
+                    Plan.Target(row: row, blob: 0, fileOffset: range.lowerBound, isWhole: true, isGap: gaps != nil))
+            }
+            let (slot, targets) = (plan.slots.count, firstTarget..<plan.targets.count)
+            plan.slots.append(Plan.Slot(range: range, rawLength: range.length, codec: .identity, targets: targets))
+            plan.spans.append(Plan.Span(source: .loose(row: row), range: range, slots: slot..<(slot + 1)))
         }
     }
-}
-
-/// - Parameter rows: The rows with one content; the first one's URLs are asked.
-private func addLoose(_ rows: [Int], _ range: Range<UInt64>, isWhole: Bool, to plan: inout Plan) {
-    guard let row = rows.first else { return }
-    let targets = plan.targets.count..<(plan.targets.count + rows.count)
-    plan.targets += rows.map {
-        Plan.Target(row: $0, blob: 0, fileOffset: range.lowerBound, isWhole: true, isGap: !isWhole)
-    }
-    plan.slots.append(Plan.Slot(range: range, rawLength: range.length, codec: .identity, targets: targets))
-    let slots = (plan.slots.count - 1)..<plan.slots.count
-    plan.spans.append(Plan.Span(source: .loose(row: row), range: range, slots: slots))
 }
 
 private func cut(_ wantedBlobs: [WantedBlob], of manifest: Manifest, rule: CoalescingRule, into plan: inout Plan) {

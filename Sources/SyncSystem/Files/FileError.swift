@@ -43,6 +43,14 @@ package struct FileError: Error, Equatable, Sendable {
     }
 }
 
+/// What is at a place; `nil` if nothing has the name.
+package func ifPresent<R: ~Copyable>(_ place: @autoclosure () throws(FileError) -> R) throws(FileError) -> R? {
+    do throws(FileError) { return try place() } catch {
+        if error.isMissing { return nil }
+        throw error
+    }
+}
+
 extension FileError: CustomStringConvertible {
     package var description: String { "cannot \(step) \(escaped(path)): \(reason)" }
 }
